@@ -1,0 +1,26 @@
+"""The few error types of Sightline: a wrong request, and work that failed."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+
+class SightlineError(Exception):
+    """Base of every error raised on purpose; its message is a sentence for the user."""
+
+
+class InputError(SightlineError):
+    """The request was wrong. ``problems`` holds one sentence per mistake; the command line exits with 2."""
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class WorkError(SightlineError):
+    """The request was right but the work failed; the command line exits with 1."""
+
+
+def nearest(value: object, allowed: Sequence[str]) -> str:
+    """Return `` - did you mean 'x'?`` for the closest allowed spelling, or an empty string."""
+    matches = get_close_matches(str(value).lower(), [str(a) for a in allowed], n=1, cutoff=0.55)
+    return f" - did you mean '{matches[0]}'?" if matches else ""

@@ -1,0 +1,196 @@
+"""The one answer type: a table with a row per operator, and what it adds up to.
+
+Predicted and measured profiles have the same columns, so comparing, drawing and validating are written once.
+All numbers are SI. A number may be an array when the scenario's plan holds arrays; ``profile[i]`` is one plan's profile.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.quantities import Number
+from sightline.scenario import Scenario
+
+if TYPE_CHECKING:
+    import polars
+
+PHASES = (
+    "forward",
+    "backward",
+    "recompute",
+    "optimizer",
+    "communication_exposed",
+    "pipeline_bubble",
+    "host",
+)
+"""Parts of a training step, in seconds; they sum to the step."""
+
+MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "buffers", "framework")
+"""Parts of the fullest device's memory, in bytes; they sum to ``total``."""
+
+BOUNDS = ("compute", "memory", "network", "host", "bubble")
+"""What may limit an operator or a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Row:
+    """One operator address: what it does in one step on one device of the pace-setting stage."""
+
+    phase: str
+    block: str
+    module: str
+    operator: str
+    count: Number
+    flops: Number
+    bytes: Number
+    """Bytes to and from device memory."""
+    network_bytes: Number
+    time_s: Number
+    bound: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StageMemory:
+    """One pipeline stage's memory ledger: bytes by part (``MEMORY_PARTS``) and the named items inside them."""
+
+    stage: str
+    """first, middle or last; "only" when there is one stage."""
+    parts: Mapping[str, Number]
+    items: Mapping[str, Number]
+    """Finer lines, such as ``layer activations``, ``logits``, ``recomputation working set``."""
+
+    @property
+    def total(self) -> Number:
+        """Bytes of all parts."""
+        return sum(self.parts[p] for p in MEMORY_PARTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Profile:
+    """The answer to a training scenario."""
+
+    scenario: Scenario
+    source: str
+    """predicted or measured."""
+    step_time_s: Number
+    phases: Mapping[str, Number]
+    memory_bytes: Mapping[str, Number]
+    """The fullest device by part, with ``total``."""
+    fits: Any
+    """True where the fullest device's total is within its memory."""
+    model_flops: Number
+    """FLOPs of the model in one step over all devices, without recomputation (attention counted unmasked)."""
+    hardware_flops: Number
+    """The same with recomputed FLOPs."""
+    bottleneck: Any
+    energy_per_step_j: Number
+    rows: Sequence[Row] = ()
+    stages: Sequence[StageMemory] = ()
+    advice: Sequence[str] = ()
+    """When it does not fit: what would (sentences)."""
+    evidence: Mapping[str, str] = field(default_factory=dict)
+    """Where the constants come from, by kind of operator: calibrated, datasheet or extrapolated."""
+    interval: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
+    """80 % intervals by result key, where the residuals behind them are known."""
+    warnings: Sequence[str] = ()
+
+    @property
+    def tokens_per_s(self) -> Number:
+        """Tokens trained per second on the whole cluster."""
+        return self.scenario.workload.tokens_per_step / self.step_time_s
+
+    @property
+    def tokens_per_s_per_device(self) -> Number:
+        """Tokens trained per second and device."""
+        return self.tokens_per_s / self.scenario.cluster.devices
+
+    @property
+    def model_flops_per_s_per_device(self) -> Number:
+        """FLOP/s per device that serve the model, recomputation not counted."""
+        return self.model_flops / self.step_time_s / self.scenario.cluster.devices
+
+    @property
+    def peak_flops(self) -> Number:
+        """Dense peak FLOP/s of a device in the plan's compute dtype."""
+        return self.scenario.cluster.device.peak_flops[self.scenario.plan.dtype]
+
+    @property
+    def mfu(self) -> Number:
+        """Model FLOPs utilization."""
+        return self.model_flops_per_s_per_device / self.peak_flops
+
+    @property
+    def hfu(self) -> Number:
+        """Hardware FLOPs utilization: like ``mfu`` with recomputation counted."""
+        return self.hardware_flops / self.step_time_s / self.scenario.cluster.devices / self.peak_flops
+
+    @property
+    def steps(self) -> Number | None:
+        """Optimizer steps of the whole run, when ``total_tokens`` is given."""
+        total = self.scenario.workload.total_tokens
+        return None if total is None else total / self.scenario.workload.tokens_per_step
+
+    @property
+    def run_time_s(self) -> Number | None:
+        """Seconds of the whole run, when ``total_tokens`` is given."""
+        return None if self.steps is None else self.steps * self.step_time_s
+
+    @property
+    def energy_j(self) -> Number | None:
+        """Joules of the whole run on all devices, when ``total_tokens`` is given."""
+        return None if self.steps is None else self.steps * self.energy_per_step_j
+
+    @property
+    def cost_usd(self) -> Number | None:
+        """Rent of the whole run, when ``total_tokens`` is given and the device has a price."""
+        price = self.scenario.cluster.device.usd_per_hour
+        if self.run_time_s is None or price is None:
+            return None
+        return self.run_time_s / 3600 * self.scenario.cluster.devices * price
+
+    @property
+    def table(self) -> "polars.DataFrame":
+        """The rows as a data frame (one plan only)."""
+        import polars
+
+        names = Row.__dataclass_fields__
+        return polars.DataFrame({n: [getattr(r, n) for r in self.rows] for n in names})
+
+    def __getitem__(self, index: Any) -> "Profile":
+        """The profile of one plan of an array-valued profile, by its index in the broadcast shape."""
+        shape = np.shape(self.step_time_s)
+
+        def pick(value: Any) -> Any:
+            picked = np.broadcast_to(value, shape)[index]
+            return picked.item() if np.ndim(picked) == 0 else picked
+
+        def pick_all(values: Mapping[str, Any]) -> dict[str, Any]:
+            return {k: pick(v) for k, v in values.items()}
+
+        plan = self.scenario.plan
+        numeric = {k: pick(v) for k, v in plan.to_dict().items() if isinstance(v, np.ndarray)}
+        return replace(
+            self,
+            scenario=replace(self.scenario, plan=replace(plan, **numeric)),
+            step_time_s=pick(self.step_time_s),
+            phases=pick_all(self.phases),
+            memory_bytes=pick_all(self.memory_bytes),
+            fits=pick(self.fits),
+            model_flops=pick(self.model_flops),
+            hardware_flops=pick(self.hardware_flops),
+            bottleneck=pick(self.bottleneck),
+            energy_per_step_j=pick(self.energy_per_step_j),
+            rows=[
+                replace(
+                    r,
+                    **{
+                        n: pick(getattr(r, n))
+                        for n in ("count", "flops", "bytes", "network_bytes", "time_s")
+                    },
+                )
+                for r in self.rows
+            ],
+            stages=[replace(s, parts=pick_all(s.parts), items=pick_all(s.items)) for s in self.stages],
+        )

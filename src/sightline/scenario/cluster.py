@@ -1,0 +1,97 @@
+"""What it runs on: devices, the links inside a node, the network between nodes, and their hosts.
+
+SI units throughout: bytes, seconds, bytes per second and direction, FLOP/s without sparsity, watts. The numbers of a
+device may be arrays, which broadcast through every formula.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sightline.quantities import Number
+
+LinkTopology = Literal["switch", "full-mesh", "pcie", "ring"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Device:
+    """One accelerator as its datasheet gives it."""
+
+    name: str
+    peak_flops: Mapping[str, Number]
+    """Dense peak FLOP/s of matmuls by compute dtype (fp32, tf32, fp16, bf16, fp8, ...)."""
+    memory_bytes: Number
+    memory_bandwidth: Number
+    """Bytes per second to and from device memory."""
+    l2_bytes: Number
+    l2_bandwidth: Number
+    compute_units: Number
+    """Streaming multiprocessors, or what the vendor calls the unit a matmul tile runs on."""
+    tdp_w: Number
+    idle_w: Number
+    calibration: str
+    """Name of the calibration whose constants describe this device (its own, or its nearest relative's)."""
+    vector_flops: Number
+    """FLOP/s of element-wise arithmetic in fp32."""
+    usd_per_hour: Number | None = None
+    """Rental price of one device with its share of the node; None when the catalog knows none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Interconnect:
+    """The links between the devices of one node."""
+
+    name: str
+    bandwidth: Number
+    """Bytes per second that one device can send (and at the same time receive)."""
+    latency_s: Number
+    topology: LinkTopology
+    peer_to_peer: bool = True
+    """False where traffic bounces through host memory (RTX 4090 with the stock driver)."""
+    in_network_reduction: bool = False
+    """The switch adds and multicasts (NVLink SHARP)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Network:
+    """The network between nodes."""
+
+    name: str
+    bandwidth_per_node: Number
+    """Bytes per second that one node can send (and at the same time receive) over all its ports."""
+    latency_s: Number
+    topology: str = "fat-tree"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Host:
+    """The processor that feeds the devices of a node."""
+
+    name: str
+    launch_time_s: Number | None = None
+    """Host time per operator launched; None takes the calibration's value for the framework."""
+    memory_bandwidth: Number = 200e9
+    memory_bytes: Number = 1e12
+    cores: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cluster:
+    """``devices`` equal accelerators in nodes of ``per_node``."""
+
+    name: str
+    devices: int
+    per_node: int
+    device: Device
+    intra_node: Interconnect
+    network: Network
+    host: Host
+    power_cap_w: Number | None = None
+    """Limit per device; None means the device's own ``tdp_w``."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where the figures come from, by part name."""
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes, the last one possibly not full."""
+        return -(-self.devices // self.per_node)
