@@ -1,0 +1,5 @@
+"""What is known: models, devices, links, hosts, clusters, frameworks, calibrations and published results, with sources."""
+
+from sightline.catalog.index import KINDS, entry, names
+
+__all__ = ["KINDS", "entry", "names"]
