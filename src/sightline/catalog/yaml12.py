@@ -7,7 +7,7 @@ silently is never what the writer meant.
 
 import re
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
 
@@ -38,24 +38,24 @@ MAX_DEPTH = 200
 class _CoreLoader(_Parser):
     """The parser with core-schema scalars and nothing else: no dates, no merge keys, no tags of other types."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-    yaml_constructors: dict[str | None, Any] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {}
 
 
 def _mapping(loader: _CoreLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     mapping: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, Hashable):
             raise yaml.constructor.ConstructorError(None, None, "a key must be a plain word", key_node.start_mark)
         if key in mapping:
             raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' appears twice", key_node.start_mark)
-        mapping[key] = loader.construct_object(value_node, deep=True)  # type: ignore[no-untyped-call]
+        mapping[key] = loader.construct_object(value_node, deep=True)
     return mapping
 
 
 def _sequence(loader: _CoreLoader, node: yaml.SequenceNode) -> list[Any]:
-    return [loader.construct_object(item, deep=True) for item in node.value]  # type: ignore[no-untyped-call]
+    return [loader.construct_object(item, deep=True) for item in node.value]
 
 
 def _integer(_: _CoreLoader, node: yaml.ScalarNode) -> int:
