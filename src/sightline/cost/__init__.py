@@ -1,0 +1,1 @@
+"""Seconds of operators on a device."""
