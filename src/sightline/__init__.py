@@ -1,0 +1,54 @@
+"""Sightline: how fast a large language model trains, where time and memory go, and whether it fits.
+
+The names below are the public API. They are loaded when first used, so ``import sightline`` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightline.errors import InputError, SightlineError
+    from sightline.loading import load
+    from sightline.prediction import predict
+    from sightline.profile import Profile
+    from sightline.scenario import Cluster, Device, Finetune, Model, Plan, Pretrain, Scenario
+    from sightline.validation import validate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cluster",
+    "Device",
+    "Finetune",
+    "InputError",
+    "Model",
+    "Plan",
+    "Pretrain",
+    "Profile",
+    "Scenario",
+    "SightlineError",
+    "load",
+    "predict",
+    "validate",
+]
+
+_HOMES = {
+    "sightline.errors": ("InputError", "SightlineError"),
+    "sightline.loading": ("load",),
+    "sightline.prediction": ("predict",),
+    "sightline.profile": ("Profile",),
+    "sightline.scenario": ("Cluster", "Device", "Finetune", "Model", "Plan", "Pretrain", "Scenario"),
+    "sightline.validation": ("validate",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module 'sightline' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,7 @@
+"""``python -m sightline`` is the command line."""
+
+import sys
+
+from sightline.cli.main import run
+
+sys.exit(run())

@@ -1,0 +1,1 @@
+"""The command line: it reads requests and shows answers, and holds no arithmetic."""

@@ -1,0 +1,41 @@
+"""The commands, put together."""
+
+from typing import Annotated
+
+import typer
+
+from sightline.cli.catalog import catalog
+from sightline.cli.predict import predict
+from sightline.cli.validate import validate
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def sightline(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """How fast a large language model trains, where time and memory go, and whether it fits.
+
+    \b
+    Examples:
+      sightline predict examples/llama-2-7b-zero2-8xa800.yaml
+      sightline catalog devices
+      sightline validate --data DIR
+    """
+    if version:
+        from sightline import __version__
+
+        typer.echo(f"sightline {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command()(predict)
+app.command()(catalog)
+app.command()(validate)

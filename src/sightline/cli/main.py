@@ -1,0 +1,77 @@
+"""The entry point: every way a command may end becomes an exit code and, where needed, a sentence on stderr."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import typer
+
+DONE, FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 done, 1 the work failed, 2 the request was wrong."""
+    try:
+        code = _command(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return DONE
+    return code
+
+
+def _command(arguments: Sequence[str]) -> int:
+    import typer
+
+    from sightline.cli.app import app
+    from sightline.errors import InputError, SightlineError
+
+    _never_choke_on_characters()
+    try:
+        outcome = app(args=list(arguments), prog_name="sightline", standalone_mode=False)
+    except InputError as error:
+        return _complain(error.problems, WRONG_REQUEST)
+    except SightlineError as error:
+        return _complain([str(error)], FAILED)
+    except typer.TyperException as error:
+        return _complain([_as_sentence(error)], WRONG_REQUEST)
+    except typer.Abort:
+        return INTERRUPTED
+    except MemoryError:
+        return _complain(["out of memory: ask for fewer scenarios at once"], FAILED)
+    # A command that ends early through typer.Exit hands its code back as the result.
+    return outcome if isinstance(outcome, int) else DONE
+
+
+def _complain(problems: Sequence[str], code: int) -> int:
+    for problem in problems:
+        print(f"sightline: {problem}", file=sys.stderr)
+    return code
+
+
+def _as_sentence(error: "typer.TyperException") -> str:
+    """Return a usage error in the manner of our own: lower case, the nearest spelling after a dash."""
+    from sightline.errors import nearest
+
+    option, possibilities = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if option and possibilities:
+        return f"no such option {option}{nearest(option, possibilities)}"
+    text = " ".join(error.format_message().split()).rstrip(".")
+    text = text.replace(". Did you mean ", " - did you mean ")
+    return text[:1].lower() + text[1:]
+
+
+def _never_choke_on_characters() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _silence_stdout() -> None:
+    """Point stdout at nothing, or the interpreter complains once more when it flushes at exit."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())

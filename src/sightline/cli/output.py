@@ -1,0 +1,79 @@
+"""Where answers go: one JSON document, CSV or a table on stdout; files; everything else on stderr."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+T = TypeVar("T")
+
+_PROGRESS_FROM = 20
+"""Items from which a progress bar is worth its flicker."""
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document; a NaN would be a bug and is refused."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_table(renderable: "RenderableType") -> None:
+    """Print for people: colour on a terminal, plain text elsewhere."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    lines = capture.get().splitlines()
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in lines))
+
+
+def print_remark(sentence: str) -> None:
+    """Print a remark for people on stderr."""
+    print(f"sightline: {sentence}", file=sys.stderr)
+
+
+def write_file(path: str, content: str | bytes) -> None:
+    """Write an output file; a path that cannot be written is a wrong request."""
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
+
+
+def check_output_paths(paths: Iterable[tuple[str, str | None, Sequence[str]]]) -> None:
+    """Refuse outputs whose ending or folder is wrong, before any work is done; one (option, path, endings) each."""
+    problems = []
+    for option, path, endings in paths:
+        if path is None:
+            continue
+        if Path(path).suffix.lower() not in endings:
+            problems.append(f"{option} '{path}' must end in {' or '.join(endings)}")
+        elif Path(path).is_dir():
+            problems.append(f"{option} '{path}' is a folder; name a file in it")
+        elif not Path(path).parent.is_dir():
+            problems.append(f"{option} '{path}': there is no folder '{Path(path).parent}'")
+    if problems:
+        raise InputError(problems)
+
+
+def track(items: Sequence[T], what: str) -> Iterator[T]:
+    """Yield the items, with a progress bar on stderr when there are many and somebody watches."""
+    if len(items) < _PROGRESS_FROM or not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track as rich_track
+
+    yield from rich_track(items, description=what, console=Console(stderr=True), transient=True)
+
+
+def print_text(text: str) -> None:
+    """Print text as it is."""
+    sys.stdout.write(text)

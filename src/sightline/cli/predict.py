@@ -1,0 +1,121 @@
+"""``sightline predict``: scenarios in, predictions out."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sightline.cli import output
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.profile import Profile
+    from sightline.scenario import Scenario
+
+CHART_ENDINGS = (".svg", ".png", ".html")
+
+
+def predict(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per scenario.")] = False,
+    chart: Annotated[
+        str | None, typer.Option(metavar="OUT", help="Draw the prediction into an .svg, .png or .html file.")
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="REPORT", help="Write a report as one .html page that needs no network.")
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option(metavar="OUT", help="Write the step's timeline as a Chrome trace (.json).")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of every scenario; repeatable."),
+    ] = None,
+    sweeps: Annotated[
+        list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
+    ] = None,
+) -> None:
+    """Predict how long a training step takes, where time and memory go, and whether it fits.
+
+    A scenario that does not fit in memory is answered all the same, with what would make it fit.
+
+    \b
+    Examples:
+      sightline predict examples/llama-2-7b-zero2-8xa800.yaml
+      sightline predict scenario.yaml --chart prediction.svg
+      sightline predict scenario.yaml --set plan.zero_stage=3 --json
+      sightline predict scenario.yaml --sweep plan.micro_batch=1,2,4 --csv
+      cat scenario.yaml | sightline predict -
+    """
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+    output.check_output_paths(
+        [("--chart", chart, CHART_ENDINGS), ("--html", html, (".html", ".htm")), ("--trace", trace, (".json",))]
+    )
+    scenarios = _read(files, settings or [], sweeps or [])
+    if trace is not None and len(scenarios) > 1:
+        raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
+    profiles = _predict_all(scenarios)
+    _write_files(profiles, chart, html, trace)
+    _print(profiles, as_json=as_json, as_csv=as_csv)
+
+
+def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "list[Scenario]":
+    """Return the scenarios of all files in order; the problems of all files are told at once."""
+    from sightline.loading import load_all
+
+    scenarios: list[Scenario] = []
+    problems: list[str] = []
+    for file in files:
+        try:
+            scenarios += load_all(file, settings=settings, sweeps=sweeps)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    return scenarios
+
+
+def _predict_all(scenarios: "list[Scenario]") -> "list[Profile]":
+    from sightline.prediction import predict as predict_one
+
+    return [predict_one(scenario) for scenario in output.track(scenarios, "predicting")]
+
+
+def _write_files(profiles: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:
+    if chart is not None:
+        from sightline.report.charts import prediction_chart
+        from sightline.report.drawing import draw
+
+        output.write_file(chart, draw(prediction_chart(profiles), chart))
+    if html is not None:
+        from sightline.report.page import page
+
+        output.write_file(html, page(profiles))
+    if trace is not None:
+        from sightline.prediction.trace import chrome_trace
+
+        output.write_file(trace, chrome_trace(profiles[0]))
+
+
+def _print(profiles: "list[Profile]", *, as_json: bool, as_csv: bool) -> None:
+    for warning in dict.fromkeys(w for p in profiles for w in (*p.scenario.warnings, *p.warnings)):
+        output.print_remark(f"warning: {warning}")
+    if as_json:
+        from sightline.report.results import profile_to_dict
+
+        results = [profile_to_dict(p) for p in profiles]
+        output.print_json(results[0] if len(results) == 1 else results)
+    elif as_csv:
+        from sightline.report.csv_lines import to_csv
+
+        output.print_text(to_csv(profiles))
+    else:
+        from sightline.report import terminal
+
+        output.print_table(terminal.one(profiles[0]) if len(profiles) == 1 else terminal.many(profiles))

@@ -1,0 +1,103 @@
+"""The catalog as text: its kinds, the entries of a kind, one entry with the source of each figure."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
+    "models": (
+        ("parameters",),
+        ("hidden_size", "n_embd", "d_model"),
+        ("num_hidden_layers", "n_layer", "n_layers"),
+        ("num_attention_heads", "n_head", "n_heads"),
+        ("num_key_value_heads",),
+        ("vocab_size",),
+    ),
+    "devices": (("memory",), ("memory_bandwidth",), ("peak_flops.bf16", "peak_flops.fp16"), ("tdp",), ("price",)),
+    "interconnects": (("bandwidth",), ("latency",), ("topology",), ("peer_to_peer",)),
+    "networks": (("bandwidth_per_node",), ("latency",), ("topology",)),
+    "hosts": (("cores",), ("memory",), ("memory_bandwidth",)),
+    "clusters": (("devices",), ("per_node",), ("intra_node",), ("network",), ("host",)),
+}
+"""Figures worth a column by kind; of several spellings the first that an entry has is shown."""
+
+_HEADINGS = {
+    "hidden_size": "hidden",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "num_key_value_heads": "kv heads",
+    "vocab_size": "vocabulary",
+    "memory_bandwidth": "bandwidth",
+    "peak_flops.bf16": "16-bit peak",
+    "bandwidth_per_node": "per node",
+    "per_node": "per node",
+    "peer_to_peer": "peer to peer",
+    "intra_node": "in the node",
+}
+
+_ABOUT = ("source", "sources", "date", "evidence", "evidences")
+
+
+def kinds_table(listing: Mapping[str, Sequence[str]]) -> "RenderableType":
+    """Return the kinds with their number of entries and a few names."""
+    table = _table("kind", "entries", "for example")
+    for kind, names in listing.items():
+        table.add_row(kind, str(len(names)), ", ".join(names[:4]) + (", ..." if len(names) > 4 else ""))
+    return table
+
+
+def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> "RenderableType":
+    """Return the entries of a kind, one line each, with their main figures."""
+    columns = _COLUMNS.get(kind, (("source",),))
+    table = _table("name", *(_HEADINGS.get(c[0], c[0].replace("_", " ")) for c in columns))
+    for name, fields in entries.items():
+        table.add_row(name, *(_first(fields, spellings) for spellings in columns))
+    return table
+
+
+def entry_table(name: str, fields: Mapping[str, Any]) -> "RenderableType":
+    """Return one entry: each value, and where it comes from when that is not the entry's own source."""
+    from rich.console import Group
+    from rich.text import Text
+
+    about = (
+        f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
+    )
+    table = _table("figure", "value", "source, where it differs")
+    sources, evidences = fields.get("sources") or {}, fields.get("evidences") or {}
+    for key, value in _flat({k: v for k, v in fields.items() if k not in _ABOUT}).items():
+        root = key.partition(".")[0]
+        note = [str(part) for part in (sources.get(root), evidences.get(root)) if part]
+        table.add_row(key, _cell(value), "; ".join(note))
+    return Group(Text(name, style="bold"), Text(about, style="dim"), Text(), table)
+
+
+def _table(*headings: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _first(fields: Mapping[str, Any], spellings: str | tuple[str, ...]) -> str:
+    flat = _flat(fields)
+    return next((_cell(flat[s]) for s in spellings if s in flat), "")
+
+
+def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+    from sightline.report.results import flatten
+
+    return flatten(fields)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return ", ".join(str(v) for v in value) if isinstance(value, list) else str(value)

@@ -1,0 +1,46 @@
+"""Predictions as CSV: a line per scenario, dotted keys as headers."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from sightline.profile import Profile
+from sightline.report import summary
+from sightline.report.results import flatten, profile_to_dict
+
+_SCENARIO_KEYS = ("workload.", "plan.")
+_LISTS = ("advice", "warnings")
+
+
+def to_csv(profiles: Sequence[Profile]) -> str:
+    """Return the results as CSV text: name, model and cluster, the workload, the plan, then the result keys."""
+    lines = [_line(profile) for profile in profiles]
+    header = list(dict.fromkeys(key for line in lines for key in line))
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, header, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return buffer.getvalue()
+
+
+def _line(profile: Profile) -> dict[str, Any]:
+    result = profile_to_dict(profile)
+    scenario = flatten(result.pop("scenario"))
+    line: dict[str, Any] = {
+        "name": summary.title(profile.scenario),
+        "model": profile.scenario.model.name,
+        "cluster": f"{profile.scenario.cluster.devices}x {profile.scenario.cluster.device.name}",
+    }
+    line |= {key: value for key, value in scenario.items() if key.startswith(_SCENARIO_KEYS)}
+    for key, value in flatten(result).items():
+        line[key] = " | ".join(value) if key in _LISTS else _cell(value)
+    return line
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return " ".join(str(item) for item in value)
+    return value

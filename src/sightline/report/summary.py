@@ -1,0 +1,134 @@
+"""What every face of a profile shows, gathered once: headline figures, parts of the step, parts of the memory."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.profile import MEMORY_PARTS, PHASES, Profile
+from sightline.report import units
+from sightline.report.results import flatten, scenario_to_dict
+from sightline.scenario import Scenario
+
+LABELS = {
+    "communication_exposed": "communication, exposed",
+    "pipeline_bubble": "pipeline bubble",
+    "kv_cache": "KV cache",
+}
+"""Names of phases and memory parts for people, where they differ from the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a whole: its key, its name for people, its size and its share."""
+
+    key: str
+    label: str
+    value: float
+    share: float
+
+
+def title(scenario: Scenario) -> str:
+    """Return the scenario's name, or what it trains on what."""
+    cluster = scenario.cluster
+    return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
+
+
+def subtitle(scenario: Scenario) -> tuple[str, str]:
+    """Return two lines: what runs on what, and how."""
+    plan, cluster, workload = scenario.plan, scenario.cluster, scenario.workload
+    degrees = (("tp", plan.tensor_parallel), ("pp", plan.pipeline_parallel), ("dp", plan.data_parallel))
+    layout = [f"{name} {degree}" for name, degree in degrees if degree != 1] or ["one device"]
+    extras = [f"ZeRO-{plan.zero_stage}"] if plan.zero_stage else []
+    extras += [f"{plan.virtual_stages} virtual stages"] if plan.virtual_stages != 1 else []
+    extras += ["sequence parallel"] if plan.sequence_parallel else []
+    extras += [f"{plan.recompute} recomputation"] if plan.recompute != "none" else []
+    what = (
+        f"{scenario.model.name} ({units.count(scenario.model.parameters)})",
+        f"{cluster.devices:,} x {cluster.device.name}",
+        f"batch {workload.global_batch:,} x {workload.sequence_length:,} tokens",
+    )
+    how = (
+        " ".join((plan.framework.name, plan.framework.version)).strip(),
+        ", ".join(layout + extras),
+        f"micro-batch {plan.micro_batch}",
+        f"{plan.dtype}, {plan.attention} attention",
+    )
+    return " · ".join(what), " · ".join(how)
+
+
+def phases(profile: Profile) -> list[Part]:
+    """Return the phases of the step that take any time, in the order they are documented."""
+    return _parts(PHASES, profile.phases, float(profile.step_time_s))
+
+
+def memory(profile: Profile) -> list[Part]:
+    """Return the parts of the fullest device's memory that hold anything."""
+    return _parts(MEMORY_PARTS, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
+
+
+def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
+    """Return seconds by module and phase, the module that takes longest first."""
+    table: dict[str, dict[str, float]] = {}
+    for row in profile.rows:
+        cell = table.setdefault(row.module, {})
+        cell[row.phase] = cell.get(row.phase, 0.0) + float(row.time_s)
+    ranked = sorted(table.items(), key=lambda item: -sum(item[1].values()))
+    return [(module, times) for module, times in ranked if sum(times.values()) > 0]
+
+
+def run_figures(profile: Profile) -> list[tuple[str, str]]:
+    """Return time, energy and rent of the whole run, as far as they are known."""
+    figures = []
+    if profile.run_time_s is not None:
+        figures.append(("run time", units.seconds(float(profile.run_time_s))))
+    if profile.energy_j is not None:
+        figures.append(("energy", units.energy(float(profile.energy_j))))
+    if profile.cost_usd is not None:
+        figures.append(("rent", units.money(float(profile.cost_usd))))
+    return figures
+
+
+def fit_sentence(profile: Profile) -> str:
+    """Return whether the fullest device's memory is enough, with both figures."""
+    needed, there = float(profile.memory_bytes["total"]), float(profile.scenario.cluster.device.memory_bytes)
+    verdict = "fits" if profile.fits else "does not fit"
+    return f"{verdict}: {units.gib(needed)} of {units.gib(there)}"
+
+
+def differing(scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
+    """Return, per scenario, only the keys whose values are not the same in all of them."""
+    flat = [flatten({k: v for k, v in scenario_to_dict(s).items() if k != "measured"}) for s in scenarios]
+    keys = dict.fromkeys(key for mapping in flat for key in mapping)
+    telling = [key for key in keys if len({repr(mapping.get(key)) for mapping in flat}) > 1]
+    return [{key: mapping.get(key) for key in telling} for mapping in flat]
+
+
+def variant_labels(scenarios: Sequence[Scenario]) -> list[str]:
+    """Return a short, distinct label per scenario: its name, or what sets it apart when names repeat."""
+    names = [title(s) for s in scenarios]
+    if len(set(names)) == len(names):
+        return names
+    labels = [_variant(keys) or name for keys, name in zip(differing(scenarios), names, strict=True)]
+    seen: dict[str, int] = {}
+    for position, label in enumerate(labels):
+        seen[label] = seen.get(label, 0) + 1
+        labels[position] = label if seen[label] == 1 else f"{label} ({seen[label]})"
+    return labels
+
+
+_MAIN_KEYS = ("name", "plan.", "workload.")
+
+
+def _variant(keys: Mapping[str, Any]) -> str:
+    """Name what differs; a derived data_parallel only when nothing else tells the scenarios apart."""
+    plain = {k: v for k, v in keys.items() if k.startswith(_MAIN_KEYS) and k != "plan.data_parallel"}
+    chosen = plain or dict(keys)
+    return ", ".join(str(v) if k == "name" else f"{k.rpartition('.')[2]} {v}" for k, v in chosen.items())
+
+
+def _parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
+    return [
+        Part(key=key, label=LABELS.get(key, key), value=float(values[key]), share=float(values[key]) / whole)
+        for key in keys
+        if float(values.get(key, 0.0)) != 0.0
+    ]

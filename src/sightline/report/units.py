@@ -1,0 +1,85 @@
+"""Numbers as people read them: a few digits, a unit, nothing a column could not hold."""
+
+import math
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
+_NONE = "-"
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """Return ``value`` with about ``significant`` digits and thousands separators, never in exponent form."""
+    if not math.isfinite(value):
+        return _NONE
+    if value == 0:
+        return "0"
+    decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(decimals, 9)}f}"
+
+
+def seconds(value: float) -> str:
+    """Return a duration in the unit that suits it, from nanoseconds to years."""
+    if not math.isfinite(value):
+        return _NONE
+    size = abs(value)
+    for limit, unit, divisor in (
+        (1e-6, "ns", 1e-9),
+        (1e-3, "us", 1e-6),
+        (1.0, "ms", 1e-3),
+        (2 * _MINUTE, "s", 1.0),
+        (2 * _HOUR, "min", _MINUTE),
+        (2 * _DAY, "h", _HOUR),
+        (2 * _YEAR, "days", _DAY),
+    ):
+        if size < limit and size != 0:
+            return f"{digits(value / divisor)} {unit}"
+    return "0 s" if size == 0 else f"{digits(value / _YEAR)} years"
+
+
+def size(value: float) -> str:
+    """Return bytes in binary units (GiB is 2**30)."""
+    return _scaled(value, 1024.0, _BINARY, " ")
+
+
+def gib(value: float) -> str:
+    """Return bytes as GiB with one decimal, for columns that share the unit."""
+    return f"{value / 2**30:,.1f} GiB" if math.isfinite(value) else _NONE
+
+
+def rate(value: float, unit: str) -> str:
+    """Return a decimal rate such as ``131 TFLOP/s``."""
+    return _scaled(value, 1000.0, tuple(prefix + unit for prefix in _DECIMAL), " ")
+
+
+def energy(value_j: float) -> str:
+    """Return an energy in watt-hours, the unit it is paid in."""
+    return _scaled(value_j / 3600.0, 1000.0, ("Wh", "kWh", "MWh", "GWh", "TWh"), " ")
+
+
+def money(value_usd: float) -> str:
+    """Return an amount in US dollars, large ones in thousands, millions and billions."""
+    if abs(value_usd) < 10_000:
+        return f"${value_usd:,.2f}" if math.isfinite(value_usd) else _NONE
+    return "$" + _scaled(value_usd, 1000.0, ("", "k", "M", "B", "T"), "")
+
+
+def count(value: float) -> str:
+    """Return a large count such as ``2 T`` tokens or ``6.74 B`` parameters."""
+    return _scaled(value, 1000.0, ("", "k", "M", "B", "T"), " ").rstrip()
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction as a percentage with one decimal."""
+    return f"{100 * fraction:.1f} %" if math.isfinite(fraction) else _NONE
+
+
+def _scaled(value: float, base: float, units: tuple[str, ...], gap: str) -> str:
+    if not math.isfinite(value):
+        return _NONE
+    step = 0
+    while abs(value) >= base * 0.9995 and step < len(units) - 1:
+        value /= base
+        step += 1
+    text = digits(value)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text and base == 1000.0 else text}{gap}{units[step]}"
