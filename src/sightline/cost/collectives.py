@@ -1,0 +1,193 @@
+"""What a collective takes: latency per hop plus bytes over bandwidth, by the fastest algorithm and protocol.
+
+Symbols: ``n`` ranks, ``r`` of them per node, ``m`` nodes, ``S`` bytes of the buffer as nccl-tests reports it. A ring
+moves the least bytes over each link (Patarasu & Yuan 2009), a double binary tree crosses the network in log2(m) hops
+(Sanders, Speck & Traeff 2009), a switch that adds (NVLink SHARP) takes each byte once. Across nodes both algorithms
+are hierarchical: devices of a node form a chain, and the links inside work while the network does.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from sightline.cost.collective_constants import CollectiveConstants, KindConstants, load_collectives
+from sightline.cost.topology import (
+    Group,
+    data_group,
+    larger,
+    pipeline_boundary,
+    smaller,
+    tensor_group,
+    whole_group,
+)
+from sightline.errors import InputError, nearest
+from sightline.quantities import Number
+from sightline.scenario import Cluster
+
+__all__ = [
+    "KINDS",
+    "CollectiveKind",
+    "Group",
+    "collective_time",
+    "data_group",
+    "load_collectives",
+    "pipeline_boundary",
+    "tensor_group",
+    "whole_group",
+]
+
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
+KINDS: tuple[CollectiveKind, ...] = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "send_recv",
+)
+NVLS_MIN_RANKS = 5
+"""Ranks from which adding in the switch pays: with 4, 1 + 1/n bytes are hardly fewer than 2 (n-1)/n."""
+
+
+class _Route(NamedTuple):
+    """What an algorithm moves, per device over its link and per node over the network."""
+
+    link_bytes: Number
+    link_hops: Number
+    network_bytes: Number
+    network_hops: Number
+
+
+class _Wires(NamedTuple):
+    """The links as the group sees them."""
+
+    bandwidth: Number
+    latency_s: Number
+    network_bandwidth: Number
+    network_latency_s: Number
+
+
+def collective_time(
+    kind: str, bytes: Number, *, group: Group, cluster: Cluster, constants: CollectiveConstants
+) -> Number:
+    """Return the seconds of one collective over ``group``; exactly 0 for a group of one.
+
+    The least over algorithms and protocols of
+    ``launch + link hops x latency + network hops x latency + max(link bytes / B, network bytes / W)``,
+    where B and W are datasheet bandwidths times the protocol's efficiency. ``bytes`` is the buffer as nccl-tests
+    reports it: all_reduce, broadcast, send_recv: the message; all_gather: the gathered output; reduce_scatter: the
+    input; all_to_all: one rank's buffer. Leaves out stragglers, and contention with compute and other jobs.
+    """
+    if kind not in KINDS:
+        raise InputError(f"unknown collective '{kind}'{nearest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+    n, r = group.size, group.ranks_per_node
+    alone = np.equal(n, 1) if isinstance(n, np.ndarray) else bool(n == 1)
+    if alone is True:
+        return 0.0 * bytes
+    nodes = -(-n // r)
+    wires = _wires(group, cluster, constants)
+    fitted = constants.kinds[kind]
+    chunk = bytes / n if kind == "all_to_all" else None
+    time_s = _least_time(
+        _ring(kind, bytes, n, r, nodes), fitted, wires, constants, 1.0, fitted.local * bytes / n, chunk
+    )
+    if kind == "all_reduce":
+        if np.max(nodes) > 1:
+            tree = _least_time(_tree(bytes, r, nodes), fitted, wires, constants, constants.network.tree, 0.0)
+            time_s = smaller(time_s, tree)
+        if cluster.intra_node.in_network_reduction and "nvls" in constants.kinds:
+            time_s = smaller(time_s, _nvls_time(bytes, n, nodes, wires, constants.kinds["nvls"]))
+    return time_s if alone is False else np.where(alone, 0.0, time_s)
+
+
+def _wires(group: Group, cluster: Cluster, constants: CollectiveConstants) -> _Wires:
+    """Bandwidths and latencies as the group's ranks find them; its share of the network counts all its ports.
+
+    Links that meet in the host share its root; without peer-to-peer access every byte is written to and read from
+    host memory. In a full mesh a device has one link per peer, so a smaller group uses only some of them.
+    """
+    link, r = cluster.intra_node, group.ranks_per_node
+    bandwidth = link.bandwidth
+    if link.topology == "pcie":
+        bandwidth = bandwidth * smaller(1.0, constants.pcie.root_links / r)
+        if not link.peer_to_peer:
+            bandwidth = smaller(bandwidth * constants.pcie.bounce, cluster.host.memory_bandwidth / (2.0 * r))
+    elif link.topology == "full-mesh":
+        bandwidth = bandwidth * larger(1, r - 1) / max(1, cluster.per_node - 1)
+    elif link.topology == "ring":
+        bandwidth = bandwidth * smaller(1.0, 0.5 * larger(1, r - 1))
+    sharing = cluster.per_node / r if group.sharing is None else group.sharing
+    network = cluster.network
+    return _Wires(bandwidth, link.latency_s, network.bandwidth_per_node / sharing, network.latency_s)
+
+
+def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:
+    """A ring through all ranks that enters and leaves each node once; point to point for the last two kinds.
+
+    Reduce-scatter and all-gather pass (n-1)/n S over every link in n - 1 steps, of which m - 1 cross the network;
+    all-reduce is both. All-to-all sends 1/n of the buffer to every peer at once.
+    """
+    across = m > 1
+    inside = r > 1
+    if kind == "all_to_all":
+        return _Route((r - 1) / n * size, n - 1, r * (n - r) / n * size * across, across)
+    if kind == "send_recv":
+        return _Route(size * inside, inside, size * across, across)
+    if kind == "broadcast":
+        return _Route(size * inside, n - m, size * across, m - 1)
+    passes = 2 if kind == "all_reduce" else 1
+    volume = passes * (n - 1) / n * size
+    return _Route(volume * inside, passes * (n - m), volume * across, passes * (m - 1))
+
+
+def _tree(size: Number, r: Number, m: Number) -> _Route:
+    """Up and down a double binary tree of nodes, each a chain of its devices: 2 (m-1)/m S per node, 2 log2(m) hops."""
+    depth = np.ceil(np.log2(m)) if isinstance(m, np.ndarray) else (int(m) - 1).bit_length()
+    return _Route(2 * size * (r > 1), 2 * (r - 1), 2 * (m - 1) / m * size, 2 * depth)
+
+
+def _least_time(
+    route: _Route,
+    fitted: KindConstants,
+    wires: _Wires,
+    constants: CollectiveConstants,
+    network_share: float,
+    local_bytes: Number,
+    chunk: Number | None = None,
+) -> Number:
+    """Seconds by the fastest protocol.
+
+    ``chunk`` is set where the latency protocols serve all peers side by side (all-to-all): a peer's chunk takes the
+    protocol's rate, and all of them together no more than the link gives.
+    """
+    link_bytes = route.link_bytes + local_bytes
+    floor_s = link_bytes / (wires.bandwidth * fitted.protocols[-1].efficiency)
+    best: Number = np.inf
+    for inside, outside in zip(fitted.protocols, constants.network.protocols, strict=True):
+        if chunk is None or inside is fitted.protocols[-1]:
+            wire_s = link_bytes / (wires.bandwidth * inside.efficiency)
+        else:
+            wire_s = larger(floor_s, chunk / (wires.bandwidth * inside.efficiency))
+        network_s = route.network_bytes / (wires.network_bandwidth * outside.efficiency * network_share)
+        time_s = (
+            inside.launch_s
+            + route.link_hops * (inside.hop * wires.latency_s)
+            + route.network_hops * (outside.hop * wires.network_latency_s)
+            + larger(wire_s, network_s)
+        )
+        best = smaller(best, time_s)
+    return best
+
+
+def _nvls_time(size: Number, n: Number, m: Number, wires: _Wires, fitted: KindConstants) -> Number:
+    """Seconds of an all-reduce that the switch adds and multicasts: (1 + 1/n) S over each link, two hops.
+
+    Infinite where the group spans nodes or is too small for it.
+    """
+    (protocol,) = fitted.protocols
+    wire_s = (1 + 1 / n) * size / (wires.bandwidth * protocol.efficiency)
+    time_s = protocol.launch_s + 2 * protocol.hop * wires.latency_s + wire_s
+    used = (m == 1) & (n >= NVLS_MIN_RANKS)
+    if isinstance(used, np.ndarray):
+        return np.where(used, time_s, np.inf)
+    return time_s if used else np.inf
