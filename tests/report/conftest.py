@@ -70,6 +70,9 @@ def make_scenario(**plan: Any) -> Scenario:
         reduces_every_micro_batch=True,
         optimizer_traffic=30,
         pads_vocabulary=False,
+        communication_buffer_bytes=1e9,
+        context_bytes=1e9,
+        regathers_every_micro_batch=False,
     )
     fields: dict[str, Any] = {"data_parallel": 8, "micro_batch": 2, "zero_stage": 2} | plan
     return Scenario(
@@ -118,7 +121,7 @@ def make_profile(**changes: Any) -> Profile:
         "fits": True,
         "model_flops": 2.4e14,
         "hardware_flops": 2.4e14,
-        "bottleneck": "compute",
+        "limits": {"compute": 0.7, "memory": 0.17, "network": 0.30, "host": 0.08, "bubble": 0.0},
         "energy_per_step_j": 3000.0,
         "rows": rows,
         "evidence": {"matmul": "calibrated"},

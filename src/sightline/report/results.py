@@ -28,7 +28,7 @@ def profile_to_dict(profile: Profile) -> dict[str, Any]:
         "interval": profile.interval,
         "evidence": profile.evidence,
         "advice": profile.advice,
-        "warnings": [*profile.scenario.warnings, *profile.warnings],
+        "warnings": list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
     }
     if profile.scenario.workload.total_tokens is not None:
         result |= {"run_time_s": profile.run_time_s, "energy_j": profile.energy_j, "cost_usd": profile.cost_usd}
