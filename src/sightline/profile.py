@@ -84,10 +84,13 @@ class Profile:
     """FLOPs of the model in one step over all devices, without recomputation (attention counted unmasked)."""
     hardware_flops: Number
     """The same with recomputed FLOPs."""
-    bottleneck: Any
+    limits: Mapping[str, Number]
+    """Seconds of the step by what bounds them (``BOUNDS``); they sum to the step."""
     energy_per_step_j: Number
     rows: Sequence[Row] = ()
     stages: Sequence[StageMemory] = ()
+    stage_times: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
+    """Seconds of a micro-batch's forward and of its backward pass (with recomputation), by stage as in ``stages``."""
     advice: Sequence[str] = ()
     """When it does not fit: what would (sentences)."""
     evidence: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +128,14 @@ class Profile:
     def hfu(self) -> Number:
         """Hardware FLOPs utilization: like ``mfu`` with recomputation counted."""
         return self.hardware_flops / self.step_time_s / self.scenario.cluster.devices / self.peak_flops
+
+    @property
+    def bottleneck(self) -> Any:
+        """What bounds the largest part of the step; an array of names for many plans."""
+        if all(np.ndim(self.limits[b]) == 0 for b in BOUNDS):
+            return max(BOUNDS, key=lambda b: float(self.limits[b]))
+        seconds = np.stack(np.broadcast_arrays(*(self.limits[b] for b in BOUNDS)))
+        return np.array(BOUNDS)[seconds.argmax(axis=0)]
 
     @property
     def steps(self) -> Number | None:
@@ -180,7 +191,7 @@ class Profile:
             fits=pick(self.fits),
             model_flops=pick(self.model_flops),
             hardware_flops=pick(self.hardware_flops),
-            bottleneck=pick(self.bottleneck),
+            limits=pick_all(self.limits),
             energy_per_step_j=pick(self.energy_per_step_j),
             rows=[
                 replace(
@@ -192,5 +203,6 @@ class Profile:
                 )
                 for r in self.rows
             ],
+            stage_times={k: (pick(f), pick(b)) for k, (f, b) in self.stage_times.items()},
             stages=[replace(s, parts=pick_all(s.parts), items=pick_all(s.items)) for s in self.stages],
         )

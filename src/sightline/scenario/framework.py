@@ -1,7 +1,6 @@
 """What a training framework keeps in memory, fuses, overlaps and offers, as its catalog entry says."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +23,17 @@ class Framework:
     gradient_reduce_bytes: float
     """Bytes per gradient element that data parallelism moves."""
     fused: frozenset[str]
-    """Element-wise chains run as one kernel: bias-activation, bias-dropout-add, softmax, norm, rope, cross-entropy, adam."""
+    """Chains run as one kernel: norm, rope, softmax, activation, bias-dropout-add, cross-entropy, gradient-accumulation."""
+    optimizer_traffic: float
+    """Bytes per parameter that the optimizer step moves: clipping, unscaling, update and casts."""
+    pads_vocabulary: bool
+    """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
     loss_bytes_per_logit: float
     """Live bytes per logit while the loss runs: 16-bit logits, fp32 copy, gradient (8 to 10 in eager PyTorch)."""
+    communication_buffer_bytes: float
+    """Buckets and staging buffers of the collectives, where data parallelism is used."""
+    context_bytes: float
+    """Memory taken before the first tensor: driver context, kernels, communicators, allocator slack."""
     overlaps_gradients: bool
     """Gradient reduction runs beside the backward pass."""
     overlaps_parameters: bool
@@ -35,9 +42,8 @@ class Framework:
     """Stage-to-stage transfers run beside compute."""
     reduces_every_micro_batch: bool
     """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
+    regathers_every_micro_batch: bool
+    """ZeRO-2 gathers parameters for every micro-batch (FSDP's SHARD_GRAD_OP) instead of once per step."""
     offers: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
     defaults: dict[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
-
-
-RecomputeKind = Literal["none", "selective", "full"]

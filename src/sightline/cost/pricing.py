@@ -1,0 +1,121 @@
+"""The price of every operator of a program: operators of one kind are stacked and priced in one call."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.cost.attention import attention_cost, load_attention
+from sightline.cost.collectives import collective_time, load_collectives, tensor_group
+from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.training_constants import TrainingConstants
+from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
+from sightline.quantities import Number
+from sightline.scenario import Scenario
+
+
+class Price(NamedTuple):
+    """Seconds of one execution and what bounds it."""
+
+    time_s: Number
+    compute_s: Number
+    memory_s: Number
+
+
+Prices = dict[int, Price]
+"""Price by the operator's identity (a recomputed operator is the forward's own object)."""
+
+
+def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
+    """Return one attribute of all operators along a new first axis, followed by the mesh's ``axes``."""
+    values = [getattr(op, attribute) for op in operators]
+    if all(np.ndim(v) == 0 for v in values):
+        return np.array(values, dtype=float).reshape((-1,) + (1,) * axes)
+    return np.stack(np.broadcast_arrays(*values))
+
+
+def mesh_axes(scenario: Scenario) -> int:
+    """Number of axes of the mesh that the plan's degrees span; 0 for a single plan."""
+    plan = scenario.plan
+    return max(np.ndim(x) for x in (plan.tensor_parallel, plan.micro_batch, plan.sequence_parallel))
+
+
+def price_program(program: Program, scenario: Scenario, constants: TrainingConstants) -> Prices:
+    """Return the price of each distinct operator of ``program`` on the scenario's device and links."""
+    operators = [op for block in program.blocks for op in (*block.forward, *block.backward)]
+    prices: Prices = {}
+    pricing = {
+        Matmul: _price_matmuls,
+        FlashAttention: _price_attention,
+        Elementwise: _price_elementwise,
+        Collective: _price_collectives,
+    }
+    for kind, price in pricing.items():
+        chosen = [op for op in operators if type(op) is kind]
+        if chosen:
+            costs = price(chosen, scenario, constants)
+            for i, op in enumerate(chosen):
+                prices[id(op)] = Price(costs.time_s[i], costs.compute_s[i], costs.memory_s[i])  # type: ignore[index]
+    return prices
+
+
+def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
+    axes = mesh_axes(scenario)
+    device, dtype = scenario.cluster.device, scenario.plan.dtype
+    cost = matmul_cost(
+        stacked(operators, "m", axes),
+        stacked(operators, "n", axes),
+        stacked(operators, "k", axes),
+        stacked(operators, "batch", axes),
+        dtype=dtype,
+        element_bytes=operators[0].element_bytes,  # type: ignore[attr-defined]
+        output_bytes=stacked(operators, "output_bytes", axes),
+        device=device,
+        constants=load_matmul(device.calibration),
+    )
+    return cost._replace(time_s=cost.time_s * constants.matmul_slowdown)
+
+
+def _price_attention(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
+    axes = mesh_axes(scenario)
+    device = scenario.cluster.device
+    backward = stacked(operators, "backward", axes) > 0
+    cost = attention_cost(
+        stacked(operators, "batch", axes),
+        stacked(operators, "heads", axes),
+        stacked(operators, "kv_heads", axes),
+        stacked(operators, "head_dim", axes),
+        stacked(operators, "query_tokens", axes),
+        stacked(operators, "context_tokens", axes),
+        causal=stacked(operators, "causal", axes) > 0,
+        backward=backward,
+        dtype=scenario.plan.dtype,
+        device=device,
+        constants=load_attention(device.calibration, constants.attention_kernel),
+    )
+    return cost._replace(time_s=cost.time_s * constants.attention_slowdown)
+
+
+def _price_elementwise(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
+    axes = mesh_axes(scenario)
+    traffic = stacked(operators, "traffic_bytes", axes)
+    return elementwise_cost(traffic, stacked(operators, "kernels", axes), device=scenario.cluster.device, constants=constants)
+
+
+def _price_collectives(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
+    """Tensor-parallel collectives all carry the same buffer, so each kind is priced once."""
+    cluster = scenario.cluster
+    group = tensor_group(scenario.plan.tensor_parallel, cluster)
+    library = load_collectives(cluster.device.calibration)
+    by_kind: dict[str, Number] = {}
+    for op in operators:
+        kind = op.kind  # type: ignore[attr-defined]
+        if kind not in by_kind:
+            by_kind[kind] = constants.collective_slowdown * collective_time(
+                kind, op.network_bytes, group=group, cluster=cluster, constants=library
+            )
+    times = [by_kind[op.kind] for op in operators]  # type: ignore[attr-defined]
+    nothing = [0.0 * t for t in times]
+    return OperatorCost(times, nothing, nothing)  # type: ignore[arg-type]

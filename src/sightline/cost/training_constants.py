@@ -1,0 +1,58 @@
+"""What training frameworks reach on a device beyond its operators: fitted per device and framework."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from sightline.catalog import entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingConstants:
+    """One set per device and framework; the catalog's calibration entry holds value, source and residuals."""
+
+    matmul_slowdown: float
+    """Time of a matmul inside a long training run over that of the benchmark: clocks, cold caches, older libraries."""
+    attention_slowdown: float
+    """The same for fused attention."""
+    attention_kernel: str
+    """Generation of the fused attention kernel: flash-1, flash-2 or flash-3."""
+    memory_fraction: float
+    """Share of the memory bandwidth that element-wise kernels reach."""
+    kernel_latency_s: float
+    """Ramp-up and drain of an element-wise kernel on the device."""
+    launch_forward_s: float
+    """Host time per kernel in a forward pass, which runs from Python."""
+    launch_backward_s: float
+    """Host time per kernel in a backward pass, which the autograd engine runs."""
+    micro_batch_s: float
+    """Host time per micro-batch that the device waits for: data, bookkeeping, loss."""
+    step_s: float
+    """Host time per optimizer step that the device waits for: gradient norm, overflow check, logging."""
+    overlap_slowdown: float
+    """Share of a hidden collective's time by which it slows the compute beside it."""
+    collective_slowdown: float
+    """Time of a collective inside training over that of the benchmark: stragglers, contention, unpinned streams."""
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> "TrainingConstants":
+        """The constants out of a calibration entry; its other keys are left alone."""
+        kind = {"attention_kernel": str}
+        return cls(**{f.name: kind.get(f.name, float)(mapping[f.name]) for f in fields(cls)})
+
+
+@cache
+def load_training(calibration: str, framework: str, version: str = "") -> tuple[TrainingConstants, str]:
+    """Return the constants of a framework on a device family, and their evidence.
+
+    A framework (or version) without a set of its own takes that of the relative its entry names (``like``), and what
+    no entry covers takes the device family's ``reference`` set.
+    """
+    sets = entry("calibrations", f"{calibration}/training")["frameworks"]
+    for name in (f"{framework}@{version}", framework):
+        if name in sets:
+            chosen = sets[name]
+            base = sets["reference"] | (sets[chosen["like"]] if "like" in chosen else {})
+            return TrainingConstants.from_mapping(base | chosen), str(chosen.get("evidence", "calibrated"))
+    return TrainingConstants.from_mapping(sets["reference"]), "datasheet"

@@ -1,0 +1,64 @@
+"""When a plan does not fit: the nearest changes that would, tried and not guessed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from sightline.profile import Profile
+from sightline.scenario import Plan, Scenario
+
+GIB = 2.0**30
+
+
+def what_would_fit(profile: Profile, profile_of: Callable[[Scenario], Profile]) -> list[str]:
+    """Return sentences: what is needed of what there is, and single changes of the plan under which it fits."""
+    scenario = profile.scenario
+    needed, there = profile.memory_bytes["total"], scenario.cluster.device.memory_bytes
+    largest = max((p for p in profile.memory_bytes if p != "total"), key=lambda p: profile.memory_bytes[p])
+    sentences = [
+        f"does not fit: {needed / GIB:.1f} GiB of {there / GIB:.1f} GiB, of which {largest} "
+        f"{profile.memory_bytes[largest] / GIB:.1f} GiB"
+    ]
+    for change, plan in _changes(scenario):
+        other = profile_of(replace(scenario, plan=plan))
+        if other.fits:
+            slower = other.step_time_s / profile.step_time_s
+            sentences.append(
+                f"{change} would fit with {other.memory_bytes['total'] / GIB:.1f} GiB, at {slower:.2f} x the step time"
+            )
+    if len(sentences) == 1:
+        sentences.append("no single change of micro_batch, recompute, zero_stage, attention or parallel degrees fits")
+    return sentences
+
+
+def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
+    """Single changes that save memory and that the framework offers."""
+    plan = scenario.plan
+    offers = plan.framework.offers
+
+    def offered(field: str, value: object) -> bool:
+        return field not in offers or value in offers[field]
+
+    if plan.micro_batch > 1:  # type: ignore[operator]
+        yield "micro_batch: 1", replace(plan, micro_batch=1)
+    if plan.attention == "eager" and offered("attention", "flash"):
+        yield "attention: flash", replace(plan, attention="flash")
+    for kind in ("selective", "full"):
+        if plan.recompute != kind and plan.recompute != "full" and offered("recompute", kind):
+            yield f"recompute: {kind}", replace(plan, recompute=kind)  # type: ignore[arg-type]
+    for stage in range(int(plan.zero_stage) + 1, 4):
+        if plan.data_parallel > 1 and offered("zero_stage", stage):
+            yield f"zero_stage: {stage}", replace(plan, zero_stage=stage)
+    yield from _wider(scenario)
+
+
+def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
+    """Doubling tensor or pipeline parallelism at the expense of replicas."""
+    plan, model = scenario.plan, scenario.model
+    if plan.data_parallel % 2 or scenario.workload.global_batch % max(1, plan.data_parallel // 2 * plan.micro_batch):  # type: ignore[operator]
+        return
+    half = plan.data_parallel // 2
+    for field, limit in (("tensor_parallel", model.heads), ("pipeline_parallel", model.layers)):
+        degree = 2 * getattr(plan, field)
+        known = plan.framework.offers.get(field)
+        if limit % degree == 0 and (known is None or degree in known):
+            yield f"{field}: {degree}", replace(plan, data_parallel=half, **{field: degree})

@@ -1,0 +1,90 @@
+"""Data parallelism and ZeRO: what moves between replicas in a step, and how much of it shows.
+
+Volumes as in ZeRO (arXiv 1910.02054): without it gradients are all-reduced once per step; stages 1 and 2 reduce-scatter
+gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. Frameworks differ in
+whether that happens per micro-batch and beside compute. One replica moves exactly nothing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.cost.collectives import CollectiveConstants, collective_time
+from sightline.cost.topology import Group
+from sightline.cost.training_constants import TrainingConstants
+from sightline.quantities import Number
+from sightline.scenario import Cluster, Framework
+
+
+class DataParallelTime(NamedTuple):
+    """Seconds that data-parallel collectives add to a step, exposed, and their bytes."""
+
+    exposed_s: Number
+    network_bytes: Number
+
+
+class Replica(NamedTuple):
+    """What one replica's pace-setting stage holds and how long its passes are."""
+
+    parameters: Number
+    layers: Number
+    forward_s: Number
+    """One micro-batch's forward pass."""
+    backward_s: Number
+    """One micro-batch's recomputation and backward pass."""
+    micro_batches: Number
+
+
+def exposed(compute_s: Number, transfer_s: Number, layers: Number, slowdown: Number) -> Number:
+    """Seconds that layer-wise transfers add to the compute they run beside.
+
+    The first (or last) layer's transfer has nothing to hide behind; the others show where they outlast a layer's
+    compute, which the hidden part slows by contention: g/L + (L - 1)/L max(g - c, 0) + slowdown min(g, c).
+    """
+    hidden = np.minimum(transfer_s, compute_s)
+    return transfer_s / layers + (1.0 - 1.0 / layers) * (transfer_s - hidden) + slowdown * hidden
+
+
+def data_parallel_time(
+    replica: Replica,
+    zero_stage: Number,
+    *,
+    framework: Framework,
+    group: Group,
+    cluster: Cluster,
+    library: CollectiveConstants,
+    constants: TrainingConstants,
+) -> DataParallelTime:
+    """Return the exposed seconds of a step's data-parallel collectives."""
+    layered = framework.overlaps_gradients or framework.overlaps_parameters
+    messages = np.maximum(replica.layers, 1.0) if layered else 1.0
+
+    def seconds(kind: str, size: Number) -> Number:
+        once = collective_time(kind, size / messages, group=group, cluster=cluster, constants=library)
+        return constants.collective_slowdown * messages * once
+
+    gradient_bytes = replica.parameters * framework.gradient_reduce_bytes
+    weight_bytes = replica.parameters * 2.0
+    zero = np.asarray(zero_stage)
+    reduce_s = seconds("all_reduce", gradient_bytes) if np.any(zero == 0) else 0.0
+    scatter_s = seconds("reduce_scatter", gradient_bytes) if np.any(zero > 0) else 0.0
+    gather_s = seconds("all_gather", weight_bytes) if np.any(zero > 0) else 0.0
+
+    m = replica.micro_batches
+    reductions = np.where(zero == 3, m, np.where((zero == 2) & framework.reduces_every_micro_batch, m, 1.0))
+    gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch)
+    # Parameters: stage 3 gathers before the forward and again before the backward pass.
+    forward_gathers = np.where(zero == 0, 0.0, np.where(gathers_each, m, 1.0))
+    backward_gathers = np.where(zero == 3, m, 0.0)
+    gradient_s = np.where(zero == 0, reduce_s, scatter_s)
+    back_s = gradient_s + np.where(zero == 3, gather_s, 0.0)
+
+    slow, layers = constants.overlap_slowdown, messages
+    shown_backward = exposed(replica.backward_s, back_s, layers, slow) if framework.overlaps_gradients else back_s
+    shown_forward = exposed(replica.forward_s, gather_s, layers, slow) if framework.overlaps_parameters else gather_s
+    moved = reductions * gradient_bytes + (forward_gathers + backward_gathers) * weight_bytes
+    many = np.asarray(group.size) > 1
+    return DataParallelTime(
+        exposed_s=many * (reductions * shown_backward + forward_gathers * shown_forward),
+        network_bytes=many * moved,
+    )

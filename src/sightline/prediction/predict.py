@@ -1,0 +1,80 @@
+"""The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sightline.cost.pricing import Prices
+from sightline.prediction.advice import what_would_fit
+from sightline.prediction.energy import energy_per_step_j
+from sightline.prediction.memory import fullest, stage_memory
+from sightline.prediction.micro_batch import with_fastest_micro_batch
+from sightline.prediction.rows import limits_of, rows_of
+from sightline.prediction.training import Priced, StepTimes, price, step_times
+from sightline.profile import Profile
+from sightline.program import Program
+from sightline.quantities import Number
+from sightline.scenario import Scenario
+
+
+def predict(scenario: Scenario) -> Profile:
+    """Predict a training step of ``scenario``.
+
+    The plan's degrees may be arrays that broadcast (an open mesh); then every number of the profile is an array and
+    ``profile[i]`` is one plan's. Without a micro-batch the fastest that fits is taken.
+
+    Raises:
+        InputError: no micro-batch divides the batch.
+    """
+    if scenario.plan.micro_batch is None:
+        scenario = with_fastest_micro_batch(scenario, profile_of)
+    profile = profile_of(scenario)
+    if np.ndim(profile.fits) == 0 and not profile.fits:
+        profile = replace(profile, advice=what_would_fit(profile, profile_of))
+    return profile
+
+
+def profile_of(scenario: Scenario) -> Profile:
+    """The profile of a scenario whose micro-batch is given."""
+    priced = price(scenario)
+    times = step_times(priced)
+    step_time_s = times.step_time_s
+    stages = [stage_memory(scenario, priced.program, s) for s in times.stages]
+    memory = fullest(stages)
+    scalar = np.ndim(step_time_s) == 0
+    model_flops, hardware_flops = step_flops(scenario, priced.program)
+    return Profile(
+        scenario=scenario,
+        source="predicted",
+        step_time_s=step_time_s,
+        phases=times.phases,
+        memory_bytes=memory,
+        fits=memory["total"] <= scenario.cluster.device.memory_bytes,
+        model_flops=model_flops,
+        hardware_flops=hardware_flops,
+        limits=limits_of(priced, times),
+        energy_per_step_j=energy_per_step_j(scenario, times.phases),
+        rows=rows_of(priced, times) if scalar else (),
+        stages=[s for s, c in zip(stages, times.stages, strict=True) if not scalar or c.layers + c.head > 0],
+        stage_times=times.slot_s,
+        evidence={"training": priced.evidence},
+        warnings=scenario.warnings,
+    )
+
+
+def step_flops(scenario: Scenario, program: Program) -> tuple[Number, Number]:
+    """FLOPs of a step over all devices: the model's, and the hardware's with recomputation.
+
+    Matmuls and attention, attention without the causal mask, as Narayanan 2021 (arXiv 2104.04473) counts them.
+    """
+    model: Number = 0.0
+    again: Number = 0.0
+    for block, count in zip(program.blocks, (1, program.layers, 1), strict=True):
+        model += count * sum(op.count * op.flops for op in (*block.forward, *block.backward))
+        again += count * sum(op.count * op.flops for op in block.recomputed)
+    plan = scenario.plan
+    scale = scenario.workload.global_batch / plan.micro_batch * plan.tensor_parallel  # type: ignore[operator]
+    return model * scale, (model + again) * scale
+
+
+__all__ = ["Priced", "Prices", "StepTimes", "predict", "profile_of", "step_flops"]

@@ -1,0 +1,120 @@
+"""A step's table: a row per operator address on a device of the pace-setting stage, and what bounds the step."""
+
+from sightline.prediction.training import Priced, StepTimes
+from sightline.profile import Row
+from sightline.program import Block, Collective, Operator
+from sightline.quantities import Number
+
+
+def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
+    """Return the rows of a scalar prediction; device time, so idle phases and hidden collectives are not in it."""
+    rows: list[Row] = []
+    for block, passes in _counted(priced, times):
+        for phase, count, operators in passes:
+            rows += [_row(priced, phase, block.name, op, count) for op in operators if count * op.count > 0]
+    return _merged(rows) + _step_rows(times)
+
+
+def _counted(
+    priced: Priced, times: StepTimes
+) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
+    """Each block with its passes and how often a step executes them on the pace-setting stage."""
+    program, stage, m = priced.program, times.slowest, times.micro_batches
+    counts = {"embedding": stage.embedding, "layer": stage.layers, "head": stage.head}
+    return [
+        (
+            block,
+            [
+                ("forward", m * counts[block.name], list(block.forward)),
+                ("recompute", m * counts[block.name], list(block.recomputed)),
+                ("backward", m * counts[block.name], list(block.backward)),
+            ],
+        )
+        for block in program.blocks
+    ]
+
+
+def _row(priced: Priced, phase: str, block: str, op: Operator, count: Number) -> Row:
+    price, n = priced.prices[id(op)], count * op.count
+    bound = "network" if isinstance(op, Collective) else "compute" if price.compute_s >= price.memory_s else "memory"
+    return Row(
+        phase=phase,
+        block=block,
+        module=op.module,
+        operator=op.name,
+        count=float(n),
+        flops=float(n * op.flops),
+        bytes=float(n * op.bytes),
+        network_bytes=float(n * op.network_bytes),
+        time_s=float(n * price.time_s),
+        bound=bound,
+    )
+
+
+def _merged(rows: list[Row]) -> list[Row]:
+    """Rows of one address added up (a layer has two residuals)."""
+    merged: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        key = (row.phase, row.block, row.module, row.operator, row.bound)
+        old = merged.get(key)
+        merged[key] = row if old is None else _added(old, row)
+    return list(merged.values())
+
+
+def _added(a: Row, b: Row) -> Row:
+    sums = {n: getattr(a, n) + getattr(b, n) for n in ("count", "flops", "bytes", "network_bytes", "time_s")}
+    return Row(phase=a.phase, block=a.block, module=a.module, operator=a.operator, bound=a.bound, **sums)
+
+
+def _step_rows(times: StepTimes) -> list[Row]:
+    """What happens once per step: the optimizer, and the exposed part of data-parallel collectives."""
+    shared = {"block": "step", "count": 1.0, "flops": 0.0}
+    rows = [
+        Row(
+            phase="optimizer",
+            module="optimizer",
+            operator="update",
+            bytes=0.0,
+            network_bytes=0.0,
+            time_s=float(times.phases["optimizer"]),
+            bound="memory",
+            **shared,  # type: ignore[arg-type]
+        )
+    ]
+    if times.data_parallel.network_bytes > 0:
+        rows.append(
+            Row(
+                phase="communication_exposed",
+                module="data parallel",
+                operator="gradients and parameters",
+                bytes=0.0,
+                network_bytes=float(times.data_parallel.network_bytes),
+                time_s=float(times.data_parallel.exposed_s),
+                bound="network",
+                **shared,  # type: ignore[arg-type]
+            )
+        )
+    return rows
+
+
+def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
+    """Seconds of the step by what bounds them; device work splits by its operators' rooflines."""
+    compute_s: Number = 0.0
+    for block, passes in _counted(priced, times):
+        del block
+        for _, count, operators in passes:
+            bound_s = sum(
+                op.count * priced.prices[id(op)].time_s * (priced.prices[id(op)].compute_s >= priced.prices[id(op)].memory_s)
+                for op in operators
+                if not isinstance(op, Collective)
+            )
+            compute_s = compute_s + count * bound_s
+    phases = times.phases
+    work_s = phases["forward"] + phases["recompute"] + phases["backward"] + phases["optimizer"]
+    return {
+        "compute": compute_s,
+        "memory": work_s - compute_s,
+        "network": phases["communication_exposed"],
+        "host": phases["host"],
+        "bubble": phases["pipeline_bubble"],
+    }

@@ -1,0 +1,244 @@
+"""A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.cost.collectives import collective_time, load_collectives
+from sightline.cost.pricing import Prices, price_program
+from sightline.cost.topology import data_group, pipeline_boundary
+from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.prediction.block_times import BlockTimes, PassTimes, block_times
+from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
+from sightline.prediction.memory import StageContents, stage_parameters
+from sightline.prediction.schedules import in_flight, layers_of_stages, pipeline_time
+from sightline.program import Program, write_out
+from sightline.quantities import Number
+from sightline.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Priced:
+    """A program with prices: everything that does not depend on pipeline, ZeRO or the number of micro-batches."""
+
+    scenario: Scenario
+    program: Program
+    constants: TrainingConstants
+    evidence: str
+    prices: Prices
+    embedding: BlockTimes
+    layer: BlockTimes
+    head: BlockTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepTimes:
+    """Seconds of a step by phase, and what the other answers (memory, table, trace) need."""
+
+    phases: dict[str, Number]
+    stages: tuple[StageContents, StageContents, StageContents]
+    slot_s: dict[str, tuple[Number, Number]]
+    """Forward and backward (with recomputation) seconds of a micro-batch by stage."""
+    slowest: StageContents
+    """Contents of the pace-setting stage."""
+    micro_batches: Number
+    data_parallel: DataParallelTime
+
+    @property
+    def step_time_s(self) -> Number:
+        """The phases' sum."""
+        return sum(self.phases.values())
+
+
+def price(scenario: Scenario) -> Priced:
+    """Write the scenario's micro-batch out and price its operators."""
+    framework, device = scenario.plan.framework, scenario.cluster.device
+    constants, evidence = load_training(device.calibration, framework.name, framework.version)
+    program = write_out(scenario)
+    prices = price_program(program, scenario, constants)
+    launch = scenario.cluster.host.launch_time_s
+    embedding, layer, head = (block_times(block, prices, constants, launch) for block in program.blocks)
+    return Priced(
+        scenario=scenario,
+        program=program,
+        constants=constants,
+        evidence=evidence,
+        prices=prices,
+        embedding=embedding,
+        layer=layer,
+        head=head,
+    )
+
+
+def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageContents, StageContents, StageContents]:
+    """Return what the first, the heaviest middle and the last stage hold; with one stage the last two hold nothing."""
+    plan, model = scenario.plan, scenario.model
+    p, v = plan.pipeline_parallel, plan.virtual_stages
+    first, middle, last = layers_of_stages(model.layers, p, v)[:3]
+    held = in_flight(p, micro_batches, v, plan.schedule)
+    piped = 1.0 * (np.asarray(p) > 1)
+    tied = piped * model.tied_embeddings
+    return (
+        StageContents(
+            name="first", layers=first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
+        ),
+        StageContents(
+            name="middle",
+            layers=middle * (np.asarray(p) > 2),
+            embedding=0.0,
+            head=0.0,
+            tied_copy=0.0,
+            in_flight=held[1],
+        ),
+        StageContents(
+            name="last", layers=last * piped, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Slot:
+    """One micro-batch on one stage."""
+
+    forward: PassTimes
+    recompute: PassTimes
+    backward: PassTimes
+
+    @property
+    def forward_s(self) -> Number:
+        return np.maximum(self.forward.device_s, self.forward.host_s)
+
+    @property
+    def backward_s(self) -> Number:
+        again = self.recompute + self.backward
+        return np.maximum(again.device_s, again.host_s)
+
+    @property
+    def total_s(self) -> Number:
+        return self.forward_s + self.backward_s
+
+
+def _slot(priced: Priced, stage: StageContents) -> _Slot:
+    def total(of: str) -> PassTimes:
+        return (
+            getattr(priced.layer, of) * stage.layers
+            + getattr(priced.embedding, of) * stage.embedding
+            + getattr(priced.head, of) * stage.head
+        )
+
+    return _Slot(forward=total("forward"), recompute=total("recompute"), backward=total("backward"))
+
+
+def _pick(chosen: Number, a: Number, b: Number) -> Number:
+    return np.where(chosen, a, b)
+
+
+def _slowest(priced: Priced, stages: tuple[StageContents, ...], totals: list[Number]) -> StageContents:
+    """Contents of the stage with the longest slot."""
+    best, contents = totals[0], stages[0]
+    for stage, total in zip(stages[1:], totals[1:], strict=True):
+        longer = np.asarray(total > best)
+        if not longer.any():
+            continue
+        contents = StageContents(
+            name="slowest",
+            **{
+                name: _pick(longer, getattr(stage, name), getattr(contents, name))
+                for name in ("layers", "embedding", "head", "tied_copy", "in_flight")
+            },
+        )
+        best = np.maximum(best, total)
+    return contents
+
+
+def step_times(priced: Priced) -> StepTimes:
+    """Assemble the step of ``priced``; the plan's degrees may be an open mesh."""
+    scenario, c = priced.scenario, priced.constants
+    plan, cluster, workload = scenario.plan, scenario.cluster, scenario.workload
+    p, v, dp, t = plan.pipeline_parallel, plan.virtual_stages, plan.data_parallel, plan.tensor_parallel
+    m = np.ceil(workload.global_batch / (dp * plan.micro_batch))  # type: ignore[operator]
+    stages = stage_contents(scenario, m)
+    slots = [_slot(priced, stage) for stage in stages]
+    totals = [slot.total_s for slot in slots]
+    transfer_s = _transfer_s(priced)
+    shown_transfer_s = 0.0 if plan.framework.overlaps_pipeline else transfer_s
+    pipeline = pipeline_time(*totals, p, m, v, transfer_s=shown_transfer_s)
+    slowest = _slowest(priced, stages, totals)
+    slot = _slot(priced, slowest)
+
+    parameters = stage_parameters(priced.program, stages[0])
+    replica = Replica(
+        parameters=parameters,
+        layers=slowest.layers,
+        forward_s=slot.forward_s,
+        backward_s=slot.backward_s,
+        micro_batches=m,
+    )
+    library = load_collectives(cluster.device.calibration)
+    replicas = data_parallel_time(
+        replica,
+        plan.zero_stage,
+        framework=plan.framework,
+        group=data_group(t, dp, cluster),
+        cluster=cluster,
+        library=library,
+        constants=c,
+    )
+    tied_s = _tied_embedding_s(priced, dp)
+    again = slot.recompute + slot.backward
+    transfers_s = 2.0 * m * v * shown_transfer_s * (np.asarray(p) > 1)
+    phases = {
+        "forward": m * slot.forward.work_s,
+        "backward": m * slot.backward.work_s,
+        "recompute": m * slot.recompute.work_s,
+        "optimizer": _optimizer_s(scenario, c, parameters),
+        "communication_exposed": m * (slot.forward.collective_s + again.collective_s)
+        + transfers_s
+        + replicas.exposed_s
+        + tied_s,
+        "pipeline_bubble": pipeline.total_s - m * (slot.forward_s + slot.backward_s) - transfers_s,
+        "host": m * (slot.forward.wait_s + again.wait_s + c.micro_batch_s) + c.step_s,
+    }
+    return StepTimes(
+        phases=phases,
+        stages=stages,
+        slot_s={s.name: (x.forward_s, x.backward_s) for s, x in zip(stages, slots, strict=True)},
+        slowest=slowest,
+        micro_batches=m,
+        data_parallel=replicas,
+    )
+
+
+def _optimizer_s(scenario: Scenario, constants: TrainingConstants, parameters: Number) -> Number:
+    """Seconds of the optimizer's update of a device's share: its traffic over the reached bandwidth."""
+    plan, device = scenario.plan, scenario.cluster.device
+    local = parameters / np.where(np.asarray(plan.zero_stage) >= 1, plan.data_parallel, 1.0)
+    return local * plan.framework.optimizer_traffic / (device.memory_bandwidth * constants.memory_fraction)
+
+
+def _transfer_s(priced: Priced) -> Number:
+    """Seconds to hand one micro-batch's activation to the next stage; each tensor-parallel rank sends its share."""
+    scenario = priced.scenario
+    plan, cluster = scenario.plan, scenario.cluster
+    if not np.any(np.asarray(plan.pipeline_parallel) > 1):
+        return 0.0
+    share = priced.program.embedding.boundary_bytes / plan.tensor_parallel
+    group = pipeline_boundary(plan.tensor_parallel, plan.data_parallel, cluster)
+    library = load_collectives(cluster.device.calibration)
+    once = collective_time("send_recv", share, group=group, cluster=cluster, constants=library)
+    return priced.constants.collective_slowdown * once
+
+
+def _tied_embedding_s(priced: Priced, dp: Number) -> Number:
+    """Seconds of summing the shared table's gradients between the first and the last stage, once per step."""
+    scenario = priced.scenario
+    plan, cluster = scenario.plan, scenario.cluster
+    p = np.asarray(plan.pipeline_parallel)
+    if not scenario.model.tied_embeddings or not np.any(p > 1):
+        return 0.0
+    size = priced.program.embedding.parameters * plan.framework.gradient_reduce_bytes
+    group = pipeline_boundary(plan.tensor_parallel, dp, cluster)
+    once = collective_time(
+        "send_recv", size, group=group, cluster=cluster, constants=load_collectives(cluster.device.calibration)
+    )
+    return (p > 1) * once

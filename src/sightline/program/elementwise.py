@@ -1,0 +1,104 @@
+"""Bandwidth-bound chains of a transformer, in bytes as fused or separate kernels really move them.
+
+Each function returns the operator for tensors of ``tensor_bytes`` at ``x.element_bytes`` per element.
+"""
+
+from sightline.program.operators import Elementwise
+from sightline.program.shapes import Shapes
+from sightline.quantities import Number
+
+
+def norm(x: Shapes, module: str) -> Elementwise:
+    """Forward norm: read and write; unfused it upcasts, squares, averages, scales and casts back in seven kernels."""
+    n = x.residual_bytes / x.element_bytes
+    if "norm" in x.fused:
+        return Elementwise(
+            module=module, name="norm", traffic_bytes=2.0 * x.residual_bytes, saved_bytes=x.residual_bytes
+        )
+    return Elementwise(
+        module=module,
+        name="norm",
+        traffic_bytes=(28.0 + 4.0 * x.element_bytes) * n,
+        kernels=7.0,
+        saved_bytes=(4.0 + x.element_bytes) * n,
+    )
+
+
+def norm_gradient(x: Shapes, module: str) -> Elementwise:
+    """Backward norm: input and output gradient in, input gradient out, and the weight's sums."""
+    n = x.residual_bytes / x.element_bytes
+    if "norm" in x.fused:
+        return Elementwise(module=module, name="norm gradient", traffic_bytes=4.0 * x.residual_bytes, kernels=2.0)
+    return Elementwise(
+        module=module, name="norm gradient", traffic_bytes=(48.0 + 8.0 * x.element_bytes) * n, kernels=14.0
+    )
+
+
+def rope(x: Shapes, *, backward: bool) -> Elementwise:
+    """Rotary embedding of queries and keys: read and write; unfused it slices, negates, joins, multiplies and adds."""
+    rotated = x.element_bytes * x.tokens * (x.heads + x.kv_heads) * x.model.head_dim
+    fused = "rope" in x.fused
+    return Elementwise(
+        module="rope",
+        name="rope gradient" if backward else "rope",
+        traffic_bytes=(2.0 if fused else 9.0) * rotated,
+        kernels=2.0 if fused else 10.0,
+    )
+
+
+def activation(x: Shapes, width: Number) -> Elementwise:
+    """Forward GELU, ReLU or SwiGLU over ``width`` elements per token: inputs in, product out; inputs are kept."""
+    tensor = x.element_bytes * x.tokens * width
+    if not x.model.gated:
+        return Elementwise(module="mlp", name="activation", traffic_bytes=2.0 * tensor, saved_bytes=tensor)
+    fused = "activation" in x.fused
+    return Elementwise(
+        module="mlp",
+        name="activation",
+        traffic_bytes=(3.0 if fused else 5.0) * tensor,
+        kernels=1.0 if fused else 2.0,
+        saved_bytes=(2.0 if fused else 3.0) * tensor,
+    )
+
+
+def activation_gradient(x: Shapes, width: Number) -> Elementwise:
+    """Backward of ``activation``."""
+    tensor = x.element_bytes * x.tokens * width
+    if not x.model.gated:
+        return Elementwise(module="mlp", name="activation gradient", traffic_bytes=3.0 * tensor)
+    fused = "activation" in x.fused
+    return Elementwise(
+        module="mlp",
+        name="activation gradient",
+        traffic_bytes=(5.0 if fused else 9.0) * tensor,
+        kernels=1.0 if fused else 3.0,
+    )
+
+
+def residual(x: Shapes, *, bias: bool) -> Elementwise:
+    """Bias, dropout and residual addition; a dropout keeps one byte per element."""
+    mask = x.residual_bytes / x.element_bytes * (x.model.dropout > 0)
+    if "bias-dropout-add" in x.fused or not (bias or x.model.dropout > 0):
+        return Elementwise(
+            module="residual", name="residual", traffic_bytes=3.0 * x.residual_bytes + mask, saved_bytes=mask
+        )
+    steps = 2.0 if x.model.dropout > 0 else 1.0
+    return Elementwise(
+        module="residual",
+        name="residual",
+        traffic_bytes=(1.0 + 2.0 * steps) * x.residual_bytes + mask,
+        kernels=steps,
+        saved_bytes=mask,
+    )
+
+
+def residual_gradient(x: Shapes) -> Elementwise:
+    """Backward of the residual: the branch's masked gradient, and the sum where branches meet."""
+    mask = x.residual_bytes / x.element_bytes * (x.model.dropout > 0)
+    branches = 5.0 if x.model.dropout > 0 else 3.0
+    return Elementwise(
+        module="residual",
+        name="residual gradient",
+        traffic_bytes=branches * x.residual_bytes + mask,
+        kernels=2.0 if x.model.dropout > 0 else 1.0,
+    )

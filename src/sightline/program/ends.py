@@ -1,0 +1,84 @@
+"""The ends of the model: token embedding before the first layer, head and loss after the last."""
+
+from sightline.program import elementwise
+from sightline.program.linear import MAIN_GRADIENT_BYTES, linear_backward, linear_forward
+from sightline.program.operators import Elementwise, Operator
+from sightline.program.program import Block
+from sightline.program.shapes import Shapes
+from sightline.program.tensor_parallel import enter_region, leave_region
+
+LOSS_FORWARD_BYTES = 22.0
+"""Bytes per logit of an unfused loss forward: cast to fp32, maximum, subtraction, exponent and sum (4-byte passes)."""
+LOSS_BACKWARD_BYTES = 14.0
+"""Bytes per logit of an unfused loss backward: fp32 gradient in and out, cast to 16 bit."""
+
+
+def embedding_block(x: Shapes) -> Block:
+    """Return the embedding: a gather (and the position's), its dropout and norm; backward scatters into the table."""
+    e, h = x.element_bytes, float(x.model.hidden_size)
+    lookups = 2.0 + (3.0 if x.model.positions == "learned" else 0.0)
+    mask = x.residual_bytes / e * (x.model.dropout > 0)
+    forward: list[Operator] = [
+        Elementwise(module="embedding", name="lookup", traffic_bytes=lookups * x.hidden_bytes, kernels=4.0),
+        *leave_region(x, "embedding"),
+    ]
+    backward: list[Operator] = []
+    if x.model.embedding_norm:
+        forward.append(elementwise.norm(x, "embedding"))
+        backward.append(elementwise.norm_gradient(x, "embedding"))
+    if x.model.dropout > 0:
+        traffic = 2.0 * x.residual_bytes + mask
+        forward.append(Elementwise(module="embedding", name="dropout", traffic_bytes=traffic, saved_bytes=mask))
+        backward.append(Elementwise(module="embedding", name="dropout gradient", traffic_bytes=traffic))
+    # The dense gradient of the table is cleared, filled and added to the accumulated one.
+    table = x.vocabulary * h * (2.0 * e + MAIN_GRADIENT_BYTES)
+    backward += [
+        *enter_region(x, "embedding"),
+        Elementwise(
+            module="embedding", name="table gradient", traffic_bytes=table + 3.0 * x.hidden_bytes, kernels=6.0
+        ),
+    ]
+    positions = x.model.embedding_parameters - x.model.vocab_size * x.model.hidden_size
+    return Block(
+        name="embedding",
+        forward=forward,
+        backward=backward,
+        boundary_bytes=x.hidden_bytes,
+        parameters=x.vocabulary * h + positions,
+    )
+
+
+def head_block(x: Shapes) -> Block:
+    """Return the head: final norm, logits matmul and cross-entropy over the (sharded) vocabulary."""
+    h = float(x.model.hidden_size)
+    logits = x.tokens * x.vocabulary
+    fused = "cross-entropy" in x.fused
+    forward: list[Operator] = [
+        elementwise.norm(x, "final norm"),
+        *enter_region(x, "head"),
+        linear_forward(x, "head", h, x.vocabulary, saved_bytes=x.residual_bytes, name="logits"),
+        Elementwise(
+            module="head",
+            name="cross-entropy",
+            traffic_bytes=(2.0 * x.element_bytes if fused else LOSS_FORWARD_BYTES) * logits,
+            kernels=2.0 if fused else 8.0,
+        ),
+    ]
+    backward: list[Operator] = [
+        Elementwise(
+            module="head",
+            name="cross-entropy gradient",
+            traffic_bytes=(2.0 * x.element_bytes if fused else LOSS_BACKWARD_BYTES) * logits,
+            kernels=1.0 if fused else 3.0,
+        ),
+        *linear_backward(x, "head", h, x.vocabulary, bias=False),
+        *leave_region(x, "head"),
+        elementwise.norm_gradient(x, "final norm"),
+    ]
+    own = 0.0 if x.model.tied_embeddings else 1.0
+    return Block(
+        name="head",
+        forward=forward,
+        backward=backward,
+        parameters=own * x.vocabulary * h + x.model.norm_parameters,
+    )

@@ -1,0 +1,81 @@
+"""A decoder layer: norm, attention, residual, norm, MLP, residual - forward and backward."""
+
+from sightline.program import elementwise
+from sightline.program.attention import core_backward, core_forward
+from sightline.program.linear import linear_backward, linear_forward
+from sightline.program.operators import Operator
+from sightline.program.shapes import Shapes
+from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.quantities import Number
+
+
+def layer_forward(x: Shapes, attention: str) -> list[Operator]:
+    """Return a layer's forward operators for one micro-batch."""
+    model, h = x.model, float(x.model.hidden_size)
+    context = x.heads * model.head_dim
+    return [
+        elementwise.norm(x, "attention norm"),
+        *enter_region(x, "qkv"),
+        linear_forward(x, "qkv", h, x.qkv_width, saved_bytes=x.residual_bytes),
+        *([elementwise.rope(x, backward=False)] if model.positions == "rotary" else []),
+        *core_forward(x, attention),
+        linear_forward(
+            x, "output projection", context, h, saved_bytes=x.element_bytes * x.tokens * context
+        ),
+        *leave_region(x, "output projection"),
+        elementwise.residual(x, bias=model.output_bias),
+        elementwise.norm(x, "mlp norm"),
+        *enter_region(x, "mlp"),
+        *_mlp_forward(x),
+        *leave_region(x, "mlp"),
+        elementwise.residual(x, bias=model.mlp_bias),
+    ]
+
+
+def _mlp_forward(x: Shapes) -> list[Operator]:
+    h, f = float(x.model.hidden_size), x.model.intermediate_size / x.t
+    inputs = 2.0 * f if x.model.gated else f
+    # A fused gate recomputes the product from its inputs; otherwise the down projection keeps it.
+    keeps_product = not (x.model.gated and "activation" in x.fused)
+    return [
+        linear_forward(x, "mlp", h, inputs, saved_bytes=x.residual_bytes, name="up"),
+        elementwise.activation(x, f),
+        linear_forward(
+            x, "mlp", f, h, saved_bytes=x.element_bytes * x.tokens * f * keeps_product, name="down"
+        ),
+    ]
+
+
+def layer_backward(x: Shapes, attention: str) -> list[Operator]:
+    """Return a layer's backward operators for one micro-batch, in order of execution."""
+    model, h = x.model, float(x.model.hidden_size)
+    f = model.intermediate_size / x.t
+    inputs = 2.0 * f if model.gated else f
+    context = x.heads * model.head_dim
+    return [
+        elementwise.residual_gradient(x),
+        *enter_region(x, "mlp"),
+        *linear_backward(x, "mlp", f, h, bias=model.mlp_bias),
+        elementwise.activation_gradient(x, f),
+        *linear_backward(x, "mlp", h, inputs, bias=model.mlp_bias),
+        *leave_region(x, "mlp"),
+        elementwise.norm_gradient(x, "mlp norm"),
+        elementwise.residual_gradient(x),
+        *enter_region(x, "output projection"),
+        *linear_backward(x, "output projection", context, h, bias=model.output_bias),
+        *core_backward(x, attention),
+        *([elementwise.rope(x, backward=True)] if model.positions == "rotary" else []),
+        *linear_backward(x, "qkv", h, x.qkv_width, bias=model.attention_bias),
+        *leave_region(x, "qkv"),
+        elementwise.norm_gradient(x, "attention norm"),
+    ]
+
+
+def layer_parameters(x: Shapes) -> Number:
+    """Parameters of a layer on one device: projections are split, norms and row-split biases are not."""
+    model = x.model
+    h, f = float(model.hidden_size), model.intermediate_size / x.t
+    inputs = 2.0 * f if model.gated else f
+    attention = h * (x.qkv_width + x.heads * model.head_dim)
+    biases = x.qkv_width * model.attention_bias + h * model.output_bias + (inputs + h) * model.mlp_bias
+    return attention + h * (inputs + f) + biases + 2.0 * model.norm_parameters

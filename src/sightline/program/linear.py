@@ -1,0 +1,59 @@
+"""A linear layer: one matmul forward, two backward, and what biases and gradient accumulation add."""
+
+from sightline.program.operators import Elementwise, Matmul, Operator
+from sightline.program.shapes import Shapes
+from sightline.quantities import Number
+
+MAIN_GRADIENT_BYTES = 8.0
+"""Read and write of an fp32 gradient that a product is added to."""
+
+
+def linear_forward(
+    x: Shapes, module: str, inputs: Number, outputs: Number, *, saved_bytes: Number, name: str = "matmul"
+) -> Matmul:
+    """Return the forward matmul of ``tokens x inputs`` by ``inputs x outputs``; its input is kept."""
+    return Matmul(
+        module=module,
+        name=name,
+        m=x.tokens,
+        n=outputs,
+        k=inputs,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
+        output_bytes=x.element_bytes,
+        saved_bytes=saved_bytes,
+    )
+
+
+def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, bias: bool) -> list[Operator]:
+    """Return the input- and weight-gradient matmuls, the bias gradient and the accumulation of weight gradients.
+
+    Frameworks that fuse accumulation add the product to an fp32 gradient inside the matmul; others write a gradient
+    and add it in a kernel of its own, for every micro-batch.
+    """
+    fused = "gradient-accumulation" in x.fused
+    common = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes}
+    operators: list[Operator] = [
+        Matmul(name="input gradient", m=x.tokens, n=inputs, k=outputs, output_bytes=x.element_bytes, **common),
+        Matmul(
+            name="weight gradient",
+            m=outputs,
+            n=inputs,
+            k=x.tokens,
+            output_bytes=MAIN_GRADIENT_BYTES if fused else x.element_bytes,
+            **common,
+        ),
+    ]
+    if bias:
+        operators.append(
+            Elementwise(module=module, name="bias gradient", traffic_bytes=x.element_bytes * x.tokens * outputs)
+        )
+    if not fused:
+        operators.append(
+            Elementwise(
+                module=module,
+                name="gradient accumulation",
+                traffic_bytes=(x.element_bytes + MAIN_GRADIENT_BYTES) * inputs * outputs,
+            )
+        )
+    return operators

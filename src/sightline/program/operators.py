@@ -1,0 +1,120 @@
+"""The operators a program is made of. FLOPs and bytes are properties of an operator and need no device.
+
+Sizes are per execution on one device, in elements unless the name says bytes; each may be an array.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sightline.quantities import Number
+
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Operator:
+    """Something a device executes, at an address: the module it belongs to and its own name."""
+
+    module: str
+    name: str
+    count: Number = 1.0
+    """Executions per block and micro-batch; 0 masks an operator that a plan does not have."""
+    kernels: float = 1.0
+    """Kernels the host launches per execution."""
+    saved_bytes: Number = 0.0
+    """Tensors that an execution keeps for the backward pass."""
+
+    @property
+    def flops(self) -> Number:
+        """Floating-point operations of matmuls and attention, as PyTorch's counter has them; 0 for the rest."""
+        return 0.0
+
+    @property
+    def bytes(self) -> Number:
+        """Least traffic to and from device memory."""
+        return 0.0
+
+    @property
+    def network_bytes(self) -> Number:
+        """Bytes handed to a collective."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Matmul(Operator):
+    """``batch`` products (m x k) (k x n)."""
+
+    m: Number
+    n: Number
+    k: Number
+    batch: Number = 1.0
+    dtype: str
+    element_bytes: float
+    output_bytes: float
+    """Bytes moved per output element: its size, more where the product is added to what is there."""
+
+    @property
+    def flops(self) -> Number:
+        """2 m n k per product."""
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> Number:
+        """Both inputs once and the output."""
+        inputs = self.element_bytes * self.k * (self.m + self.n)
+        return self.batch * (inputs + self.output_bytes * self.m * self.n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlashAttention(Operator):
+    """Attention in one kernel that never writes the scores (arXiv 2205.14135, 2307.08691)."""
+
+    batch: Number
+    heads: Number
+    kv_heads: Number
+    head_dim: float
+    query_tokens: Number
+    context_tokens: Number
+    causal: bool
+    backward: bool
+    dtype: str
+    element_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """4 b a s_q s_k d forward, 2.5 times that backward (five products for two), counted without the causal mask."""
+        scale = 10.0 if self.backward else 4.0
+        return scale * self.batch * self.heads * self.query_tokens * self.context_tokens * self.head_dim
+
+    @property
+    def bytes(self) -> Number:
+        """Queries, keys, values and output once; backward reads them and the gradient and writes three gradients."""
+        queries = self.batch * self.query_tokens * self.heads
+        keys = self.batch * self.context_tokens * self.kv_heads
+        tensors = 4.0 * queries + 4.0 * keys if self.backward else 2.0 * queries + 2.0 * keys
+        return tensors * self.head_dim * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Elementwise(Operator):
+    """A bandwidth-bound kernel chain: norms, activations, softmax, dropout, residuals, copies, optimizer updates."""
+
+    traffic_bytes: Number
+
+    @property
+    def bytes(self) -> Number:
+        """Bytes read and written by the chain's kernels."""
+        return self.traffic_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Collective(Operator):
+    """A collective over the tensor-parallel group; the buffer as nccl-tests reports it."""
+
+    kind: CollectiveKind
+    buffer_bytes: Number
+
+    @property
+    def network_bytes(self) -> Number:
+        """The buffer."""
+        return self.buffer_bytes

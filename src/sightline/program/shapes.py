@@ -1,0 +1,90 @@
+"""Sizes of one micro-batch on one device after tensor and sequence parallelism.
+
+Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``s`` sequence length, ``b`` micro-batch, ``h`` hidden size, ``a`` heads,
+``f`` MLP width, ``V`` vocabulary, ``t`` tensor parallel; ``r`` divides what lies between tensor-parallel regions: t with
+sequence parallelism, else 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.quantities import Number
+from sightline.scenario import Model, Scenario
+
+ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
+"""Bytes of an activation by compute dtype."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shapes:
+    """The sizes every block is written with."""
+
+    model: Model
+    dtype: str
+    element_bytes: float
+    s: float
+    b: Number
+    t: Number
+    r: Number
+    split: Number
+    """1.0 with sequence parallelism and t > 1, else 0.0."""
+    fused: frozenset[str]
+    pads_vocabulary: bool
+
+    @property
+    def tokens(self) -> Number:
+        """Tokens of the micro-batch."""
+        return self.s * self.b
+
+    @property
+    def heads(self) -> Number:
+        """Query heads on one device."""
+        return self.model.heads / self.t
+
+    @property
+    def kv_heads(self) -> Number:
+        """Key/value heads on one device; replicated when there are fewer heads than devices."""
+        return np.maximum(self.model.kv_heads / self.t, 1.0)
+
+    @property
+    def qkv_width(self) -> Number:
+        """Outputs of the query, key and value projection on one device."""
+        return (self.heads + 2.0 * self.kv_heads) * self.model.head_dim
+
+    @property
+    def residual_bytes(self) -> Number:
+        """Bytes of one hidden-wide activation outside the tensor-parallel regions."""
+        return self.element_bytes * self.tokens * self.model.hidden_size / self.r
+
+    @property
+    def hidden_bytes(self) -> Number:
+        """Bytes of one hidden-wide activation of all tokens."""
+        return self.element_bytes * self.tokens * self.model.hidden_size
+
+    @property
+    def vocabulary(self) -> Number:
+        """Vocabulary rows on one device; frameworks that pad round up to whole tiles of 128."""
+        if not self.pads_vocabulary:
+            return self.model.vocab_size / self.t
+        return np.ceil(self.model.vocab_size / (128.0 * self.t)) * 128.0
+
+
+def shapes_of(scenario: Scenario) -> Shapes:
+    """Return the sizes of ``scenario``'s micro-batch."""
+    plan = scenario.plan
+    t = np.asarray(plan.tensor_parallel, dtype=float) if np.ndim(plan.tensor_parallel) else float(plan.tensor_parallel)
+    split = (np.asarray(plan.sequence_parallel) != 0) & (np.asarray(t) > 1)
+    split = split.astype(float) if split.ndim else float(split)
+    return Shapes(
+        model=scenario.model,
+        dtype=plan.dtype,
+        element_bytes=ELEMENT_BYTES[plan.dtype],
+        s=float(scenario.workload.sequence_length),
+        b=plan.micro_batch * 1.0,
+        t=t,
+        r=1.0 + split * (t - 1.0),
+        split=split,
+        fused=plan.framework.fused,
+        pads_vocabulary=plan.framework.pads_vocabulary,
+    )

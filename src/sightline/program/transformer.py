@@ -1,0 +1,26 @@
+"""A training micro-batch of a dense transformer, written out for one device."""
+
+from sightline.program.ends import embedding_block, head_block
+from sightline.program.layer import layer_backward, layer_forward, layer_parameters
+from sightline.program.program import Block, Program
+from sightline.program.recompute import with_recompute
+from sightline.program.shapes import shapes_of
+from sightline.scenario import Scenario
+
+
+def write_out(scenario: Scenario) -> Program:
+    """Return the operators that one micro-batch of ``scenario`` executes, block kind by block kind."""
+    x = shapes_of(scenario)
+    plan = scenario.plan
+    layer = Block(
+        name="layer",
+        forward=layer_forward(x, plan.attention),
+        backward=layer_backward(x, plan.attention),
+        parameters=layer_parameters(x),
+    )
+    return Program(
+        embedding=embedding_block(x),
+        layer=with_recompute(layer, plan.recompute, x),
+        head=head_block(x),
+        layers=scenario.model.layers,
+    )
