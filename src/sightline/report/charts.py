@@ -17,15 +17,16 @@ def prediction_chart(profiles: Sequence[Profile]) -> dict[str, Any]:
     return single_chart(profiles[0]) if len(profiles) == 1 else comparison_chart(profiles)
 
 
-def single_chart(profile: Profile) -> dict[str, Any]:
+def single_chart(profile: Profile, *, titled: bool = True) -> dict[str, Any]:
     """Return one prediction as three panels: time by phase, time by module, memory by part."""
     import altair as alt
 
     panels = [_phase_panel(profile), _module_panel(profile), _memory_panel(profile)]
     chart = alt.vconcat(*(panel for panel in panels if panel is not None)).resolve_scale(color="independent")
-    return look.configure(
-        chart, summary.title(profile.scenario), [*summary.subtitle(profile.scenario), _headline(profile)]
-    )
+    if not titled:
+        return look.configure(chart)
+    lines = [*summary.subtitle(profile.scenario), _headline(profile)]
+    return look.configure(chart, summary.title(profile.scenario), lines)
 
 
 def _headline(profile: Profile) -> str:

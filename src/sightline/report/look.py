@@ -1,5 +1,6 @@
 """Colours and type shared by all charts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 PHASE_COLOURS = {
@@ -25,14 +26,12 @@ INK, FAINT, LINE, WARNING = "#222222", "#666666", "#ececec", "#c0392b"
 ROW_HEIGHT = 22
 
 
-def configure(chart: Any, title: str, lines: list[str]) -> dict[str, Any]:
+def configure(chart: Any, title: str = "", lines: Sequence[str] = ()) -> dict[str, Any]:
     """Return the chart as a specification with the house's title, axes and fonts."""
+    if title:
+        chart = chart.properties(title={"text": title, "subtitle": list(lines), "anchor": "start", "offset": 18})
     spec: dict[str, Any] = (
-        chart.properties(
-            title={"text": title, "subtitle": lines, "anchor": "start", "offset": 18},
-            background="white",
-            padding={"left": 16, "right": 16, "top": 14, "bottom": 12},
-        )
+        chart.properties(background="white", padding={"left": 16, "right": 16, "top": 14, "bottom": 12})
         .configure(font="Helvetica, Arial, sans-serif")
         .configure_title(fontSize=18, color=INK, subtitleFontSize=12, subtitleColor=FAINT, subtitleLineHeight=17)
         .configure_axis(

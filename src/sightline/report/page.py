@@ -44,7 +44,9 @@ def page(profiles: Sequence[Profile]) -> str:
         if position < _MOST_DETAILS
     )
     chart = chart_element(prediction_chart(profiles), "chart")
-    body = f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{_comparison(labels, profiles)}<h2>In full</h2>{details}</main>"
+    body = (
+        f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{_comparison(labels, profiles)}<h2>In full</h2>{details}</main>"
+    )
     return html_document(title, body, STYLE)
 
 
@@ -55,7 +57,7 @@ def _detail(profile: Profile, identifier: str) -> str:
         _figures(profile),
         "".join(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
         "".join(f"<p>Warning: {escape(w)}</p>" for w in dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
-        f'<div class="scroll">{chart_element(single_chart(profile), identifier)}</div>',
+        f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',
         _modules(profile),
         _stages(profile),
         _evidence(profile),
