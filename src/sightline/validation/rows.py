@@ -1,0 +1,126 @@
+"""A row of a published table becomes a case: the same way whether the catalog restates it or a data folder holds it.
+
+A row maps dotted scenario keys to values. Beside those it may hold ``devices`` (their number), ``device`` (their name),
+``measured.<quantity>`` or ``measured.flops_per_s_per_device`` (a rate whose FLOPs the suite's ``flops`` formula gives),
+and ``check.flops_per_s_per_device`` (printed beside a measured time).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.validation.published_flops import FORMULAS
+from sightline.validation.suite import Case, split_of
+
+Row = Mapping[str, Any]
+
+NEEDED = (
+    "model.hidden_size",
+    "model.num_hidden_layers",
+    "model.num_attention_heads",
+    "model.vocab_size",
+    "workload.sequence_length",
+    "workload.global_batch",
+    "devices",
+)
+"""Numbers that every row must have."""
+
+CONSISTENT_WITHIN = 0.05
+"""Largest disagreement between a row's printed FLOP/s and its printed time that is read as one measurement."""
+
+
+class LeftOutError(Exception):
+    """The row is not a usable measurement; the message is the reason."""
+
+
+def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
+    """Return the row as a case of the suite (a catalog entry); raise `LeftOutError` when it is not one."""
+    full = {**_constants(suite), **row}
+    _require_numbers(full, suite)
+    _require_usable(full, suite)
+    if suite.get("interleaved") and full["plan.pipeline_parallel"] > 1:
+        full["plan.virtual_stages"] = fewest_virtual_stages(full)
+    baseline = suite.get("baseline")
+    return Case(
+        scenario=_scenario(full),
+        measured=_measured(full, suite),
+        split=split_of(*_shape(full), full["devices"]),
+        baseline=None if baseline is None else _scenario({**full, **baseline}),
+    )
+
+
+def fewest_virtual_stages(row: Row) -> int:
+    """Return the least number above 1 that divides the layers of a pipeline stage; 1 when there is none."""
+    layers, stages = row["model.num_hidden_layers"], row["plan.pipeline_parallel"]
+    if layers % stages:
+        return 1
+    per_stage = layers // stages
+    return next((v for v in range(2, per_stage + 1) if per_stage % v == 0), 1)
+
+
+def _constants(suite: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what all rows of the suite share, under the keys of a row."""
+    flat = {f"{section}.{key}": value for section, keys in suite["scenario"].items() for key, value in keys.items()}
+    return flat | ({"device": suite["device"]} if "device" in suite else {})
+
+
+def _shape(row: Row) -> tuple[int, int, int]:
+    return row["model.hidden_size"], row["model.num_hidden_layers"], row["model.num_attention_heads"]
+
+
+def _require_numbers(row: Row, suite: Mapping[str, Any]) -> None:
+    """Raise `LeftOutError` unless the row has a positive number wherever this module calculates."""
+    measured = f"measured.{suite['quantity']}"
+    stated = suite.get("columns") or suite["csv"]["columns"]
+    needed = [*NEEDED, measured if measured in stated else "measured.flops_per_s_per_device"]
+    for key in needed:
+        if key not in row:
+            raise LeftOutError(f"no {key}")
+        if not isinstance(row[key], int | float) or not 0 < row[key] < float("inf"):
+            raise LeftOutError(f"{key} is {row[key]}")
+
+
+def _require_usable(row: Row, suite: Mapping[str, Any]) -> None:
+    """Raise `LeftOutError` when the row contradicts itself or belongs to another suite."""
+    hidden, _, heads = _shape(row)
+    if hidden % heads:
+        raise LeftOutError("heads do not divide the hidden size")
+    tensor, pipeline, data = (row.get(f"plan.{kind}_parallel", 1) for kind in ("tensor", "pipeline", "data"))
+    if "plan.data_parallel" in row and tensor * pipeline * data != row["devices"]:
+        raise LeftOutError("parallel degrees do not multiply to the devices")
+    low, high = suite.get("csv", {}).get("devices", (1, row["devices"]))
+    if not low <= row["devices"] <= high:
+        raise LeftOutError("of another suite by its number of devices")
+    if "check.flops_per_s_per_device" in row:
+        implied = _time_from_flops(row, "check.flops_per_s_per_device", suite["flops"])
+        if abs(row["measured.step_time_s"] / implied - 1) > CONSISTENT_WITHIN:
+            raise LeftOutError("printed time and FLOP/s contradict the shape")
+
+
+def _measured(row: Row, suite: Mapping[str, Any]) -> float:
+    key = f"measured.{suite['quantity']}"
+    if key in row:
+        return float(row[key])
+    return _time_from_flops(row, "measured.flops_per_s_per_device", suite["flops"])
+
+
+def _time_from_flops(row: Row, rate: str, formula: str) -> float:
+    """Return seconds per step: the source's FLOPs of a step / (FLOP/s per device x devices)."""
+    flops = FORMULAS[formula](
+        B=row["workload.global_batch"],
+        s=row["workload.sequence_length"],
+        h=row["model.hidden_size"],
+        L=row["model.num_hidden_layers"],
+        V=row["model.vocab_size"],
+    )
+    return float(flops / (row[rate] * row["devices"]))
+
+
+def _scenario(row: Row) -> dict[str, Any]:
+    """Return the nested mapping of a scenario file: dotted keys unfolded, devices in one phrase."""
+    nested: dict[str, Any] = {}
+    for key, value in row.items():
+        section, _, name = key.partition(".")
+        if name and section not in ("measured", "check"):
+            nested.setdefault(section, {})[name] = value
+    nested["cluster"]["devices"] = f"{row['devices']}x {row['device']}"
+    return nested
