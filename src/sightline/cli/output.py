@@ -2,16 +2,17 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-T = TypeVar("T")
+CHART_ENDINGS = (".svg", ".png", ".html")
 
 _PROGRESS_FROM = 20
 """Items from which a progress bar is worth its flicker."""
@@ -36,6 +37,11 @@ def print_table(renderable: "RenderableType") -> None:
 def print_remark(sentence: str) -> None:
     """Print a remark for people on stderr."""
     print(f"sightline: {sentence}", file=sys.stderr)
+
+
+def print_text(text: str) -> None:
+    """Print text as it is."""
+    sys.stdout.write(text)
 
 
 def write_file(path: str, content: str | bytes) -> None:
@@ -63,17 +69,15 @@ def check_output_paths(paths: Iterable[tuple[str, str | None, Sequence[str]]]) -
         raise InputError(problems)
 
 
-def track(items: Sequence[T], what: str) -> Iterator[T]:
-    """Yield the items, with a progress bar on stderr when there are many and somebody watches."""
-    if len(items) < _PROGRESS_FROM or not sys.stderr.isatty():
-        yield from items
+@contextmanager
+def progress(total: int, what: str) -> Iterator[Callable[[], None]]:
+    """Give a function that counts one item done; a bar on stderr shows it when there is much to do and a terminal."""
+    if total < _PROGRESS_FROM or not sys.stderr.isatty():
+        yield lambda: None
         return
     from rich.console import Console
-    from rich.progress import track as rich_track
+    from rich.progress import Progress
 
-    yield from rich_track(items, description=what, console=Console(stderr=True), transient=True)
-
-
-def print_text(text: str) -> None:
-    """Print text as it is."""
-    sys.stdout.write(text)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.scenario import Scenario
 
-CHART_ENDINGS = (".svg", ".png", ".html")
-
 
 def predict(
     files: Annotated[
@@ -55,7 +53,7 @@ def predict(
     if as_json and as_csv:
         raise InputError("--json and --csv exclude each other: stdout holds one of them")
     output.check_output_paths(
-        [("--chart", chart, CHART_ENDINGS), ("--html", html, (".html", ".htm")), ("--trace", trace, (".json",))]
+        [("--chart", chart, output.CHART_ENDINGS), ("--html", html, (".html", ".htm")), ("--trace", trace, (".json",))]
     )
     scenarios = _read(files, settings or [], sweeps or [])
     if trace is not None and len(scenarios) > 1:
@@ -84,7 +82,12 @@ def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "list[Sce
 def _predict_all(scenarios: "list[Scenario]") -> "list[Profile]":
     from sightline.prediction import predict as predict_one
 
-    return [predict_one(scenario) for scenario in output.track(scenarios, "predicting")]
+    profiles = []
+    with output.progress(len(scenarios), "predicting") as advance:
+        for scenario in scenarios:
+            profiles.append(predict_one(scenario))
+            advance()
+    return profiles
 
 
 def _write_files(profiles: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:

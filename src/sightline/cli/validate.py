@@ -1,11 +1,17 @@
 """``sightline validate``: predicted against published and measured results."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sightline.cli import output
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.profile import Profile
+    from sightline.scenario import Scenario
+    from sightline.validation import Result
 
 
 def validate(
@@ -37,14 +43,43 @@ def validate(
       sightline validate --data DIR --json
       sightline validate --data DIR --chart accuracy.svg
     """
-    from sightline.cli.predict import CHART_ENDINGS
-    from sightline.validation import validate as run_suites
-
-    output.check_output_paths([("--chart", chart, CHART_ENDINGS)])
-    report = run_suites(suite, data=data)
+    output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
+    results = _run(suite, data)
     if chart is not None:
         from sightline.report.drawing import draw
         from sightline.report.validation_chart import validation_chart
 
-        output.write_file(chart, draw(validation_chart(report), chart))
-    print(cases, as_json)
+        output.write_file(chart, draw(validation_chart(results), chart))
+    if as_json:
+        from sightline.report.accuracy import results_to_dict
+
+        output.print_json(results_to_dict(results, cases=cases))
+    else:
+        _print(results, cases=cases)
+
+
+def _run(suite: str | None, data: Path | None) -> "list[Result]":
+    """Validate, and show on a terminal how far it is."""
+    from sightline.prediction import predict
+    from sightline.validation import suites, validate
+
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data '{data}' is not a folder")
+    total = sum(len(known.cases) for known in suites(data) if suite in (None, known.name))
+    with output.progress(total, "validating") as advance:
+
+        def predict_and_count(scenario: "Scenario") -> "Profile":
+            advance()
+            return predict(scenario)
+
+        return validate(suite, data=data, predict=predict_and_count)
+
+
+def _print(results: "list[Result]", *, cases: bool) -> None:
+    from sightline.report.accuracy import case_table, error_table
+
+    if cases:
+        for result in results:
+            output.print_table(case_table(result))
+            output.print_text("\n")
+    output.print_table(error_table(results))

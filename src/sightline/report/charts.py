@@ -82,7 +82,8 @@ def _module_panel(profile: Profile) -> Any:
     tables = _shorten([(module, times) for module, times in tables if times])
     if not tables:
         return None
-    bars, totals = [], []
+    bars: list[dict[str, Any]] = []
+    totals: list[dict[str, Any]] = []
     for module, times in tables:
         start = 0.0
         for phase in (p for p in _COMPUTE_PHASES if p in times):
@@ -103,7 +104,8 @@ def _and(words: Sequence[str]) -> str:
 
 def _waterfall(parts: Sequence[summary.Part], divisor: float, texts: Sequence[str]) -> list[dict[str, Any]]:
     """Return a bar per part that begins where the one before ended."""
-    bars, start = [], 0.0
+    bars: list[dict[str, Any]] = []
+    start = 0.0
     for part, text in zip(parts, texts, strict=True):
         end = start + part.value / divisor
         bars.append({"row": part.label, "part": part.label, "start": start, "end": end, "text": text})

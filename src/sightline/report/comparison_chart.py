@@ -36,7 +36,7 @@ def _times(chosen: Sequence[tuple[str, Profile]], rows: list[str]) -> Any:
 
     divisor, unit = time_unit(max(float(p.step_time_s) for _, p in chosen))
     bars = [bar for label, p in chosen for bar in _stack(label, summary.phases(p), divisor)]
-    texts = [
+    texts: list[dict[str, Any]] = [
         {
             "row": label,
             "end": float(p.step_time_s) / divisor,
@@ -52,7 +52,8 @@ def _memory(chosen: Sequence[tuple[str, Profile]], rows: list[str]) -> Any:
     import altair as alt
 
     bars = [bar for label, p in chosen for bar in _stack(label, summary.memory(p), 2**30)]
-    texts, ticks = [], []
+    texts: list[dict[str, Any]] = []
+    ticks: list[dict[str, Any]] = []
     for label, p in chosen:
         total, there = float(p.memory_bytes["total"]), float(p.scenario.cluster.device.memory_bytes)
         verdict = units.gib(total) if p.fits else f"{units.gib(total)}, does not fit"
@@ -65,7 +66,8 @@ def _memory(chosen: Sequence[tuple[str, Profile]], rows: list[str]) -> Any:
 
 
 def _stack(label: str, parts: Sequence[summary.Part], divisor: float) -> list[dict[str, Any]]:
-    bars, start = [], 0.0
+    bars: list[dict[str, Any]] = []
+    start = 0.0
     for part in parts:
         end = start + part.value / divisor
         bars.append({"row": label, "part": part.label, "start": start, "end": end})

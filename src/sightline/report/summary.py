@@ -48,7 +48,7 @@ def subtitle(scenario: Scenario) -> tuple[str, str]:
         f"batch {workload.global_batch:,} x {workload.sequence_length:,} tokens",
     )
     how = (
-        " ".join((plan.framework.name, plan.framework.version)).strip(),
+        f"{plan.framework.name} {plan.framework.version}".strip(),
         ", ".join(layout + extras),
         f"micro-batch {plan.micro_batch}",
         f"{plan.dtype}, {plan.attention} attention",
