@@ -1,11 +1,168 @@
 """Numbers that may be arrays, and "2 TB/s" to SI floats and back."""
 
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from reprlib import Repr
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.errors import InputError, nearest
+
 Number: TypeAlias = float | NDArray[np.float64]
 """A float or a float array; every formula accepts both and arrays broadcast."""
 Count: TypeAlias = int | NDArray[np.int64] | NDArray[np.float64]
 """A whole number or an array of them."""
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_TIMES = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "day": 86400.0,
+}
+
+
+def _prefixed(units: Mapping[str, float], prefixes: Mapping[str, float]) -> dict[str, float]:
+    return {prefix + unit: factor * scale for unit, scale in units.items() for prefix, factor in prefixes.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """A kind of quantity: its SI base unit, every unit it may be written in, and those it is shown in."""
+
+    name: str
+    base: str
+    """Unit of a plain number; empty for a count."""
+    units: Mapping[str, float] = field(repr=False)
+    """Value of one of each accepted unit in the base unit."""
+    shown: tuple[str, ...] = ()
+    """Units to show values in, smallest first; empty shows ``base``."""
+    example: str
+
+
+def _dimension(name: str, base: str, example: str, shown: str = "", **units: Mapping[str, float]) -> Dimension:
+    table = {unit: factor for group in units.values() for unit, factor in group.items()}
+    return Dimension(name=name, base=base, units=table, shown=tuple(shown.split()), example=example)
+
+
+_PREFIXES = _DECIMAL | _BINARY
+_BYTES = _prefixed({"B": 1.0}, _PREFIXES)
+_BYTE_RATES = _prefixed({"B/s": 1.0, "Bps": 1.0, "bit/s": 0.125, "b/s": 0.125, "bps": 0.125}, _PREFIXES)
+_FLOP_RATES = _prefixed({"FLOP/s": 1.0, "FLOPs/s": 1.0, "FLOPS": 1.0, "flop/s": 1.0, "flops": 1.0}, _DECIMAL)
+
+BYTES = _dimension(
+    "a size in bytes", "B", "80 GB", "B KB MB GB TB PB", all=_BYTES, words={"byte": 1.0, "bytes": 1.0, "KB": 1e3}
+)
+BYTES_PER_SECOND = _dimension(
+    "a bandwidth", "B/s", "2 TB/s", "B/s KB/s MB/s GB/s TB/s PB/s", all=_BYTE_RATES, words={"KB/s": 1e3}
+)
+SECONDS = _dimension("a time", "s", "5 us", "ns us ms s min h days", all=_TIMES, words={"days": 86400.0})
+FLOPS = _dimension(
+    "a rate of arithmetic",
+    "FLOP/s",
+    "312 TFLOP/s",
+    "FLOP/s kFLOP/s MFLOP/s GFLOP/s TFLOP/s PFLOP/s EFLOP/s",
+    all=_FLOP_RATES,
+)
+WATTS = _dimension("a power", "W", "300 W", "W kW MW GW", all=_prefixed({"W": 1.0}, _DECIMAL), small={"mW": 1e-3})
+JOULES = _dimension("an energy", "J", "2.5 MWh", "J kJ MJ GJ TJ PJ", all=_prefixed({"J": 1.0, "Wh": 3600.0}, _DECIMAL))
+USD = _dimension("an amount of money", "USD", "12.50 USD", all={"USD": 1.0, "$": 1.0})
+USD_PER_HOUR = _dimension(
+    "a price per hour", "USD/hour", "1.80 USD/hour", all={"USD/hour": 1.0, "USD/h": 1.0, "$/h": 1.0}
+)
+COUNT = _dimension("a number", "", "2e12")
+
+_SHORT = Repr()
+_SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist = 3, 6, 8
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*", re.ASCII)
+
+
+def parse_quantity(value: object, dimension: Dimension, *, zero: bool = False) -> float:
+    """Return ``value`` - a plain number, or text such as "2 TB/s" - in the dimension's SI base unit.
+
+    Only finite values above zero are quantities here; ``zero`` allows 0 too. Raise `InputError` with half a sentence
+    ("is '3 GHz'; allowed: ...") that whoever knows the key completes.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str | np.integer | np.floating):
+        raise InputError(_refusal(value, dimension, zero))
+    number = _from_text(value, dimension, zero) if isinstance(value, str) else _as_float(value)
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise InputError(_refusal(value, dimension, zero))
+    return number
+
+
+def format_quantity(value: float, dimension: Dimension, *, digits: int = 3) -> str:
+    """Return ``value``, given in the base unit, in the unit people would choose, to ``digits`` significant digits."""
+    if not math.isfinite(value):
+        return str(float(value))
+    unit = dimension.base
+    for candidate in dimension.shown:
+        # The larger unit as soon as the rounded figure would reach one of it: 999.6 MB reads 1 GB.
+        if abs(float(f"{value:.{digits - 1}e}")) >= dimension.units[candidate] or candidate == dimension.shown[0]:
+            unit = candidate
+    if value == 0:
+        unit = dimension.base
+    text = _significant(value / dimension.units.get(unit, 1.0), digits)
+    return f"{text} {unit}".strip()
+
+
+def _from_text(text: str, dimension: Dimension, zero: bool) -> float:
+    matched = _QUANTITY.fullmatch(text[:100])
+    if matched is None:
+        raise InputError(_refusal(text, dimension, zero))
+    unit = matched[2] or dimension.base
+    scale = dimension.units.get(unit, 1.0 if unit == dimension.base else None)
+    if scale is None:
+        raise InputError(_refusal(text, dimension, zero) + _nearest_unit(unit, dimension))
+    # Fifteen digits: 5 us is 5e-06, not 4.9999999999999996e-06.
+    return float(f"{float(matched[1].replace('_', '')) * scale:.15g}")
+
+
+def _nearest_unit(unit: str, dimension: Dimension) -> str:
+    """Return `` - did you mean 'GB'?`` for a misspelt unit, or an empty string."""
+    spelled = {known.lower(): known for known in reversed(list(dimension.units))}
+    if unit.lower() in spelled:
+        return f" - did you mean '{spelled[unit.lower()]}'?"
+    return nearest(unit, list(dimension.units))
+
+
+def _as_float(value: float | np.integer | np.floating) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _refusal(value: object, dimension: Dimension, zero: bool) -> str:
+    above = "0 or more" if zero else "above 0"
+    form = f"as '{dimension.example}'" + (f" or a plain number in {dimension.base}" if dimension.base else "")
+    return f"is {show(value)}; allowed: {dimension.name} {above}, {form}"
+
+
+def show(value: object) -> str:
+    """Return ``value`` as a message quotes it: cut to a readable length, however deep, large or odd it is."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # an integer longer than Python converts to decimal
+        return "a huge number"
+
+
+def _significant(value: float, digits: int) -> str:
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded)))) if rounded else 0
+    text = f"{rounded:,.{decimals}f}" if decimals < 12 else f"{rounded:.{digits - 1}e}"
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text

@@ -1,0 +1,120 @@
+"""What makes no sense together, though every value alone is right.
+
+A check is a function whose parameters are names of facts of the scenario; it yields a sentence per problem. It runs
+when all its facts are known, so that one wrong value hides no other mistake and causes no misleading one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
+from typing import Any
+
+from sightline.loading.frameworks import offering
+from sightline.quantities import show
+from sightline.scenario import Device, Framework
+
+Facts = Mapping[str, Any]
+"""What is known: plan fields, workload fields, figures of the model and the cluster, by name."""
+
+
+def heads_are_split(heads: int, tensor_parallel: int) -> Iterator[str]:
+    """Tensor parallelism gives every rank whole attention heads."""
+    if heads % tensor_parallel:
+        yield f"plan.tensor_parallel is {tensor_parallel}; allowed: a divisor of the model's {heads} attention heads"
+
+
+def degrees_fill_the_cluster(
+    devices: int, tensor_parallel: int, pipeline_parallel: int, data_parallel: int
+) -> Iterator[str]:
+    """Every device has one place in the mesh."""
+    product = tensor_parallel * pipeline_parallel * data_parallel
+    if product != devices:
+        yield (
+            f"plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} x plan.data_parallel "
+            f"{data_parallel} is {product}; allowed: the cluster's {devices} devices"
+        )
+
+
+def degrees_divide_the_cluster(
+    devices: int, tensor_parallel: int, pipeline_parallel: int, data_parallel_is_free: bool
+) -> Iterator[str]:
+    """Without a stated degree, data parallelism takes what is left, which must be whole."""
+    product = tensor_parallel * pipeline_parallel
+    if data_parallel_is_free and devices % product:
+        yield (
+            f"plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} is {product}; "
+            f"allowed: a divisor of the cluster's {devices} devices"
+        )
+
+
+def batch_is_split(global_batch: int, data_parallel: int, micro_batch: int | None) -> Iterator[str]:
+    """Every data-parallel rank gets as many whole micro-batches."""
+    if global_batch % (data_parallel * (micro_batch or 1)):
+        by = f"plan.data_parallel {data_parallel}"
+        by += f" x plan.micro_batch {micro_batch} = {data_parallel * micro_batch}" if micro_batch else ""
+        yield f"workload.global_batch is {global_batch}; allowed: a multiple of {by}"
+
+
+def stages_have_layers(layers: int, pipeline_parallel: int, virtual_stages: int) -> Iterator[str]:
+    """A stage holds at least a layer, the embedding or the head."""
+    stages = pipeline_parallel * virtual_stages
+    if stages > layers + 2:
+        which = f"plan.pipeline_parallel is {pipeline_parallel}"
+        which += f" and plan.virtual_stages {virtual_stages}, {stages} stages together" if virtual_stages > 1 else ""
+        yield f"{which}; allowed: up to {layers + 2} stages, the model's {layers} layers, its embedding and its head"
+
+
+def virtual_stages_need_a_pipeline(virtual_stages: int, pipeline_parallel: int) -> Iterator[str]:
+    """Interleaving is a schedule of several stages."""
+    if virtual_stages > 1 and pipeline_parallel == 1:
+        yield f"plan.virtual_stages is {virtual_stages}; allowed: 1 without pipeline parallelism (pipeline_parallel is 1)"
+
+
+def device_computes_in_dtype(device: Device, dtype: str, dtype_is_stated: bool) -> Iterator[str]:
+    """The datasheet has a matmul rate in that dtype."""
+    if dtype not in device.peak_flops:
+        by_default = "" if dtype_is_stated else " (the default)"
+        yield f"plan.dtype is {show(dtype)}{by_default}; {device.name} computes in {', '.join(device.peak_flops)}"
+
+
+def framework_offers(framework: Framework, plan: Mapping[str, Any]) -> Iterator[str]:
+    """The framework has the options the plan takes."""
+    for field, allowed in framework.offers.items():
+        value = plan.get(field)
+        if value is None or value in allowed:
+            continue
+        others = [name for name in offering(field, value) if name != framework.name]
+        elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""
+        listed = ", ".join(show(v).strip("'") for v in allowed)
+        yield f"plan.{field} is {show(value)}; {framework.name} offers {listed}{elsewhere}"
+
+
+def window_covers_the_sequence(model_name: str, sliding_window: int | None, sequence_length: int) -> Iterator[str]:
+    """A window wider than the sequence is full attention."""
+    if sliding_window is not None and sequence_length > sliding_window:
+        yield (
+            f"workload.sequence_length is {sequence_length}; {model_name} attends over a sliding window, of which this "
+            f"version predicts only sequences within it: up to {sliding_window}"
+        )
+
+
+_CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tuple(
+    (check, tuple(signature(check).parameters))
+    for check in (
+        heads_are_split,
+        degrees_fill_the_cluster,
+        degrees_divide_the_cluster,
+        batch_is_split,
+        stages_have_layers,
+        virtual_stages_need_a_pipeline,
+        device_computes_in_dtype,
+        framework_offers,
+        window_covers_the_sequence,
+    )
+)
+
+
+def mistakes(facts: Facts) -> Iterator[str]:
+    """Yield a sentence for everything that makes no sense together, as far as the facts are known."""
+    for check, names in _CHECKS:
+        if all(name in facts for name in names):
+            yield from check(**{name: facts[name] for name in names})

@@ -1,0 +1,116 @@
+"""``cluster``: "<count>x <device>", a cluster of the catalog or a mapping, into a `Cluster`."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from sightline import catalog
+from sightline.errors import nearest
+from sightline.loading.complaints import Complaints, check
+from sightline.loading.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Values, read_part
+from sightline.loading.schema import ClusterKeys
+from sightline.quantities import show
+from sightline.scenario import Cluster
+
+MOST_DEVICES = 10**7
+"""Devices of the largest cluster that is read."""
+
+THIS_MACHINE = "this-machine"
+
+_COUNTED = re.compile(r"\s*(\d{1,12})\s*[xX×*]\s*(\S.*?)\s*", re.ASCII)
+_FORMS = "'<count>x <device>' such as '8x a100-sxm-80gb', a cluster of the catalog, or a mapping"
+
+
+def read_cluster(value: str | Mapping[str, Any]) -> Cluster:
+    """Return the cluster that ``value`` stands for; raise `InputError` with every mistake."""
+    return _named(value) if isinstance(value, str) else _read(value)
+
+
+@cache
+def _named(value: str) -> Cluster:
+    return _read({"same_as": value})
+
+
+def _read(mapping: Mapping[str, Any]) -> Cluster:
+    complaints = Complaints()
+    checked = check(ClusterKeys, mapping, "cluster", complaints)
+    stated = checked.values
+    base = _base(stated["same_as"], complaints) if "same_as" in stated else {}
+    if "same_as" not in stated and "devices" not in stated:
+        complaints.add("cluster.devices is missing; needed: the count and the device, such as '8x a100-sxm-80gb'")
+    count, device_name = _devices(stated.get("devices"), base.get("devices"), complaints)
+    knows_device = device_name is not None or "device" in stated
+    device = read_part(DEVICE, stated.get("device"), device_name, complaints) if knows_device else None
+    server = dict((device or {}).get("server") or {})
+    below = server | base
+    parts: dict[str, Values] = {"device": device} if device else {}
+    for part in (INTERCONNECT, NETWORK, HOST):
+        # Without a device its usual server is unknown: nothing can be called missing yet.
+        if device is not None or part.key in stated:
+            values = read_part(part, stated.get(part.key), below.get(part.key), complaints)
+            parts |= {part.key: values} if values is not None else {}
+    per_node = stated.get("per_node", below.get("per_node"))
+    if per_node is None and device is not None and "per_node" not in checked.wrong:
+        complaints.add("cluster.per_node is missing; needed: the number of devices of a node")
+    if device is not None and stated.get("power_cap", 1e9) <= device["idle_power"]:
+        cap, idle = stated["power_cap"], device["idle_power"]
+        complaints.add(f"cluster.power_cap is {cap:g} W; allowed: more than the {idle:g} W the device takes when idle")
+    complaints.raise_any()
+    return _cluster(count, min(per_node or count, count), parts, stated, base)
+
+
+def _cluster(count: int, per_node: int, parts: Mapping[str, Values], stated: Values, base: Values) -> Cluster:
+    return Cluster(
+        name=stated.get("name") or base.get("name") or f"{count}x {parts['device']['name']}",
+        devices=count,
+        per_node=per_node,
+        device=DEVICE.build(parts["device"]),
+        intra_node=INTERCONNECT.build(parts["intra_node"]),
+        network=NETWORK.build(parts["network"]),
+        host=HOST.build(parts["host"]),
+        power_cap_w=stated.get("power_cap", base.get("power_cap")),
+        sources={key: values["source"] for key, values in parts.items() if "source" in values},
+    )
+
+
+def _base(name: str, complaints: Complaints) -> Values:
+    """What a cluster's name stands for, by the keys of ``cluster``."""
+    if _COUNTED.fullmatch(name) or name == THIS_MACHINE:
+        return {"devices": name}
+    known = catalog.names("clusters")
+    if name in known:
+        values = check(ClusterKeys, catalog.entry("clusters", name), f"catalog.clusters.{name}", complaints).values
+        return {**values, "name": name}
+    devices = catalog.names("devices")
+    near = f" - did you mean '8x {name}'?" if name in devices else nearest(name, (*known, *devices))
+    complaints.add(f"cluster is {show(name)}; allowed: {_FORMS}{near}")
+    return {}
+
+
+def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int, str | None]:
+    """The number of devices, and the name of their kind where it is given."""
+    value = below if stated is None else stated
+    if value is None:
+        return 0, None
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, list):
+        complaints.add(f"cluster.devices is {show(value)}; this version predicts only clusters of one kind of device")
+        return 0, None
+    if value == THIS_MACHINE or (isinstance(value, str) and value.endswith(f" {THIS_MACHINE}")):
+        complaints.add("cluster is 'this-machine'; this version predicts only devices of the catalog or written out")
+        return 0, None
+    if isinstance(value, str) and (counted := _COUNTED.fullmatch(value)):
+        count, name = int(counted[1]), counted[2]
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
+        count, name = int(value), _devices(below, None, complaints)[1] if below is not None else None
+    else:
+        hint = f" - did you mean '8x {value}'?" if value in catalog.names("devices") else ""
+        complaints.add(
+            f"cluster.devices is {show(value)}; allowed: '<count>x <device>' such as '8x a100-sxm-80gb'{hint}"
+        )
+        return 0, None
+    if not 1 <= count <= MOST_DEVICES:
+        complaints.add(f"cluster.devices is {show(value)}; allowed: from 1 to {MOST_DEVICES} devices")
+    return count, name

@@ -1,0 +1,47 @@
+"""A framework of the catalog, in one of its versions, into a `Framework`."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from sightline import catalog
+from sightline.errors import InputError, nearest
+from sightline.quantities import BYTES, parse_quantity, show
+from sightline.scenario import Framework
+from sightline.scenario.framework import StateBytes
+
+
+@cache
+def read_framework(name: str, version: str = "") -> Framework:
+    """Return a framework; raise `InputError` for a name or version that the catalog lacks."""
+    known = catalog.names("frameworks")
+    if name not in known:
+        raise InputError(f"plan.framework is {show(name)}; allowed: {', '.join(known)}{nearest(name, known)}")
+    entry = catalog.entry("frameworks", name)
+    versions: Mapping[str, Mapping[str, Any]] = {str(k): v or {} for k, v in (entry.get("versions") or {}).items()}
+    if version and version not in versions:
+        listed = (
+            f"allowed: {', '.join(versions)}{nearest(version, list(versions))}" if versions else "it has one version"
+        )
+        raise InputError(f"plan.framework_version is {show(version)}; {name}: {listed}")
+    values = {**entry, **versions.get(version, {}), "name": name, "version": version}
+    return Framework(**{f.name: _value(f.name, values[f.name]) for f in fields(Framework) if f.name in values})
+
+
+def offering(field: str, value: object) -> list[str]:
+    """Return the frameworks of the catalog that offer ``value`` of a plan's field."""
+    offers = {name: read_framework(name).offers.get(field) for name in catalog.names("frameworks")}
+    return [name for name, allowed in offers.items() if allowed is None or value in allowed]
+
+
+def _value(name: str, value: Any) -> Any:
+    """An entry's value as the field of that name holds it: lists as sets or tuples, "2 GB" as bytes."""
+    match name:
+        case "states":
+            return StateBytes(**value)
+        case "fused":
+            return frozenset(value)
+        case "offers":
+            return {field: tuple(values) for field, values in value.items()}
+    return parse_quantity(value, BYTES, zero=True) if name.endswith("_bytes") else value

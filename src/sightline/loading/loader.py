@@ -1,0 +1,114 @@
+"""Sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.loading.dotted_keys import check_sweep, key_value, swept, with_value
+from sightline.loading.scenarios import scenario_from_mapping
+from sightline.loading.sources import Document, Source, cell_value, read_source
+from sightline.quantities import show
+from sightline.scenario import Scenario
+
+Overrides = Mapping[str, Any] | Sequence[str]
+"""Values by dotted key, or ``key=value`` texts as ``--set`` takes them."""
+Sweeps = Mapping[str, Sequence[Any]] | Sequence[str]
+"""Lists of values by dotted key, or ``key=1,2,3`` texts as ``--sweep`` takes them."""
+
+
+def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> Scenario | list[Scenario]:
+    """Return the scenario of a source, or the list of them when it is a list, a table, several documents or a sweep.
+
+    ``source`` is a path, ``-`` for standard input, a text of YAML, JSON or CSV, an open file, a mapping or a list of
+    mappings. Raise `InputError` with every mistake in it.
+    """
+    set_values, sweep_values = _overrides(overrides), _sweeps(sweeps)
+    read = read_source(source)
+    scenarios, is_sweep = _scenarios(read, set_values, sweep_values)
+    return scenarios[0] if read.single and not is_sweep else scenarios
+
+
+def load_all(sources: Iterable[object], overrides: Overrides = (), sweeps: Sweeps = ()) -> list[Scenario]:
+    """Return the scenarios of all sources in order; raise `InputError` with every mistake in any of them."""
+    set_values, sweep_values = _overrides(overrides), _sweeps(sweeps)
+    scenarios: list[Scenario] = []
+    problems: list[str] = []
+    for source in sources:
+        try:
+            scenarios += _scenarios(read_source(source), set_values, sweep_values)[0]
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return scenarios
+
+
+def _scenarios(
+    source: Source, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]
+) -> tuple[list[Scenario], bool]:
+    """The scenarios of a source, and whether a sweep made them."""
+    scenarios: list[Scenario] = []
+    problems: dict[str, None] = {}
+    is_sweep = False
+    for document in source.documents:
+        prefix = f"{document.place}: " if document.place else ""
+        try:
+            mappings, has_sweep = _expanded(document, overrides, sweeps)
+            is_sweep |= has_sweep
+            for mapping in mappings:
+                try:
+                    scenarios.append(scenario_from_mapping(mapping, source.folder))
+                except InputError as error:
+                    problems |= dict.fromkeys(prefix + p for p in error.problems)
+        except InputError as error:
+            problems |= dict.fromkeys(prefix + p for p in error.problems)
+    if problems:
+        raise InputError(list(problems))
+    return scenarios, is_sweep
+
+
+def _expanded(
+    document: Document, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]
+) -> tuple[Iterable[Mapping[str, Any]], bool]:
+    """The mappings one document stands for after overrides and sweeps, and whether there was a sweep."""
+    if not isinstance(document.mapping, Mapping):
+        raise InputError(
+            f"a scenario is {show(document.mapping)}; allowed: a mapping with model, cluster, workload, plan"
+        )
+    mapping = {k: v for k, v in document.mapping.items() if k != "sweep"}
+    sweep = check_sweep(document.mapping.get("sweep") or {}) | dict(sweeps)
+    for key, value in overrides.items():
+        if key.startswith("sweep."):
+            sweep |= check_sweep({key.removeprefix("sweep."): value})
+            continue
+        # Setting a key that the file sweeps fixes it.
+        sweep = {k: v for k, v in sweep.items() if k != key or k in sweeps}
+        mapping = with_value(mapping, key, value)
+    return (swept(mapping, sweep), True) if sweep else ([mapping], False)
+
+
+def _overrides(overrides: Overrides) -> dict[str, Any]:
+    if isinstance(overrides, Mapping):
+        return dict(overrides)
+    pairs = [key_value(argument) for argument in overrides]
+    return {key: _argument(key, value) for key, value in pairs}
+
+
+def _sweeps(sweeps: Sweeps) -> dict[str, list[Any]]:
+    if isinstance(sweeps, Mapping):
+        return check_sweep({key: list(values) for key, values in sweeps.items()})
+    pairs = [key_value(argument) for argument in sweeps]
+    return check_sweep({key: _listed(key, value) for key, value in pairs})
+
+
+def _listed(key: str, text: str) -> list[Any]:
+    """The values of ``1,2,3`` or ``[1, 2, 3]``; commas inside brackets separate nothing here."""
+    value = _argument(key, text if text.startswith("[") else f"[{text}]")
+    return value if isinstance(value, list) else [value]
+
+
+def _argument(key: str, text: str) -> Any:
+    try:
+        return cell_value(text)
+    except InputError as error:
+        raise InputError([f"{key}={text}: {problem}" for problem in error.problems]) from None

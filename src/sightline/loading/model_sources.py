@@ -1,0 +1,80 @@
+"""Where a scenario's model comes from: a name of the catalog, a ``config.json`` or its folder, or an inline mapping."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sightline import catalog
+from sightline.errors import InputError, nearest
+from sightline.loading.complaints import Complaints
+from sightline.loading.models import ReadModel, read_model
+from sightline.loading.sources import read_json, read_text
+from sightline.quantities import show
+
+
+def resolve_model(value: str | Mapping[str, Any], folder: Path) -> ReadModel:
+    """Return the model that ``value`` stands for; paths are relative to ``folder``.
+
+    Raise `InputError` with every mistake.
+    """
+    if isinstance(value, str) and value in catalog.names("models"):
+        return _of_catalog(value)
+    written = value if isinstance(value, Mapping) else {}
+    base = value if isinstance(value, str) else value.get("same_as")
+    config, name = _published(base, folder) if base is not None else ({}, "")
+    return _read({**config, **written}, name, written)
+
+
+@cache
+def _of_catalog(name: str) -> ReadModel:
+    return _read(catalog.entry("models", name), name, {})
+
+
+def _read(config: Mapping[str, Any], name: str, written: Mapping[str, Any]) -> ReadModel:
+    complaints = Complaints()
+    model = read_model(config, complaints, name=name, written=written)
+    if model is None:
+        raise InputError(complaints.problems)
+    return model
+
+
+def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
+    """A config of the catalog or of a file, and the model's name."""
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"model is {show(value)}; allowed: a name of the catalog, a path or a mapping")
+    if value in catalog.names("models"):
+        return catalog.entry("models", value), value
+    try:
+        path = folder / Path(value).expanduser()
+        if path.is_dir():
+            path /= "config.json"
+        found = path.is_file()
+    except (OSError, ValueError, RuntimeError):
+        found = False
+    if not found:
+        raise InputError(_not_found(value))
+    config = _config(path)
+    return config, path.parent.resolve().name if path.name == "config.json" else path.stem
+
+
+def _config(path: Path) -> Mapping[str, Any]:
+    text = read_text(path)
+    try:
+        config = read_json(text)
+    except InputError as error:
+        raise InputError([f"{path}: {problem}" for problem in error.problems]) from None
+    if not isinstance(config, Mapping):
+        raise InputError(f"{path} is not a model's config: it holds {show(config)}, not a mapping")
+    return config
+
+
+def _not_found(value: str) -> str:
+    """A path that is not there, or a name that the catalog lacks; repository names lose their vendor and suffix."""
+    known = catalog.names("models")
+    spelled = value.rsplit("/", 1)[-1].lower().removesuffix(".json").removesuffix("-hf").removesuffix("-instruct")
+    near = f" - did you mean '{spelled}'?" if spelled in known else nearest(spelled, known)
+    return (
+        f"model is {show(value)}; allowed: a name of the catalog (`sightline catalog models`), "
+        f"the path of a config.json or of its folder, or a mapping{near}"
+    )

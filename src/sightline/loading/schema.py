@@ -1,0 +1,187 @@
+"""The structure of every mapping a scenario or the catalog may hold: its keys, and the kind of value of each.
+
+Structure only: which combinations make sense is for `sightline.loading.checks`, which keys this version predicts for
+`sightline.loading.not_yet`. Every key is optional here, so that one missing key hides no other mistake.
+"""
+
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from sightline.loading.fields import choice, flag, fraction, name_or_mapping, quantity, text, whole
+from sightline.quantities import (
+    BYTES,
+    BYTES_PER_SECOND,
+    COUNT,
+    FLOPS,
+    SECONDS,
+    USD_PER_HOUR,
+    WATTS,
+)
+
+Text: TypeAlias = Annotated[str | None, text()]
+Degree: TypeAlias = Annotated[int | None, whole(1, 10**7)]
+Width: TypeAlias = Annotated[int | None, whole(1, 10**8)]
+
+
+class Section(BaseModel):
+    """A mapping of known keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Sourced(Section):
+    """A catalog entry, or an inline mapping in its place: a name, and where its figures come from."""
+
+    name: Text = None
+    same_as: Text = None
+    source: Text = None
+    date: Text = None
+    evidence: Text = None
+    sources: Any = None
+    evidences: Any = None
+    note: Text = None
+
+
+class ScenarioKeys(Section):
+    """The top of a scenario."""
+
+    name: Text = None
+    model: Annotated[Any, name_or_mapping()] = None
+    cluster: Annotated[Any, name_or_mapping()] = None
+    workload: Any = None
+    plan: Any = None
+    measured: Any = None
+
+
+class WorkloadKeys(Section):
+    """``workload`` of a training task."""
+
+    task: Text = None
+    sequence_length: Annotated[int | None, whole()] = None
+    global_batch: Annotated[int | None, whole()] = None
+    total_tokens: Annotated[float | None, quantity(COUNT)] = None
+
+
+class PlanKeys(Section):
+    """``plan``; keys whose type is open are held to their neutral value by `sightline.loading.not_yet`."""
+
+    framework: Text = None
+    framework_version: Text = None
+    tensor_parallel: Degree = None
+    pipeline_parallel: Degree = None
+    data_parallel: Degree = None
+    context_parallel: Degree = None
+    expert_parallel: Degree = None
+    expert_tensor_parallel: Degree = None
+    sequence_parallel: Annotated[bool | None, flag()] = None
+    virtual_stages: Degree = None
+    schedule: Annotated[str | None, choice("gpipe", "1f1b", "interleaved", "zero-bubble")] = None
+    micro_batch: Annotated[int | None, whole()] = None
+    zero_stage: Annotated[int | None, choice(0, 1, 2, 3)] = None
+    offload: Any = None
+    recompute: Annotated[str | None, choice("none", "selective", "full")] = None
+    attention: Annotated[str | None, choice("flash", "eager")] = None
+    dtype: Text = None
+    quantization: Any = None
+    adapter: Any = None
+    optimizer: Text = None
+    compile: Any = None
+    replicas: Any = None
+    max_batched_tokens: Any = None
+    max_sequences: Any = None
+    chunked_prefill: Any = None
+    prefix_cache: Any = None
+    kv_block_tokens: Any = None
+    memory_fraction: Any = None
+    cuda_graphs: Any = None
+    speculative: Any = None
+    disaggregate: Any = None
+
+
+class ClusterKeys(Sourced):
+    """``cluster``, or a cluster of the catalog."""
+
+    devices: Any = None
+    per_node: Annotated[int | None, whole(1, 10**5)] = None
+    device: Annotated[Any, name_or_mapping()] = None
+    intra_node: Annotated[Any, name_or_mapping()] = None
+    network: Annotated[Any, name_or_mapping()] = None
+    host: Annotated[Any, name_or_mapping()] = None
+    power_cap: Annotated[float | None, quantity(WATTS)] = None
+
+
+class DeviceKeys(Sourced):
+    """A device of the catalog, or what a scenario changes of one."""
+
+    peak_flops: Any = None
+    memory: Annotated[float | None, quantity(BYTES)] = None
+    memory_bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
+    l2: Annotated[float | None, quantity(BYTES)] = None
+    l2_bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
+    compute_units: Annotated[int | None, whole(1, 10**6)] = None
+    tdp: Annotated[float | None, quantity(WATTS)] = None
+    idle_power: Annotated[float | None, quantity(WATTS, zero=True)] = None
+    vector_flops: Annotated[float | None, quantity(FLOPS)] = None
+    calibration: Text = None
+    price: Annotated[float | None, quantity(USD_PER_HOUR, zero=True)] = None
+    server: Any = None
+
+
+class InterconnectKeys(Sourced):
+    """The links inside a node."""
+
+    bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
+    latency: Annotated[float | None, quantity(SECONDS, zero=True)] = None
+    topology: Annotated[str | None, choice("switch", "full-mesh", "pcie", "ring")] = None
+    peer_to_peer: Annotated[bool | None, flag()] = None
+    in_network_reduction: Annotated[bool | None, flag()] = None
+
+
+class NetworkKeys(Sourced):
+    """The network between nodes."""
+
+    bandwidth_per_node: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
+    latency: Annotated[float | None, quantity(SECONDS, zero=True)] = None
+    topology: Text = None
+
+
+class HostKeys(Sourced):
+    """The processor of a node."""
+
+    launch_time: Annotated[float | None, quantity(SECONDS)] = None
+    memory_bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
+    memory: Annotated[float | None, quantity(BYTES)] = None
+    cores: Annotated[int | None, whole(1, 10**5)] = None
+
+
+class ModelKeys(Section):
+    """A model under the names `sightline.loading.families` gives every spelling of a ``config.json``."""
+
+    name: Text = None
+    hidden_size: Width = None
+    num_hidden_layers: Annotated[int | None, whole(1, 10**6)] = None
+    num_attention_heads: Annotated[int | None, whole(1, 10**6)] = None
+    num_key_value_heads: Annotated[int | None, whole(1, 10**6)] = None
+    head_dim: Annotated[int | None, whole(1, 10**6)] = None
+    intermediate_size: Width = None
+    expansion_ratio: Annotated[float | None, quantity(COUNT)] = None
+    vocab_size: Width = None
+    max_position_embeddings: Annotated[int | None, whole()] = None
+    hidden_act: Text = None
+    tie_word_embeddings: Annotated[bool | None, flag()] = None
+    attention_bias: Annotated[bool | None, flag()] = None
+    output_bias: Annotated[bool | None, flag()] = None
+    mlp_bias: Annotated[bool | None, flag()] = None
+    norm_bias: Annotated[bool | None, flag()] = None
+    embedding_norm: Annotated[bool | None, flag()] = None
+    norm: Annotated[str | None, choice("layernorm", "rmsnorm")] = None
+    positions: Annotated[str | None, choice("learned", "rotary", "alibi")] = None
+    position_offset: Annotated[int | None, whole(0)] = None
+    enable_bias: Annotated[bool | None, flag()] = None
+    no_bias: Annotated[bool | None, flag()] = None
+    multi_query: Annotated[bool | None, flag()] = None
+    alibi: Annotated[bool | None, flag()] = None
+    dropout: Annotated[float | None, fraction()] = None
+    sliding_window: Annotated[int | None, whole()] = None
+    use_sliding_window: Annotated[bool | None, flag()] = None

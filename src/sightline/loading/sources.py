@@ -1,0 +1,213 @@
+"""Files, standard input and text into plain scenario mappings: YAML, JSON and CSV, one scenario or many."""
+
+import csv
+import io
+import json
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sightline.catalog.yaml12 import parse, parse_all
+from sightline.errors import InputError
+from sightline.loading.dotted_keys import with_value
+
+LARGEST_FILE = 64 * 2**20
+"""Bytes read of one file; a scenario file beyond is a mistake."""
+
+_CSV_HEADER = re.compile(r"\s*[\w.-]+\s*(,\s*[\w.-]+\s*)+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One scenario as it was written, and where."""
+
+    mapping: Any
+    place: str = ""
+    """What a message calls it: "rows.csv, row 3"; empty for a mapping handed over in Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The scenarios of one file."""
+
+    documents: tuple[Document, ...]
+    single: bool
+    """One scenario by its form, not a list, several documents or a table."""
+    folder: Path
+    """What relative paths are relative to."""
+
+
+def read_source(source: object) -> Source:
+    """Return the scenarios of a path, ``-`` (standard input), a text of several lines, a mapping or a list of them."""
+    if isinstance(source, Mapping) or (isinstance(source, Sequence) and not isinstance(source, str | bytes)):
+        return _source([source], place="", folder=Path())
+    if hasattr(source, "read"):
+        return _from_text(_decoded(source.read(), "the input"), place="", folder=Path())
+    if not isinstance(source, str | Path):
+        raise InputError(f"a scenario is a path, '-', a text or a mapping, not {type(source).__name__}")
+    if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] in ("{", "[")):
+        return _from_text(source, place="", folder=Path())
+    if str(source) == "-":
+        stream = getattr(sys.stdin, "buffer", sys.stdin)
+        return _from_text(_decoded(stream.read(LARGEST_FILE + 1), "standard input"), "standard input", Path())
+    path = Path(source)
+    return _from_text(read_text(path), place=str(path), folder=path.parent, suffix=path.suffix.lower())
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text; raise `InputError` with one sentence where there is none."""
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise InputError(f"{_shown(path)} is a folder; a file is needed")
+        with path.open("rb") as file:
+            return _decoded(file.read(LARGEST_FILE + 1), _shown(path))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {_shown(path)}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot read {_shown(path)}: {reason.lower()}") from None
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text; duplicate keys, NaN and infinities are refused."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except json.JSONDecodeError as error:
+        raise InputError(f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg.lower()}") from None
+    except UnicodeEncodeError:
+        raise InputError("not valid JSON: half of a surrogate pair stands for no character") from None
+    except RecursionError:
+        raise InputError("not valid JSON: nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"not valid JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        keys = [k for k, _ in pairs]
+        twice = next(k for k in keys if keys.count(k) > 1)
+        raise ValueError(f"the key {twice!r} appears twice")
+    return mapping
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is not a number")
+
+
+def _shown(path: Path) -> str:
+    return str(path) if str(path).isprintable() else repr(str(path))
+
+
+def _decoded(data: bytes | str, place: str) -> str:
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+    if len(data) > LARGEST_FILE:
+        raise InputError(f"{place} is larger than {LARGEST_FILE // 2**20} MiB, which no scenario file is")
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InputError(f"{place} is not a text file; a scenario is YAML, JSON or CSV in UTF-8")
+    return text
+
+
+def _from_text(text: str, place: str, folder: Path, suffix: str = "") -> Source:
+    prefix = f"{place}: " if place else ""
+    if not text.strip():
+        raise InputError(f"{place or 'the text'} is empty")
+    try:
+        first = text.lstrip().splitlines()[0]
+        if suffix == ".csv" or (not suffix and _CSV_HEADER.fullmatch(first)):
+            rows = tuple(_csv_rows(text, place or "the table"))
+            return Source(documents=rows, single=False, folder=folder)
+        if suffix == ".json" or (not suffix and text.lstrip()[0] in "{["):
+            return _source([_json_or_yaml(text, suffix)], place, folder)
+        return _source(parse_all(text), place, folder)
+    except InputError as error:
+        raise InputError([prefix + problem for problem in error.problems]) from None
+
+
+def _json_or_yaml(text: str, suffix: str) -> Any:
+    """What has no suffix and begins like JSON may still be YAML in its flow style."""
+    try:
+        return read_json(text)
+    except InputError:
+        if suffix == ".json":
+            raise
+        return parse(text)
+
+
+def _source(values: Sequence[Any], place: str, folder: Path) -> Source:
+    """Scenarios out of documents, each a mapping or a list of mappings; empty documents are left out."""
+    stated = [v for v in values if v is not None]
+    if not stated:
+        raise InputError("there is no scenario in it")
+    single = len(values) == 1 and not isinstance(stated[0], Sequence)
+    scenarios = [s for v in stated for s in (v if isinstance(v, Sequence) and not isinstance(v, str) else [v])]
+    if not scenarios:
+        raise InputError("the list of scenarios is empty")
+    places = [place] if single else [f"{place}, scenario {n}".lstrip(", ") for n in range(1, len(scenarios) + 1)]
+    documents = tuple(Document(mapping=s, place=p) for s, p in zip(scenarios, places, strict=True))
+    return Source(documents=documents, single=single, folder=folder)
+
+
+def _csv_rows(text: str, place: str) -> Iterator[Document]:
+    reader = csv.reader(io.StringIO(text.lstrip()), skipinitialspace=True)
+    try:
+        header = [cell.strip() for cell in next(reader)]
+        _refuse_headers(header)
+        rows = 0
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            rows += 1
+            yield Document(mapping=_row(header, cells, rows), place=f"{place}, row {rows}")
+    except csv.Error as error:
+        raise InputError(f"not valid CSV at line {reader.line_num}: {error}") from None
+    if not rows:
+        raise InputError("the table has a header but no rows")
+
+
+def _refuse_headers(header: list[str]) -> None:
+    twice = sorted({h for h in header if header.count(h) > 1})
+    if "" in header:
+        raise InputError(f"column {header.index('') + 1} of the table has no header")
+    if twice:
+        raise InputError([f"the column '{h}' appears twice" for h in twice])
+
+
+def _row(header: list[str], cells: list[str], row: int) -> dict[str, Any]:
+    if len(cells) > len(header):
+        raise InputError(f"row {row} has {len(cells)} cells for {len(header)} columns")
+    mapping: dict[str, Any] = {}
+    # The shorter key first: `cluster` before `cluster.network.latency`, which adds to it.
+    for key, cell in sorted(zip(header, cells, strict=False), key=lambda pair: pair[0].count(".")):
+        value = cell_value(cell.strip())
+        if value is not None:
+            mapping = with_value(mapping, key, value)
+    return mapping
+
+
+@lru_cache(maxsize=4096)
+def cell_value(cell: str) -> Any:
+    """Return the YAML scalar (or flow list or mapping) a cell or a ``--set`` value holds; other text is itself."""
+    if not cell:
+        return None
+    try:
+        value = parse(cell)
+    except InputError:
+        if cell[0] in "[{\"'":
+            raise
+        return cell
+    return cell if isinstance(value, dict | list) and cell[0] not in "[{" else value
