@@ -1,0 +1,41 @@
+"""Check an installed Sightline by using it: ``smoke.py EXAMPLES``, run with the interpreter it is installed for."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HEAVY = ("torch", "scipy", "altair", "polars", "pandas")
+
+PREDICT_IN_PROCESS = """
+import sys
+from sightline.cli.main import run
+code = run(["predict", sys.argv[1]])
+found = sorted(set(sys.argv[2].split(",")) & set(sys.modules))
+sys.exit(f"`sightline predict` imported {', '.join(found)}" if found else code)
+"""
+
+
+def main(examples: Path) -> None:
+    """Predict every example, draw one, and see that a prediction imports nothing heavy."""
+    tool = Path(sys.executable).with_name("sightline")
+    example = examples / "llama-2-7b-zero2-8xa800.yaml"
+    subprocess.run([tool, "--version"], check=True)
+    for file in sorted(examples.iterdir()):
+        answer = subprocess.run([tool, "predict", file, "--json"], check=True, capture_output=True).stdout
+        results = json.loads(answer)
+        for result in results if isinstance(results, list) else [results]:
+            if not result["step_time_s"] > 0:
+                raise SystemExit(f"{file.name}: step_time_s is {result['step_time_s']}")
+    with tempfile.TemporaryDirectory() as folder:
+        chart = Path(folder) / "prediction.svg"
+        subprocess.run([tool, "predict", example, "--chart", chart], check=True)
+        if "<svg" not in chart.read_text(encoding="utf-8"):
+            raise SystemExit("the chart is no SVG")
+    subprocess.run([sys.executable, "-c", PREDICT_IN_PROCESS, example, ",".join(HEAVY)], check=True, stdout=subprocess.DEVNULL)
+    print("smoke: the installed package predicts, draws and stays light")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
