@@ -7,7 +7,7 @@ silently is never what the writer meant.
 
 import re
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -38,53 +38,76 @@ MAX_DEPTH = 200
 class _CoreLoader(_Parser):
     """The parser with core-schema scalars and nothing else: no dates, no merge keys, no tags of other types."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
-    yaml_constructors: ClassVar[dict[str | None, Any]] = {}
+
+def _refused(node: yaml.Node, reason: str) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
 
 
-def _mapping(loader: _CoreLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+def _mapping(loader: _CoreLoader, node: yaml.Node) -> dict[Hashable, Any]:
+    if not isinstance(node, yaml.MappingNode):
+        raise _refused(node, "a mapping expected")
     mapping: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, Hashable):
-            raise yaml.constructor.ConstructorError(None, None, "a key must be a plain word", key_node.start_mark)
+            raise _refused(key_node, "a key must be a plain word")
         if key in mapping:
-            raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' appears twice", key_node.start_mark)
+            raise _refused(key_node, f"the key '{key}' appears twice")
         mapping[key] = loader.construct_object(value_node, deep=True)
     return mapping
 
 
-def _sequence(loader: _CoreLoader, node: yaml.SequenceNode) -> list[Any]:
+def _sequence(loader: _CoreLoader, node: yaml.Node) -> list[Any]:
+    if not isinstance(node, yaml.SequenceNode):
+        raise _refused(node, "a list expected")
     return [loader.construct_object(item, deep=True) for item in node.value]
 
 
-def _integer(_: _CoreLoader, node: yaml.ScalarNode) -> int:
-    text: str = node.value
+def _text(_: _CoreLoader, node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise _refused(node, "a plain value expected")
+    return str(node.value)
+
+
+def _null(loader: _CoreLoader, node: yaml.Node) -> None:
+    _text(loader, node)
+
+
+def _boolean(loader: _CoreLoader, node: yaml.Node) -> bool:
+    return _text(loader, node).lower() == "true"
+
+
+def _integer(loader: _CoreLoader, node: yaml.Node) -> int:
+    text = _text(loader, node)
     return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
 
 
-def _float(_: _CoreLoader, node: yaml.ScalarNode) -> float:
-    text: str = node.value.lower()
-    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+def _float(loader: _CoreLoader, node: yaml.Node) -> float:
+    return float(_text(loader, node).lower().replace(".inf", "inf").replace(".nan", "nan"))
 
 
-for _kind, _pattern, _first in _SCALARS:
-    for _character in _first:
-        _CoreLoader.yaml_implicit_resolvers.setdefault(_character.replace("\0", ""), []).append(
-            (_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"))
-        )
-_CoreLoader.yaml_constructors.update(
-    {
-        _TAG + "map": _mapping,
-        _TAG + "seq": _sequence,
-        _TAG + "str": lambda _, node: node.value,
-        _TAG + "null": lambda _, node: None,
-        _TAG + "bool": lambda _, node: node.value.lower() == "true",
-        _TAG + "int": _integer,
-        _TAG + "float": _float,
-        None: _CoreLoader.construct_undefined,
-    }
-)
+def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """Return the scalar rules as the parser looks them up: by first character."""
+    rules: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for kind, pattern, first in _SCALARS:
+        for character in first:
+            rule = (_TAG + kind, re.compile(rf"(?:{pattern})\Z"))
+            rules.setdefault(character.replace("\0", ""), []).append(rule)
+    return rules
+
+
+# The parser's own tables are replaced, not added to: they would bring the 1.1 rules back.
+_CoreLoader.yaml_implicit_resolvers = _resolvers()
+_CoreLoader.yaml_constructors = {
+    _TAG + "map": _mapping,
+    _TAG + "seq": _sequence,
+    _TAG + "str": _text,
+    _TAG + "null": _null,
+    _TAG + "bool": _boolean,
+    _TAG + "int": _integer,
+    _TAG + "float": _float,
+    None: _CoreLoader.construct_undefined,
+}
 
 
 def _refuse_deep_nesting(text: str) -> None:
