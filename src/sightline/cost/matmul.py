@@ -1,79 +1,115 @@
 """What a matrix multiplication costs: a hierarchical roofline with tile and wave quantization.
 
-A kernel cuts the ``m x n`` output into tiles, one per compute unit at a time; each tile walks along ``k``. Symbols:
-``m, n, k`` the dimensions, ``tm, tn`` a tile's sides, ``U`` compute units.
+A kernel cuts the ``m x n`` output into tiles, gives every compute unit its share of them in waves, and walks each tile
+along ``k``. Whole tiles and whole waves are paid for (NVIDIA, "Matrix Multiplication Background", DU-09799); a matmul
+with few tiles is split along ``k`` and its slices added up. Of all tiles the library has, the fastest is taken.
+Symbols: ``m, n, k, b`` the dimensions and the batch, ``tm, tn`` a tile's sides, ``U`` compute units.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.catalog import entry
+from sightline.cost.matmul_constants import MatmulConstants, load_matmul
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
 
-TILES = np.array([(256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32)], dtype=float)
-"""Tile sides that vendor libraries choose from on tensor cores (CUTLASS defaults for 16-bit operands)."""
+__all__ = ["MatmulConstants", "load_matmul", "matmul_cost"]
+
+RESIDENT_ELEMENTS = 32768
+"""Output elements a compute unit works on at a time: half of its 256 KiB of registers, in fp32."""
+GRANULE_BYTES = 64
+"""Bytes of a row that one pipeline stage takes along ``k``; ``k`` is padded to it."""
+LINE_BYTES = 128
+"""A cache line: rows that start on one are loaded without waste."""
+OVERLAP = 4.0
+"""Exponent of the norm in which legs that overlap add up; infinity would be the plain maximum."""
+MOST_SLICES = 16
+LEAST_SLICE_K = 256
+
+Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulConstants:
-    """What a device's matmul kernels reach of its datasheet; fitted per device, see the catalog's calibrations."""
+class _Tiles(NamedTuple):
+    """The library's tiles as columns that broadcast along a new first axis; the largest ones come first."""
 
-    peak_fraction: float
-    """Share of the datasheet's FLOP/s that long matmuls sustain (power limit, issue)."""
-    tile_overhead_k: float
-    """Steps along ``k`` that filling the pipeline and writing the tile out cost, in elements."""
-    small_tile_elements: float
-    """Output elements at which a tile reaches half of the sustained rate."""
-    wave_smoothing: float
-    """Share of a last, partly filled wave that is hidden: 0 whole waves, 1 none lost."""
-    l2_fraction: float
-    """Share of the datasheet's L2 bandwidth that operand tiles reach."""
-    memory_fraction: float
-    """Share of the datasheet's memory bandwidth that large operands reach."""
-    latency_s: float
-    """Fixed time of a kernel: ramp-up, drain."""
-    k_granule: float
-    """Elements of one pipeline stage along ``k``; ``k`` is padded to it."""
-    alignment_bytes: float
-    """Row alignment that vector loads need; rows aligned to less take narrower loads."""
-    misaligned_exponent: float
-    """Time grows by (alignment_bytes / row alignment) to this power."""
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "MatmulConstants":
-        """The constants out of a calibration entry; other keys (source, residuals) are left alone."""
-        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls)})
+    rows: Array
+    columns: Array
+    area: Array
+    resident: Array
+    """Tiles that one compute unit works on at a time."""
+    largest: int
+    """How many of them fill a compute unit alone."""
 
 
 @cache
-def load_matmul(calibration: str) -> MatmulConstants:
-    """The matmul constants of the catalog's calibration of that name."""
-    return MatmulConstants.from_mapping(entry("calibrations", f"{calibration}/matmul")["constants"])
+def _tiles(tiles: tuple[tuple[float, float], ...], axes: int) -> _Tiles:
+    by_area = np.array(sorted(tiles, key=lambda t: (-t[0] * t[1], t)))
+    rows, columns = (side.reshape((-1,) + (1,) * axes) for side in by_area.T)
+    resident = np.maximum(np.floor(RESIDENT_ELEMENTS / (rows * columns)), 1.0)
+    return _Tiles(rows, columns, rows * columns, resident, int((resident == 1).sum()))
 
 
-def _column(value: Number) -> NDArray[np.float64]:
-    """A number with a trailing axis, along which the candidate tiles broadcast."""
-    return np.asarray(value, dtype=float)[..., None]
+def _row_slowdown(n: Array, k: Array, element_bytes: Number, slowdown: tuple[float, ...]) -> Array:
+    """Slowdown from the row alignment of the operands, which are contiguous in ``n`` and ``k``."""
+    widths = (np.asarray(x * element_bytes, dtype=np.int64) | LINE_BYTES for x in (n, k))
+    alignment = np.minimum(*(width & -width for width in widths))
+    table = np.array([max(slowdown), *slowdown, 1.0])  # of 1, 2, 4, ... 128 bytes
+    return table[np.log2(alignment).astype(np.int64)]
 
 
-def _row_alignment(width: Number, element_bytes: Number, limit: float) -> NDArray[np.float64]:
-    """Largest power of two, up to ``limit`` bytes, that divides a row of ``width`` elements."""
-    row_bytes = np.asarray(np.asarray(width) * element_bytes, dtype=np.int64)
-    return np.minimum((row_bytes & -row_bytes).astype(float), limit)
+def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Array:
+    """Time of the busiest compute unit in tiles worked on at its full rate, ``per_unit`` being its mean number.
+
+    Tiles come in rounds of ``resident``; a last round of fewer takes as many tiles longer as they keep the unit less
+    busy (half the rate at ``lone_tile_elements``), but at most a whole round.
+    """
+    rounds = np.floor(per_unit / tiles.resident)
+    rest = np.ceil(per_unit - rounds * tiles.resident - 1e-9)
+    full = 1 + (lone_tile_elements / RESIDENT_ELEMENTS) ** 2
+    lone = (1 + (lone_tile_elements / (np.maximum(rest, 1) * tiles.area)) ** 2) / full
+    return rounds * tiles.resident + np.minimum(rest * lone, tiles.resident)
+
+
+def _kernel_time(
+    m: Array, n: Array, k: Array, batch: Array, element_bytes: Number, peak: Number, device: Device, c: MatmulConstants
+) -> Array:
+    """Seconds that the fastest tile and split keep the compute units busy, operands coming from L2."""
+    units, l2_bandwidth = device.compute_units, device.l2_bandwidth * c.l2_fraction
+    axes = max(np.ndim(x) for x in (m, n, k, batch, peak, units, l2_bandwidth))
+    t = _tiles(c.tiles, axes)
+    count = np.ceil(m / t.rows) * np.ceil(n / t.columns) * batch
+    per_unit = count / units
+
+    math_s = 2 * t.area / (peak * c.peak_fraction) * units
+    load_s = (t.rows + t.columns) * element_bytes / l2_bandwidth * units
+    step_s = (math_s**OVERLAP + load_s**OVERLAP) ** (1 / OVERLAP)
+    granule, overhead_k = GRANULE_BYTES / element_bytes, c.tile_overhead_k * 2 / element_bytes
+    slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
+
+    def split(slices: Array | float) -> Array:
+        steps = np.ceil(k / slices / granule) * granule + overhead_k
+        busy_s = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
+        return busy_s + (slices > 1) * (c.split_latency_s + slices * slice_sum_s)
+
+    filling = np.minimum(np.floor(t.resident / per_unit), np.floor(k / LEAST_SLICE_K))
+    evening = np.minimum(np.floor(k / c.split_k), np.ceil(5 * t.resident / per_unit))
+    time_s = split(1.0)
+    for slices in (filling, evening):
+        time_s = np.minimum(time_s, split(np.minimum(np.maximum(slices, 1.0), MOST_SLICES)))
+
+    crowded = per_unit[: t.largest].min(axis=0) > 1
+    return (time_s * (1 + c.small_tile_penalty * crowded * (t.resident > 1))).min(axis=0)
 
 
 def matmul_cost(
     m: Number,
     n: Number,
     k: Number,
-    batch: Number = 1,
+    batch: Number = 1.0,
     *,
     dtype: str,
     element_bytes: Number,
@@ -81,34 +117,26 @@ def matmul_cost(
     device: Device,
     constants: MatmulConstants,
 ) -> OperatorCost:
-    """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix.
+    """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix, contiguous in ``n`` and ``k``.
 
-    The compute leg is ``2 b m n k / peak``, the memory leg ``b ((m k + k n) element_bytes + m n output_bytes)`` over the
-    memory's bandwidth. The kernel pays whole tiles and (nearly) whole waves of them, and loads each tile's operands
-    from L2; the fastest tile shape is taken. ``n`` and ``k`` are the dimensions operands are contiguous in. Left out:
-    cache hits across operators, power throttling that builds up over seconds, split-K.
+    The compute leg is ``2 b m n k / peak``, the memory leg ``b (element_bytes (m k + k n) + output_bytes m n)`` over the
+    memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic, both slowed
+    to what the constants say is reached, and is never below either leg.
+
+    Left out: operands that an earlier kernel left in L2; operands read from memory more than once, which waves of
+    square blocks of tiles keep below the arithmetic on every device known; the clocks' history before the kernel.
     """
     c = constants
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
     peak = device.peak_flops[dtype]
     compute_s = 2 * batch * m * n * k / peak
-    memory_s = batch * ((m * k + k * n) * element_bytes + m * n * output_bytes) / device.memory_bandwidth
+    memory_s = batch * (element_bytes * k * (m + n) + output_bytes * m * n) / device.memory_bandwidth
 
-    tm, tn = TILES[:, 0], TILES[:, 1]
-    tiles = np.ceil(_column(m) / tm) * np.ceil(_column(n) / tn) * _column(batch)
-    waves = tiles / _column(device.compute_units)
-    whole = np.ceil(waves)
-    waves = whole - c.wave_smoothing * (whole - waves) * (waves > 1)
-    steps = np.ceil(k / c.k_granule) * c.k_granule
-    area = tm * tn
-    tile_flops = 2 * (area + c.small_tile_elements) * _column(steps + c.tile_overhead_k)
-    tile_s = tile_flops * _column(np.asarray(device.compute_units) / (peak * c.peak_fraction))
-    l2_s = tiles * (tm + tn) * _column(steps * element_bytes / (device.l2_bandwidth * c.l2_fraction))
-    kernel_s = np.maximum(waves * tile_s, l2_s).min(axis=-1)
+    kernel_s = _kernel_time(m, n, k, batch, element_bytes, peak, device, c)
+    kernel_s = kernel_s * _row_slowdown(n, k, element_bytes, c.misaligned_slowdown)
+    kernel_s = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
+    traffic_s = memory_s / c.memory_fraction
+    traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
 
-    aligned = np.minimum(
-        _row_alignment(n, element_bytes, c.alignment_bytes), _row_alignment(k, element_bytes, c.alignment_bytes)
-    )
-    kernel_s = kernel_s * (c.alignment_bytes / aligned) ** c.misaligned_exponent
-    time_s = np.maximum(np.maximum(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
-    return OperatorCost(time_s, compute_s, memory_s)
+    time_s = (kernel_s**OVERLAP + traffic_s**OVERLAP) ** (1 / OVERLAP)
+    return OperatorCost(np.maximum(time_s, compute_s) + c.latency_s, compute_s, memory_s)
