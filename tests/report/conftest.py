@@ -1,87 +1,29 @@
 """A hand-made profile: figures chosen so that every sum can be checked by eye."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sightline.loading import scenario_from_mapping
 from sightline.profile import Profile, Row
-from sightline.scenario import (
-    Cluster,
-    Device,
-    Framework,
-    Host,
-    Interconnect,
-    Model,
-    Network,
-    Plan,
-    Pretrain,
-    Scenario,
-)
-from sightline.scenario.framework import StateBytes
+from sightline.scenario import Scenario
 
 GIB = 2**30
 
 
 def make_scenario(**plan: Any) -> Scenario:
-    """Return Llama-2-7B with ZeRO-2 on eight devices."""
-    device = Device(
-        name="a800-sxm-80gb",
-        peak_flops={"bf16": 312e12},
-        memory_bytes=80.0 * GIB,
-        memory_bandwidth=2039e9,
-        l2_bytes=40.0 * 2**20,
-        l2_bandwidth=5e12,
-        compute_units=108,
-        tdp_w=400.0,
-        idle_w=60.0,
-        calibration="a100-sxm",
-        vector_flops=19.5e12,
-        usd_per_hour=2.0,
-    )
-    cluster = Cluster(
-        name="8x a800-sxm-80gb",
-        devices=8,
-        per_node=8,
-        device=device,
-        intra_node=Interconnect(name="nvlink3-a800", bandwidth=200e9, latency_s=2e-6, topology="switch"),
-        network=Network(name="infiniband-hdr", bandwidth_per_node=200e9, latency_s=3e-6),
-        host=Host(name="epyc-7742"),
-    )
-    model = Model(
-        name="llama-2-7b",
-        hidden_size=4096,
-        layers=32,
-        heads=32,
-        kv_heads=32,
-        head_dim=128,
-        intermediate_size=11008,
-        vocab_size=32000,
-    )
-    framework = Framework(
-        name="deepspeed",
-        states=StateBytes(weights=2, gradients=2, optimizer=12),
-        gradient_reduce_bytes=2,
-        fused=frozenset(),
-        loss_bytes_per_logit=10,
-        overlaps_gradients=True,
-        overlaps_parameters=True,
-        overlaps_pipeline=False,
-        reduces_every_micro_batch=True,
-        optimizer_traffic=30,
-        pads_vocabulary=False,
-        communication_buffer_bytes=1e9,
-        context_bytes=1e9,
-        regathers_every_micro_batch=False,
-    )
-    fields: dict[str, Any] = {"data_parallel": 8, "micro_batch": 2, "zero_stage": 2} | plan
-    return Scenario(
-        name="Llama-2-7B, ZeRO-2, 8 x A800",
-        model=model,
-        cluster=cluster,
-        workload=Pretrain(sequence_length=350, global_batch=16, total_tokens=2e12),
-        plan=Plan(framework=framework, **fields),
-    )
+    """Return Llama-2-7B with ZeRO-2 on eight devices of 80 GiB."""
+    fields: dict[str, Any] = {"framework": "deepspeed", "micro_batch": 2, "zero_stage": 2} | plan
+    mapping = {
+        "name": "Llama-2-7B, ZeRO-2, 8 x A800",
+        "model": "llama-2-7b",
+        "cluster": "8x a800-sxm-80gb",
+        "workload": {"task": "pretrain", "sequence_length": 350, "global_batch": 64, "total_tokens": 2e12},
+        "plan": fields,
+    }
+    return scenario_from_mapping(mapping)
 
 
 def make_profile(**changes: Any) -> Profile:
@@ -162,3 +104,16 @@ def too_large() -> Profile:
 def build() -> Callable[..., Profile]:
     """The factory of profiles, for tests that vary them."""
     return make_profile
+
+
+@pytest.fixture(name="make_scenario")
+def scenario_factory() -> Callable[..., Scenario]:
+    """The factory of scenarios, for tests that vary the plan."""
+    return make_scenario
+
+
+@pytest.fixture
+def without_total_tokens() -> Scenario:
+    """A scenario that does not say how long the run is."""
+    scenario = make_scenario()
+    return replace(scenario, workload=replace(scenario.workload, total_tokens=None))

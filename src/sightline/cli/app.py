@@ -10,6 +10,7 @@ from sightline.cli.validate import validate
 
 app = typer.Typer(
     add_completion=False,
+    pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -55,28 +55,22 @@ def predict(
     output.check_output_paths(
         [("--chart", chart, output.CHART_ENDINGS), ("--html", html, (".html", ".htm")), ("--trace", trace, (".json",))]
     )
-    scenarios = _read(files, settings or [], sweeps or [])
+    scenarios, is_one = _read(files, settings or [], sweeps or [])
     if trace is not None and len(scenarios) > 1:
         raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
     profiles = _predict_all(scenarios)
     _write_files(profiles, chart, html, trace)
-    _print(profiles, as_json=as_json, as_csv=as_csv)
+    _print(profiles, is_one=is_one, as_json=as_json, as_csv=as_csv)
 
 
-def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "list[Scenario]":
-    """Return the scenarios of all files in order; the problems of all files are told at once."""
-    from sightline.loading import load_all
+def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[list[Scenario], bool]":
+    """Return the scenarios of all files in order, and whether one was asked for rather than a list."""
+    from sightline.loading import load, load_all
 
-    scenarios: list[Scenario] = []
-    problems: list[str] = []
-    for file in files:
-        try:
-            scenarios += load_all(file, settings=settings, sweeps=sweeps)
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(list(dict.fromkeys(problems)))
-    return scenarios
+    if len(files) > 1:
+        return load_all(files, settings, sweeps), False
+    loaded = load(files[0], settings, sweeps)
+    return (loaded, False) if isinstance(loaded, list) else ([loaded], True)
 
 
 def _predict_all(scenarios: "list[Scenario]") -> "list[Profile]":
@@ -106,14 +100,14 @@ def _write_files(profiles: "list[Profile]", chart: str | None, html: str | None,
         output.write_file(trace, chrome_trace(profiles[0]))
 
 
-def _print(profiles: "list[Profile]", *, as_json: bool, as_csv: bool) -> None:
+def _print(profiles: "list[Profile]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
     for warning in dict.fromkeys(w for p in profiles for w in (*p.scenario.warnings, *p.warnings)):
         output.print_remark(f"warning: {warning}")
     if as_json:
         from sightline.report.results import profile_to_dict
 
         results = [profile_to_dict(p) for p in profiles]
-        output.print_json(results[0] if len(results) == 1 else results)
+        output.print_json(results[0] if is_one else results)
     elif as_csv:
         from sightline.report.csv_lines import to_csv
 

@@ -15,7 +15,7 @@ def digits(value: float, significant: int = 3) -> str:
     if value == 0:
         return "0"
     decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(decimals, 9)}f}"
+    return f"{value:,.{min(decimals, 12)}f}"
 
 
 def seconds(value: float) -> str:

@@ -1,0 +1,76 @@
+"""The report page, read as text and opened in a real browser that has no network."""
+
+import shutil
+
+import pytest
+
+from sightline.report.charts import prediction_chart
+from sightline.report.drawing import draw
+from sightline.report.page import page
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed (apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as session:
+        yield session.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+
+
+def opened(browser, tmp_path, content):
+    """Open a page offline; return it with everything it complained about or asked the network for."""
+    file = tmp_path / "page.html"
+    file.write_text(content, encoding="utf-8")
+    tab = browser.new_context(offline=True).new_page()
+    complaints = []
+    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("svg")
+    return tab, complaints
+
+
+def test_the_page_draws_itself_without_a_network(browser, tmp_path, profile):
+    tab, complaints = opened(browser, tmp_path, page([profile]))
+    assert complaints == []
+    assert tab.title() == "Llama-2-7B, ZeRO-2, 8 x A800"
+    assert "270 ms · 21.6 %" in tab.inner_text("#chart")
+    assert tab.locator("table").count() >= 2
+
+
+def test_the_page_does_not_scroll_sideways(browser, tmp_path, profile):
+    tab, _ = opened(browser, tmp_path, page([profile]))
+    assert tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_several_scenarios_are_compared_first_and_open_on_demand(browser, tmp_path, build, make_scenario):
+    profiles = [build(scenario=make_scenario(micro_batch=m)) for m in (1, 2)]
+    tab, complaints = opened(browser, tmp_path, page(profiles))
+    assert complaints == []
+    assert "2 scenarios compared" in tab.inner_text("h1")
+    tab.locator("summary").nth(1).click()
+    assert tab.locator("#chart1 svg").is_visible()
+
+
+def test_a_chart_alone_is_a_page_too(browser, tmp_path, profile):
+    tab, complaints = opened(browser, tmp_path, draw(prediction_chart([profile]), "chart.html"))
+    assert complaints == []
+    assert "80.0 GiB on the device" in tab.inner_text("#chart")
+
+
+def test_names_cannot_break_out_of_the_page(browser, tmp_path, build, make_scenario):
+    from dataclasses import replace
+
+    hostile = "</script><script>document.title='broken'</script><b>"
+    tab, complaints = opened(browser, tmp_path, page([build(scenario=replace(make_scenario(), name=hostile))]))
+    assert complaints == []
+    assert tab.title() == hostile
+
+
+def test_what_would_fit_and_the_scenario_stand_on_the_page(too_large):
+    text = page([too_large])
+    assert "recompute full would fit" in text
+    assert "zero_stage: 2" in text

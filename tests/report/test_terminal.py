@@ -1,0 +1,70 @@
+"""Predictions as text."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from sightline.report import summary, terminal
+
+
+def render(renderable, width=80):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_one_prediction_says_everything_a_reader_asks(profile):
+    text = render(terminal.one(profile))
+    for said in (
+        "Llama-2-7B, ZeRO-2, 8 x A800",
+        "1.25 s",
+        "17,920 (2,240 per device)",
+        "compute",
+        "fits: 60.0 GiB of 80.0 GiB",
+        "communication, exposed",
+        "300 ms",
+        "24.0 %",
+        "activations",
+        "20.0 GiB",
+        "2 T tokens",
+    ):
+        assert said in text
+
+
+def test_what_takes_nothing_is_not_shown(profile):
+    text = render(terminal.one(profile))
+    assert "bubble" not in text
+    assert "KV cache" not in text
+
+
+def test_what_would_fit_is_said(too_large):
+    text = render(terminal.one(too_large))
+    assert "does not fit: 110.0 GiB of 80.0 GiB" in text
+    assert "recompute full would fit" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(profile, width):
+    assert max(len(line.rstrip()) for line in render(terminal.one(profile), width).splitlines()) <= width
+
+
+def test_several_predictions_are_told_apart_by_what_differs(build, make_scenario):
+    profiles = [build(scenario=make_scenario(micro_batch=m)) for m in (1, 2, 4)]
+    text = render(terminal.many(profiles))
+    assert [line.split("  ")[0] for line in text.splitlines()[1:]] == [
+        "micro_batch 1",
+        "micro_batch 2",
+        "micro_batch 4",
+    ]
+
+
+def test_labels_are_distinct_even_for_equal_scenarios(build):
+    labels = summary.variant_labels([build().scenario, build().scenario, build().scenario])
+    assert len(set(labels)) == 3
+
+
+def test_bars_grow_with_the_share():
+    lengths = [len(terminal._bar(share, "blue").plain) for share in (0.0, 0.25, 0.5, 1.0)]
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == terminal._BAR_WIDTH
