@@ -1,0 +1,46 @@
+"""``sightline catalog``."""
+
+import json
+
+from sightline.catalog import KINDS, names
+
+
+def test_the_kinds_are_listed_with_their_numbers(in_process):
+    code, out, err = in_process("catalog")
+    assert (code, err) == (0, "")
+    for kind in KINDS:
+        assert any(line.split()[:2] == [kind, str(len(names(kind)))] for line in out.splitlines())
+
+
+def test_a_kind_is_a_table_of_its_entries(in_process):
+    code, out, _ = in_process("catalog", "devices")
+    assert code == 0
+    listed = [line.split()[0] for line in out.splitlines()[1:]]
+    assert listed == list(names("devices"))
+
+
+def test_the_singular_will_do(in_process):
+    assert in_process("catalog", "device") == in_process("catalog", "devices")
+
+
+def test_an_entry_shows_its_figures_and_sources(in_process):
+    code, out, _ = in_process("catalog", "devices", "a100-sxm-80gb")
+    assert code == 0
+    for said in ("memory_bandwidth", "2039 GB/s", "312 TFLOP/s", "estimated"):
+        assert said in out
+
+
+def test_json_gives_the_same_entries(in_process):
+    assert json.loads(in_process("catalog", "--json")[1])["devices"] == list(names("devices"))
+    assert [e["name"] for e in json.loads(in_process("catalog", "models", "--json")[1])] == list(names("models"))
+    entry = json.loads(in_process("catalog", "devices", "h100-sxm-80gb", "--json")[1])
+    assert (entry["kind"], entry["name"]) == ("devices", "h100-sxm-80gb")
+    assert entry["source"]
+
+
+def test_every_entry_can_be_shown(in_process):
+    for kind in KINDS:
+        for name in names(kind):
+            code, out, err = in_process("catalog", kind, name)
+            assert code == 0, err
+            assert name in out

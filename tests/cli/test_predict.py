@@ -1,0 +1,122 @@
+"""``sightline predict``."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from sightline.profile import BOUNDS, MEMORY_PARTS, PHASES
+
+
+def test_a_prediction_is_a_short_table(in_process, example):
+    code, out, err = in_process("predict", example)
+    assert (code, err) == (0, "")
+    for said in ("Llama-2-7B, ZeRO-2, 8 x A800", "step time", "tokens/s", "MFU", "forward", "weights", "GiB"):
+        assert said in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_json_is_one_document_with_the_documented_keys(in_process, example):
+    code, out, err = in_process("predict", example, "--json")
+    result = json.loads(out)
+    assert (code, err) == (0, "")
+    assert isinstance(result, dict)
+    assert result["source"] == "predicted"
+    assert result["bottleneck"] in BOUNDS
+    assert set(result["phases"]) == set(PHASES)
+    assert set(result["memory_bytes"]) == {*MEMORY_PARTS, "total"}
+    assert sum(result["phases"].values()) == pytest.approx(result["step_time_s"])
+    assert sum(result["memory_bytes"][part] for part in MEMORY_PARTS) == pytest.approx(result["memory_bytes"]["total"])
+    assert result["tokens_per_s"] == pytest.approx(350 * 16 / result["step_time_s"])
+    assert 0 < result["mfu"] <= result["hfu"] < 1
+    assert result["scenario"]["plan"]["zero_stage"] == 2
+
+
+def test_the_resolved_scenario_predicts_the_same(in_process, run, example):
+    first = json.loads(in_process("predict", example, "--json")[1])
+    again = run("predict", "-", "--json", stdin=json.dumps(first["scenario"]))
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["step_time_s"] == pytest.approx(first["step_time_s"])
+
+
+def test_several_scenarios_are_a_list_in_the_order_asked(in_process, example):
+    code, out, _ = in_process("predict", example, "--sweep", "plan.zero_stage=3,0,2", "--json")
+    assert code == 0
+    assert [r["scenario"]["plan"]["zero_stage"] for r in json.loads(out)] == [3, 0, 2]
+
+
+def test_several_files_are_a_list_too(in_process, example):
+    code, out, _ = in_process("predict", example, example, "--json")
+    assert code == 0
+    assert len(json.loads(out)) == 2
+
+
+def test_set_overrides_any_key(in_process, example):
+    arguments = ("--set", "plan.zero_stage=3", "--set", "workload.sequence_length=1024", "--json")
+    scenario = json.loads(in_process("predict", example, *arguments)[1])["scenario"]
+    assert (scenario["plan"]["zero_stage"], scenario["workload"]["sequence_length"]) == (3, 1024)
+
+
+def test_csv_has_a_line_per_scenario(in_process, example):
+    code, out, _ = in_process("predict", example, "--sweep", "plan.micro_batch=1,2", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [row["plan.micro_batch"] for row in rows] == ["1", "2"]
+    assert all(float(row["step_time_s"]) > 0 for row in rows)
+
+
+def test_stdin_is_a_dash(run, example):
+    answer = run("predict", "-", stdin=example.read_text())
+    assert answer.returncode == 0
+    assert "Llama-2-7B" in answer.stdout
+
+
+def test_every_example_is_answered(in_process, example):
+    for file in sorted(example.parent.iterdir()):
+        code, out, err = in_process("predict", file, "--json")
+        assert code == 0, err
+        json.loads(out)
+
+
+def test_what_does_not_fit_is_a_result_that_says_what_would(in_process, example):
+    file = example.parent / "llama-2-13b-does-not-fit.yaml"
+    code, out, _ = in_process("predict", file, "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert result["fits"] is False
+    assert result["step_time_s"] > 0
+    assert result["advice"]
+    assert "does not fit" in in_process("predict", file)[1]
+
+
+def test_a_sequence_beyond_the_context_is_a_warning_on_stderr(in_process, example):
+    code, out, err = in_process("predict", example, "--set", "workload.sequence_length=8192", "--json")
+    assert code == 0
+    assert json.loads(out)["warnings"]
+    assert "warning" in err
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "start"),
+    [
+        ("--chart", "a.svg", b"<svg"),
+        ("--chart", "a.png", b"\x89PNG"),
+        ("--chart", "a.html", b"<!doctype html>"),
+        ("--html", "report.html", b"<!doctype html>"),
+        ("--trace", "trace.json", b"{"),
+    ],
+)
+def test_files_are_written_beside_the_answer(in_process, example, tmp_path, option, name, start):
+    code, out, err = in_process("predict", example, option, tmp_path / name, "--json")
+    assert code == 0, err
+    json.loads(out)
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_a_trace_is_what_chrome_reads(in_process, example, tmp_path):
+    in_process("predict", example, "--trace", tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    assert spans
+    assert all(e["dur"] >= 0 and {"name", "ts", "pid", "tid"} <= set(e) for e in spans)

@@ -1,0 +1,52 @@
+"""``sightline validate``."""
+
+import json
+
+import pytest
+
+KEYS = {"suite", "quantity", "split", "cases", "unanswered", "mape", "median_ape", "max_ape", "bias", "coverage"}
+
+
+@pytest.fixture(autouse=True)
+def published_only(monkeypatch):
+    """The tables in the catalog are enough here; the bulk sets have their own tests."""
+    monkeypatch.delenv("SIGHTLINE_DATA", raising=False)
+
+
+def test_the_errors_of_each_suite_are_a_table(in_process):
+    code, out, err = in_process("validate")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].split() == ["suite", "quantity", "part", "cases", "mean", "median", "max", "bias"]
+    assert any("test" in line and "%" in line for line in out.splitlines())
+
+
+def test_json_has_the_documented_keys(in_process):
+    code, out, _ = in_process("validate", "--json")
+    suites = json.loads(out)["suites"]
+    assert code == 0
+    assert suites
+    assert all(set(suite) == KEYS for suite in suites)
+    assert {suite["split"] for suite in suites} <= {"fit", "test"}
+
+
+def test_cases_stand_behind_the_errors(in_process):
+    suites = json.loads(in_process("validate", "--cases", "--json")[1])["suites"]
+    for suite in suites:
+        errors = [abs(a["predicted"] / a["measured"] - 1) for a in suite["answers"] if a["predicted"] is not None]
+        assert len(suite["answers"]) == suite["cases"]
+        if errors:
+            assert sum(errors) / len(errors) == pytest.approx(suite["mape"])
+
+
+def test_one_suite_can_be_asked_for(in_process):
+    name = json.loads(in_process("validate", "--json")[1])["suites"][0]["suite"]
+    code, out, _ = in_process("validate", name, "--cases")
+    assert code == 0
+    assert name in out
+    assert "predicted" in out
+
+
+def test_the_picture_is_written(in_process, tmp_path):
+    code, _, err = in_process("validate", "--chart", tmp_path / "accuracy.svg")
+    assert code == 0, err
+    assert "Predicted over measured" in (tmp_path / "accuracy.svg").read_text()
