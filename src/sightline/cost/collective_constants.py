@@ -76,14 +76,19 @@ class CollectiveConstants:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], *, name: str = "", version: str = "") -> "CollectiveConstants":
-        """The constants of one library version (the default one unless named) out of a calibration entry."""
-        chosen = version or str(mapping["default"])
+        """The constants of one library version out of a calibration entry.
+
+        The default version is taken unless one is named; kinds that a version was not measured on are the default's.
+        """
+        newest = str(mapping["default"])
+        chosen = version or newest
+        kinds = {**mapping["versions"][newest], **mapping["versions"][chosen]}
         network = mapping["network"]
         return cls(
             name=name,
             version=chosen,
             evidence=str(mapping["evidence"]),
-            kinds={kind: kind_constants(raw) for kind, raw in mapping["versions"][chosen].items()},
+            kinds={kind: kind_constants(raw) for kind, raw in kinds.items()},
             network=NetworkConstants(
                 protocols=tuple(NetworkProtocol(**network[p]) for p in PROTOCOLS), tree=float(network["tree"])
             ),

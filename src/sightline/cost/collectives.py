@@ -9,10 +9,12 @@ are hierarchical: devices of a node form a chain, and the links inside work whil
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.cost.collective_constants import CollectiveConstants, KindConstants, load_collectives
 from sightline.cost.topology import (
     Group,
+    Links,
     data_group,
     larger,
     pipeline_boundary,
@@ -22,7 +24,6 @@ from sightline.cost.topology import (
 )
 from sightline.errors import InputError, nearest
 from sightline.quantities import Number
-from sightline.scenario import Cluster
 
 __all__ = [
     "KINDS",
@@ -68,7 +69,7 @@ class _Wires(NamedTuple):
 
 
 def collective_time(
-    kind: str, bytes: Number, *, group: Group, cluster: Cluster, constants: CollectiveConstants
+    kind: str, bytes: Number, *, group: Group, cluster: Links, constants: CollectiveConstants
 ) -> Number:
     """Return the seconds of one collective over ``group``; exactly 0 for a group of one.
 
@@ -100,7 +101,7 @@ def collective_time(
     return time_s if alone is False else np.where(alone, 0.0, time_s)
 
 
-def _wires(group: Group, cluster: Cluster, constants: CollectiveConstants) -> _Wires:
+def _wires(group: Group, cluster: Links, constants: CollectiveConstants) -> _Wires:
     """Bandwidths and latencies as the group's ranks find them; its share of the network counts all its ports.
 
     Links that meet in the host share its root; without peer-to-peer access every byte is written to and read from
@@ -127,8 +128,7 @@ def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:
     Reduce-scatter and all-gather pass (n-1)/n S over every link in n - 1 steps, of which m - 1 cross the network;
     all-reduce is both. All-to-all sends 1/n of the buffer to every peer at once.
     """
-    across = m > 1
-    inside = r > 1
+    across, inside = _indicator(m > 1), _indicator(r > 1)
     if kind == "all_to_all":
         return _Route((r - 1) / n * size, n - 1, r * (n - r) / n * size * across, across)
     if kind == "send_recv":
@@ -140,10 +140,15 @@ def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:
     return _Route(volume * inside, passes * (n - m), volume * across, passes * (m - 1))
 
 
+def _indicator(condition: bool | NDArray[np.bool_]) -> Number:
+    """1 where the condition holds, 0 elsewhere."""
+    return condition.astype(float) if isinstance(condition, np.ndarray) else float(condition)
+
+
 def _tree(size: Number, r: Number, m: Number) -> _Route:
     """Up and down a double binary tree of nodes, each a chain of its devices: 2 (m-1)/m S per node, 2 log2(m) hops."""
     depth = np.ceil(np.log2(m)) if isinstance(m, np.ndarray) else (int(m) - 1).bit_length()
-    return _Route(2 * size * (r > 1), 2 * (r - 1), 2 * (m - 1) / m * size, 2 * depth)
+    return _Route(2 * size * _indicator(r > 1), 2 * (r - 1), 2 * (m - 1) / m * size, 2 * depth)
 
 
 def _least_time(
@@ -157,16 +162,16 @@ def _least_time(
 ) -> Number:
     """Seconds by the fastest protocol.
 
-    ``chunk`` is set where the latency protocols serve all peers side by side (all-to-all): a peer's chunk takes the
-    protocol's rate, and all of them together no more than the link gives.
+    ``chunk`` is set where the protocol of least latency serves all peers side by side (all-to-all): a peer's chunk
+    takes the protocol's rate, and all of them together no more than the link gives.
     """
     link_bytes = route.link_bytes + local_bytes
-    floor_s = link_bytes / (wires.bandwidth * fitted.protocols[-1].efficiency)
     best: Number = np.inf
     for inside, outside in zip(fitted.protocols, constants.network.protocols, strict=True):
-        if chunk is None or inside is fitted.protocols[-1]:
+        if chunk is None or inside is not fitted.protocols[0]:
             wire_s = link_bytes / (wires.bandwidth * inside.efficiency)
         else:
+            floor_s = link_bytes / (wires.bandwidth * fitted.protocols[-1].efficiency)
             wire_s = larger(floor_s, chunk / (wires.bandwidth * inside.efficiency))
         network_s = route.network_bytes / (wires.network_bandwidth * outside.efficiency * network_share)
         time_s = (
