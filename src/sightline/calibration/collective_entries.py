@@ -29,7 +29,7 @@ from sightline.calibration.collectives import (
     fit_network,
     measured_node,
 )
-from sightline.cost.collective_constants import PROTOCOLS, KindConstants, NetworkConstants, Protocol
+from sightline.cost.collective_constants import PCIE, PROTOCOLS, KindConstants, NetworkConstants, Protocol
 from sightline.errors import InputError, WorkError
 
 
@@ -58,6 +58,7 @@ FAMILIES = (
         send_recv="apex_plus/H100-SXM-80GB_sendrecv.csv",
     ),
     Family(name="b200-sxm", system="b200_sxm", interconnect="nvlink5"),
+    Family(name=PCIE, system="rtx_pro_6000_server", interconnect="pcie5"),
 )
 SWEEP_BANDWIDTH = 100e9
 """Network bytes per second of a node in the multi-node sweep, whose nodes are not named: 92 GB/s are reached."""
@@ -111,13 +112,10 @@ def _send_recv(path: Path) -> CollectiveTable:
     return table.where(table.ranks_per_node == 2)
 
 
-def completed(kinds: Mapping[str, KindConstants], relative: Mapping[str, KindConstants]) -> dict[str, KindConstants]:
-    """Return ``kinds`` with what nobody measured: broadcast as an all-gather without a local part, send_recv as ``relative``'s."""
-    out = dict(kinds)
-    out.setdefault("broadcast", replace(out["all_gather"], local=0.0))
-    if "send_recv" not in out:
-        out["send_recv"] = relative["send_recv"]
-    return out
+def completed(kinds: Mapping[str, KindConstants]) -> dict[str, KindConstants]:
+    """Return ``kinds`` with what was not measured: broadcast and send_recv as an all-gather without a local part."""
+    chain = replace(kinds["all_gather"], local=0.0)
+    return {"broadcast": chain, "send_recv": chain, **kinds}
 
 
 def mean_kinds(sets: Sequence[Mapping[str, KindConstants]]) -> dict[str, KindConstants]:
@@ -190,8 +188,7 @@ def write_entries(data: Path, out: Path, *, overwrite: bool = False) -> list[Pat
         raise InputError(f"{taken[0]} is already there; --overwrite replaces it")
     all_fits = [fit_family(data, family) for family in FAMILIES]
     network, network_errors = _network(data, all_fits[0])
-    relative = all_fits[1].kinds(all_fits[1].newest)
-    newest = [completed(fits.kinds(fits.newest), relative) for fits in all_fits]
+    newest = [completed(fits.kinds(fits.newest)) for fits in all_fits]
     for fits, kinds in zip(all_fits, newest, strict=True):
         text = entry_text(
             source="; ".join(fits.sources),
@@ -201,12 +198,12 @@ def write_entries(data: Path, out: Path, *, overwrite: bool = False) -> list[Pat
             residuals=residual_lines(fits, network_errors),
         )
         _write(paths[fits.family.name], text)
-    names = ", ".join(f.name for f in FAMILIES)
+    switched = {f.family.name: kinds for f, kinds in zip(all_fits, newest, strict=True) if f.family.name != PCIE}
     mean = entry_text(
-        source=f"geometric mean of the constants fitted for {names}",
+        source=f"geometric mean of the constants fitted for {', '.join(switched)}",
         evidence="estimated",
         network=network,
-        versions={"nccl": mean_kinds(newest)},
+        versions={"nccl": mean_kinds(list(switched.values()))},
     )
     _write(paths["generic"], mean)
     return list(paths.values())

@@ -32,8 +32,10 @@ _CENTRES = {
     "ring": (0.4, 5e-6, 0.45, 0.03, 6e-6, 0.45, 0.35, 18e-6, 0.8, 0.8),
     "all_to_all": (0.3, 6e-6, 0.15, 0.02, 11e-6, 0.1, 0.3, 18e-6, 0.5, 0.75),
     "send_recv": (1e-3, 5e-6, 0.45, 0.03, 7e-6, 0.45, 0.35, 9e-6, 0.5, 0.8),
+    "pcie ring": (0.4, 5e-6, 0.3, 0.3, 7e-6, 0.8, 0.7, 25e-6, 0.6, 0.8),
+    "pcie all_to_all": (0.4, 5e-6, 0.3, 0.2, 7e-6, 0.1, 0.3, 10e-6, 1.0, 0.7),
 }
-"""What NCCL reaches on NVLink by and large: local, then launch_s, hop, efficiency of each protocol."""
+"""What NCCL reaches on NVLink and on PCIe by and large: local, then launch_s, hop, efficiency of each protocol."""
 _LEAST = (1e-3, *(5e-7, 1e-3, 2e-3) * 3)
 _MOST = (3.0, *(1e-4, 10.0, 0.95) * 3)
 _NVLS_CENTRE = (40e-6, 0.65)
@@ -49,8 +51,8 @@ TYPICAL_NETWORK = NetworkConstants(
     tree=0.85,
 )
 """What NCCL reaches over InfiniBand by and large: 8 us per hop in small messages, 88 % of the ports in large ones."""
-TYPICAL_PCIE = PcieConstants(root_links=2.0, bounce=0.5)
-"""Measured rings of 4 and 8 devices keep a tenth (8 x L40S) to all (4 x V100) of a pair's bandwidth."""
+TYPICAL_PCIE = PcieConstants(root_links=3.0, bounce=0.5)
+"""Rings of 8 keep 60 % of a pair's bandwidth with peer-to-peer access (RTX PRO 6000) and a tenth without (L40S)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +163,9 @@ def _parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
 def _fit(table: CollectiveTable, node: MeasuredNode) -> dict[str, KindConstants]:
     """The constants of the table's kind with the least robust error."""
     in_switch = table.kind == "all_reduce" and node.intra_node.in_network_reduction and bool(np.any(table.size > 4))
-    centre = np.array(_CENTRES.get(table.kind, _CENTRES["ring"]) + (_NVLS_CENTRE if in_switch else ()))
+    shape = table.kind if table.kind in ("all_to_all", "send_recv") else "ring"
+    name = f"pcie {shape}" if node.intra_node.topology == "pcie" else shape
+    centre = np.array(_CENTRES[name] + (_NVLS_CENTRE if in_switch else ()))
     least = np.array(_LEAST + ((5e-6, 0.05) if in_switch else ()))
     most = np.array(_MOST + ((2e-4, 1.0) if in_switch else ()))
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
+from sightline.scenario import Cluster
 
+PCIE = "pcie"
+"""Name of the calibration, and of the topology, of devices whose links meet in the host."""
 PROTOCOLS = ("ll", "ll128", "simple")
 """NCCL's ways to hand data on, from least latency to most bandwidth; other libraries have relatives of them."""
 
@@ -118,3 +121,9 @@ def load_collectives(calibration: str, version: str = "") -> CollectiveConstants
             f" known: {', '.join(known)}"
         )
     return CollectiveConstants.from_mapping(mapping, name=part, version=version)
+
+
+def cluster_collectives(cluster: Cluster, version: str = "") -> CollectiveConstants:
+    """Return the constants for a cluster: those of its device family, or of PCIe where that is the devices' link."""
+    over_pcie = cluster.intra_node.topology == PCIE
+    return load_collectives(PCIE if over_pcie else cluster.device.calibration, "" if over_pcie else version)

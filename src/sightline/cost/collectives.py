@@ -11,7 +11,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.collective_constants import CollectiveConstants, KindConstants, load_collectives
+from sightline.cost.collective_constants import (
+    CollectiveConstants,
+    KindConstants,
+    cluster_collectives,
+    load_collectives,
+)
 from sightline.cost.topology import (
     Group,
     Links,
@@ -29,6 +34,7 @@ __all__ = [
     "KINDS",
     "CollectiveKind",
     "Group",
+    "cluster_collectives",
     "collective_time",
     "data_group",
     "load_collectives",
