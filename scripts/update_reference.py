@@ -1,0 +1,63 @@
+"""Write what the documentation takes from the code: the commands page and the lists of the catalog page."""
+
+from pathlib import Path
+from typing import Any
+
+import typer.main
+from generated import markdown_table, replace_part
+
+from sightline.catalog import KINDS, entry, names
+from sightline.cli.app import app
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def main() -> None:
+    """Rewrite the generated parts."""
+    replace_part(DOCS / "commands.md", "commands", commands())
+    replace_part(DOCS / "catalog.md", "entries", entries())
+    replace_part(DOCS / "scenario.md", "frameworks", frameworks())
+
+
+def commands() -> str:
+    """Return a section per command: what it does, its arguments and options, examples."""
+    group: Any = typer.main.get_command(app)
+    return "\n\n".join(_command(name, command) for name, command in group.commands.items())
+
+
+def _command(name: str, command: Any) -> str:
+    text, _, examples = command.help.partition("\b")
+    example_lines = [line.strip() for line in examples.splitlines() if line.strip().startswith(("sightline", "cat"))]
+    rows = [[_spelling(parameter), parameter.help or ""] for parameter in command.params]
+    rows.append(["`-h`, `--help`", "Show help and exit."])
+    table = markdown_table(["argument or option", "meaning"], rows)
+    block = "```text\n" + "\n".join(example_lines) + "\n```"
+    return f"## sightline {name}\n\n{text.strip()}\n\n{table}\n\n{block}"
+
+
+def _spelling(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar}`"
+    names_of_it = ", ".join(f"`{option}`" for option in parameter.opts)
+    return names_of_it if parameter.is_flag else f"{names_of_it} `{parameter.metavar}`"
+
+
+def entries() -> str:
+    """Return the names of all entries by kind."""
+    return "\n\n".join(f"**{kind}** ({len(names(kind))}): " + ", ".join(f"`{n}`" for n in names(kind)) for kind in KINDS)
+
+
+def frameworks() -> str:
+    """Return what each framework offers and takes by default."""
+    rows = []
+    for name in names("frameworks"):
+        fields = entry("frameworks", name)
+        offers = "; ".join(f"`{key}`: {', '.join(map(str, values))}" for key, values in fields.get("offers", {}).items())
+        defaults = ", ".join(f"`{key}: {value}`" for key, value in fields.get("defaults", {}).items())
+        versions = ", ".join(f"`{version}`" for version in fields.get("versions", {}))
+        rows.append([f"`{name}`", versions or "-", offers or "everything", defaults or "-"])
+    return markdown_table(["framework", "versions", "offers", "defaults"], rows)
+
+
+if __name__ == "__main__":
+    main()
