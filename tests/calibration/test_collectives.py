@@ -1,0 +1,95 @@
+"""Fitting collectives: known constants are found again, and the shipped entries describe the public tables."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline.calibration.collective_entries import FAMILIES, entry_text, main, mean_kinds
+from sightline.calibration.collective_tables import CollectiveTable, read_nccl, read_vidur
+from sightline.calibration.collectives import TYPICAL_NETWORK, errors, fit_collectives, measured_node, predicted
+from sightline.catalog.yaml12 import parse
+from sightline.cost.collective_constants import CollectiveConstants, load_collectives
+from sightline.errors import InputError
+
+DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
+needs_data = pytest.mark.skipif(
+    not (DATA / "aiconfigurator").is_dir(), reason=f"no public tables in {DATA}; SIGHTLINE_DATA names their folder"
+)
+NODE = measured_node("nvlink3")
+
+
+def synthetic(kind: str, noise: float) -> CollectiveTable:
+    """Measurements as the shipped A100 constants predict them, with noise."""
+    n, size = (x.ravel() for x in np.meshgrid([2.0, 4.0, 8.0], 2.0 ** np.arange(10, 30)))
+    table = CollectiveTable(kind=kind, size=n, ranks_per_node=n, bytes=size, seconds=np.ones_like(n), source="test")
+    exact = predicted(table, NODE, load_collectives("a100-sxm").kinds)
+    spread = np.exp(noise * np.random.default_rng(1).standard_normal(len(n)))
+    return CollectiveTable(kind=kind, size=n, ranks_per_node=n, bytes=size, seconds=exact * spread, source="test")
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "all_to_all"])
+def test_constants_are_found_again(kind: str) -> None:
+    found = fit_collectives(synthetic(kind, 0.01), NODE, hold_out=False)
+    assert found.fitted.median < 0.015
+    assert errors(synthetic(kind, 0.0), NODE, found.kinds).p90 < 0.03
+
+
+def test_a_spike_does_not_move_the_fit() -> None:
+    table = synthetic("all_gather", 0.005)
+    table.seconds[::10] *= 3
+    found = fit_collectives(table, NODE, hold_out=False)
+    assert errors(synthetic("all_gather", 0.0), NODE, found.kinds).median < 0.02
+
+
+def test_an_entry_reads_back_as_it_was_written() -> None:
+    kinds = load_collectives("a100-sxm").kinds
+    text = entry_text(source="test", evidence="fitted", network=TYPICAL_NETWORK, versions={"1.0": kinds})
+    again = CollectiveConstants.from_mapping(parse(text))
+    assert again.kinds == kinds
+    assert again.network == TYPICAL_NETWORK
+
+
+def test_the_mean_of_equal_sets_is_the_set() -> None:
+    kinds = load_collectives("h100-sxm").kinds
+    mean = mean_kinds([kinds, kinds])
+    assert mean["nvls"].protocols[0].launch_s == pytest.approx(kinds["nvls"].protocols[0].launch_s)
+    assert mean["all_reduce"].local == pytest.approx(kinds["all_reduce"].local)
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    taken = tmp_path / "generic" / "collectives.yaml"
+    taken.parent.mkdir()
+    taken.write_text("mine")
+    with pytest.raises(InputError, match="already there"):
+        main(["--data", str(tmp_path), "--out", str(tmp_path)])
+    assert taken.read_text() == "mine"
+
+
+@needs_data
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f.name != "pcie"], ids=lambda f: f.name)
+def test_shipped_constants_describe_the_tables(family) -> None:  # type: ignore[no-untyped-def]
+    constants = load_collectives(family.name)
+    node = measured_node(family.interconnect)
+    for kind, table in read_nccl(DATA, family.system, constants.version).items():
+        found = errors(table, node, constants.kinds)
+        assert found.median < 0.05, kind
+        assert found.p90 < 0.15, kind
+
+
+@needs_data
+def test_a100_constants_hold_on_the_slower_links_of_a800() -> None:
+    table = read_vidur(DATA / "frontier" / "network_a800_pairwise_nvlink_all_reduce.csv")
+    found = errors(table, measured_node("nvlink3-a800"), load_collectives("a100-sxm").kinds)
+    assert found.cases > 1000
+    assert found.median < 0.06
+
+
+@needs_data
+def test_the_shipped_fit_can_be_repeated() -> None:
+    table = read_nccl(DATA, "a100_sxm", "2.27.3")["all_reduce"]
+    again = fit_collectives(table, NODE, hold_out=False).kinds["all_reduce"]
+    for new, shipped in zip(again.protocols, load_collectives("a100-sxm").kinds["all_reduce"].protocols, strict=True):
+        assert new.launch_s == pytest.approx(shipped.launch_s, rel=0.01)
+        assert new.efficiency == pytest.approx(shipped.efficiency, rel=0.01)

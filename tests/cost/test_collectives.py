@@ -1,0 +1,200 @@
+"""Collectives: physics that must hold whatever the constants."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.cost.collective_constants import CollectiveConstants, cluster_collectives
+from sightline.cost.collectives import (
+    KINDS,
+    Group,
+    collective_time,
+    data_group,
+    load_collectives,
+    pipeline_boundary,
+    tensor_group,
+    whole_group,
+)
+from sightline.errors import InputError
+from sightline.scenario import Cluster, Device, Host, Interconnect, Network
+
+DEVICE = Device(
+    name="a100",
+    peak_flops={"bf16": 312e12},
+    memory_bytes=80e9,
+    memory_bandwidth=2e12,
+    l2_bytes=40e6,
+    l2_bandwidth=4e12,
+    compute_units=108,
+    tdp_w=400,
+    idle_w=60,
+    calibration="a100-sxm",
+    vector_flops=19e12,
+)
+NVLINK = Interconnect(name="nvlink3", bandwidth=300e9, latency_s=2e-6, topology="switch")
+PCIE = Interconnect(name="pcie4", bandwidth=31e9, latency_s=5e-6, topology="pcie")
+CLUSTER = Cluster(
+    name="64 x A100",
+    devices=64,
+    per_node=8,
+    device=DEVICE,
+    intra_node=NVLINK,
+    network=Network(name="hdr", bandwidth_per_node=200e9, latency_s=5e-6),
+    host=Host(name="epyc"),
+)
+A100 = load_collectives("a100-sxm")
+FAMILIES = [load_collectives(name) for name in ("a100-sxm", "h100-sxm", "b200-sxm", "generic", "pcie")]
+NUMBER_OF_RANKS = st.sampled_from([2, 3, 4, 5, 6, 8, 16, 24, 64])
+MESSAGES = st.floats(1.0, 2.0**33)
+FAMILY = st.sampled_from(FAMILIES)
+
+
+def timed(
+    kind: str, size: float, ranks: int, constants: CollectiveConstants = A100, cluster: Cluster = CLUSTER
+) -> float:
+    """Seconds over neighbouring ranks."""
+    return float(collective_time(kind, size, group=tensor_group(ranks, cluster), cluster=cluster, constants=constants))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_of_one_costs_nothing(kind: str) -> None:
+    assert timed(kind, 1e9, 1) == 0.0
+    sizes = np.array([1.0, 2.0])
+    both = collective_time(kind, 1e6, group=tensor_group(sizes, CLUSTER), cluster=CLUSTER, constants=A100)
+    assert both[0] == 0.0
+    assert both[1] > 0.0
+
+
+@given(st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]), MESSAGES, NUMBER_OF_RANKS, FAMILY)
+def test_never_faster_than_the_wires(kind: str, size: float, ranks: int, constants: CollectiveConstants) -> None:
+    # Even a switch that adds takes the message in once and gives it out once.
+    inside = min(ranks, 8)
+    volume = {"all_reduce": 1.0, "all_to_all": (inside - 1) / ranks}.get(kind, (inside - 1) / inside)
+    nodes = -(-ranks // 8)
+    network = {"all_reduce": 2 * (nodes - 1) / nodes, "all_to_all": inside * (ranks - inside) / ranks}
+    across = network.get(kind, (nodes - 1) / nodes)
+    bound = max(volume * size / NVLINK.bandwidth, across * size / CLUSTER.network.bandwidth_per_node)
+    switched = replace(CLUSTER, intra_node=replace(NVLINK, in_network_reduction=True))
+    assert timed(kind, size, ranks, constants, switched) > bound
+
+
+@given(st.sampled_from(KINDS), MESSAGES, st.floats(1.0, 100.0), NUMBER_OF_RANKS, FAMILY)
+def test_more_bytes_never_take_less(
+    kind: str, size: float, factor: float, ranks: int, constants: CollectiveConstants
+) -> None:
+    assert timed(kind, size * factor, ranks, constants) >= timed(kind, size, ranks, constants)
+
+
+@given(st.floats(2.0**16, 2.0**33), st.sampled_from([2, 4, 8]), FAMILY)
+def test_an_all_reduce_in_a_node_takes_longer_than_either_half(
+    size: float, ranks: int, constants: CollectiveConstants
+) -> None:
+    # Each kind is fitted by itself, so the sum of the halves is no bound and a few per cent are left to the fit.
+    halves = [timed(kind, size, ranks, constants) for kind in ("reduce_scatter", "all_gather")]
+    assert timed("all_reduce", size, ranks, constants) > 0.95 * max(halves)
+
+
+@given(st.sampled_from(KINDS), MESSAGES, st.sampled_from([2, 4, 8]), FAMILY)
+def test_crossing_nodes_never_takes_less(kind: str, size: float, ranks: int, constants: CollectiveConstants) -> None:
+    inside = Group(size=ranks, ranks_per_node=ranks)
+    across = Group(size=ranks, ranks_per_node=ranks // 2)
+    near, far = (collective_time(kind, size, group=g, cluster=CLUSTER, constants=constants) for g in (inside, across))
+    assert far >= near
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scalar_equals_array(kind: str) -> None:
+    tensor = np.array([1, 2, 4, 8, 16])[:, None, None]
+    data = np.array([1, 2, 4, 8])[None, :, None]
+    sizes = np.array([1e3, 1e6, 1e9])[None, None, :]
+    switched = replace(CLUSTER, intra_node=replace(NVLINK, in_network_reduction=True))
+    h100 = load_collectives("h100-sxm")
+    for group in (data_group(tensor, data, switched), tensor_group(tensor, switched)):
+        mesh = collective_time(kind, sizes, group=group, cluster=switched, constants=h100)
+        n, r, s = np.broadcast_arrays(group.size, group.ranks_per_node, sizes)
+        each = [
+            collective_time(
+                kind,
+                float(s[i]),
+                group=Group(size=int(n[i]), ranks_per_node=int(r[i])),
+                cluster=switched,
+                constants=h100,
+            )
+            for i in np.ndindex(s.shape)
+        ]
+        np.testing.assert_allclose(np.broadcast_to(mesh, s.shape).ravel(), each, rtol=1e-12)
+
+
+def test_device_numbers_may_be_arrays() -> None:
+    link = replace(NVLINK, bandwidth=np.array([300e9, 600e9]))
+    fast = replace(CLUSTER, intra_node=link)
+    times = collective_time("all_reduce", 1e9, group=tensor_group(8, fast), cluster=fast, constants=A100)
+    assert times[0] == timed("all_reduce", 1e9, 8)
+    assert times[1] < times[0]
+
+
+def test_groups_sit_in_nodes_as_megatron_numbers_ranks() -> None:
+    assert data_group(1, 64, CLUSTER).ranks_per_node == 8
+    assert data_group(4, 16, CLUSTER).ranks_per_node == 2
+    assert data_group(8, 8, CLUSTER).ranks_per_node == 1
+    assert data_group(16, 4, CLUSTER).ranks_per_node == 1
+    assert tensor_group(16, CLUSTER).ranks_per_node == 8
+    assert pipeline_boundary(2, 2, CLUSTER).ranks_per_node == 2
+    assert pipeline_boundary(8, 1, CLUSTER).ranks_per_node == 1
+    np.testing.assert_array_equal(pipeline_boundary(np.array([1, 2, 8]), 2, CLUSTER).ranks_per_node, [2, 2, 1])
+
+
+def test_groups_that_share_the_ports_of_a_node_wait_for_each_other() -> None:
+    group = data_group(8, 8, CLUSTER)
+    alone = Group(size=8, ranks_per_node=1, sharing=1.0)
+    shared, whole = (
+        collective_time("all_gather", 1e9, group=g, cluster=CLUSTER, constants=A100) for g in (group, alone)
+    )
+    assert shared > 3 * whole
+
+
+def test_adding_in_the_switch_pays_from_five_ranks_and_for_sums_only() -> None:
+    h100 = load_collectives("h100-sxm")
+    plain = replace(CLUSTER, intra_node=replace(NVLINK, bandwidth=450e9))
+    switched = replace(plain, intra_node=replace(plain.intra_node, in_network_reduction=True))
+    for kind, ranks, pays in (("all_reduce", 8, True), ("all_reduce", 4, False), ("all_gather", 8, False)):
+        with_switch, without = (timed(kind, 2.0**28, ranks, h100, c) for c in (switched, plain))
+        assert (with_switch < without) is pays
+
+
+def test_without_peer_to_peer_large_messages_take_twice_as_long() -> None:
+    direct = replace(CLUSTER, intra_node=PCIE)
+    bounced = replace(CLUSTER, intra_node=replace(PCIE, peer_to_peer=False))
+    constants = cluster_collectives(direct)
+    assert constants.name == "pcie/collectives"
+    ratio = timed("all_reduce", 1e9, 4, constants, bounced) / timed("all_reduce", 1e9, 4, constants, direct)
+    assert ratio == pytest.approx(2, rel=0.05)
+
+
+def test_a_mesh_pair_uses_one_of_its_links() -> None:
+    mesh = replace(CLUSTER, intra_node=replace(NVLINK, topology="full-mesh"))
+    assert timed("all_reduce", 1e9, 8, cluster=mesh) == timed("all_reduce", 1e9, 8)
+    assert timed("all_reduce", 1e9, 2, cluster=mesh) > 6 * timed("all_reduce", 1e9, 2)
+
+
+def test_trees_keep_small_all_reduces_on_many_nodes_fast() -> None:
+    wide = replace(CLUSTER, devices=1024)
+    group = whole_group(1024, wide)
+    small = collective_time("all_reduce", 1024.0, group=group, cluster=wide, constants=A100)
+    gathered = collective_time("all_gather", 1024.0, group=group, cluster=wide, constants=A100)
+    assert small < 0.3 * gathered
+
+
+def test_versions_and_families() -> None:
+    assert load_collectives("h100-sxm").version == "2.29.2"
+    older = load_collectives("h100-sxm", "2.23")
+    assert older.kinds["all_gather"] != load_collectives("h100-sxm").kinds["all_gather"]
+    assert older.kinds["all_reduce"] == load_collectives("h100-sxm").kinds["all_reduce"]
+    assert load_collectives("never-measured").evidence == "estimated"
+    with pytest.raises(InputError, match=r"2\.23"):
+        load_collectives("h100-sxm", "2.24")
+    with pytest.raises(InputError, match="all_reduce"):
+        timed("allreduce", 1.0, 2)
