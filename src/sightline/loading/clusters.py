@@ -41,6 +41,10 @@ def _read(mapping: Mapping[str, Any]) -> Cluster:
         complaints.add("cluster.devices is missing; needed: the count and the device, such as '8x a100-sxm-80gb'")
     count, device_name = _devices(stated.get("devices"), base.get("devices"), complaints)
     knows_device = device_name is not None or "device" in stated
+    if count and not knows_device:
+        complaints.add(
+            "cluster.device is missing; needed: a name of the catalog (`sightline catalog devices`) or a mapping"
+        )
     device = read_part(DEVICE, stated.get("device"), device_name, complaints) if knows_device else None
     server = dict((device or {}).get("server") or {})
     below = server | base

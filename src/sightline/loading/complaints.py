@@ -1,12 +1,13 @@
 """Validation at the edge: a mapping against its structure, and every mistake as a sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from sightline.errors import InputError, nearest
+from sightline.loading.dotted_keys import dotted
 from sightline.loading.fields import REFUSED
 from sightline.quantities import show
 
@@ -33,12 +34,6 @@ class Checked:
 
     values: dict[str, Any]
     wrong: frozenset[str] = frozenset()
-
-
-def dotted(*parts: object) -> str:
-    """Return a dotted key; a part that would not read as one word is quoted."""
-    words = [p if isinstance(p, str) and p and p.isprintable() and " " not in p else show(p) for p in parts if p != ""]
-    return ".".join(words)
 
 
 def check(schema: type[BaseModel], mapping: object, key: str, complaints: Complaints) -> Checked:
@@ -68,12 +63,8 @@ def require(checked: Checked, keys: Mapping[str, str], key: str, complaints: Com
 
 def _unknown(key: str, name: object, known: Mapping[str, Any]) -> str:
     near = nearest(name, list(known)) if isinstance(name, str) else ""
-    where = f"known keys of {key}" if key else "known keys"
-    return f"{dotted(key, name)} is not a known key{near or f'; {where}: {_listed(list(known))}'}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
+    listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(known)
+    return f"{dotted(key, name)} is not a known key{near or listed}"
 
 
 def _half_sentence(mistake: Any) -> str:

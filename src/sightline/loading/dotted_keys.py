@@ -15,6 +15,12 @@ NAMED_PARTS = frozenset({"model", "cluster", "cluster.device", "cluster.intra_no
 """Keys that hold a catalog name or a mapping: setting a key below a name keeps the name as ``same_as``."""
 
 
+def dotted(*parts: object) -> str:
+    """Return a dotted key; a part that would not read as one word is quoted."""
+    words = [p if isinstance(p, str) and p and p.isprintable() and " " not in p else show(p) for p in parts if p != ""]
+    return ".".join(words)
+
+
 def with_value(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     """Return ``mapping`` with the dotted ``key`` set; what lies beside the path is shared, not copied."""
     return _set(mapping, key.split("."), value, ())
@@ -23,7 +29,9 @@ def with_value(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, An
 def _set(mapping: Mapping[str, Any], path: list[str], value: Any, above: tuple[str, ...]) -> dict[str, Any]:
     head, below = path[0], path[1:]
     if not head:
-        raise InputError(f"'{'.'.join((*above, *path))}' is not a key: a dotted key such as plan.micro_batch is needed")
+        raise InputError(
+            f"{show('.'.join((*above, *path)))} is not a key: a dotted key such as plan.micro_batch is needed"
+        )
     if not below:
         return {**mapping, head: value}
     here = ".".join((*above, head))
@@ -49,12 +57,7 @@ def check_sweep(sweep: object) -> dict[str, list[Any]]:
         raise InputError(f"sweep is {show(sweep)}; allowed: dotted keys, each with a list of values")
     wrong = {k: v for k, v in sweep.items() if not isinstance(k, str) or not isinstance(v, list) or not v}
     if wrong:
-        raise InputError(
-            [
-                f"sweep.{k if isinstance(k, str) else show(k)} is {show(v)}; allowed: a list of values"
-                for k, v in wrong.items()
-            ]
-        )
+        raise InputError([f"{dotted('sweep', k)} is {show(v)}; allowed: a list of values" for k, v in wrong.items()])
     return dict(sweep)
 
 

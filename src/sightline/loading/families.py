@@ -73,22 +73,22 @@ FEATURES: Mapping[str, tuple[tuple[object, ...], str]] = {
 }
 """Config keys of architectures unknown to this version: values that switch the feature off, and what it is."""
 
-IGNORED = frozenset(
-    """
-    architectures torch_dtype dtype transformers_version bos_token_id eos_token_id pad_token_id unk_token_id use_cache
-    initializer_range init_std rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps rope_theta rope_scaling
-    rope_parameters rotary_emb_base rotary_pct partial_rotary_factor pretraining_tp attention_softmax_in_fp32
-    bias_dropout_fusion apply_residual_connection_post_layernorm masked_softmax_fusion offset_alibi slow_but_exact
-    skip_bias_add skip_bias_add_qkv quantization_config n_ctx summary_type summary_use_proj summary_activation
-    summary_first_dropout summary_proj_to_labels task_specific_params scale_attn_weights
-    scale_attn_by_inverse_layer_idx reorder_and_upcast_attn prefix layerdrop layer_norm_elementwise_affine
-    _remove_final_layer_norm max_window_layers classifier_dropout is_decoder logit_scale embedding_fraction norm_type
-    init_device init_config tokenizer_name verbose custom_bias_fusion auto_map attn_config.attn_impl
-    attn_config.softmax_scale attn_config.clip_qkv attn_config.attn_uses_sequence_id attn_config.alibi_bias_max
-    attn_config.rope_theta learned_pos_emb generation_config gradient_checkpointing
+_IGNORED = """
+    architectures torch_dtype dtype transformers_version bos_token_id eos_token_id pad_token_id unk_token_id
+    use_cache initializer_range init_std rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps rope_theta
+    rope_scaling rope_parameters rotary_emb_base rotary_pct partial_rotary_factor pretraining_tp
+    attention_softmax_in_fp32 bias_dropout_fusion apply_residual_connection_post_layernorm masked_softmax_fusion
+    offset_alibi slow_but_exact skip_bias_add skip_bias_add_qkv quantization_config n_ctx summary_type
+    summary_use_proj summary_activation summary_first_dropout summary_proj_to_labels task_specific_params
+    scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn prefix layerdrop
+    layer_norm_elementwise_affine _remove_final_layer_norm max_window_layers classifier_dropout is_decoder
+    logit_scale embedding_fraction norm_type init_device init_config tokenizer_name verbose custom_bias_fusion
+    auto_map attn_config.attn_impl attn_config.softmax_scale attn_config.clip_qkv attn_config.attn_uses_sequence_id
+    attn_config.alibi_bias_max attn_config.rope_theta learned_pos_emb generation_config gradient_checkpointing
     parameters source date evidence sources evidences note
-    """.split()
-)
+"""
+
+IGNORED = frozenset(_IGNORED.split())
 """Keys that change nothing a prediction of time and memory looks at."""
 
 

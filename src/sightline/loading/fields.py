@@ -5,6 +5,7 @@ A validator's error reads "is 5; allowed: 0, 1, 2, 3"; `sightline.loading.compla
 
 from collections.abc import Callable
 from typing import Any
+from unicodedata import category
 
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
@@ -77,8 +78,8 @@ def text() -> BeforeValidator:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise refused(f"is {show(value)}; allowed: text")
         written = value if isinstance(value, str) else show(value)
-        if not written.strip() or len(written) > 2000:
-            raise refused(f"is {show(value)}; allowed: text of 1 to 2000 characters")
+        if not written.strip() or len(written) > 2000 or any(category(c) in {"Cc", "Cs"} for c in written.strip()):
+            raise refused(f"is {show(value)}; allowed: one line of text, up to 2000 characters")
         return written
 
     return _typed(check)

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.complaints import Complaints, check, dotted
+from sightline.loading.complaints import Complaints, check
+from sightline.loading.dotted_keys import dotted
 from sightline.loading.schema import DeviceKeys, HostKeys, InterconnectKeys, NetworkKeys
 from sightline.quantities import FLOPS, parse_quantity, show
 from sightline.scenario import Device, Host, Interconnect, Network
@@ -167,9 +168,20 @@ def _require_all(part: Part, values: Values, key: str, complaints: Complaints) -
 
 def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> Values:
     values = check(part.schema, mapping, key, complaints).values
+    if "calibration" in values and values["calibration"] not in (known := calibrations()):
+        near = nearest(values["calibration"], known)
+        complaints.add(
+            f"{dotted(key, 'calibration')} is {show(values['calibration'])}; allowed: {', '.join(known)}{near}"
+        )
     if "peak_flops" in values:
         values["peak_flops"] = _peaks(values["peak_flops"], dotted(key, "peak_flops"), complaints)
     return values
+
+
+@cache
+def calibrations() -> tuple[str, ...]:
+    """Return the names a device's ``calibration`` may have: the folders of the catalog's calibrations."""
+    return tuple(dict.fromkeys(name.partition("/")[0] for name in catalog.names("calibrations")))
 
 
 def _peaks(peaks: object, key: str, complaints: Complaints) -> dict[str, float]:

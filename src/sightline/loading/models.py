@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.loading.complaints import Checked, Complaints, check, dotted, require
+from sightline.loading.complaints import Checked, Complaints, check, require
+from sightline.loading.dotted_keys import dotted
 from sightline.loading.families import ACTIVATIONS, DROPOUTS, FAMILIES, FEATURES, IGNORED, SPELLINGS, Family
 from sightline.loading.fields import FRACTION, is_fraction
 from sightline.loading.schema import ModelKeys
@@ -110,7 +111,7 @@ def _renamed(config: dict[str, Any], key: str, complaints: Complaints) -> dict[s
             if theirs not in named:
                 continue
             value = named.pop(theirs)
-            if ours in named and named[ours] != value:
+            if ours in named and (isinstance(value, list | dict) or named[ours] != value):
                 complaints.add(
                     f"{dotted(key, theirs)} is {show(value)} but {dotted(key, ours)}, another spelling of it, "
                     f"is {show(named[ours])}; give one"

@@ -44,14 +44,14 @@ class Source:
 
 def read_source(source: object) -> Source:
     """Return the scenarios of a path, ``-`` (standard input), a text of several lines, a mapping or a list of them."""
-    if isinstance(source, Mapping) or (isinstance(source, Sequence) and not isinstance(source, str | bytes)):
+    if isinstance(source, Mapping) or _is_list(source):
         return _source([source], place="", folder=Path())
     if hasattr(source, "read"):
         return _from_text(_decoded(source.read(), "the input"), place="", folder=Path())
     if not isinstance(source, str | Path):
         raise InputError(f"a scenario is a path, '-', a text or a mapping, not {type(source).__name__}")
-    if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] in ("{", "[")):
-        return _from_text(source, place="", folder=Path())
+    if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] in ("", "{", "[")):
+        return _from_text(_decoded(source, "the text"), place="", folder=Path())
     if str(source) == "-":
         stream = getattr(sys.stdin, "buffer", sys.stdin)
         return _from_text(_decoded(stream.read(LARGEST_FILE + 1), "standard input"), "standard input", Path())
@@ -77,9 +77,8 @@ def read_json(text: str) -> Any:
     """Return the value of a JSON text; duplicate keys, NaN and infinities are refused."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        if "\\u" in text:
+        if "\\u" in text:  # only an escape can smuggle half a surrogate pair in
             json.dumps(value, ensure_ascii=False).encode()
-        return value
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg.lower()}") from None
     except UnicodeEncodeError:
@@ -88,6 +87,7 @@ def read_json(text: str) -> Any:
         raise InputError("not valid JSON: nested too deeply") from None
     except ValueError as error:
         raise InputError(f"not valid JSON: {error}") from None
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -153,13 +153,17 @@ def _source(values: Sequence[Any], place: str, folder: Path) -> Source:
     stated = [v for v in values if v is not None]
     if not stated:
         raise InputError("there is no scenario in it")
-    single = len(values) == 1 and not isinstance(stated[0], Sequence)
-    scenarios = [s for v in stated for s in (v if isinstance(v, Sequence) and not isinstance(v, str) else [v])]
+    single = len(values) == 1 and not _is_list(stated[0])
+    scenarios = [s for v in stated for s in (v if _is_list(v) else [v])]
     if not scenarios:
         raise InputError("the list of scenarios is empty")
     places = [place] if single else [f"{place}, scenario {n}".lstrip(", ") for n in range(1, len(scenarios) + 1)]
     documents = tuple(Document(mapping=s, place=p) for s, p in zip(scenarios, places, strict=True))
     return Source(documents=documents, single=single, folder=folder)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _csv_rows(text: str, place: str) -> Iterator[Document]:

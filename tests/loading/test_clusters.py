@@ -1,0 +1,176 @@
+from typing import Any
+
+import pytest
+
+from sightline import catalog
+from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
+
+INLINE_DEVICE: dict[str, Any] = {
+    "name": "x1",
+    "peak_flops": {"bf16": "100 TFLOP/s"},
+    "memory": "32 GB",
+    "memory_bandwidth": "1 TB/s",
+    "l2": "8 MiB",
+    "l2_bandwidth": "3 TB/s",
+    "compute_units": 64,
+    "tdp": "200 W",
+    "idle_power": 0,
+    "vector_flops": "10 TFLOP/s",
+}
+LINKS: dict[str, Any] = {
+    "intra_node": {"bandwidth": "50 GB/s", "latency": "3 us", "topology": "ring"},
+    "network": {"bandwidth_per_node": "100 Gbit/s", "latency": "5 us"},
+    "host": {"launch_time": "6 us"},
+}
+
+
+def problems(value: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read_cluster(value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("device", catalog.names("devices"))
+def test_every_device_of_the_catalog_makes_a_cluster(device: str) -> None:
+    cluster = read_cluster(f"2x {device}")
+    assert (cluster.devices, cluster.device.name) == (2, device)
+    assert set(cluster.sources) == {"device", "intra_node", "network", "host"}
+
+
+@pytest.mark.parametrize("name", catalog.names("clusters"))
+def test_every_cluster_of_the_catalog_loads(name: str) -> None:
+    assert read_cluster(name).name == name
+
+
+@pytest.mark.parametrize("kind", ["interconnects", "networks", "hosts"])
+def test_every_part_of_the_catalog_loads(kind: str) -> None:
+    key = {"interconnects": "intra_node", "networks": "network", "hosts": "host"}[kind]
+    for name in catalog.names(kind):
+        assert getattr(read_cluster({"devices": "8x a100-sxm-80gb", key: name}), key).name == name
+
+
+@pytest.mark.parametrize("text", ["16x a100-sxm-80gb", "16 x a100-sxm-80gb", "16X a100-sxm-80gb", "16×a100-sxm-80gb"])
+def test_count_and_device(text: str) -> None:
+    cluster = read_cluster(text)
+    assert (cluster.devices, cluster.per_node, cluster.nodes) == (16, 8, 2)
+    assert (cluster.intra_node.name, cluster.network.name) == ("nvlink3", "infiniband-hdr")
+    assert cluster.device.memory_bytes == 80 * 2**30
+    assert cluster.intra_node.bandwidth == 300e9
+
+
+def test_fewer_than_a_node_is_one_node() -> None:
+    cluster = read_cluster("4x a100-sxm-80gb")
+    assert (cluster.per_node, cluster.nodes) == (4, 1)
+
+
+def test_inline_changes_keep_the_rest_of_the_usual_server() -> None:
+    cluster = read_cluster(
+        {
+            "devices": "16x a100-sxm-80gb",
+            "per_node": 4,
+            "intra_node": "nvlink4",
+            "network": {"bandwidth_per_node": "50 GB/s"},
+            "host": {"launch_time": "6 us"},
+            "device": {"memory_bandwidth": "4 TB/s", "peak_flops": {"fp8": "1 PFLOP/s"}},
+            "power_cap": "300 W",
+            "name": "mine",
+        }
+    )
+    assert (cluster.name, cluster.nodes, cluster.intra_node.name, cluster.power_cap_w) == ("mine", 4, "nvlink4", 300.0)
+    assert (cluster.network.bandwidth_per_node, cluster.network.latency_s) == (50e9, 5e-6)
+    assert (cluster.host.launch_time_s, cluster.host.cores) == (6e-6, 128)
+    assert (cluster.device.memory_bandwidth, cluster.device.memory_bytes) == (4e12, 80 * 2**30)
+    assert (cluster.device.peak_flops["fp8"], cluster.device.peak_flops["bf16"]) == (1e15, 312e12)
+    assert cluster.sources["network"] == "stated in the scenario"
+
+
+def test_changes_over_a_cluster_of_the_catalog() -> None:
+    cluster = read_cluster({"same_as": "jean-zay-a100", "devices": 16, "network": {"latency": "1 us"}})
+    assert (cluster.devices, cluster.device.name) == (16, "a100-sxm-80gb")
+    assert (cluster.network.name, cluster.network.latency_s) == ("omni-path-100-4", 1e-6)
+    assert read_cluster("jean-zay-a100").network.latency_s != 1e-6
+
+
+def test_another_part_of_the_catalog_with_a_change() -> None:
+    cluster = read_cluster({"devices": "8x a100-sxm-80gb", "network": {"same_as": "roce-1600", "latency": "9 us"}})
+    assert (cluster.network.name, cluster.network.latency_s) == ("roce-1600", 9e-6)
+
+
+def test_everything_written_out() -> None:
+    cluster = read_cluster({"devices": 4, "per_node": 2, "device": INLINE_DEVICE} | LINKS)
+    assert (cluster.name, cluster.nodes, cluster.device.calibration) == ("4x x1", 2, "generic")
+    assert (cluster.network.bandwidth_per_node, cluster.intra_node.peer_to_peer) == (12.5e9, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("8x a900-sxm-80gb", "cluster.device is 'a900-sxm-80gb'; allowed: a name of the catalog"),
+        ("8x a900-sxm-80gb", "did you mean 'a800-sxm-80gb'?"),
+        ("a100-sxm-80gb", "did you mean '8x a100-sxm-80gb'?"),
+        ({"devices": "a100-sxm-80gb"}, "did you mean '8x a100-sxm-80gb'?"),
+        ("selen", "did you mean 'selene'?"),
+        ("0x a100-sxm-80gb", "cluster.devices is '0x a100-sxm-80gb'; allowed: from 1 to 10000000 devices"),
+        ("99999999999x a100-sxm-80gb", "allowed: from 1 to 10000000 devices"),
+        ("this-machine", "cluster is 'this-machine'; this version predicts only"),
+        ("1x this-machine", "cluster is 'this-machine'; this version predicts only"),
+        (
+            {"devices": ["8x a100-sxm-80gb", "8x h100-sxm-80gb"]},
+            "this version predicts only clusters of one kind of device",
+        ),
+        ({}, "cluster.devices is missing; needed: the count and the device"),
+        ({"devices": 8}, "cluster.device is missing; needed: "),
+        ({"devices": "8x a100-sxm-80gb", "devices_per_node": 4}, "cluster.devices_per_node is not a known key"),
+        ({"devices": "8x a100-sxm-80gb", "per_node": 0}, "cluster.per_node is 0; allowed: a whole number of 1 or more"),
+        ({"devices": "8x a100-sxm-80gb", "network": "infinibnd-hdr"}, "cluster.network is 'infinibnd-hdr'; allowed:"),
+        (
+            {"devices": "8x a100-sxm-80gb", "network": {"latency": "5 GB"}},
+            "cluster.network.latency is '5 GB'; allowed: a time",
+        ),
+        ({"devices": "8x a100-sxm-80gb", "intra_node": {"topology": "mesh"}}, "did you mean 'full-mesh'?"),
+        ({"devices": "8x a100-sxm-80gb", "host": 3}, "cluster.host is 3; allowed: a name of the catalog or a mapping"),
+        (
+            {"devices": "8x a100-sxm-80gb", "power_cap": "50 W"},
+            "cluster.power_cap is 50 W; allowed: more than the 60 W",
+        ),
+        (
+            {"devices": "8x a100-sxm-80gb", "device": {"memry": 1}},
+            "cluster.device.memry is not a known key - did you mean 'memory'?",
+        ),
+        (
+            {"devices": "8x a100-sxm-80gb", "device": {"peak_flops": 3}},
+            "cluster.device.peak_flops is 3; allowed: a mapping",
+        ),
+        (
+            {"devices": "8x a100-sxm-80gb", "device": {"peak_flops": {"bf16": "3 TB"}}},
+            "cluster.device.peak_flops.bf16 is '3 TB'",
+        ),
+        ({"devices": "8x a100-sxm-80gb", "device": {"calibration": "a100-sxn"}}, "did you mean 'a100-sxm'?"),
+        (
+            {"devices": 4, "device": INLINE_DEVICE} | LINKS,
+            "cluster.per_node is missing; needed: the number of devices of a node",
+        ),
+        (
+            {"devices": 4, "per_node": 4, "device": INLINE_DEVICE},
+            "cluster.network is missing; needed: a name of the catalog",
+        ),
+        (
+            {"devices": 4, "per_node": 4, "device": {"memory": "32 GB"}} | LINKS,
+            "cluster.device.tdp is missing; needed: the power limit",
+        ),
+    ],
+)
+def test_refusals(value: Any, sentence: str) -> None:
+    assert sentence in problems(value)
+
+
+def test_all_mistakes_at_once() -> None:
+    wrong = {
+        "devices": "8x a100-sxm-80gb",
+        "per_node": "8",
+        "network": {"latency": -1, "x": 1},
+        "host": "epyc",
+        "powercap": 1,
+    }
+    assert len(problems(wrong).splitlines()) == 5

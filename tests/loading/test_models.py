@@ -1,0 +1,223 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline import catalog
+from sightline.errors import InputError
+from sightline.loading.model_sources import resolve_model
+from sightline.scenario import Model
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "intermediate_size": 128,
+    "vocab_size": 100,
+}
+GENERIC = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 100}
+OWN_SPELLINGS: dict[str, dict[str, Any]] = {
+    "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 8, "vocab_size": 100, "n_positions": 32, "n_inner": 96},
+    "opt": GENERIC | {"ffn_dim": 96, "max_position_embeddings": 32, "word_embed_proj_dim": 64},
+    "bloom": {"n_embed": 64, "n_layer": 2, "n_head": 8, "vocab_size": 100, "n_inner": None},
+    "mpt": {
+        "d_model": 64,
+        "n_layers": 2,
+        "n_heads": 8,
+        "vocab_size": 100,
+        "max_seq_len": 32,
+        "attn_config": {"alibi": True},
+    },
+    "gpt_neox": GENERIC | {"intermediate_size": 96, "use_parallel_residual": False},
+    "llama": LLAMA,
+    "mistral": LLAMA | {"sliding_window": None, "head_dim": 16},
+    "qwen2": LLAMA | {"use_sliding_window": False, "sliding_window": 4096, "layer_types": ["full_attention"] * 2},
+}
+
+
+def read(config: Any, folder: Path = Path()) -> Model:
+    return resolve_model(config, folder).model
+
+
+def problems(config: Any, folder: Path = Path()) -> str:
+    with pytest.raises(InputError) as caught:
+        resolve_model(config, folder)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+def test_every_model_of_the_catalog_has_about_its_published_size(name: str) -> None:
+    # Many papers round their counts to two digits.
+    published = catalog.entry("models", name)["parameters"]
+    assert read(name).parameters == pytest.approx(published, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", OWN_SPELLINGS)
+def test_parameters_equal_those_of_the_real_model_class(family: str) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    stated = {k: v for k, v in OWN_SPELLINGS[family].items() if k not in {"model_type", "n_embed"}}
+    if family == "bloom":
+        stated["hidden_size"] = 64
+    config = transformers.AutoConfig.for_model(family, **stated)
+    with torch.device("meta"):
+        real = transformers.AutoModelForCausalLM.from_config(config)
+    assert read({"model_type": family} | OWN_SPELLINGS[family]).parameters == sum(p.numel() for p in real.parameters())
+
+
+def test_gpt2_in_its_own_and_in_generic_keys_is_the_same() -> None:
+    generic = GENERIC | {"model_type": "gpt2", "max_position_embeddings": 32, "intermediate_size": 96, "name": "x"}
+    assert read({"model_type": "gpt2", "name": "x"} | OWN_SPELLINGS["gpt2"]) == read(generic)
+
+
+def test_gpt2_defaults_are_those_of_transformers() -> None:
+    model = read({"model_type": "gpt2"} | GENERIC)
+    assert (model.intermediate_size, model.max_positions, model.tied_embeddings) == (256, 1024, True)
+    assert (model.norm, model.activation, model.positions, model.dropout) == ("layernorm", "gelu", "learned", 0.1)
+    assert model.attention_bias
+    assert model.output_bias
+    assert model.mlp_bias
+    assert model.norm_bias
+
+
+def test_llama_defaults() -> None:
+    model = read({k: v for k, v in LLAMA.items() if k != "num_key_value_heads"})
+    assert (model.kv_heads, model.head_dim, model.max_positions) == (8, 8, 2048)
+    assert (model.norm, model.activation, model.positions) == ("rmsnorm", "swiglu", "rotary")
+    assert (model.tied_embeddings, model.attention_bias, model.norm_bias, model.dropout) == (False, False, False, 0.0)
+
+
+def test_what_sets_each_family_apart() -> None:
+    assert read({"model_type": "opt"} | OWN_SPELLINGS["opt"]).position_offset == 2
+    assert read({"model_type": "opt"} | OWN_SPELLINGS["opt"]).activation == "relu"
+    bloom = read({"model_type": "bloom"} | OWN_SPELLINGS["bloom"])
+    assert (bloom.embedding_norm, bloom.positions, bloom.intermediate_size) == (True, "alibi", 256)
+    qwen = read(LLAMA | {"model_type": "qwen2"})
+    assert (qwen.attention_bias, qwen.output_bias) == (True, False)
+    biased = read(LLAMA | {"attention_bias": True})
+    assert (biased.attention_bias, biased.output_bias, biased.mlp_bias) == (True, True, False)
+
+
+def test_mpt_switches() -> None:
+    base = {"model_type": "mpt"} | OWN_SPELLINGS["mpt"]
+    assert read(base).positions == "alibi"
+    assert not read(base).norm_bias
+    assert read(base | {"attn_config": {"alibi": False}}).positions == "learned"
+    assert read(base | {"no_bias": False}).mlp_bias
+    assert read(base | {"no_bias": False}).norm_bias
+    assert read(base | {"expansion_ratio": 2}).intermediate_size == 128
+    assert read(base | {"attn_config": {"attn_type": "multiquery_attention"}}).kv_heads == 1
+    assert read(base | {"attn_config": {"attn_type": "grouped_query_attention", "kv_n_heads": 2}}).kv_heads == 2
+
+
+def test_multi_query_means_one_kv_head() -> None:
+    assert read({"model_type": "gpt2", "multi_query": True} | GENERIC).kv_heads == 1
+
+
+@pytest.mark.parametrize(
+    ("stated", "dropout"),
+    [
+        ({"attn_pdrop": 0.0, "resid_pdrop": 0.2, "embd_pdrop": 0.1}, 0.2),
+        ({"resid_pdrop": 0.0, "attn_pdrop": 0, "embd_pdrop": 0.0}, 0.0),
+        ({"dropout": 0.3, "attn_pdrop": 0.1}, 0.3),
+        ({"hidden_dropout": 0.25}, 0.25),
+        ({}, 0.1),
+    ],
+)
+def test_dropout(stated: dict[str, float], dropout: float) -> None:
+    assert read({"model_type": "gpt2"} | GENERIC | stated).dropout == dropout
+
+
+def test_sliding_window_is_kept_for_the_scenario() -> None:
+    mistral = LLAMA | {"model_type": "mistral"}
+    assert resolve_model(mistral, Path()).sliding_window == 4096
+    assert resolve_model(mistral | {"sliding_window": 16}, Path()).sliding_window == 16
+    assert resolve_model(mistral | {"sliding_window": None}, Path()).sliding_window is None
+    assert resolve_model(LLAMA | {"model_type": "qwen2", "sliding_window": 16}, Path()).sliding_window is None
+
+
+def test_config_file_and_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "my-llama"
+    folder.mkdir()
+    config = LLAMA | {"_name_or_path": "x", "some_new_key": {"a": 1}, "rope_scaling": None}
+    (folder / "config.json").write_text(json.dumps(config))
+    (tmp_path / "other.json").write_text(json.dumps(config))
+    assert read("my-llama", tmp_path).name == "my-llama"
+    assert read("./my-llama/config.json", tmp_path).name == "my-llama"
+    assert read(str(tmp_path / "other.json")).name == "other"
+
+
+def test_changes_over_a_name_and_over_a_file(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"some_new_key": 1}))
+    assert read({"same_as": "llama-2-7b", "num_hidden_layers": 16}).layers == 16
+    assert read({"same_as": "llama-2-7b", "num_hidden_layers": 16}).hidden_size == 4096
+    assert read({"same_as": ".", "vocab_size": 7}, tmp_path).vocab_size == 7
+    assert "model.some_new_ky is not a known key" in problems({"same_as": ".", "some_new_ky": 7}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"model_type": "mamba2"}, "model.model_type is 'mamba2'; this version predicts only the architectures llama,"),
+        ({"model_type": None}, "model.model_type is missing; known: llama,"),
+        ({"model_type": ["llama"]}, "model.model_type is ['llama']; this version predicts only"),
+        ({"hidden_size": None}, "model.hidden_size is missing; needed: the width of the residual stream"),
+        ({"intermediate_size": None}, "model.intermediate_size is missing; needed: the width of the MLP"),
+        ({"hidden_size": "64"}, "model.hidden_size is '64'; allowed: a whole number of 1 or more"),
+        ({"num_hidden_layers": 0}, "model.num_hidden_layers is 0; allowed: a whole number of 1 or more"),
+        ({"num_hidden_layer": 2}, "model.num_hidden_layer is not a known key - did you mean 'num_hidden_layers'?"),
+        ({"hidden_act": "gelu"}, "model.hidden_act is 'gelu'; allowed for this model_type: silu, swish, swiglu"),
+        ({"num_key_value_heads": 3}, "model.num_key_value_heads is 3; allowed: a divisor of num_attention_heads 8"),
+        ({"num_attention_heads": 24}, "model.hidden_size is 64; allowed: a multiple of num_attention_heads 24"),
+        ({"n_embd": 65}, "model.n_embd is 65 but model.hidden_size, another spelling of it, is 64; give one"),
+        ({"dropout": 1}, "model.dropout is 1; allowed: a number from 0 to below 1"),
+        ({"attn_pdrop": "x"}, "model.attn_pdrop is 'x'; allowed: a number from 0 to below 1"),
+        (
+            {"num_local_experts": 8},
+            "model.num_local_experts is 8: a mixture of experts, which this version does not predict",
+        ),
+        ({"kv_lora_rank": 512}, "model.kv_lora_rank is 512: multi-head latent attention"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "model.layer_types is"),
+        (
+            {"word_embed_proj_dim": 32},
+            "model.word_embed_proj_dim is 32: an embedding of another width than hidden_size 64",
+        ),
+    ],
+)
+def test_refusals(change: dict[str, Any], sentence: str) -> None:
+    assert sentence in problems(LLAMA | change)
+
+
+def test_gpt_neox_with_parallel_residual_is_refused() -> None:
+    sentence = "model.use_parallel_residual is true: attention and MLP in parallel, which this version does not predict"
+    assert sentence in problems({"model_type": "gpt_neox"} | GENERIC)
+
+
+def test_all_mistakes_at_once() -> None:
+    found = problems(LLAMA | {"hidden_size": "x", "vocab_size": -1, "hidden_sise": 3, "num_experts": 4}).splitlines()
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("name", ["llama2-7b", "meta-llama/Llama-2-7b-hf", "LLAMA-2-7B"])
+def test_unknown_names_get_the_nearest(name: str) -> None:
+    assert "did you mean 'llama-2-7b'?" in problems(name)
+
+
+def test_bad_config_files(tmp_path: Path) -> None:
+    bad = {
+        "empty": "",
+        "list": "[1]",
+        "cut": '{"model_type": ',
+        "binary": "\x00\x01",
+        "nan": '{"a": NaN}',
+        "twice": '{"a": 1, "a": 2}',
+    }
+    for name, text in bad.items():
+        (tmp_path / f"{name}.json").write_text(text)
+        assert f"{name}.json" in problems(f"{name}.json", tmp_path)
+    (tmp_path / "bare").mkdir()
+    assert "model is 'bare'" in problems("bare", tmp_path)

@@ -1,0 +1,247 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.loading import load, scenario_from_mapping
+from sightline.loading.dotted_keys import with_value
+from sightline.scenario import Finetune, Pretrain, Scenario
+
+EXAMPLE: dict[str, Any] = {
+    "name": "Llama-2-7B, ZeRO-2, 8 x A800",
+    "model": "llama-2-7b",
+    "cluster": "8x a800-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 350, "global_batch": 16},
+    "plan": {"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2},
+}
+MEGATRON = {"framework": "megatron"}
+
+
+def scenario(**changes: Any) -> Scenario:
+    """The example with dotted keys changed; a dot is written as two underscores."""
+    mapping = EXAMPLE
+    for key, value in changes.items():
+        mapping = with_value(mapping, key.replace("__", "."), value)
+    return scenario_from_mapping(mapping)
+
+
+def problems(**changes: Any) -> tuple[str, ...]:
+    with pytest.raises(InputError) as caught:
+        scenario(**changes)
+    return caught.value.problems
+
+
+def test_the_example() -> None:
+    read = scenario()
+    assert (read.name, read.model.name, read.cluster.name) == (EXAMPLE["name"], "llama-2-7b", "8x a800-sxm-80gb")
+    assert read.workload == Pretrain(sequence_length=350, global_batch=16)
+    assert (read.plan.framework.name, read.plan.zero_stage, read.plan.micro_batch) == ("deepspeed", 2, 2)
+    assert read.warnings == ()
+
+
+def test_defaults() -> None:
+    read = scenario(plan=None)
+    assert read.plan.framework.name == "reference"
+    assert (read.plan.data_parallel, read.plan.tensor_parallel, read.plan.dtype) == (8, 1, "bf16")
+    assert read.plan.micro_batch is None
+    assert scenario(plan={"framework": "fsdp"}).plan.zero_stage == 3
+
+
+def test_data_parallel_is_what_is_left() -> None:
+    assert scenario(plan=MEGATRON | {"tensor_parallel": 2, "pipeline_parallel": 2}).plan.data_parallel == 2
+
+
+def test_virtual_stages_mean_the_interleaved_schedule() -> None:
+    plan = MEGATRON | {"pipeline_parallel": 2, "virtual_stages": 2}
+    assert scenario(plan=plan).plan.schedule == "interleaved"
+    assert scenario(plan=plan | {"schedule": "1f1b"}).plan.schedule == "interleaved"
+    assert problems(plan=plan | {"schedule": "gpipe"}) == (
+        "plan.schedule is 'gpipe' with plan.virtual_stages 2; allowed: interleaved, or virtual_stages 1",
+    )
+
+
+def test_finetune_and_total_tokens() -> None:
+    read = scenario(workload__task="finetune", workload__total_tokens=2e12)
+    assert read.workload == Finetune(sequence_length=350, global_batch=16, total_tokens=2e12)
+
+
+def test_framework_versions() -> None:
+    assert scenario(plan=MEGATRON).plan.framework.overlaps_gradients is False
+    core = scenario(plan=MEGATRON | {"framework_version": "core"}).plan.framework
+    assert (core.version, core.overlaps_gradients) == ("core", True)
+
+
+def test_neutral_values_of_what_is_not_predicted_yet() -> None:
+    neutral: dict[str, Any] = {"context_parallel": 1, "expert_parallel": 1, "offload": "none", "quantization": ["none"]}
+    plan = neutral | {"adapter": "none", "compile": False, "optimizer": "adamw", "offload": []}
+    assert scenario(plan=plan).plan.optimizer == "adamw"
+
+
+def test_kept_not_refused() -> None:
+    # kv_heads < tensor_parallel, uneven stages, a batch as small as the ranks, a long sequence.
+    read = scenario(
+        model="llama-2-70b",
+        cluster="48x a800-sxm-80gb",
+        plan=MEGATRON | {"tensor_parallel": 16, "pipeline_parallel": 3},
+        workload__sequence_length=5000,
+        workload__global_batch=1,
+    )
+    assert read.model.kv_heads == 8
+    assert read.warnings == ("workload.sequence_length 5000 is beyond the 4096 tokens llama-2-70b was trained for",)
+
+
+def test_measured_is_kept() -> None:
+    measured = {"step_time_s": 1.1, "memory_bytes": {"total": 3e9}, "fits": True, "source": "x"}
+    assert scenario(measured=measured).measured == measured
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"modle": "x"}, "modle is not a known key - did you mean 'model'?"),
+        ({"model": None}, "model is missing; needed: a name of the catalog, a path or a mapping"),
+        ({"cluster": None}, "cluster is missing; needed: '<count>x <device>', a name of the catalog or a mapping"),
+        ({"workload": None}, "workload is missing; needed: a mapping with task, sequence_length and global_batch"),
+        ({"workload": 3}, "workload is 3; allowed: a mapping of keys to values"),
+        ({"plan": "megatron"}, "plan is 'megatron'; allowed: a mapping of keys to values"),
+        ({"workload__task": None}, "workload.task is missing; needed: pretrain, finetune"),
+        (
+            {"workload__task": "pretrian"},
+            "workload.task is 'pretrian'; allowed: pretrain, finetune, generate, serve, operator - did you mean 'pretrain'?",
+        ),
+        ({"workload__task": "serve"}, "workload.task is 'serve'; this version predicts only pretrain, finetune"),
+        ({"workload__seq_length": 1}, "workload.seq_length is not a known key - did you mean 'sequence_length'?"),
+        ({"workload__sequence_length": 0}, "workload.sequence_length is 0; allowed: a whole number of 1 or more"),
+        ({"workload__sequence_length": 1.5}, "workload.sequence_length is 1.5; allowed: a whole number of 1 or more"),
+        ({"workload__sequence_length": True}, "workload.sequence_length is true; allowed: a whole number of 1 or more"),
+        ({"workload__global_batch": "16"}, "workload.global_batch is '16'; allowed: a whole number of 1 or more"),
+        (
+            {"workload__global_batch": 10**10},
+            "workload.global_batch is 10000000000; allowed: a whole number from 1 to 1000000000",
+        ),
+        ({"workload__total_tokens": "2 TB"}, "workload.total_tokens is '2 TB'; allowed: a number above 0, as '2e12'"),
+        ({"plan__tensor_paralel": 2}, "plan.tensor_paralel is not a known key - did you mean 'tensor_parallel'?"),
+        ({"plan__zero_stage": 5}, "plan.zero_stage is 5; allowed: 0, 1, 2, 3"),
+        ({"plan__zero_stage": True}, "plan.zero_stage is true; allowed: 0, 1, 2, 3"),
+        ({"plan__recompute": "ful"}, "plan.recompute is 'ful'; allowed: none, selective, full - did you mean 'full'?"),
+        ({"plan__sequence_parallel": "off"}, "plan.sequence_parallel is 'off'; allowed: true, false"),
+        ({"plan__dtype": "bf61"}, "did you mean 'bf16'?"),
+        ({"plan__dtype": "fp8"}, "plan.dtype is 'fp8'; this version predicts only fp32, tf32, fp16, bf16"),
+        ({"plan__framework": "megatrn"}, "plan.framework is 'megatrn'; allowed: deepspeed, fsdp, megatron,"),
+        ({"plan__framework_version": "0.6"}, "plan.framework_version is '0.6'; deepspeed: it has one version"),
+        ({"plan": MEGATRON | {"framework_version": "cor"}}, "plan.framework_version is 'cor'; megatron: allowed: core"),
+        ({"plan__context_parallel": 2}, "plan.context_parallel is 2; this version predicts only 1"),
+        ({"plan__expert_parallel": 2}, "plan.expert_parallel is 2; this version predicts only 1"),
+        ({"plan__offload": "optimizer"}, "plan.offload is 'optimizer'; this version predicts only none"),
+        ({"plan__adapter": {"kind": "lora"}}, "plan.adapter is {'kind': 'lora'}; this version predicts only none"),
+        ({"plan__quantization": "nf4"}, "plan.quantization is 'nf4'; this version predicts only none"),
+        ({"plan__compile": True}, "plan.compile is true; this version predicts only false"),
+        ({"plan__optimizer": "sgd"}, "plan.optimizer is 'sgd'; this version predicts only adamw"),
+        ({"plan__optimizer": "adam"}, "plan.optimizer is 'adam'; allowed: adamw, adamw-8bit, muon, sgd"),
+        (
+            {"plan__schedule": "zero-bubble"},
+            "plan.schedule is 'zero-bubble'; this version predicts only gpipe, 1f1b, interleaved",
+        ),
+        ({"plan__max_sequences": 4}, "plan.max_sequences is for the tasks generate and serve"),
+        (
+            {"plan__micro_batch": [1, 2]},
+            "plan.micro_batch is [1, 2]; allowed: a whole number of 1 or more (several values: list them under 'sweep'",
+        ),
+        (
+            {"plan__micro_batch": {"any": [1, 2]}},
+            "{any: ...} and {from: ..., to: ...} are for `sightline plan`; predict needs one value",
+        ),
+        ({"plan__zero_stage": {"from": 0, "to": 2}}, "are for `sightline plan`"),
+        ({"plan__tensor_parallel": 2}, "plan.tensor_parallel is 2; deepspeed offers 1 (it is offered by: megatron"),
+        (
+            {"plan": MEGATRON | {"zero_stage": 3}},
+            "plan.zero_stage is 3; megatron offers 0, 1 (it is offered by: deepspeed",
+        ),
+        (
+            {"plan": {"tensor_parallel": 3}, "cluster": "6x a800-sxm-80gb"},
+            "plan.tensor_parallel is 3; allowed: a divisor of the model's 32 attention heads",
+        ),
+        (
+            {"plan": {"tensor_parallel": 2, "data_parallel": 2}},
+            "plan.tensor_parallel 2 x plan.pipeline_parallel 1 x plan.data_parallel 2 is 4; allowed: the cluster's 8 devices",
+        ),
+        (
+            {"plan": {"tensor_parallel": 16}},
+            "plan.tensor_parallel 16 x plan.pipeline_parallel 1 is 16; allowed: a divisor of the cluster's 8 devices",
+        ),
+        (
+            {"workload__global_batch": 20},
+            "workload.global_batch is 20; allowed: a multiple of plan.data_parallel 8 x plan.micro_batch 2 = 16",
+        ),
+        (
+            {"workload__global_batch": 20, "plan__micro_batch": None},
+            "workload.global_batch is 20; allowed: a multiple of plan.data_parallel 8",
+        ),
+        (
+            {"plan": {"pipeline_parallel": 35}, "cluster": "35x a800-sxm-80gb"},
+            "plan.pipeline_parallel is 35; allowed: up to 34 stages, the model's 32 layers, its embedding and its head",
+        ),
+        (
+            {"plan": {"pipeline_parallel": 8, "virtual_stages": 5}},
+            "plan.pipeline_parallel is 8 and plan.virtual_stages 5, 40 stages together; allowed: up to 34 stages",
+        ),
+        ({"plan": {"virtual_stages": 2}}, "plan.virtual_stages is 2; allowed: 1 without pipeline parallelism"),
+        ({"cluster": "8x v100-sxm2-32gb"}, "plan.dtype is 'bf16' (the default); v100-sxm2-32gb computes in fp32, fp16"),
+        ({"cluster": "8x v100-sxm2-32gb", "plan__dtype": "bf16"}, "plan.dtype is 'bf16'; v100-sxm2-32gb computes in"),
+        ({"measured": 3}, "measured is 3; allowed: a mapping of result keys to values"),
+        ({"measured": {"step_time": 3}}, "measured.step_time is not a known result - did you mean 'step_time_s'?"),
+        ({"measured": {"step_time_s": "1 s"}}, "measured.step_time_s is '1 s'; allowed: a number of 0 or more"),
+        ({"measured": {"phases": 3}}, "measured.phases is 3; allowed: a mapping of its parts to numbers"),
+        ({"measured": {"fits": 1}}, "measured.fits is 1; allowed: true, false"),
+        ({"measured": {"source": 1}}, "measured.source is 1; allowed: text"),
+        ({"name": ["x"]}, "name is ['x']; allowed: text"),
+        pytest.param({"name": "\ud800"}, "name is '\\ud800'; allowed: one line of text", id="surrogate"),
+        pytest.param({"name": "\x1b[31m"}, "name is '\\x1b[31m'; allowed: one line of text", id="escape"),
+        (
+            {"model": {"same_as": "mpt-7b", "sliding_window": 100}},
+            "workload.sequence_length is 350; mpt-7b attends over a sliding window",
+        ),
+    ],
+)
+def test_refusals(changes: dict[str, Any], sentence: str) -> None:
+    assert any(sentence in problem for problem in problems(**changes)), problems(**changes)
+
+
+def test_all_problems_at_once_and_none_invented() -> None:
+    found = problems(
+        modle="x",
+        model="llama2-7b",
+        cluster__network__latncy=1,
+        workload__global_batch="16",
+        plan__tensor_parallel=-1,
+        plan__zero_stage=7,
+        measured={"source": 1},
+    )
+    assert [p.split(" is ")[0] for p in found] == [
+        "modle",
+        "model",
+        "cluster.network.latncy",
+        "workload.global_batch",
+        "plan.tensor_parallel",
+        "plan.zero_stage",
+        "measured.source",
+    ]
+
+
+def test_one_wrong_key_does_not_hide_what_does_not_fit_together() -> None:
+    found = problems(plan=MEGATRON | {"zero_stage": 7, "tensor_parallel": 3, "data_parallel": 3})
+    assert len(found) == 4
+    assert found[1].startswith("plan.tensor_parallel is 3; allowed: a divisor of the model's 32 attention heads")
+    assert found[2].endswith("is 9; allowed: the cluster's 8 devices")
+    assert found[3] == "workload.global_batch is 16; allowed: a multiple of plan.data_parallel 3"
+
+
+def test_not_a_mapping() -> None:
+    with pytest.raises(InputError, match="the scenario is 3; allowed: a mapping of keys to values"):
+        scenario_from_mapping(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parents[2].glob("examples/*")), ids=lambda p: p.name)
+def test_the_examples_load(path: Path) -> None:
+    assert load(path)

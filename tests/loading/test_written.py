@@ -1,0 +1,62 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sightline import catalog
+from sightline.loading import load, scenario_from_mapping, to_mapping
+from sightline.scenario import Scenario
+
+EXAMPLE: dict[str, Any] = {
+    "name": "x",
+    "model": "llama-2-7b",
+    "cluster": {"devices": "16x a800-sxm-80gb", "power_cap": "300 W", "host": {"launch_time": "6 us"}},
+    "workload": {"task": "finetune", "sequence_length": 350, "global_batch": 16, "total_tokens": 2e12},
+    "plan": {"framework": "megatron", "framework_version": "core", "pipeline_parallel": 2, "virtual_stages": 2},
+    "measured": {"step_time_s": 1.5, "source": "somebody"},
+}
+
+
+def again(scenario: Scenario) -> Scenario:
+    loaded = load(json.dumps(to_mapping(scenario)))
+    assert isinstance(loaded, Scenario)
+    return loaded
+
+
+def test_a_written_scenario_loads_as_the_same() -> None:
+    scenario = scenario_from_mapping(EXAMPLE)
+    loaded = again(scenario)
+    assert loaded.model == scenario.model
+    assert loaded.workload == scenario.workload
+    assert loaded.plan.framework == scenario.plan.framework
+    assert loaded.plan.to_dict() == scenario.plan.to_dict()
+    assert (loaded.name, loaded.measured) == (scenario.name, scenario.measured)
+    assert to_mapping(loaded) == to_mapping(scenario)
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+def test_every_model_survives(name: str) -> None:
+    workload = {"task": "pretrain", "sequence_length": 1, "global_batch": 1}
+    scenario = scenario_from_mapping({"model": name, "cluster": "1x a100-sxm-80gb", "workload": workload})
+    assert again(scenario).model == scenario.model
+
+
+def test_what_it_shows() -> None:
+    shown = to_mapping(scenario_from_mapping(EXAMPLE))
+    assert shown["model"]["num_hidden_layers"] == 32
+    assert (shown["cluster"]["devices"], shown["cluster"]["power_cap"]) == (16, 300.0)
+    assert shown["cluster"]["host"]["launch_time"] == 6e-6
+    assert (shown["plan"]["framework"], shown["plan"]["framework_version"]) == ("megatron", "core")
+    assert (shown["plan"]["data_parallel"], shown["plan"]["schedule"]) == (8, "interleaved")
+    assert "micro_batch" not in shown["plan"]
+    assert shown["workload"]["task"] == "finetune"
+
+
+def test_arrays_become_lists() -> None:
+    scenario = scenario_from_mapping(EXAMPLE)
+    plan = replace(scenario.plan, micro_batch=np.array([1, 2]), zero_stage=np.int64(1))
+    shown = to_mapping(replace(scenario, plan=plan))
+    assert shown["plan"]["micro_batch"] == [1, 2]
+    assert json.loads(json.dumps(shown)) == shown

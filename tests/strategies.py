@@ -1,0 +1,125 @@
+"""Hypothesis strategies, in one place: right scenarios, values of every kind, and scenarios made wrong."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from sightline.loading.dotted_keys import NAMED_PARTS
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(min_value=-(10**400), max_value=10**400)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(
+        ["8x", "0x a100-sxm-80gb", "none", "80 GB", "1e999 W", "../..", "~", "~root/x", "a/b", "\x00", "\ud800"]
+    )
+)
+"""Anything a file could hold in one place, and text that looks like something."""
+
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(SCALARS | st.sampled_from(["name", "same_as"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+"""Anything a file could hold, nested."""
+
+FRAMEWORKS = ("reference", "megatron")
+
+
+@st.composite
+def right_scenarios(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a mapping that loads: degrees fill the cluster, the batch divides, the framework offers all of it."""
+    tensor, pipeline, data = (draw(st.sampled_from([1, 2, 4])) for _ in range(3))
+    micro_batch = draw(st.sampled_from([1, 2, 8]))
+    virtual = draw(st.sampled_from([1, 2])) if pipeline > 1 else 1
+    plan = {
+        "framework": draw(st.sampled_from(FRAMEWORKS)),
+        "tensor_parallel": tensor,
+        "pipeline_parallel": pipeline,
+        "virtual_stages": virtual,
+        "micro_batch": micro_batch,
+        "zero_stage": draw(st.sampled_from([0, 1])),
+        "recompute": draw(st.sampled_from(["none", "selective", "full"])),
+        "attention": draw(st.sampled_from(["flash", "eager"])),
+        "dtype": draw(st.sampled_from(["fp16", "bf16"])),
+        "sequence_parallel": draw(st.booleans()),
+    }
+    left_out = draw(st.sets(st.sampled_from(["micro_batch", "recompute", "attention", "dtype", "zero_stage"])))
+    device = draw(st.sampled_from(["a100-sxm-80gb", "h100-sxm-80gb", "a800-sxm-80gb"]))
+    return {
+        "name": draw(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20)),
+        "model": draw(st.sampled_from(["llama-2-7b", "gpt-3-175b", "opt-13b", "bloom-7b1", "mpt-7b", "llama-3-8b"])),
+        "cluster": f"{tensor * pipeline * data}x {device}",
+        "workload": {
+            "task": draw(st.sampled_from(["pretrain", "finetune"])),
+            "sequence_length": draw(st.integers(1, 10**6)),
+            "global_batch": data * micro_batch * draw(st.integers(1, 50)),
+        },
+        "plan": {k: v for k, v in plan.items() if k not in left_out},
+    }
+
+
+KEYS = st.sampled_from(
+    [
+        *sorted(NAMED_PARTS),
+        "name",
+        "workload",
+        "plan",
+        "measured",
+        "sweep",
+        "model.model_type",
+        "model.hidden_size",
+        "model.n_embd",
+        "model.num_attention_heads",
+        "model.attn_config",
+        "model.dropout",
+        "model.layer_types",
+        "model.same_as",
+        "cluster.devices",
+        "cluster.same_as",
+        "cluster.per_node",
+        "cluster.power_cap",
+        "cluster.device.peak_flops",
+        "cluster.device.memory",
+        "cluster.device.server",
+        "cluster.network.latency",
+        "cluster.host.cores",
+        "workload.task",
+        "workload.global_batch",
+        "workload.total_tokens",
+        "plan.framework",
+        "plan.framework_version",
+        "plan.tensor_parallel",
+        "plan.virtual_stages",
+        "plan.sequence_parallel",
+        "plan.schedule",
+        "plan.dtype",
+        "plan.offload",
+        "plan.adapter",
+        "measured.phases",
+        "measured.step_time_s",
+    ]
+)
+"""Keys worth getting wrong."""
+
+
+@st.composite
+def wrong_settings(draw: st.DrawFn) -> dict[str, Any]:
+    """Return overrides that set keys of a scenario, or keys that nobody knows, to any value."""
+    keys = draw(st.lists(KEYS | st.text(max_size=12), min_size=1, max_size=5, unique=True))
+    return {key: draw(VALUES) for key in keys}
+
+
+WRONG_TEXTS = (
+    st.text(max_size=200)
+    | st.text(st.sampled_from("[]{}:,-?&*!|>'\"#%@` \n\tax1.e"), max_size=120)
+    | st.lists(st.sampled_from(["model", "cluster", "plan.x", "", "a.b", ",", "\n", '"', "1"]), max_size=40).map(
+        ",".join
+    )
+)
+"""Text that is hardly ever a scenario: anything, YAML's punctuation, and tables."""

@@ -1,0 +1,148 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.errors import InputError
+from sightline.quantities import (
+    BYTES,
+    BYTES_PER_SECOND,
+    COUNT,
+    FLOPS,
+    JOULES,
+    SECONDS,
+    USD_PER_HOUR,
+    WATTS,
+    Dimension,
+    format_quantity,
+    parse_quantity,
+    show,
+)
+
+DIMENSIONS = (BYTES, BYTES_PER_SECOND, COUNT, FLOPS, JOULES, SECONDS, USD_PER_HOUR, WATTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "value"),
+    [
+        ("80 GB", BYTES, 80e9),
+        ("80GiB", BYTES, 80 * 2**30),
+        ("81559 MiB", BYTES, 81559 * 2**20),
+        ("16", BYTES, 16.0),
+        ("2 TB/s", BYTES_PER_SECOND, 2e12),
+        ("400 Gbit/s", BYTES_PER_SECOND, 50e9),
+        ("400 Gbps", BYTES_PER_SECOND, 50e9),
+        ("5 us", SECONDS, 5e-6),
+        ("5 µs", SECONDS, 5e-6),
+        ("2 h", SECONDS, 7200.0),
+        ("1.5 EFLOP/s", FLOPS, 1.5e18),
+        ("312 TFLOPS", FLOPS, 312e12),
+        ("300 W", WATTS, 300.0),
+        (" 1_000 kW ", WATTS, 1e6),
+        ("1 kWh", JOULES, 3.6e6),
+        ("1.80 USD/hour", USD_PER_HOUR, 1.8),
+        ("2e12", COUNT, 2e12),
+        (2e12, COUNT, 2e12),
+        (7, SECONDS, 7.0),
+        (np.int64(7), SECONDS, 7.0),
+    ],
+)
+def test_reads_units_as_si(text: object, dimension: Dimension, value: float) -> None:
+    assert parse_quantity(text, dimension) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "GB",
+        "1 2 GB",
+        "1e999 B",
+        "-1 GB",
+        "0 GB",
+        "1,5 GB",
+        pytest.param("\ud800", id="surrogate"),
+        "٣ GB",
+        math.nan,
+        math.inf,
+        -1,
+        0,
+        pytest.param(10**400, id="400 digits"),
+        pytest.param(10**5000, id="5000 digits"),
+        True,
+        None,
+        [1],
+        {},
+    ],
+)
+def test_refuses_what_is_no_size(value: object) -> None:
+    with pytest.raises(InputError, match="allowed: a size in bytes above 0, as '80 GB'"):
+        parse_quantity(value, BYTES)
+
+
+def test_a_wrong_unit_names_what_is_expected_and_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"is '80 gb'; allowed: a size in bytes .* - did you mean 'GB'\?"):
+        parse_quantity("80 gb", BYTES)
+    with pytest.raises(InputError, match="allowed: a bandwidth above 0, as '2 TB/s' or a plain number in B/s"):
+        parse_quantity("2 TB", BYTES_PER_SECOND)
+
+
+def test_zero_only_where_it_is_a_value() -> None:
+    assert parse_quantity("0 us", SECONDS, zero=True) == 0.0
+    with pytest.raises(InputError, match="a time 0 or more"):
+        parse_quantity(-1, SECONDS, zero=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "dimension", "text"),
+    [
+        (80e9, BYTES, "80 GB"),
+        (999.6e6, BYTES, "1 GB"),
+        (999.4e6, BYTES, "999 MB"),
+        (-3.5e9, BYTES, "-3.5 GB"),
+        (0, BYTES, "0 B"),
+        (1.1, SECONDS, "1.1 s"),
+        (0.0352, SECONDS, "35.2 ms"),
+        (1.2e-5, SECONDS, "12 us"),
+        (1e-12, SECONDS, "0.001 ns"),
+        (90.0, SECONDS, "1.5 min"),
+        (216000, SECONDS, "2.5 days"),
+        (312e12, FLOPS, "312 TFLOP/s"),
+        (50e9, BYTES_PER_SECOND, "50 GB/s"),
+        (0.25, WATTS, "0.25 W"),
+        (123456, COUNT, "123,000"),
+        (math.inf, SECONDS, "inf"),
+    ],
+)
+def test_writes_the_unit_people_would_choose(value: float, dimension: Dimension, text: str) -> None:
+    assert format_quantity(value, dimension) == text
+
+
+@given(st.sampled_from(DIMENSIONS), st.floats(min_value=1e-6, max_value=1e24))
+def test_what_is_written_reads_back(dimension: Dimension, value: float) -> None:
+    text = format_quantity(value, dimension, digits=12).replace(",", "")
+    assert parse_quantity(text, dimension) == pytest.approx(value, rel=1e-9)
+
+
+@given(st.sampled_from(DIMENSIONS), st.text(max_size=30) | st.floats() | st.integers())
+def test_any_value_is_a_finite_quantity_or_a_sentence(dimension: Dimension, value: object) -> None:
+    try:
+        number = parse_quantity(value, dimension)
+    except InputError as error:
+        assert str(error).startswith("is ")  # noqa: PT017 - either outcome is right
+    else:
+        assert math.isfinite(number)
+        assert number > 0
+
+
+def test_shown_values_stay_short() -> None:
+    nested: list[object] = []
+    for _ in range(10_000):
+        nested = [nested]
+    assert show(True) == "true"
+    assert show(None) == "null"
+    assert len(show("x" * 10_000)) < 100
+    assert len(show(nested)) < 100
+    assert show(10**5000) == "a huge number"
