@@ -9,18 +9,19 @@ from sightline.scenario import Device
 
 
 def elementwise_cost(
-    traffic_bytes: Number, kernels: Number, *, device: Device, constants: TrainingConstants
+    traffic_bytes: Number, arithmetic: Number, kernels: Number, *, device: Device, constants: TrainingConstants
 ) -> OperatorCost:
-    """Seconds of a chain of ``kernels`` kernels that move ``traffic_bytes`` in total.
+    """Seconds of a chain of ``kernels`` kernels that move ``traffic_bytes`` and issue ``arithmetic`` in total.
 
-    Each kernel ramps up and drains in a fixed time and streams at a share of the memory bandwidth; what fits the L2
-    cache between kernels (its traffic is smaller than a share of L2) streams faster. Left out: arithmetic, which these
-    kernels hide.
+    Each kernel ramps up and drains in a fixed time and streams at a share of the memory bandwidth, faster where its
+    traffic is smaller than the L2 cache and was just written there; exponentials and random numbers may take longer
+    than the bytes.
     """
     c = constants
-    traffic_bytes = np.asarray(traffic_bytes, dtype=float)
-    memory_s = traffic_bytes / device.memory_bandwidth
+    memory_s = np.asarray(traffic_bytes, dtype=float) / device.memory_bandwidth
+    compute_s = arithmetic / device.vector_flops
     resident = np.maximum(0.0, 1.0 - traffic_bytes / (kernels * device.l2_bytes))
-    cached = 1.0 / (1.0 - resident + resident * device.memory_bandwidth / device.l2_bandwidth)
-    time_s = memory_s / (c.memory_fraction * cached) + kernels * c.kernel_latency_s
-    return OperatorCost(time_s, 0.0 * memory_s, memory_s)
+    slower = 1.0 - resident * (1.0 - device.memory_bandwidth / device.l2_bandwidth)
+    streaming_s = memory_s * slower / c.memory_fraction
+    time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + kernels * c.kernel_latency_s
+    return OperatorCost(time_s, compute_s, memory_s)

@@ -75,7 +75,10 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
         device=device,
         constants=load_matmul(device.calibration),
     )
-    return cost._replace(time_s=cost.time_s * constants.matmul_slowdown)
+    in_head = np.array([op.module == "head" for op in operators]).reshape((-1,) + (1,) * axes)
+    unsharded = in_head & (np.asarray(scenario.plan.tensor_parallel) == 1)
+    slowdown = np.where(unsharded, constants.unsharded_head_slowdown, 1.0) * constants.matmul_slowdown
+    return cost._replace(time_s=cost.time_s * slowdown)
 
 
 def _price_attention(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
@@ -100,8 +103,13 @@ def _price_attention(operators: Sequence[Operator], scenario: Scenario, constant
 
 def _price_elementwise(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
     axes = mesh_axes(scenario)
-    traffic = stacked(operators, "traffic_bytes", axes)
-    return elementwise_cost(traffic, stacked(operators, "kernels", axes), device=scenario.cluster.device, constants=constants)
+    return elementwise_cost(
+        stacked(operators, "traffic_bytes", axes),
+        stacked(operators, "arithmetic", axes),
+        stacked(operators, "kernels", axes),
+        device=scenario.cluster.device,
+        constants=constants,
+    )
 
 
 def _price_collectives(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
@@ -109,13 +117,13 @@ def _price_collectives(operators: Sequence[Operator], scenario: Scenario, consta
     cluster = scenario.cluster
     group = tensor_group(scenario.plan.tensor_parallel, cluster)
     library = load_collectives(cluster.device.calibration)
+    meeting_s = constants.meeting_s * np.log2(scenario.plan.tensor_parallel)
     by_kind: dict[str, Number] = {}
     for op in operators:
         kind = op.kind  # type: ignore[attr-defined]
         if kind not in by_kind:
-            by_kind[kind] = constants.collective_slowdown * collective_time(
-                kind, op.network_bytes, group=group, cluster=cluster, constants=library
-            )
+            alone_s = collective_time(kind, op.network_bytes, group=group, cluster=cluster, constants=library)
+            by_kind[kind] = constants.collective_slowdown * alone_s + meeting_s
     times = [by_kind[op.kind] for op in operators]  # type: ignore[attr-defined]
     nothing = [0.0 * t for t in times]
     return OperatorCost(times, nothing, nothing)  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ class TrainingConstants:
 
     matmul_slowdown: float
     """Time of a matmul inside a long training run over that of the benchmark: clocks, cold caches, older libraries."""
+    unsharded_head_slowdown: float
+    """Time of the head's matmuls without tensor parallelism over that of other matmuls; observed, not explained."""
     attention_slowdown: float
     """The same for fused attention."""
     attention_kernel: str
@@ -26,6 +28,10 @@ class TrainingConstants:
     """Host time per kernel in a forward pass, which runs from Python."""
     launch_backward_s: float
     """Host time per kernel in a backward pass, which the autograd engine runs."""
+    meeting_s: float
+    """Time that ranks lose by meeting in a tensor-parallel collective, per doubling of the group."""
+    vector_fraction: float
+    """Share of the vector units' rate that element-wise arithmetic (exponentials, random numbers) reaches."""
     micro_batch_s: float
     """Host time per micro-batch that the device waits for: data, bookkeeping, loss."""
     step_s: float

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.pricing import Prices
-from sightline.cost.training_constants import TrainingConstants
-from sightline.program import Block, Collective, Operator
+from sightline.program import Block, Collective, Matmul, Operator
+from sightline.program.attention import MODULE as ATTENTION_CORE
 from sightline.quantities import Number
+from sightline.scenario.framework import TensorOverlap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,26 +52,53 @@ class BlockTimes:
     backward: PassTimes
 
 
-def block_times(block: Block, prices: Prices, constants: TrainingConstants, launch_s: Number | None) -> BlockTimes:
-    """Return the seconds of ``block``; ``launch_s`` is the host's own time per launch where the scenario gives one."""
-    forward_launch = constants.launch_forward_s if launch_s is None else launch_s
-    backward_launch = constants.launch_backward_s if launch_s is None else launch_s
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Overlap:
+    """How a framework hides tensor-parallel collectives behind matmuls."""
+
+    kind: TensorOverlap
+    chunks: Number
+    """Pieces a collective is cut into beside a forward matmul: one per rank, of which one stays exposed."""
+    slowdown: float
+    """Share of the hidden time by which the matmuls beside it slow down."""
+
+    def exposed_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
+        """Seconds that collectives add to the matmuls they may run beside."""
+        if self.kind == "none" or (self.kind == "backward" and not backward):
+            return collective_s
+        first_s = 0.0 if backward else collective_s / self.chunks
+        hidden_s = np.minimum(collective_s - first_s, matmul_s)
+        return collective_s - (1.0 - self.slowdown) * hidden_s
+
+
+def block_times(
+    block: Block, prices: Prices, forward_launch: Number, backward_launch: Number, overlap: Overlap
+) -> BlockTimes:
+    """Return the seconds of ``block`` with the host's seconds per launch in each pass."""
     return BlockTimes(
-        forward=_pass_times(block.forward, prices, forward_launch),
-        recompute=_pass_times(block.recomputed, prices, forward_launch),
-        backward=_pass_times(block.backward, prices, backward_launch),
+        forward=_pass_times(block.forward, prices, forward_launch, overlap, backward=False),
+        recompute=_pass_times(block.recomputed, prices, forward_launch, overlap, backward=False),
+        backward=_pass_times(block.backward, prices, backward_launch, overlap, backward=True),
     )
 
 
-def _pass_times(operators: Sequence[Operator], prices: Prices, launch_s: Number) -> PassTimes:
+def _pass_times(
+    operators: Sequence[Operator], prices: Prices, launch_s: Number, overlap: Overlap, *, backward: bool
+) -> PassTimes:
     collectives = [op for op in operators if isinstance(op, Collective)]
     work = [op for op in operators if not isinstance(op, Collective)]
+    # Attention's products wait for the collective's result; projections run beside it.
+    beside = [op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE]
     launches = _total(op.count * op.kernels for op in operators)
     return PassTimes(
-        work_s=_total(op.count * prices[id(op)].time_s for op in work),
-        collective_s=_total(op.count * prices[id(op)].time_s for op in collectives),
+        work_s=_seconds(work, prices),
+        collective_s=overlap.exposed_s(_seconds(collectives, prices), _seconds(beside, prices), backward=backward),
         host_s=launches * launch_s,
     )
+
+
+def _seconds(operators: Sequence[Operator], prices: Prices) -> Number:
+    return _total(op.count * prices[id(op)].time_s for op in operators)
 
 
 def _total(values: Iterable[Number]) -> Number:

@@ -8,7 +8,7 @@ from sightline.cost.collectives import collective_time, load_collectives
 from sightline.cost.pricing import Prices, price_program
 from sightline.cost.topology import data_group, pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
-from sightline.prediction.block_times import BlockTimes, PassTimes, block_times
+from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
 from sightline.prediction.memory import StageContents, stage_parameters
 from sightline.prediction.schedules import in_flight, layers_of_stages, pipeline_time
@@ -56,8 +56,14 @@ def price(scenario: Scenario) -> Priced:
     constants, evidence = load_training(device.calibration, framework.name, framework.version)
     program = write_out(scenario)
     prices = price_program(program, scenario, constants)
-    launch = scenario.cluster.host.launch_time_s
-    embedding, layer, head = (block_times(block, prices, constants, launch) for block in program.blocks)
+    own = scenario.cluster.host.launch_time_s
+    launches = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
+    overlap = Overlap(
+        kind=framework.overlaps_tensor,
+        chunks=scenario.plan.tensor_parallel * 1.0,
+        slowdown=constants.overlap_slowdown,
+    )
+    embedding, layer, head = (block_times(block, prices, *launches, overlap) for block in program.blocks)
     return Priced(
         scenario=scenario,
         program=program,

@@ -6,6 +6,11 @@ from sightline.quantities import Number
 
 MODULE = "attention core"
 
+SOFTMAX_ARITHMETIC = 20.0
+"""Vector instructions per score: scale, mask, maximum, exponential, sum, division, conversions (estimate)."""
+RANDOM_ARITHMETIC = 40.0
+"""Vector instructions per element of a dropout: a share of ten Philox rounds, comparison, scale (estimate)."""
+
 
 def core_forward(x: Shapes, kernel: str) -> list[Operator]:
     """Return the forward operators from queries, keys and values to the context."""
@@ -58,20 +63,26 @@ def _scores(x: Shapes) -> Number:
     return x.b * x.heads * x.s * x.s
 
 
+def _softmax_fused(x: Shapes) -> Number:
+    """1.0 where the framework's fused softmax takes the scores' count of matrices, else 0.0."""
+    return ("softmax" in x.fused) * (x.b * x.heads % x.softmax_granule == 0) * 1.0
+
+
 def _eager_forward(x: Shapes) -> list[Operator]:
     e, d, elements = x.element_bytes, float(x.model.head_dim), _scores(x)
     queries = x.tokens * x.heads * d
     keys = x.tokens * x.kv_heads * d
-    softmax_fused = "softmax" in x.fused
+    fused = _softmax_fused(x)
     operators: list[Operator] = [
         _product(x, "scores", x.s, x.s, d, saved_bytes=e * (queries + keys)),
-        # Unfused: scale, mask, cast to fp32, softmax, cast back.
+        # Unfused: cast to fp32, scale, build the mask, fill it in, softmax, cast back.
         Elementwise(
             module=MODULE,
             name="softmax",
-            traffic_bytes=(2.0 * e if softmax_fused else 6.0 * e + 12.0) * elements,
-            kernels=1.0 if softmax_fused else 5.0,
-            saved_bytes=(e if softmax_fused else e + 4.0) * elements,
+            traffic_bytes=(6.0 * e + 12.0 - fused * (4.0 * e + 12.0)) * elements,
+            arithmetic=SOFTMAX_ARITHMETIC * elements,
+            kernels=9.0 - 8.0 * fused,
+            saved_bytes=(e + 4.0 * (1.0 - fused)) * elements,
         ),
         # The values, and the probabilities after dropout.
         _product(x, "context", x.s, d, x.s, saved_bytes=e * keys + e * elements * (x.model.dropout > 0)),
@@ -82,7 +93,11 @@ def _eager_forward(x: Shapes) -> list[Operator]:
     if x.model.dropout > 0:
         operators.append(
             Elementwise(
-                module=MODULE, name="dropout", traffic_bytes=(2.0 * e + 1.0) * elements, saved_bytes=elements
+                module=MODULE,
+                name="dropout",
+                traffic_bytes=(2.0 * e + 1.0) * elements,
+                arithmetic=RANDOM_ARITHMETIC * elements,
+                saved_bytes=elements,
             )
         )
     return operators
@@ -91,15 +106,15 @@ def _eager_forward(x: Shapes) -> list[Operator]:
 def _eager_backward(x: Shapes) -> list[Operator]:
     e, d, elements = x.element_bytes, float(x.model.head_dim), _scores(x)
     widths = x.tokens * x.qkv_width
-    softmax_fused = "softmax" in x.fused
+    fused = _softmax_fused(x)
     operators: list[Operator] = [
         _product(x, "probabilities gradient", x.s, x.s, d),
         _product(x, "values gradient", x.s, d, x.s),
         Elementwise(
             module=MODULE,
             name="softmax gradient",
-            traffic_bytes=(3.0 * e if softmax_fused else 5.0 * e + 12.0) * elements,
-            kernels=1.0 if softmax_fused else 5.0,
+            traffic_bytes=(5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
+            kernels=7.0 - 6.0 * fused,
         ),
         _product(x, "queries gradient", x.s, d, x.s),
         _product(x, "keys gradient", x.s, d, x.s),

@@ -47,7 +47,11 @@ def _mlp_forward(x: Shapes) -> list[Operator]:
 
 
 def layer_backward(x: Shapes, attention: str) -> list[Operator]:
-    """Return a layer's backward operators for one micro-batch, in order of execution."""
+    """Return a layer's backward operators for one micro-batch, in order of execution.
+
+    With sequence parallelism the inputs of the column-split projections, kept in pieces, are gathered again for the
+    weight gradients.
+    """
     model, h = x.model, float(x.model.hidden_size)
     f = model.intermediate_size / x.t
     inputs = 2.0 * f if model.gated else f
@@ -57,6 +61,7 @@ def layer_backward(x: Shapes, attention: str) -> list[Operator]:
         *enter_region(x, "mlp"),
         *linear_backward(x, "mlp", f, h, bias=model.mlp_bias),
         elementwise.activation_gradient(x, f),
+        *enter_region(x, "mlp"),
         *linear_backward(x, "mlp", h, inputs, bias=model.mlp_bias),
         *leave_region(x, "mlp"),
         elementwise.norm_gradient(x, "mlp norm"),
@@ -65,6 +70,7 @@ def layer_backward(x: Shapes, attention: str) -> list[Operator]:
         *linear_backward(x, "output projection", context, h, bias=model.output_bias),
         *core_backward(x, attention),
         *([elementwise.rope(x, backward=True)] if model.positions == "rotary" else []),
+        *enter_region(x, "qkv"),
         *linear_backward(x, "qkv", h, x.qkv_width, bias=model.attention_bias),
         *leave_region(x, "qkv"),
         elementwise.norm_gradient(x, "attention norm"),

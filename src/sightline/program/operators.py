@@ -19,7 +19,7 @@ class Operator:
     name: str
     count: Number = 1.0
     """Executions per block and micro-batch; 0 masks an operator that a plan does not have."""
-    kernels: float = 1.0
+    kernels: Number = 1.0
     """Kernels the host launches per execution."""
     saved_bytes: Number = 0.0
     """Tensors that an execution keeps for the backward pass."""
@@ -100,6 +100,8 @@ class Elementwise(Operator):
     """A bandwidth-bound kernel chain: norms, activations, softmax, dropout, residuals, copies, optimizer updates."""
 
     traffic_bytes: Number
+    arithmetic: Number = 0.0
+    """Vector instructions where they count: exponentials, random numbers."""
 
     @property
     def bytes(self) -> Number:

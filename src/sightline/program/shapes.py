@@ -31,6 +31,7 @@ class Shapes:
     """1.0 with sequence parallelism and t > 1, else 0.0."""
     fused: frozenset[str]
     pads_vocabulary: bool
+    softmax_granule: int
 
     @property
     def tokens(self) -> Number:
@@ -87,4 +88,5 @@ def shapes_of(scenario: Scenario) -> Shapes:
         split=split,
         fused=plan.framework.fused,
         pads_vocabulary=plan.framework.pads_vocabulary,
+        softmax_granule=plan.framework.softmax_granule,
     )

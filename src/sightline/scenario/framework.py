@@ -1,6 +1,9 @@
 """What a training framework keeps in memory, fuses, overlaps and offers, as its catalog entry says."""
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+TensorOverlap = Literal["none", "backward", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,8 @@ class Framework:
     """Bytes per gradient element that data parallelism moves."""
     fused: frozenset[str]
     """Chains run as one kernel: norm, rope, softmax, activation, bias-dropout-add, cross-entropy, gradient-accumulation."""
+    softmax_granule: int
+    """The fused softmax works on this many score matrices at a time; other counts take the unfused path."""
     optimizer_traffic: float
     """Bytes per parameter that the optimizer step moves: clipping, unscaling, update and casts."""
     pads_vocabulary: bool
@@ -38,6 +43,9 @@ class Framework:
     """Gradient reduction runs beside the backward pass."""
     overlaps_parameters: bool
     """Parameter gathers run beside compute."""
+    overlaps_tensor: TensorOverlap
+    """Tensor-parallel collectives that run beside matmuls: none; backward: those of the backward pass beside its
+    matmuls; all: those of the forward pass too, cut into chunks."""
     overlaps_pipeline: bool
     """Stage-to-stage transfers run beside compute."""
     reduces_every_micro_batch: bool
