@@ -33,7 +33,9 @@ def main(examples: Path) -> None:
         subprocess.run([tool, "predict", example, "--chart", chart], check=True)
         if "<svg" not in chart.read_text(encoding="utf-8"):
             raise SystemExit("the chart is no SVG")
-    subprocess.run([sys.executable, "-c", PREDICT_IN_PROCESS, example, ",".join(HEAVY)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-c", PREDICT_IN_PROCESS, example, ",".join(HEAVY)], check=True, stdout=subprocess.DEVNULL
+    )
     print("smoke: the installed package predicts, draws and stays light")
 
 

@@ -13,7 +13,12 @@ def main(paths: list[str]) -> None:
         return sum(int(suite.get(key, "0")) for suite in suites)
 
     failed, errors, skipped = total("failures"), total("errors"), total("skipped")
-    counts = {"failed": failed, "passed": total("tests") - failed - errors - skipped, "skipped": skipped, "errors": errors}
+    counts = {
+        "failed": failed,
+        "passed": total("tests") - failed - errors - skipped,
+        "skipped": skipped,
+        "errors": errors,
+    }
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     seconds = sum(float(suite.get("time", "0")) for suite in suites)
     print(f"======== {said} in {seconds:.2f}s ========")

@@ -22,7 +22,9 @@ def main() -> None:
     page = DOCS / "accuracy.md"
     replace_part(page, "errors", errors(results))
     replace_part(page, "suites", "\n\n".join(described(suite) for suite in suites(data)))
-    (DOCS / "images" / "accuracy.svg").write_text(str(draw(validation_chart(results), "accuracy.svg")), encoding="utf-8")
+    (DOCS / "images" / "accuracy.svg").write_text(
+        str(draw(validation_chart(results), "accuracy.svg")), encoding="utf-8"
+    )
 
 
 def errors(results: list[Result]) -> str:

@@ -44,7 +44,9 @@ def _spelling(parameter: Any) -> str:
 
 def entries() -> str:
     """Return the names of all entries by kind."""
-    return "\n\n".join(f"**{kind}** ({len(names(kind))}): " + ", ".join(f"`{n}`" for n in names(kind)) for kind in KINDS)
+    return "\n\n".join(
+        f"**{kind}** ({len(names(kind))}): " + ", ".join(f"`{n}`" for n in names(kind)) for kind in KINDS
+    )
 
 
 def frameworks() -> str:
@@ -52,7 +54,9 @@ def frameworks() -> str:
     rows = []
     for name in names("frameworks"):
         fields = entry("frameworks", name)
-        offers = "; ".join(f"`{key}`: {', '.join(map(str, values))}" for key, values in fields.get("offers", {}).items())
+        offers = "; ".join(
+            f"`{key}`: {', '.join(map(str, values))}" for key, values in fields.get("offers", {}).items()
+        )
         defaults = ", ".join(f"`{key}: {value}`" for key, value in fields.get("defaults", {}).items())
         versions = ", ".join(f"`{version}`" for version in fields.get("versions", {}))
         rows.append([f"`{name}`", versions or "-", offers or "everything", defaults or "-"])

@@ -138,7 +138,7 @@ def test_wrong_arguments_are_refused(in_process, example, monkeypatch, tmp_path,
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_cannot_be_written_is_a_sentence(in_process, example, tmp_path):
+def test_a_folder_that_cannot_be_written_is_a_sentence(in_process, example):
     code, out, err = in_process("predict", example, "--chart", "/proc/prediction.svg", "--json")
     check_refused(code, out, err, "/proc/prediction.svg")
 

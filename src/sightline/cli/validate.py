@@ -39,7 +39,7 @@ def validate(
     Examples:
       sightline validate
       sightline validate --data DIR
-      sightline validate korthikanti-table5 --cases
+      sightline validate korthikanti-2022-table5 --cases
       sightline validate --data DIR --json
       sightline validate --data DIR --chart accuracy.svg
     """

@@ -1,0 +1,79 @@
+"""The README and the documentation are run: every ``bash`` and ``python`` block, in a copy of the examples."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RUNNABLE = ("bash", "python")
+KNOWN = (*RUNNABLE, "yaml", "text")
+
+
+def blocks(languages):
+    """Return (page, number, language, text) of all blocks in these languages."""
+    found = []
+    for page in PAGES:
+        for number, (language, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
+            if language in languages:
+                found.append(pytest.param(language, text, id=f"{page.relative_to(ROOT)}-{number}"))
+    return found
+
+
+def without_installation(text):
+    """Return what is left to run when the package is installed already; the tests do not run themselves."""
+    lines = [line.rpartition("&& ")[2] if " -m venv " in line else line for line in text.splitlines()]
+    return "\n".join(line for line in lines if " -m pytest" not in line and " -m pip install" not in line)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("language", "text"), blocks(RUNNABLE))
+def test_a_block_runs(language, text, folder):
+    binaries = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    environment.pop("SIGHTLINE_DATA", None)
+    script = without_installation(text).replace(".venv/bin/", "")
+    command = (
+        ["bash", "-euo", "pipefail", "-c", script]
+        if language == "bash"
+        else [sys.executable, "-W", "error", "-c", text]
+    )
+    answer = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_every_block_says_what_it_is():
+    for page in PAGES:
+        openings = [
+            line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("```") and line != "```"
+        ]
+        assert [line for line in openings if line.removeprefix("```") not in KNOWN] == [], page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_pictures_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_first_screen_has_a_picture_and_two_commands():
+    screen = (ROOT / "README.md").read_text(encoding="utf-8").partition("## A tour")[0]
+    assert screen.count("![") == 1
+    install, test = (text for language, text in BLOCK.findall(screen) if language == "bash")
+    assert "sightline predict examples/llama-2-7b-zero2-8xa800.yaml --chart" in install
+    assert test.strip().endswith("-m pytest")

@@ -1,0 +1,58 @@
+"""What the documentation takes from the code is up to date and complete."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from sightline.cli.app import app
+from sightline.loading import schema
+from sightline.loading.not_yet import PREDICTED
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(scope="module")
+def update_reference():
+    """The script that writes the generated parts."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    spec = importlib.util.spec_from_file_location("update_reference", ROOT / "scripts" / "update_reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(ROOT / "scripts"))
+
+
+@pytest.mark.parametrize(
+    ("page", "part"), [("commands", "commands"), ("catalog", "entries"), ("scenario", "frameworks")]
+)
+def test_generated_parts_are_up_to_date(update_reference, page, part):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    assert getattr(update_reference, part)().strip() in text, "run scripts/update_reference.py"
+
+
+def test_every_command_and_option_has_help():
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        assert command.help, name
+        assert [p.name for p in command.params if not p.help] == [], name
+
+
+@pytest.mark.parametrize("keys", [schema.ScenarioKeys, schema.WorkloadKeys, schema.PlanKeys])
+def test_every_key_of_a_scenario_is_documented(keys):
+    text = (DOCS / "scenario.md").read_text(encoding="utf-8")
+    neutral_only = set(PREDICTED) - {"schedule", "dtype", "optimizer"}
+    expected = [key for key in keys.model_fields if key not in neutral_only]
+    assert [key for key in expected if f"`{key}`" not in text and f"## {key}" not in text] == []
+
+
+def test_accuracy_names_every_published_suite():
+    from sightline.catalog import names
+
+    text = (DOCS / "accuracy.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- errors -->(.*?)<!-- end errors -->", text, re.DOTALL)[1]
+    assert [name for name in names("published") if name not in table] == [], "run scripts/update_accuracy.py"
