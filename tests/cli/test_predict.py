@@ -80,7 +80,7 @@ def test_every_example_is_answered(in_process, example):
 
 
 def test_what_does_not_fit_is_a_result_that_says_what_would(in_process, example):
-    file = example.parent / "llama-2-13b-does-not-fit.yaml"
+    file = example.parent / "llama-2-7b-does-not-fit.yaml"
     code, out, _ = in_process("predict", file, "--json")
     result = json.loads(out)
     assert code == 0
