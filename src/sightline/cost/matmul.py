@@ -58,7 +58,8 @@ def _row_slowdown(n: Array, k: Array, element_bytes: Number, slowdown: tuple[flo
     widths = (np.asarray(x * element_bytes, dtype=np.int64) | LINE_BYTES for x in (n, k))
     alignment = np.minimum(*(width & -width for width in widths))
     table = np.array([max(slowdown), *slowdown, 1.0])  # of 1, 2, 4, ... 128 bytes
-    return table[np.log2(alignment).astype(np.int64)]
+    slower: Array = table[np.log2(alignment).astype(np.int64)]
+    return slower
 
 
 def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Array:
@@ -102,7 +103,8 @@ def _kernel_time(
         time_s = np.minimum(time_s, split(np.minimum(np.maximum(slices, 1.0), MOST_SLICES)))
 
     crowded = per_unit[: t.largest].min(axis=0) > 1
-    return (time_s * (1 + c.small_tile_penalty * crowded * (t.resident > 1))).min(axis=0)
+    fastest: Array = (time_s * (1 + c.small_tile_penalty * crowded * (t.resident > 1))).min(axis=0)
+    return fastest
 
 
 def matmul_cost(

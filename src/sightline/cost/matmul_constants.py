@@ -47,7 +47,9 @@ class MatmulConstants:
         """The constants out of a calibration entry's mapping; other keys are left alone."""
         plain = {f.name: float(mapping[f.name]) for f in fields(cls) if f.type is float}
         slowdown = tuple(float(x) for x in mapping["misaligned_slowdown"])
-        return cls(**plain, misaligned_slowdown=slowdown, tiles=tuple((float(a), float(b)) for a, b in mapping["tiles"]))
+        return cls(
+            **plain, misaligned_slowdown=slowdown, tiles=tuple((float(a), float(b)) for a, b in mapping["tiles"])
+        )
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Cost constants fitted to measured operators, ours or published, and written as catalog entries."""

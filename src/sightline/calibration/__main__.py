@@ -1,0 +1,55 @@
+"""``python -m sightline.calibration PART --data DIR --out DIR``: fit constants and write them as catalog entries."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sightline.calibration import collective_entries
+from sightline.calibration.entries import attention_entries, matmul_entries
+from sightline.errors import InputError
+
+ENTRIES: Mapping[str, Callable[[Path], dict[str, dict[str, Any]]]] = {
+    "matmul": matmul_entries,
+    "attention": attention_entries,
+}
+
+
+def write_part(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
+    """Fit one part to the tables under ``data``, write ``OUT/<device family>/<part>.yaml`` and return the paths."""
+    if part == "collectives":
+        return collective_entries.write_entries(data, out, overwrite=overwrite)
+    paths = []
+    for family, content in ENTRIES[part](data).items():
+        path = out / family / f"{part}.yaml"
+        if path.exists() and not overwrite:
+            raise InputError(f"{path} is already there; --overwrite replaces it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m sightline.calibration", description=__doc__)
+    parser.add_argument("part", choices=[*ENTRIES, "collectives"])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public tables")
+    parser.add_argument("--out", type=Path, required=True, help="folder that receives one folder per device family")
+    parser.add_argument("--overwrite", action="store_true", help="replace entries that are already there")
+    options = parser.parse_args(arguments)
+    try:
+        paths = write_part(options.part, options.data, options.out, overwrite=options.overwrite)
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.writelines(f"{path}\n" for path in paths)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,146 @@
+"""Fits of matmul and attention constants: they find what a table was made with, and rewrite what is shipped."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline.calibration.__main__ import main
+from sightline.calibration.entries import matmul_entries
+from sightline.calibration.fitting import Range, error_statistics, fit_constants, share_of
+from sightline.calibration.matmul import (
+    fit_matmul,
+    held_out,
+    possible,
+    predicted_seconds,
+    residuals_by_range,
+    training_sized,
+)
+from sightline.calibration.tables import (
+    MatmulTable,
+    read_aiconfigurator_attention,
+    read_aiconfigurator_matmul,
+    read_flash_attention,
+)
+from sightline.catalog import entry
+from sightline.cost.matmul import MatmulConstants, load_matmul
+from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
+
+DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
+SHIPPED = Path(__file__).parents[2] / "src" / "sightline" / "catalog" / "data" / "calibrations"
+with_tables = pytest.mark.skipif(
+    not (DATA / "aiconfigurator").is_dir(), reason=f"no public tables in {DATA}; SIGHTLINE_DATA names their folder"
+)
+A100 = read_cluster("1x a100-sxm-80gb").device
+GIVEN = {key: entry("calibrations", "a100-sxm/matmul")["constants"][key] for key in ("tiles", "misaligned_slowdown")}
+
+
+def table_of(seconds, sizes=(256, 1024, 1536, 4096, 8192, 12288), rows=(64, 512, 1024, 2048, 8192)):
+    m, n, k = (x.ravel().astype(float) for x in np.meshgrid(rows, sizes, sizes))
+    table = MatmulTable(m=m, n=n, k=k, seconds=np.ones_like(m))
+    return MatmulTable(m=m, n=n, k=k, seconds=seconds(table))
+
+
+def test_a_fit_finds_the_constants_behind_clean_times():
+    sizes = np.linspace(1, 50, 40)
+    ranges = {"rate": Range(low=0.1, starts=(1.0, 30.0), high=100.0), "start": Range(low=0.0, starts=(1.0,), high=20.0)}
+    fitted = fit_constants(lambda c: c["start"] + sizes / c["rate"], 5.0 + sizes / 7.0, ranges)
+    assert fitted["rate"] == pytest.approx(7.0, rel=0.02)
+    assert fitted["start"] == pytest.approx(5.0, rel=0.02)
+
+
+def test_a_few_wild_measurements_do_not_move_a_fit():
+    sizes = np.linspace(1, 50, 40)
+    seconds = 5.0 + sizes / 7.0
+    seconds[::10] *= 2
+    ranges = {"rate": Range(low=0.1, starts=(10.0,), high=100.0), "start": Range(low=0.0, starts=(1.0,), high=20.0)}
+    fitted = fit_constants(lambda c: c["start"] + sizes / c["rate"], seconds, ranges)
+    assert fitted["rate"] == pytest.approx(7.0, rel=0.08)
+
+
+def test_matmul_times_made_with_other_constants_are_found_again():
+    made_with = MatmulConstants.from_mapping(
+        {**entry("calibrations", "a100-sxm/matmul")["constants"], "peak_fraction": 0.7, "memory_fraction": 0.6}
+    )
+    table = table_of(lambda t: predicted_seconds(t, A100, made_with))
+    result = fit_matmul(table, A100, GIVEN)
+    assert result.residuals["m >= 16"]["median"] < 0.02
+    assert result.constants["peak_fraction"] == pytest.approx(0.7, rel=0.05)
+
+
+def test_whole_families_are_held_out_and_impossible_times_left_aside():
+    table = table_of(lambda t: np.full(len(t), 1e-2))
+    test = held_out(table)
+    families = {(n, k): set() for n, k in zip(table.n, table.k, strict=True)}
+    for n, k, out in zip(table.n, table.k, test, strict=True):
+        families[n, k].add(bool(out))
+    assert all(len(sides) == 1 for sides in families.values())
+    assert 0 < test.mean() < 0.5
+    assert possible(table, A100).all()
+    assert not possible(table_of(lambda t: np.full(len(t), 1e-9)), A100).any()
+
+
+def test_fixed_shares_spread_evenly():
+    shares = share_of([f"{i}" for i in range(4000)])
+    assert np.histogram(shares, 4, (0, 1))[0] == pytest.approx([1000] * 4, rel=0.1)
+
+
+def test_error_statistics_are_what_they_say():
+    found = error_statistics(np.array([1.1, 0.8, 1.0, 1.3]), np.ones(4))
+    assert found == {"rows": 4, "median": 0.15, "mean": 0.15, "p90": 0.27, "bias": 0.05}
+
+
+@with_tables
+@pytest.mark.parametrize(
+    ("family", "file", "median", "p90"),
+    [
+        ("a100-sxm", "gemm_a100_sxm_trtllm-1.0.0.csv", 0.03, 0.11),
+        ("h100-sxm", "gemm_h100_sxm_trtllm-1.2.0rc5.csv", 0.045, 0.13),
+    ],
+)
+def test_shipped_constants_hold_on_families_no_fit_has_seen(family, file, median, p90):
+    device = read_cluster(f"1x {family}-80gb").device
+    table = read_aiconfigurator_matmul(DATA / "aiconfigurator" / file)
+    table = table.where(possible(table, device))
+    table = table.where(held_out(table))
+    assert training_sized(table).sum() > 400
+    found = residuals_by_range(table, device, load_matmul(family))
+    assert found["training"]["median"] < median
+    assert found["training"]["p90"] < p90
+    assert found["m >= 16"]["median"] < 0.06
+    assert found["m >= 16"]["p90"] < 0.17
+    assert found == entry("calibrations", f"{family}/matmul")["residuals"]
+
+
+@with_tables
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["matmul", "attention"])
+def test_a_rerun_writes_the_shipped_entries_and_never_over_a_file(part, tmp_path, capsys):
+    arguments = [part, "--data", str(DATA), "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    for family in ("a100-sxm", "h100-sxm", "generic"):
+        written, shipped = (folder / family / f"{part}.yaml" for folder in (tmp_path, SHIPPED))
+        assert written.read_text() == shipped.read_text()
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert "--overwrite" in capsys.readouterr().err
+
+
+def test_a_missing_table_is_one_sentence(tmp_path, capsys):
+    assert main(["matmul", "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "gemm_a100_sxm_trtllm-1.0.0.csv is not in" in capsys.readouterr().err
+    with pytest.raises(InputError):
+        matmul_entries(tmp_path)
+
+
+@with_tables
+def test_attention_tables_are_read_in_seconds():
+    bars = read_flash_attention(DATA / "flash_attention_tflops.csv", "A100", "FlashAttention2")
+    widest = (bars.head_dim == 64) & ~bars.causal & (bars.query_tokens == 8192)
+    assert bars.seconds[widest] == pytest.approx([3.5 * 4 * 2 * 32 * 8192**2 * 64 / 175e12])
+    prompts = read_aiconfigurator_attention(DATA / "aiconfigurator" / "attn_context_a100_sxm_trtllm-1.0.0.csv")
+    assert len(prompts) > 4000
+    assert (prompts.seconds > 1e-6).all()
+    assert (prompts.seconds < 1).all()

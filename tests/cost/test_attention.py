@@ -1,0 +1,110 @@
+"""The fused attention formula: never faster than physics, masks, padding and waves where the kernel has them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.cost.attention import attention_cost, load_attention
+from sightline.loading.clusters import read_cluster
+
+DEVICES = {name: read_cluster(f"1x {name}-80gb").device for name in ("a100-sxm", "h100-sxm")}
+KERNELS = ("flash-1", "flash-2", "flash-3")
+SHAPES = st.tuples(
+    st.integers(1, 16),
+    st.sampled_from([(8, 8), (32, 8), (12, 1)]),
+    st.sampled_from([40, 64, 80, 112, 128, 150, 256]),
+    st.integers(1, 20_000),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+def cost(
+    batch, heads, head_dim, tokens, causal=True, backward=False, *, device="a100-sxm", kernel="flash-2", **context
+):
+    query_heads, kv_heads = heads if isinstance(heads, tuple) else (heads, heads)
+    return attention_cost(
+        batch,
+        query_heads,
+        kv_heads,
+        head_dim,
+        tokens,
+        context.get("context_tokens", tokens),
+        causal=causal,
+        backward=backward,
+        dtype="bf16",
+        device=DEVICES[device],
+        constants=load_attention(device, kernel),
+    )
+
+
+@given(shape=SHAPES, device=st.sampled_from(list(DEVICES)), kernel=st.sampled_from(KERNELS))
+def test_no_pass_is_faster_than_either_leg_of_the_roofline(shape, device, kernel):
+    time_s, compute_s, memory_s = cost(*shape, device=device, kernel=kernel)
+    assert time_s > max(compute_s, memory_s) > 0
+
+
+@given(shapes=st.lists(SHAPES, min_size=1, max_size=6))
+def test_many_at_once_cost_what_each_costs_alone(shapes):
+    batch, heads, head_dim, tokens, causal, backward = zip(*shapes, strict=True)
+    columns = [
+        np.array(c) for c in (batch, [h[0] for h in heads], [h[1] for h in heads], head_dim, tokens, causal, backward)
+    ]
+    together = cost(columns[0], (columns[1], columns[2]), *columns[3:])
+    for i, shape in enumerate(shapes):
+        for stacked, alone in zip(together, cost(*shape), strict=True):
+            assert np.broadcast_to(stacked, len(shapes))[i] == pytest.approx(float(alone), rel=1e-12)
+
+
+def test_the_compute_leg_counts_seen_scores_and_five_products_backward():
+    flops = 4 * 2 * 16 * 4096**2 * 128
+    peak = DEVICES["a100-sxm"].peak_flops["bf16"]
+    assert cost(2, 16, 128, 4096, causal=False).compute_s == pytest.approx(flops / peak)
+    assert cost(2, 16, 128, 4096).compute_s == pytest.approx(flops * (4097 / 8192) / peak)
+    assert cost(2, 16, 128, 4096, causal=False, backward=True).compute_s == pytest.approx(2.5 * flops / peak)
+
+
+def test_queries_at_the_end_of_a_long_context_see_nearly_all_of_it():
+    late = cost(2, 16, 128, 512, context_tokens=8192).compute_s
+    full = cost(2, 16, 128, 512, causal=False, context_tokens=8192).compute_s
+    assert 0.95 * full < late < full
+
+
+def test_masking_halves_long_passes_and_saves_less_of_short_ones():
+    ratio = [
+        float(cost(batch, 16, 128, tokens).time_s) / float(cost(batch, 16, 128, tokens, causal=False).time_s)
+        for batch, tokens in ((1, 16384), (32, 512))
+    ]
+    assert 0.5 < ratio[0] < 0.56 < 0.6 < ratio[1] < 1
+
+
+def test_odd_heads_cost_what_the_next_granule_costs():
+    padded = load_attention("a100-sxm").head_granule
+    width = int(4 * padded)
+    for odd in (width - 1, width - 8):
+        assert cost(2, 16, odd, 4096).time_s == pytest.approx(float(cost(2, 16, width, 4096).time_s))
+    assert cost(2, 16, width + 1, 4096).time_s > 1.1 * cost(2, 16, width, 4096).time_s
+
+
+def test_narrow_heads_spend_more_of_their_time_in_the_softmax():
+    rate = [float(c.compute_s / c.time_s) for c in (cost(2, 16, d, 8192, causal=False) for d in (64, 128))]
+    assert rate[0] < 0.95 * rate[1]
+
+
+def test_one_query_block_beyond_a_full_wave_costs_another_wave():
+    units = int(DEVICES["a100-sxm"].compute_units)
+    full, beyond = (float(cost(b, 1, 128, 128, causal=False, context_tokens=8192).time_s) for b in (units, units + 1))
+    assert beyond > 1.8 * full
+
+
+@pytest.mark.parametrize(("device", "order"), [("a100-sxm", KERNELS[:2]), ("h100-sxm", KERNELS)])
+def test_every_generation_is_faster_than_the_one_before(device, order):
+    for backward in (False, True):
+        times = [float(cost(2, 16, 128, 8192, backward=backward, device=device, kernel=k).time_s) for k in order]
+        assert times == sorted(times, reverse=True)
+        assert len(set(times)) == len(times)
+
+
+def test_shared_keys_and_values_move_fewer_bytes():
+    assert cost(2, (32, 4), 128, 4096).memory_s < 0.6 * cost(2, 32, 128, 4096).memory_s

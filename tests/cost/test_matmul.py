@@ -1,0 +1,110 @@
+"""The matmul formula: never faster than physics, steps where tiles and waves have them, one answer for one and many."""
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.loading.clusters import read_cluster
+
+DEVICES = {name: read_cluster(f"1x {name}-80gb").device for name in ("a100-sxm", "h100-sxm")}
+SIZES = st.integers(1, 30_000)
+
+
+def cost(m, n, k, batch=1.0, *, device="a100-sxm", calibration=None, dtype="bf16", **changes):
+    unit = dataclasses.replace(DEVICES[device], **changes)
+    constants = load_matmul(calibration or device)
+    size = 4 if dtype in {"tf32", "fp32"} else 2
+    return matmul_cost(
+        m, n, k, batch, dtype=dtype, element_bytes=size, output_bytes=size, device=unit, constants=constants
+    )
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, batch=st.integers(1, 64), device=st.sampled_from(list(DEVICES)))
+def test_no_matmul_is_faster_than_either_leg_of_the_roofline(m, n, k, batch, device):
+    for calibration in (device, "generic"):
+        time_s, compute_s, memory_s = cost(m, n, k, batch, device=device, calibration=calibration)
+        assert time_s > max(compute_s, memory_s)
+        assert compute_s == pytest.approx(2 * batch * m * n * k / DEVICES[device].peak_flops["bf16"])
+        assert memory_s == pytest.approx(2 * batch * (m * k + k * n + m * n) / DEVICES[device].memory_bandwidth)
+
+
+@given(shapes=st.lists(st.tuples(SIZES, SIZES, SIZES, st.integers(1, 64)), min_size=1, max_size=8))
+def test_many_at_once_cost_what_each_costs_alone(shapes):
+    m, n, k, batch = (np.array(column, dtype=float) for column in zip(*shapes, strict=True))
+    together = cost(m, n, k, batch)
+    for i, shape in enumerate(shapes):
+        for stacked, alone in zip(together, cost(*shape), strict=True):
+            assert stacked[i] == pytest.approx(float(alone), rel=1e-12)
+
+
+def test_axes_of_shapes_and_of_devices_broadcast():
+    m = np.array([512.0, 2048.0, 8192.0])[:, None]
+    units = np.array([54.0, 108.0])
+    grid = cost(m, 4096.0, 4096.0, compute_units=units).time_s
+    assert grid.shape == (3, 2)
+    for i in range(3):
+        for j in range(2):
+            assert grid[i, j] == pytest.approx(float(cost(m[i, 0], 4096.0, 4096.0, compute_units=units[j]).time_s))
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, factor=st.sampled_from([2, 3, 5]))
+def test_the_roofline_core_never_gets_faster_with_more_work(m, n, k, factor):
+    base = cost(m, n, k)
+    for more in (cost(factor * m, n, k), cost(m, factor * n, k), cost(m, n, factor * k), cost(m, n, k, factor)):
+        assert more.compute_s >= base.compute_s
+        assert more.memory_s >= base.memory_s
+
+
+def test_tiles_beyond_a_full_wave_cost_most_of_another_wave():
+    full_wave = (12 * 256, 9 * 128)
+    assert DEVICES["a100-sxm"].compute_units == 12 * 9
+    full, beyond = (float(cost(full_wave[0], full_wave[1] + more, 2048).time_s) for more in (0, 64))
+    assert beyond > 1.25 * full
+    many, beyond_many = (float(cost(10 * full_wave[0], full_wave[1] + more, 2048).time_s) for more in (0, 64))
+    assert beyond_many < 1.22 * many
+
+
+def test_a_partly_used_tile_costs_a_whole_one():
+    inside, whole, next_one = (float(cost(m, 8192, 8192).time_s) for m in (4097, 4224, 4225))
+    assert inside == pytest.approx(whole, rel=1e-3)
+    assert next_one > 1.02 * whole
+
+
+@pytest.mark.parametrize("device", list(DEVICES))
+def test_rows_off_the_alignment_are_slower_the_further_off_they_are(device):
+    times = [float(cost(8192, 8192, k, device=device).time_s) / k for k in (4096, 4100, 4098, 4097)]
+    assert all(worse > 1.1 * better for better, worse in pairwise(times))
+    by_columns = [float(cost(8192, n, 4096, device=device).time_s) for n in (8192, 8188)]
+    assert by_columns[1] > 1.1 * by_columns[0]
+
+
+def test_rows_of_the_left_matrix_need_no_alignment():
+    assert cost(8191, 8192, 8192).time_s <= cost(8192, 8192, 8192).time_s
+
+
+def test_few_tiles_and_a_long_k_are_split():
+    alone = float(cost(256, 128, 65536).time_s)
+    one_unit_s = 2 * 256 * 128 * 65536 / (DEVICES["a100-sxm"].peak_flops["bf16"] / 108)
+    assert alone < 0.2 * one_unit_s
+
+
+def test_long_matmuls_run_below_the_rate_of_short_ones():
+    constants = load_matmul("h100-sxm")
+    cool = dataclasses.replace(constants, throttled_share=0.0)
+    arguments = {"dtype": "bf16", "element_bytes": 2, "output_bytes": 2, "device": DEVICES["h100-sxm"]}
+    ratio = [
+        float(matmul_cost(s, s, s, constants=constants, **arguments).time_s)
+        / float(matmul_cost(s, s, s, constants=cool, **arguments).time_s)
+        for s in (1024, 16384)
+    ]
+    assert ratio[0] < 1.1 < 1.2 < ratio[1]
+
+
+def test_a_wider_dtype_takes_longer():
+    assert cost(4096, 4096, 4096, dtype="tf32").time_s > 1.8 * cost(4096, 4096, 4096).time_s
+    assert cost(4096, 4096, 4096, dtype="fp32").time_s > 5 * cost(4096, 4096, 4096, dtype="tf32").time_s
