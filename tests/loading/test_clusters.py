@@ -146,6 +146,10 @@ def test_everything_written_out() -> None:
             {"devices": "8x a100-sxm-80gb", "device": {"peak_flops": {"bf16": "3 TB"}}},
             "cluster.device.peak_flops.bf16 is '3 TB'",
         ),
+        (
+            {"devices": "8x a100-sxm-80gb", "device": {"server": [1]}},
+            "cluster.device.server is not a known key here; state",
+        ),
         ({"devices": "8x a100-sxm-80gb", "device": {"calibration": "a100-sxn"}}, "did you mean 'a100-sxm'?"),
         (
             {"devices": 4, "device": INLINE_DEVICE} | LINKS,

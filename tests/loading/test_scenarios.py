@@ -1,12 +1,15 @@
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sightline import catalog
 from sightline.errors import InputError
 from sightline.loading import load, scenario_from_mapping
 from sightline.loading.dotted_keys import with_value
-from sightline.scenario import Finetune, Pretrain, Scenario
+from sightline.loading.frameworks import read_framework
+from sightline.scenario import Finetune, Plan, Pretrain, Scenario
 
 EXAMPLE: dict[str, Any] = {
     "name": "Llama-2-7B, ZeRO-2, 8 x A800",
@@ -245,3 +248,13 @@ def test_not_a_mapping() -> None:
 @pytest.mark.parametrize("path", sorted(Path(__file__).parents[2].glob("examples/*")), ids=lambda p: p.name)
 def test_the_examples_load(path: Path) -> None:
     assert load(path)
+
+
+@pytest.mark.parametrize("name", catalog.names("frameworks"))
+def test_every_framework_of_the_catalog_loads_in_every_version(name: str) -> None:
+    for version in ("", *(catalog.entry("frameworks", name).get("versions") or {})):
+        framework = read_framework(name, str(version))
+        assert (framework.name, framework.version) == (name, str(version))
+        assert isinstance(framework.context_bytes, float)
+        unknown = set(framework.offers) - {f.name for f in fields(Plan)}
+        assert not unknown, f"{name} offers values of fields that a plan does not have"

@@ -101,6 +101,7 @@ def test_a_problem_of_all_swept_scenarios_is_said_once() -> None:
         ({f"plan.x{n}": list(range(100)) for n in range(20)}, "scenarios; allowed: up to 100000"),
         ({"workload.task.x": [1]}, "workload.task.x cannot be set: workload.task is 'pretrain', not a mapping"),
         ({"plan..x": [1]}, "'plan..x' is not a key: a dotted key such as plan.micro_batch is needed"),
+        ({"x." * 5000 + "x": [1]}, "is not a key: a dotted key such as plan.micro_batch is needed"),
     ],
 )
 def test_bad_sweeps(sweep: Any, sentence: str) -> None:

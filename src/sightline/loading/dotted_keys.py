@@ -1,5 +1,6 @@
 """Dotted keys into nested mappings, ``--set`` overrides, and sweeps as the product of scenarios."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 from math import prod
@@ -11,27 +12,30 @@ from sightline.quantities import show
 MOST_SCENARIOS = 100_000
 """Scenarios that one file's sweep may stand for."""
 
+DEEPEST_KEY = 20
+"""Parts of a dotted key; scenarios have up to four."""
+
+_WORD = re.compile(r"[\w.-]{1,80}")
+
 NAMED_PARTS = frozenset({"model", "cluster", "cluster.device", "cluster.intra_node", "cluster.network", "cluster.host"})
 """Keys that hold a catalog name or a mapping: setting a key below a name keeps the name as ``same_as``."""
 
 
 def dotted(*parts: object) -> str:
     """Return a dotted key; a part that would not read as one word is quoted."""
-    words = [p if isinstance(p, str) and p and p.isprintable() and " " not in p else show(p) for p in parts if p != ""]
-    return ".".join(words)
+    return ".".join(p if isinstance(p, str) and _WORD.fullmatch(p) else show(p) for p in parts if p != "")
 
 
 def with_value(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     """Return ``mapping`` with the dotted ``key`` set; what lies beside the path is shared, not copied."""
-    return _set(mapping, key.split("."), value, ())
+    path = key.split(".")
+    if not all(path) or len(path) > DEEPEST_KEY:
+        raise InputError(f"{show(key)} is not a key: a dotted key such as plan.micro_batch is needed")
+    return _set(mapping, path, value, ())
 
 
 def _set(mapping: Mapping[str, Any], path: list[str], value: Any, above: tuple[str, ...]) -> dict[str, Any]:
     head, below = path[0], path[1:]
-    if not head:
-        raise InputError(
-            f"{show('.'.join((*above, *path)))} is not a key: a dotted key such as plan.micro_batch is needed"
-        )
     if not below:
         return {**mapping, head: value}
     here = ".".join((*above, head))
@@ -39,7 +43,8 @@ def _set(mapping: Mapping[str, Any], path: list[str], value: Any, above: tuple[s
     if isinstance(inner, str) and here in NAMED_PARTS:
         inner = {"same_as": inner}
     if inner is not None and not isinstance(inner, Mapping):
-        raise InputError(f"{here}.{'.'.join(below)} cannot be set: {here} is {show(inner)}, not a mapping")
+        whole, at = dotted(*above, *path), dotted(*above, head)
+        raise InputError(f"{whole} cannot be set: {at} is {show(inner)}, not a mapping")
     return {**mapping, head: _set(inner or {}, below, value, (*above, head))}
 
 

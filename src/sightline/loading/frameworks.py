@@ -44,4 +44,5 @@ def _value(name: str, value: Any) -> Any:
             return frozenset(value)
         case "offers":
             return {field: tuple(values) for field, values in value.items()}
-    return parse_quantity(value, BYTES, zero=True) if name.endswith("_bytes") else value
+    # A figure may differ by compute dtype; then it stays a mapping.
+    return parse_quantity(value, BYTES, zero=True) if isinstance(value, str) and name.endswith("_bytes") else value

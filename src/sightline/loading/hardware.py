@@ -147,6 +147,10 @@ def _mapped(part: Part, stated: object, below: object, key: str, complaints: Com
     before = len(complaints.problems)
     values = _checked(part, stated, key, complaints)
     base_name = values.pop("same_as", below)
+    if "server" in values:
+        complaints.add(
+            f"{dotted(key, 'server')} is not a known key here; state per_node, intra_node, network, host in cluster"
+        )
     base = read_part(part, base_name, None, complaints) if base_name is not None else {}
     if base is None or len(complaints.problems) > before:
         return None
