@@ -16,7 +16,7 @@ def published_only(monkeypatch):
 def test_the_errors_of_each_suite_are_a_table(in_process):
     code, out, err = in_process("validate")
     assert (code, err) == (0, "")
-    assert out.splitlines()[0].split() == ["suite", "quantity", "part", "cases", "mean", "median", "max", "bias"]
+    assert out.splitlines()[0].split() == ["suite", "part", "cases", "mean", "median", "max", "bias"]
     assert any("test" in line and "%" in line for line in out.splitlines())
 
 

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 NOTHING = "-"
 
+_SHORT = {
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "micro_batch": "mb",
+    "zero_stage": "zero",
+    "recompute": "recompute",
+}
+"""How a list of cases abbreviates the plan."""
+
 
 def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict[str, Any]:
     """Return the results under the documented keys, on request with every case."""
@@ -27,21 +36,24 @@ def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict
 
 
 def error_table(results: "Sequence[Result]") -> "RenderableType":
-    """Return the errors of each suite's parts, a line each."""
+    """Return the errors of each suite's parts, a line each; the quantity stands below the suite's name."""
     from rich.text import Text
 
-    table = _table(("suite", "quantity", "part"), ("cases", "mean", "median", "max", "bias"))
-    for result in results:
-        unanswered = f" ({result.unanswered} unanswered)" if result.unanswered else ""
-        table.add_row(
-            Text(result.suite, style="bold" if result.split == "test" else ""),
-            result.quantity.removesuffix("_s").replace("_", " "),
-            result.split,
-            f"{result.cases}{unanswered}",
-            *(_error(value) for value in (result.mape, result.median_ape, result.max_ape)),
-            _error(result.bias, signed=True),
-        )
+    table = _table(("suite", "part"), ("cases", "mean", "median", "max", "bias"))
+    named = ""
+    for position, result in enumerate(results):
+        is_first, is_last = result.suite != named, result.suite not in [r.suite for r in results[position + 1 :]]
+        named = result.suite
+        quantity = Text(f"  {quantity_name(result.quantity)}", style="dim")
+        table.add_row(Text(named, style="bold") if is_first else quantity, *_error_cells(result))
+        if is_first and is_last:
+            table.add_row(quantity)
     return table
+
+
+def quantity_name(quantity: str) -> str:
+    """Return the name of a quantity for people."""
+    return quantity.removesuffix("_s").replace("tokens_per", "tokens/s").replace("_", " ")
 
 
 def case_table(result: "Result") -> "RenderableType":
@@ -61,15 +73,23 @@ def case_table(result: "Result") -> "RenderableType":
 
 
 def case_label(answer: "Answer") -> str:
-    """Return the case's name, or what it trains on what."""
+    """Return the case's name, or what it trains on what and how."""
     scenario = answer.case.scenario
-    name = scenario.get("name")
-    if name:
-        return str(name)
-    model, cluster = scenario.get("model"), scenario.get("cluster")
-    model = model.get("name", model.get("hidden_size")) if isinstance(model, dict) else model
-    cluster = cluster.get("devices") if isinstance(cluster, dict) else cluster
-    return f"{model} on {cluster}"
+    if scenario.get("name"):
+        return str(scenario["name"])
+    model, cluster, plan = scenario.get("model"), scenario.get("cluster"), scenario.get("plan", {})
+    if isinstance(model, dict):
+        model = model.get("name") or f"{model.get('hidden_size')} x {model.get('num_hidden_layers')} layers"
+    if isinstance(cluster, dict):
+        cluster = cluster.get("devices")
+    said = [f"{short} {plan[key]}" for key, short in _SHORT.items() if key in plan]
+    return ", ".join([f"{model} on {cluster}", " ".join(said)]).rstrip(", ")
+
+
+def _error_cells(result: "Result") -> list[str]:
+    unanswered = f" ({result.unanswered} unanswered)" if result.unanswered else ""
+    sizes = [_error(value) for value in (result.mape, result.median_ape, result.max_ape)]
+    return [result.split, f"{result.cases}{unanswered}", *sizes, _error(result.bias, signed=True)]
 
 
 def _answer_to_dict(answer: "Answer") -> dict[str, Any]:

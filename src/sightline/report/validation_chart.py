@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.report import look
-from sightline.report.accuracy import case_label
+from sightline.report.accuracy import case_label, quantity_name
 
 if TYPE_CHECKING:
     from sightline.validation import Result
@@ -43,7 +43,7 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
     values = [p[key] for p in points for key in ("measured", "predicted")]
     low, high = min(values) / 1.3, max(values) * 1.3
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    axis = alt.Axis(tickCount=4, format="~s", labelFontSize=11)
+    axis = alt.Axis(tickCount=4, format="~s", labelFontSize=11, grid=False, minExtent=40, maxExtent=40)
     band = [{"x": x, "low": x * (1 - _BAND), "high": x * (1 + _BAND), "y": x} for x in (low, high)]
     ends = alt.Chart(alt.InlineData(values=band))
     x = alt.X("x:Q", scale=scale)
@@ -68,4 +68,4 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
 
 def _errors(quantity: str, parts: "Sequence[Result]") -> str:
     said = [f"{part.split} {100 * part.mape:.1f} %" for part in parts if part.mape is not None]
-    return f"{quantity}: mean error {', '.join(said)}"
+    return f"{quantity_name(quantity)}: mean error {', '.join(said)}"
