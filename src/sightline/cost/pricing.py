@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.cost.attention import attention_cost, load_attention
-from sightline.cost.collectives import collective_time, load_collectives, tensor_group
+from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
@@ -116,7 +116,7 @@ def _price_collectives(operators: Sequence[Operator], scenario: Scenario, consta
     """Tensor-parallel collectives all carry the same buffer, so each kind is priced once."""
     cluster = scenario.cluster
     group = tensor_group(scenario.plan.tensor_parallel, cluster)
-    library = load_collectives(cluster.device.calibration)
+    library = cluster_collectives(cluster)
     meeting_s = constants.meeting_s * np.log2(scenario.plan.tensor_parallel)
     by_kind: dict[str, Number] = {}
     for op in operators:

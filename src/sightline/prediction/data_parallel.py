@@ -13,7 +13,7 @@ from sightline.cost.collectives import CollectiveConstants, collective_time
 from sightline.cost.topology import Group
 from sightline.cost.training_constants import TrainingConstants
 from sightline.quantities import Number
-from sightline.scenario import Cluster, Framework
+from sightline.scenario import Cluster, Plan
 
 
 class DataParallelTime(NamedTuple):
@@ -47,15 +47,15 @@ def exposed(compute_s: Number, transfer_s: Number, layers: Number, slowdown: Num
 
 def data_parallel_time(
     replica: Replica,
-    zero_stage: Number,
+    plan: Plan,
     *,
-    framework: Framework,
     group: Group,
     cluster: Cluster,
     library: CollectiveConstants,
     constants: TrainingConstants,
 ) -> DataParallelTime:
     """Return the exposed seconds of a step's data-parallel collectives."""
+    framework = plan.framework
     layered = framework.overlaps_gradients or framework.overlaps_parameters
     messages = np.maximum(replica.layers, 1.0) if layered else 1.0
 
@@ -63,9 +63,9 @@ def data_parallel_time(
         once = collective_time(kind, size / messages, group=group, cluster=cluster, constants=library)
         return constants.collective_slowdown * messages * once
 
-    gradient_bytes = replica.parameters * framework.gradient_reduce_bytes
+    gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.dtype]
     weight_bytes = replica.parameters * 2.0
-    zero = np.asarray(zero_stage)
+    zero = np.asarray(plan.zero_stage)
     reduce_s = seconds("all_reduce", gradient_bytes) if np.any(zero == 0) else 0.0
     scatter_s = seconds("reduce_scatter", gradient_bytes) if np.any(zero > 0) else 0.0
     gather_s = seconds("all_gather", weight_bytes) if np.any(zero > 0) else 0.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.cost.collectives import collective_time, load_collectives
+from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.pricing import Prices, price_program
 from sightline.cost.topology import data_group, pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
@@ -180,11 +180,10 @@ def step_times(priced: Priced) -> StepTimes:
         backward_s=slot.backward_s,
         micro_batches=m,
     )
-    library = load_collectives(cluster.device.calibration)
+    library = cluster_collectives(cluster)
     replicas = data_parallel_time(
         replica,
-        plan.zero_stage,
-        framework=plan.framework,
+        plan,
         group=data_group(t, dp, cluster),
         cluster=cluster,
         library=library,
@@ -230,7 +229,7 @@ def _transfer_s(priced: Priced) -> Number:
         return 0.0
     share = priced.program.embedding.boundary_bytes / plan.tensor_parallel
     group = pipeline_boundary(plan.tensor_parallel, plan.data_parallel, cluster)
-    library = load_collectives(cluster.device.calibration)
+    library = cluster_collectives(cluster)
     once = collective_time("send_recv", share, group=group, cluster=cluster, constants=library)
     return priced.constants.collective_slowdown * once
 
@@ -242,9 +241,9 @@ def _tied_embedding_s(priced: Priced, dp: Number) -> Number:
     p = np.asarray(plan.pipeline_parallel)
     if not scenario.model.tied_embeddings or not np.any(p > 1):
         return 0.0
-    size = priced.program.embedding.parameters * plan.framework.gradient_reduce_bytes
+    size = priced.program.embedding.parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
     group = pipeline_boundary(plan.tensor_parallel, dp, cluster)
     once = collective_time(
-        "send_recv", size, group=group, cluster=cluster, constants=load_collectives(cluster.device.calibration)
+        "send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster)
     )
     return (p > 1) * once

@@ -1,5 +1,6 @@
 """What a training framework keeps in memory, fuses, overlaps and offers, as its catalog entry says."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,8 +24,8 @@ class Framework:
     name: str
     version: str = ""
     states: StateBytes
-    gradient_reduce_bytes: float
-    """Bytes per gradient element that data parallelism moves."""
+    gradient_reduce_bytes: Mapping[str, float]
+    """Bytes per gradient element that data parallelism moves, by compute dtype."""
     fused: frozenset[str]
     """Chains run as one kernel: norm, rope, softmax, activation, bias-dropout-add, cross-entropy, gradient-accumulation."""
     softmax_granule: int
