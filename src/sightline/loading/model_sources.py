@@ -61,7 +61,7 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
 def _config(path: Path) -> Mapping[str, Any]:
     text = read_text(path)
     try:
-        config = read_json(text)
+        config = read_json(text, infinities=True)
     except InputError as error:
         raise InputError([f"{path}: {problem}" for problem in error.problems]) from None
     if not isinstance(config, Mapping):

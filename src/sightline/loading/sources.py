@@ -73,10 +73,13 @@ def read_text(path: Path) -> str:
         raise InputError(f"cannot read {_shown(path)}: {reason.lower()}") from None
 
 
-def read_json(text: str) -> Any:
-    """Return the value of a JSON text; duplicate keys, NaN and infinities are refused."""
+def read_json(text: str, *, infinities: bool = False) -> Any:
+    """Return the value of a JSON text; duplicate keys are refused, NaN and infinities unless ``infinities`` allows them.
+
+    Published configs hold them in keys that matter to nobody here.
+    """
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=float if infinities else _no_constant)
         if "\\u" in text:  # only an escape can smuggle half a surrogate pair in
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
