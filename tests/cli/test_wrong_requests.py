@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -207,6 +208,14 @@ def test_a_reader_who_leaves_early_hears_no_complaint():
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert answer.stdout == "[\n"
     assert answer.stderr == ""
+
+
+def test_a_full_disk_is_a_sentence():
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "sightline", "catalog", "--json"]
+        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert answer.returncode == 1
+    assert answer.stderr == "sightline: cannot write the answer: no space left on device\n"
 
 
 def test_ctrl_c_is_quiet():

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from sightline.cli import output
 from sightline.cli.catalog import catalog
 from sightline.cli.predict import predict
 from sightline.cli.validate import validate
@@ -32,9 +33,9 @@ def sightline(
     if version:
         from sightline import __version__
 
-        typer.echo(f"sightline {__version__}")
+        output.print_text(f"sightline {__version__}\n")
     elif context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        output.print_text(context.get_help() + "\n")
 
 
 app.command()(predict)

@@ -1,6 +1,5 @@
 """The entry point: every way a command may end becomes an exit code and, where needed, a sentence on stderr."""
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,14 +13,9 @@ DONE, FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 1 the work failed, 2 the request was wrong."""
     try:
-        code = _command(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        return _command(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        _silence_stdout()
-        return DONE
-    return code
 
 
 def _command(arguments: Sequence[str]) -> int:
@@ -69,9 +63,3 @@ def _never_choke_on_characters() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-
-
-def _silence_stdout() -> None:
-    """Point stdout at nothing, or the interpreter complains once more when it flushes at exit."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())

@@ -1,13 +1,14 @@
 """Where answers go: one JSON document, CSV or a table on stdout; files; everything else on stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError
+from sightline.errors import InputError, WorkError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,7 +21,7 @@ _PROGRESS_FROM = 20
 
 def print_json(document: Any) -> None:
     """Print one JSON document; a NaN would be a bug and is refused."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    print_text(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_table(renderable: "RenderableType") -> None:
@@ -31,7 +32,7 @@ def print_table(renderable: "RenderableType") -> None:
     with console.capture() as capture:
         console.print(renderable)
     lines = capture.get().splitlines()
-    sys.stdout.write("".join(line.rstrip() + "\n" for line in lines))
+    print_text("".join(line.rstrip() + "\n" for line in lines))
 
 
 def print_remark(sentence: str) -> None:
@@ -40,8 +41,16 @@ def print_remark(sentence: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print text as it is."""
-    sys.stdout.write(text)
+    """Print text as it is; a reader who left is no error, a full disk is."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nothing more can be said, and the interpreter must not try when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise WorkError(f"cannot write the answer: {(error.strerror or str(error)).lower()}") from error
 
 
 def write_file(path: str, content: str | bytes) -> None:
