@@ -20,7 +20,7 @@ _COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
     "interconnects": (("bandwidth",), ("latency",), ("topology",), ("peer_to_peer",)),
     "networks": (("bandwidth_per_node",), ("latency",), ("topology",)),
     "hosts": (("cores",), ("memory",), ("memory_bandwidth",)),
-    "clusters": (("devices",), ("per_node",), ("intra_node",), ("network",), ("host",)),
+    "clusters": (("devices",), ("intra_node",), ("network",)),
 }
 """Figures worth a column by kind; of several spellings the first that an entry has is shown."""
 
@@ -33,8 +33,8 @@ _HEADINGS = {
     "memory_bandwidth": "bandwidth",
     "peak_flops.bf16": "16-bit peak",
     "bandwidth_per_node": "per node",
-    "per_node": "per node",
     "peer_to_peer": "peer to peer",
+    "price": "USD/hour",
     "intra_node": "in the node",
 }
 
@@ -80,7 +80,7 @@ def _table(*headings: str) -> "Table":
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for heading in headings:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("name", "figure", "kind"))
     return table
 
 
@@ -100,4 +100,8 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return ", ".join(str(v) for v in value) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    if any(isinstance(item, list | dict) for item in value):
+        return f"{len(value)} lines, shown with --json"
+    return "; ".join(str(item) for item in value)
