@@ -66,12 +66,12 @@ def entry_table(name: str, fields: Mapping[str, Any]) -> "RenderableType":
     about = (
         f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
     )
-    table = _table("figure", "value", "source, where it differs")
     sources, evidences = fields.get("sources") or {}, fields.get("evidences") or {}
+    table = _table("figure", "value", *(["source, where it differs"] if sources or evidences else []))
     for key, value in _flat({k: v for k, v in fields.items() if k not in _ABOUT}).items():
         root = key.partition(".")[0]
         note = [str(part) for part in (sources.get(root), evidences.get(root)) if part]
-        table.add_row(key, _cell(value), "; ".join(note))
+        table.add_row(key, _cell(value), *(["; ".join(note)] if sources or evidences else []))
     return Group(Text(name, style="bold"), Text(about, style="dim"), Text(), table)
 
 
