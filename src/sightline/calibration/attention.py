@@ -27,6 +27,7 @@ _COMMON = {"query_block": 128.0, "context_block": 64.0, "head_granule": 32.0, "m
 KERNELS: Mapping[str, Mapping[str, float]] = {
     # Few bars, no heads beyond 128, never timed forward alone.
     "flash-1": {**_COMMON, "comfortable_head": 64.0, "backward_share": 0.86, "softmax_flops": 12.0},
+    "triton": {**_COMMON, "comfortable_head": 128.0, "backward_share": 0.86, "softmax_flops": 12.0},
     # The paper's best shares of the A100's peak: 73 % forward, 63 % backward.
     "flash-2": {**_COMMON, "comfortable_head": 128.0, "backward_share": 0.86, "wide_head_exponent": 0.256},
     # Hopper's asynchronous matmuls read operands from shared memory: wide heads cost nothing. Backward was not charted.

@@ -23,7 +23,12 @@ MATMUL_TABLES = {
     "a100-sxm": ("gemm_a100_sxm_trtllm-1.0.0.csv", "TensorRT-LLM 1.0.0"),
     "h100-sxm": ("gemm_h100_sxm_trtllm-1.2.0rc5.csv", "TensorRT-LLM 1.2.0rc5"),
 }
-IMPLEMENTATIONS = {"flash-1": "FlashAttention", "flash-2": "FlashAttention2", "flash-3": "FlashAttention3"}
+IMPLEMENTATIONS = {
+    "flash-1": "FlashAttention",
+    "triton": "FA_Triton",
+    "flash-2": "FlashAttention2",
+    "flash-3": "FlashAttention3",
+}
 
 
 def matmul_entries(data: Path) -> dict[str, Entry]:
@@ -60,6 +65,7 @@ def attention_entries(data: Path) -> dict[str, Entry]:
     charts = _existing(data / "flash_attention_tflops.csv")
     source = "Dao-AILab/flash-attention@0251105, bar labels of the published charts"
     entries: dict[str, Entry] = {}
+    triton: Entry = {}
     for family in DEVICES:
         kernels: dict[str, Entry] = {}
         for kernel, implementation in IMPLEMENTATIONS.items():
@@ -67,10 +73,13 @@ def attention_entries(data: Path) -> dict[str, Entry]:
             if len(table):
                 result = fit_attention(table, _device(family), KERNELS[kernel])
                 kernels[kernel] = {**_figures(result), **result.constants}
+        if "triton" not in kernels:
+            kernels["triton"] = {"note": "charted on A100 alone; its shares of the peak", **_constants(triton)}
+        triton = kernels["triton"]
         if "flash-3" not in kernels:
             kernels["flash-3"] = {"note": "needs Hopper; flash-2 stands in", **_constants(kernels["flash-2"])}
         entries[family] = {**_provenance(source, "fitted", "attention"), "kernels": kernels}
-    shared = ("flash-1", "flash-2")
+    shared = ("flash-1", "triton", "flash-2")
     kernels = {k: _between([_constants(e["kernels"][k]) for e in entries.values()]) for k in shared}
     kernels["flash-3"] = _constants(entries["h100-sxm"]["kernels"]["flash-3"])
     origin = "geometric mean of the fits for a100-sxm and h100-sxm; flash-3 of h100-sxm"

@@ -1,42 +1,45 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from sightline.cost.pricing import Prices
+from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
 from sightline.prediction.memory import fullest, stage_memory
 from sightline.prediction.micro_batch import with_fastest_micro_batch
 from sightline.prediction.rows import limits_of, rows_of
-from sightline.prediction.training import Priced, StepTimes, price, step_times
+from sightline.prediction.training import price, step_times
 from sightline.profile import Profile
 from sightline.program import Program
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 
 
-def predict(scenario: Scenario) -> Profile:
+def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
     """Predict a training step of ``scenario``.
 
     The plan's degrees may be arrays that broadcast (an open mesh); then every number of the profile is an array and
-    ``profile[i]`` is one plan's. Without a micro-batch the fastest that fits is taken.
+    ``profile[i]`` is one plan's. Without a micro-batch the fastest that fits is taken. ``constants`` replace those of
+    the catalog's calibration, as a fit does.
 
     Raises:
         InputError: no micro-batch divides the batch.
     """
+    answer = partial(profile_of, constants=constants)
     if scenario.plan.micro_batch is None:
-        scenario = with_fastest_micro_batch(scenario, profile_of)
-    profile = profile_of(scenario)
+        scenario = with_fastest_micro_batch(scenario, answer)
+    profile = answer(scenario)
     if np.ndim(profile.fits) == 0 and not profile.fits:
-        profile = replace(profile, advice=what_would_fit(profile, profile_of))
+        profile = replace(profile, advice=what_would_fit(profile, answer))
     return profile
 
 
-def profile_of(scenario: Scenario) -> Profile:
+def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
     """The profile of a scenario whose micro-batch is given."""
-    priced = price(scenario)
+    priced = price(scenario, constants)
     times = step_times(priced)
     step_time_s = times.step_time_s
     stages = [stage_memory(scenario, priced.program, s) for s in times.stages]
@@ -75,6 +78,3 @@ def step_flops(scenario: Scenario, program: Program) -> tuple[Number, Number]:
     plan = scenario.plan
     scale = scenario.workload.global_batch / plan.micro_batch * plan.tensor_parallel  # type: ignore[operator]
     return model * scale, (model + again) * scale
-
-
-__all__ = ["Priced", "Prices", "StepTimes", "predict", "profile_of", "step_flops"]

@@ -50,10 +50,12 @@ class StepTimes:
         return sum(self.phases.values())
 
 
-def price(scenario: Scenario) -> Priced:
-    """Write the scenario's micro-batch out and price its operators."""
+def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Priced:
+    """Write the scenario's micro-batch out and price its operators, with the catalog's constants unless some are given."""
     framework, device = scenario.plan.framework, scenario.cluster.device
-    constants, evidence = load_training(device.calibration, framework.name, framework.version)
+    evidence = "given"
+    if constants is None:
+        constants, evidence = load_training(device.calibration, framework.name, framework.version)
     program = write_out(scenario)
     prices = price_program(program, scenario, constants)
     own = scenario.cluster.host.launch_time_s
@@ -80,24 +82,24 @@ def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageCont
     """Return what the first, the heaviest middle and the last stage hold; with one stage the last two hold nothing."""
     plan, model = scenario.plan, scenario.model
     p, v = plan.pipeline_parallel, plan.virtual_stages
-    first, middle, last = layers_of_stages(model.layers, p, v)[:3]
+    layers = layers_of_stages(model.layers, p)
     held = in_flight(p, micro_batches, v, plan.schedule)
     piped = 1.0 * (np.asarray(p) > 1)
     tied = piped * model.tied_embeddings
     return (
         StageContents(
-            name="first", layers=first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
+            name="first", layers=layers.first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
         ),
         StageContents(
             name="middle",
-            layers=middle * (np.asarray(p) > 2),
+            layers=layers.middle * (np.asarray(p) > 2),
             embedding=0.0,
             head=0.0,
             tied_copy=0.0,
             in_flight=held[1],
         ),
         StageContents(
-            name="last", layers=last * piped, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]
+            name="last", layers=layers.last, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]
         ),
     )
 
@@ -139,7 +141,14 @@ def _pick(chosen: Number, a: Number, b: Number) -> Number:
     return np.where(chosen, a, b)
 
 
-def _slowest(priced: Priced, stages: tuple[StageContents, ...], totals: list[Number]) -> StageContents:
+def _through_s(layers: int, stages: tuple[StageContents, ...], totals: list[Number]) -> Number:
+    """Seconds of one micro-batch through all stages; the middle stages share the layers the ends leave."""
+    first, middle, last = stages
+    between = layers - first.layers - last.layers
+    return totals[0] + totals[1] * between / np.maximum(middle.layers, 1) + totals[2]
+
+
+def _slowest(stages: tuple[StageContents, ...], totals: list[Number]) -> StageContents:
     """Contents of the stage with the longest slot."""
     best, contents = totals[0], stages[0]
     for stage, total in zip(stages[1:], totals[1:], strict=True):
@@ -168,9 +177,10 @@ def step_times(priced: Priced) -> StepTimes:
     totals = [slot.total_s for slot in slots]
     transfer_s = _transfer_s(priced)
     shown_transfer_s = 0.0 if plan.framework.overlaps_pipeline else transfer_s
-    pipeline = pipeline_time(*totals, p, m, v, transfer_s=shown_transfer_s)
-    slowest = _slowest(priced, stages, totals)
+    slowest = _slowest(stages, totals)
     slot = _slot(priced, slowest)
+    through_s = _through_s(scenario.model.layers, stages, totals)
+    pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s)
 
     parameters = stage_parameters(priced.program, stages[0])
     replica = Replica(
@@ -191,17 +201,16 @@ def step_times(priced: Priced) -> StepTimes:
     )
     tied_s = _tied_embedding_s(priced, dp)
     again = slot.recompute + slot.backward
-    transfers_s = 2.0 * m * v * shown_transfer_s * (np.asarray(p) > 1)
     phases = {
         "forward": m * slot.forward.work_s,
         "backward": m * slot.backward.work_s,
         "recompute": m * slot.recompute.work_s,
         "optimizer": _optimizer_s(scenario, c, parameters),
         "communication_exposed": m * (slot.forward.collective_s + again.collective_s)
-        + transfers_s
+        + pipeline.transfer_s
         + replicas.exposed_s
         + tied_s,
-        "pipeline_bubble": pipeline.total_s - m * (slot.forward_s + slot.backward_s) - transfers_s,
+        "pipeline_bubble": pipeline.bubble_s,
         "host": m * (slot.forward.wait_s + again.wait_s + c.micro_batch_s) + c.step_s,
     }
     return StepTimes(

@@ -1,0 +1,179 @@
+"""Fit the training constants of the catalog to the fit splits of the published suites.
+
+    python scripts/fit_training.py --data DIR --out DIR
+
+writes OUT/<device family>/training.yaml; a rerun on the same data reproduces the shipped files. The test splits are
+never looked at.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sightline.calibration.training import MeasuredStep, fit_training
+from sightline.loading import scenario_from_mapping
+from sightline.validation import suites
+from sightline.validation.suite import Case, Suite
+
+KERNELS = ("matmul_slowdown", "memory_fraction")
+HOST = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
+NETWORK = ("collective_slowdown", "overlap_slowdown")
+EAGER = ("vector_fraction", "meeting_s", "collective_slowdown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """One set of constants: a framework (or one of its versions) on a device family."""
+
+    family: str
+    framework: str
+    suites: Sequence[str]
+    free: Sequence[str]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    host_of: str = ""
+    """The set whose host times are taken over, where these cases can't show them."""
+    devices: Sequence[str] = ()
+    """Only cases on these devices (by the start of their name)."""
+
+
+EAGER_KERNEL = {"attention_kernel": "flash-2"}
+TRITON = {"attention_kernel": "triton"}
+FITS = (
+    Fit(
+        family="a100-sxm",
+        framework="megatron-deepspeed",
+        suites=["vtrain-single-node"],
+        free=[*KERNELS, *HOST, "vector_fraction", "meeting_s", "unsharded_head_slowdown"],
+        given=EAGER_KERNEL | {"collective_slowdown": 1.0},
+    ),
+    Fit(
+        family="a100-sxm",
+        framework="megatron-deepspeed@bigscience",
+        suites=["bigscience-tr11"],
+        free=[*KERNELS, *EAGER],
+        given=EAGER_KERNEL,
+        host_of="megatron-deepspeed",
+    ),
+    Fit(
+        family="a100-sxm",
+        framework="megatron",
+        suites=["korthikanti-2022-table5", "narayanan-2021-table1"],
+        free=[*KERNELS, *EAGER],
+        given=EAGER_KERNEL | {"launch_forward_s": 5e-5, "launch_backward_s": 2e-5},
+    ),
+    Fit(
+        family="a100-sxm",
+        framework="fsdp",
+        suites=["mosaicml-mpt"],
+        free=[*KERNELS, *HOST, *NETWORK, "attention_slowdown"],
+        given=TRITON,
+        devices=["a100"],
+    ),
+    Fit(
+        family="h100-sxm",
+        framework="fsdp",
+        suites=["mosaicml-mpt"],
+        free=[*KERNELS, *HOST, *NETWORK, "attention_slowdown"],
+        given=TRITON,
+        devices=["h100"],
+    ),
+    Fit(
+        family="h100-sxm",
+        framework="megatron",
+        suites=["megatron-core-h100"],
+        free=[*KERNELS, *NETWORK],
+        given={"attention_kernel": "flash-2"},
+    ),
+)
+REFERENCE = {
+    "evidence": "estimated",
+    "source": "the priors of sightline.calibration.training",
+    "attention_kernel": "flash-2",
+}
+
+
+def main() -> None:
+    """Run every fit and write one file per device family."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
+    parser.add_argument("--out", type=Path, required=True, help="folder that receives one folder per device family")
+    parser.add_argument("--only", default="", help="fit only sets whose FAMILY/FRAMEWORK starts so (prints, writes nothing)")
+    options = parser.parse_args()
+    known = {suite.name: suite for suite in suites(options.data)}
+    done: dict[str, dict[str, dict[str, Any]]] = {}
+    for fit in FITS:
+        if f"{fit.family}/{fit.framework}".startswith(options.only):
+            entry = _fitted(fit, known, done.get(fit.family, {}))
+            done.setdefault(fit.family, {})[fit.framework] = entry
+            print(f"{fit.family}/{fit.framework}: {entry['residuals']}\n  {_numbers(entry)}", flush=True)
+    if not options.only:
+        _write(done, options.out)
+
+
+def _fitted(fit: Fit, known: Mapping[str, Suite], done: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    given = dict(fit.given)
+    if fit.host_of in done:
+        given |= {name: done[fit.host_of][name] for name in HOST}
+    steps = [step for name in fit.suites for step in _steps(known[name], fit.devices)]
+    result = fit_training(steps, fit.free, given)
+    return {
+        "evidence": "calibrated",
+        "source": f"fit splits of {', '.join(fit.suites)}" + (f" on {', '.join(fit.devices)}" if fit.devices else ""),
+        "free": list(fit.free),
+        "rows": dict(result.rows),
+        "residuals": {name: dict(values) for name, values in result.residuals.items()},
+        **result.constants,
+    }
+
+
+def _steps(suite: Suite, devices: Sequence[str]) -> list[MeasuredStep]:
+    """The suite's fit cases that load, weighing as much as one another suite's together."""
+    chosen = [case for case in suite.cases if case.split == "fit" and _on(case, devices)]
+    return [
+        MeasuredStep(
+            scenario=scenario_from_mapping(case.scenario),
+            seconds=_seconds(case, suite.quantity),
+            weight=1.0 / len(chosen),
+        )
+        for case in chosen
+    ]
+
+
+def _on(case: Case, devices: Sequence[str]) -> bool:
+    device = str(case.scenario["cluster"]["devices"]).split("x ", 1)[1]
+    return not devices or any(device.startswith(name) for name in devices)
+
+
+def _seconds(case: Case, quantity: str) -> float:
+    """Seconds of the step, from the quantity that was measured."""
+    if quantity == "step_time_s":
+        return case.measured
+    workload = case.scenario["workload"]
+    return float(workload["sequence_length"] * workload["global_batch"] / case.measured)
+
+
+def _numbers(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: entry[name] for name in entry["free"]}
+
+
+def _write(done: Mapping[str, Mapping[str, Mapping[str, Any]]], out: Path) -> None:
+    from sightline.calibration.training import PRIORS
+
+    reference = REFERENCE | {name: prior.value for name, prior in PRIORS.items()}
+    for family in (*done, "generic"):
+        content = {
+            "written_by": "python scripts/fit_training.py --data DIR --out DIR",
+            "date": "2026-11",
+            "frameworks": {"reference": reference, **done.get(family, {})},
+        }
+        path = out / family / "training.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

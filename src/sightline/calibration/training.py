@@ -1,0 +1,95 @@
+"""What training frameworks reach beyond single operators, fitted to measured steps.
+
+A suite may hold few steps, so every constant has a prior: where it would lie by physics and how far it may stray. The
+fit is the maximum a posteriori: robust squares of logarithmic errors plus squared distances to the priors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.fitting import ORDINARY_ERROR, FitResult, error_statistics
+from sightline.cost.training_constants import TrainingConstants
+from sightline.prediction.predict import predict
+from sightline.scenario import Scenario
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """Where a constant lies before anything is measured."""
+
+    value: float
+    spread: float
+    """Standard deviation of its logarithm."""
+    low: float
+    high: float
+
+
+PRIORS: Mapping[str, Prior] = {
+    "matmul_slowdown": Prior(value=1.05, spread=0.10, low=0.9, high=1.5),
+    "unsharded_head_slowdown": Prior(value=1.0, spread=1.0, low=1.0, high=4.0),
+    "attention_slowdown": Prior(value=1.0, spread=0.2, low=0.7, high=1.8),
+    "memory_fraction": Prior(value=0.85, spread=0.1, low=0.5, high=0.95),
+    "vector_fraction": Prior(value=0.25, spread=0.5, low=0.05, high=1.0),
+    "kernel_latency_s": Prior(value=1.5e-6, spread=0.3, low=5e-7, high=5e-6),
+    "launch_forward_s": Prior(value=2e-5, spread=1.0, low=3e-6, high=2e-4),
+    "launch_backward_s": Prior(value=1e-5, spread=1.0, low=3e-6, high=2e-4),
+    "meeting_s": Prior(value=5e-5, spread=1.0, low=1e-6, high=1e-3),
+    "micro_batch_s": Prior(value=1e-3, spread=1.0, low=1e-5, high=2e-2),
+    "step_s": Prior(value=1e-2, spread=1.0, low=1e-3, high=0.2),
+    "overlap_slowdown": Prior(value=0.2, spread=0.5, low=0.02, high=1.0),
+    "collective_slowdown": Prior(value=1.2, spread=0.2, low=1.0, high=2.2),
+}
+"""Fractions and slowdowns near 1; host times between a compiled and an interpreted loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredStep:
+    """A training step somebody timed; ``weight`` evens out suites of different size."""
+
+    scenario: Scenario
+    seconds: float
+    weight: float = 1.0
+
+
+def predicted_seconds(steps: Sequence[MeasuredStep], constants: TrainingConstants) -> Array:
+    """Predicted seconds of each step."""
+    return np.array([float(predict(step.scenario, constants).step_time_s) for step in steps])
+
+
+def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapping[str, Any]) -> FitResult:
+    """Return the constants ``free`` fitted to measured steps, the others as ``given`` or at their priors.
+
+    Each step counts with its weight, normalised so that the data's total weight is their number.
+    """
+    from scipy.optimize import least_squares
+
+    base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
+    seconds = np.array([step.seconds for step in steps])
+    weights = np.array([step.weight for step in steps])
+    scale = np.sqrt(weights / weights.mean())
+    prior_values = np.array([PRIORS[name].value for name in free])
+    spreads = np.array([PRIORS[name].spread for name in free])
+
+    def constants_of(logs: Array) -> TrainingConstants:
+        values = dict(zip(free, prior_values * np.exp(logs), strict=True))
+        return TrainingConstants.from_mapping(base | values)
+
+    def errors(logs: Array) -> Array:
+        data = scale * np.log(predicted_seconds(steps, constants_of(logs)) / seconds)
+        return np.concatenate([data, ORDINARY_ERROR * logs / spreads])
+
+    bounds = [np.log([getattr(PRIORS[n], side) / PRIORS[n].value for n in free]) for side in ("low", "high")]
+    start = np.clip(np.zeros(len(free)), bounds[0] + 1e-3, bounds[1] - 1e-3)
+    end = least_squares(
+        errors, start, bounds=bounds, loss="soft_l1", f_scale=ORDINARY_ERROR, diff_step=0.02, max_nfev=25
+    )
+    fitted = {n: float(f"{v:.3g}") for n, v in zip(free, prior_values * np.exp(end.x), strict=True)}
+    constants = base | fitted
+    residuals = error_statistics(predicted_seconds(steps, TrainingConstants.from_mapping(constants)), seconds)
+    return FitResult(constants=constants, rows={"fitted": len(steps)}, residuals={"fit": residuals})

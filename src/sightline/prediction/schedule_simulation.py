@@ -1,0 +1,167 @@
+"""Pipeline schedules played out event by event: the reference for the closed forms, and the source of timelines.
+
+Every stage runs its operations one after another in an order fixed by the schedule; an operation starts when the stage
+is free and its input has arrived. Stages and chunks count from 0; chunk ``c`` of stage ``i`` is the ``c * p + i``-th
+piece of the model. GPipe: arXiv 1811.06965; 1F1B and interleaved 1F1B: arXiv 2104.04473, in Megatron-LM's order.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sightline.scenario.plan import Schedule
+
+Operation = tuple[str, int, int]
+"""Kind (``forward`` or ``backward``), micro-batch, chunk."""
+FORWARD, BACKWARD, TRANSFER = "forward", "backward", "transfer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Something a stage's devices do from ``start_s`` to ``end_s`` (seconds from the start of the step)."""
+
+    stage: int
+    kind: str
+    start_s: float
+    end_s: float
+    micro_batch: int | None = None
+    """None where the work belongs to the whole step (optimizer)."""
+    chunk: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """A schedule played out."""
+
+    spans: Sequence[Span]
+    """By stage, each stage's in order of time."""
+    total_s: float
+    in_flight: Sequence[float]
+    """By stage: most micro-batches whose activations are held at once, in units of a whole stage's activations."""
+
+
+def simulate(
+    schedule: Schedule,
+    forward_s: Sequence[Sequence[float]],
+    backward_s: Sequence[Sequence[float]],
+    micro_batches: int,
+    transfer_s: float = 0.0,
+    overlapped: bool = False,
+) -> Simulation:
+    """Play out ``schedule`` with ``forward_s[stage][chunk]`` and ``backward_s[stage][chunk]`` seconds per micro-batch.
+
+    ``transfer_s`` is the time of one message between neighbouring stages in one direction. Overlapped, it only delays
+    the receiver; otherwise the sender is busy as well (Megatron's non-interleaved schedule exchanges an activation
+    against a gradient over the same full-duplex boundary, so each boundary costs each side one message time per pass).
+    Leaves out: contention between messages, and a sender waiting for a receiver that is not ready.
+    """
+    stages, chunks = len(forward_s), len(forward_s[0])
+    orders = [order(schedule, stage, stages, micro_batches, chunks) for stage in range(stages)]
+    player = _Player(forward_s, backward_s, transfer_s if stages > 1 else 0.0, overlapped)
+    waiting = list(range(stages))
+    position = [0] * stages
+    while waiting:
+        stage = waiting.pop()
+        operations = orders[stage]
+        while position[stage] < len(operations) and (follower := player.play(stage, operations[position[stage]])) >= 0:
+            position[stage] += 1
+            if follower not in (stage, *waiting[-1:]):
+                waiting.append(follower)
+    return Simulation(
+        spans=[span for spans in player.spans for span in spans],
+        total_s=max(player.free_at),
+        in_flight=[_peak(operations) / chunks for operations in orders],
+    )
+
+
+class _Player:
+    """The state of a simulation: when each stage is free and when each input has arrived."""
+
+    def __init__(
+        self,
+        forward_s: Sequence[Sequence[float]],
+        backward_s: Sequence[Sequence[float]],
+        transfer_s: float,
+        overlapped: bool,
+    ) -> None:
+        self.stages, self.chunks = len(forward_s), len(forward_s[0])
+        self.duration = {FORWARD: forward_s, BACKWARD: backward_s}
+        self.transfer_s, self.overlapped = transfer_s, overlapped
+        self.free_at = [0.0] * self.stages
+        self.spans: list[list[Span]] = [[] for _ in range(self.stages)]
+        self.arrived: dict[tuple[str, int, int], float] = {}
+        """Arrival of an operation's input by kind, micro-batch and piece of the model."""
+
+    def play(self, stage: int, operation: Operation) -> int:
+        """Run ``operation`` and return the stage that its result goes to; -1 when its input has not been sent yet."""
+        kind, micro_batch, chunk = operation
+        piece = chunk * self.stages + stage
+        if kind == FORWARD and piece == 0:
+            input_at = 0.0
+        else:
+            arrival = self.arrived.get((kind, micro_batch, piece))
+            if arrival is None:
+                return -1
+            input_at = arrival
+        start = max(self.free_at[stage], input_at)
+        end = start + self.duration[kind][stage][chunk]
+        spans = self.spans[stage]
+        spans.append(
+            Span(stage=stage, kind=kind, start_s=start, end_s=end, micro_batch=micro_batch, chunk=chunk)
+        )
+        self.free_at[stage] = end
+        next_kind, next_piece = _successor(kind, piece, self.stages * self.chunks)
+        if next_piece < 0:
+            return stage
+        sent = end if next_piece == piece else end + self.transfer_s
+        if sent > end and not self.overlapped:
+            spans.append(
+                Span(stage=stage, kind=TRANSFER, start_s=end, end_s=sent, micro_batch=micro_batch, chunk=chunk)
+            )
+            self.free_at[stage] = sent
+        self.arrived[next_kind, micro_batch, next_piece] = sent
+        return next_piece % self.stages
+
+
+def _successor(kind: str, piece: int, pieces: int) -> tuple[str, int]:
+    """Which operation takes the result: the next piece's forward, the last piece's backward, the backward before."""
+    if kind == BACKWARD:
+        return BACKWARD, piece - 1
+    return (FORWARD, piece + 1) if piece + 1 < pieces else (BACKWARD, piece)
+
+
+def order(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Operation]:
+    """A stage's operations in the order of the schedule: warm-up, one forward one backward, cool-down.
+
+    Warm-up forwards of stage ``i`` of ``p``: all in GPipe, ``p - 1 - i`` in 1F1B, ``2 (p - 1 - i) + (v - 1) p`` chunks
+    in Megatron-LM's interleaved schedule. Any schedule with more than one chunk is interleaved.
+    """
+    forwards = [(FORWARD, m, c) for m, c in _passes(stages, micro_batches, chunks)]
+    backwards = [(BACKWARD, m, chunks - 1 - c) for m, c in _passes(stages, micro_batches, chunks)]
+    warm_up = stages - 1 - stage
+    if chunks > 1:
+        warm_up = 2 * warm_up + (chunks - 1) * stages
+    elif schedule == "gpipe":
+        warm_up = micro_batches
+    warm_up = min(warm_up, len(forwards))
+    out: list[Operation] = forwards[:warm_up]
+    for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
+        out += (forward, backward)
+    return out + backwards[len(forwards) - warm_up :]
+
+
+def _passes(stages: int, micro_batches: int, chunks: int) -> Iterator[tuple[int, int]]:
+    """Micro-batch and chunk of each pass: groups of ``p`` micro-batches go through one chunk after the other."""
+    group = stages if chunks > 1 else micro_batches
+    for start in range(0, micro_batches, group):
+        for chunk in range(chunks):
+            for micro_batch in range(start, min(start + group, micro_batches)):
+                yield micro_batch, chunk
+
+
+def _peak(operations: Sequence[Operation]) -> int:
+    """Most forwards whose backward has not ended yet."""
+    held = peak = 0
+    for kind, _, _ in operations:
+        held += 1 if kind == FORWARD else -1
+        peak = max(peak, held)
+    return peak

@@ -1,0 +1,102 @@
+"""Pipeline schedules in closed form: layers of the stages, length of the pipeline, micro-batches in flight.
+
+Symbols: ``p`` stages, ``m`` micro-batches, ``v`` virtual stages (chunks of layers per stage). Sources: GPipe
+(arXiv 1811.06965); 1F1B and interleaved 1F1B (Narayanan 2021, arXiv 2104.04473); activations in flight (Korthikanti 2022,
+arXiv 2205.05198). The simulation beside this module plays the schedules out and is what these forms are tested against.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.quantities import Count, Number
+from sightline.scenario.plan import Schedule
+
+
+class StageLayers(NamedTuple):
+    """Decoder layers of the first, the heaviest middle and the last stage; with one stage the last has none."""
+
+    first: Number
+    middle: Number
+    last: Number
+
+
+class PipelineTime(NamedTuple):
+    """Seconds of a step's forward and backward passes on a pipeline."""
+
+    total_s: Number
+    transfer_s: Number
+    """Part of the total in which the pace-setting stage hands activations over, outside the bubble."""
+    bubble_s: Number
+    """Part of the total in which it waits; exactly 0 for one stage."""
+
+
+def layers_of_stages(layers: int, stages: Count) -> StageLayers:
+    """Return how the layers fall on the stages.
+
+    Where the stages divide the layers, equally. Elsewhere embedding and head count as a unit each, and layers + 2 units
+    are spread evenly, the surplus on middle stages (a last one that finds none goes to the first stage): 70 layers on
+    12 stages are 5, 6, ..., 6, 5, as in BLOOM.
+    """
+    p = np.asarray(stages)
+    base, surplus = np.divmod(layers + 2, p)
+    even = layers % p == 0
+    quotient = layers / p
+    return StageLayers(
+        first=np.where(even, quotient, base - 1 + (surplus == p - 1)),
+        middle=np.where(even, quotient, base + (surplus > 0)),
+        last=np.where(even, quotient, base - 1) * (p > 1),
+    )
+
+
+def stage_layers(layers: int, stages: int) -> list[int]:
+    """Return the layers of each stage in order, by the rule of `layers_of_stages`."""
+    if layers % stages == 0:
+        return [layers // stages] * stages
+    base, surplus = divmod(layers + 2, stages)
+    in_middle = min(surplus, stages - 2)
+    middle = [base + (i < in_middle) for i in range(stages - 2)]
+    return [base - 1 + (surplus - in_middle), *middle, base - 1]
+
+
+def pipeline_time(
+    slowest_s: Number,
+    through_s: Number,
+    stages: Count,
+    micro_batches: Number,
+    virtual_stages: Count,
+    transfer_s: Number = 0.0,
+) -> PipelineTime:
+    """Return the length of a pipeline: m t_max + (sum t_i - t_max) / v, plus transfers.
+
+    ``slowest_s`` is the slowest stage's forward and backward pass of one micro-batch, ``through_s`` the sum over stages,
+    ``transfer_s`` one message between neighbours that blocks its sender (0 where transfers run beside compute). The
+    slowest stage works without pause on m micro-batches; before its first and after its last one, one micro-batch
+    passes through the other stages, in chunks of 1 / v. A middle stage sends twice per micro-batch and chunk, and
+    2 (p - 1) messages fill and drain. For equal stages the bubble is the known (p - 1) / (v m) of the ideal time. Left
+    out: a slow forward and a slow backward pass on different stages, which can lengthen 1F1B by a few per cent.
+    """
+    p = np.asarray(stages)
+    sent_s = transfer_s * 2.0 * micro_batches * virtual_stages * (p > 1)
+    filling_s = (through_s - slowest_s) / virtual_stages + transfer_s * 2.0 * np.maximum(p - 2, 0)
+    return PipelineTime(
+        total_s=micro_batches * slowest_s + sent_s + filling_s, transfer_s=sent_s, bubble_s=filling_s
+    )
+
+
+def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule) -> StageLayers:
+    """Return the micro-batches whose activations the first, second and last stage hold at their peak.
+
+    GPipe holds all m; 1F1B p - i on stage i; the interleaved schedule its warm-up of 2 (p - 1 - i) + (v - 1) p chunks
+    and one more, in units of v chunks: p + (p - 1) / v on the first stage. Never more than m.
+    """
+    p, v = np.asarray(stages), virtual_stages
+    if schedule == "gpipe":
+        return StageLayers(micro_batches, micro_batches, micro_batches)
+    interleaved = np.asarray(v) > 1
+
+    def held(behind: Number) -> Number:
+        chunks = np.where(interleaved, 2 * behind + (v - 1) * p + 1, behind + 1)
+        return np.minimum(chunks / v, micro_batches)
+
+    return StageLayers(held(p - 1), held(np.maximum(p - 2, 0)), held(0))
