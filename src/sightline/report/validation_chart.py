@@ -52,7 +52,7 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
     colours = alt.Scale(domain=list(_SPLIT_COLOURS), range=list(_SPLIT_COLOURS.values()))
     dots = (
         alt.Chart(alt.InlineData(values=points))
-        .mark_circle(size=34, opacity=0.75)
+        .mark_circle(size=34, opacity=0.75, aria=False)
         .encode(
             x=alt.X("measured:Q", scale=scale, title="measured", axis=axis),
             y=alt.Y("predicted:Q", scale=scale, title="predicted", axis=axis),
