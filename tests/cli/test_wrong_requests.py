@@ -218,18 +218,25 @@ def test_a_full_disk_is_a_sentence():
     assert answer.stderr == "sightline: cannot write the answer: no space left on device\n"
 
 
-def test_ctrl_c_is_quiet():
-    """Interrupt while it waits for stdin."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sightline", "predict", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+@pytest.fixture
+def interruptible():
+    """A child started in the background would ignore Ctrl-C, as shells have it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_is_quiet(tmp_path):
+    """Interrupt while it reads from a pipe: opening the other end waits until it does."""
+    pipe = tmp_path / "scenario.yaml"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "sightline", "predict", str(pipe)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with pipe.open("wb"):
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "")
 
 
