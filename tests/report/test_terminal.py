@@ -1,6 +1,7 @@
 """Predictions as text."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -42,6 +43,14 @@ def test_what_would_fit_is_said(too_large):
     text = render(terminal.one(too_large))
     assert "does not fit: 110.0 GiB of 80.0 GiB" in text
     assert "recompute full would fit" in text
+
+
+def test_a_measurement_is_set_against_the_prediction(build, make_scenario):
+    measured = {"step_time_s": 1.0, "memory_bytes": {"total": 50 * 2**30}, "source": "a paper"}
+    text = render(terminal.one(build(scenario=replace(make_scenario(), measured=measured))), 120)
+    assert "measured step_time_s 1.000 (a paper): predicted is +25.0 %" in text
+    assert "memory_bytes.total" in text
+    assert "predicted is +20.0 %" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

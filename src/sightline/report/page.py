@@ -56,6 +56,7 @@ def _detail(profile: Profile, identifier: str) -> str:
         f'<p class="faint">{what}</p><p class="faint">{how}</p>',
         _figures(profile),
         "".join(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
+        "".join(f"<p>{escape(sentence)}</p>" for sentence in summary.measured_sentences(profile)),
         "".join(f"<p>Warning: {escape(w)}</p>" for w in dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
         f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',
         _modules(profile),

@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.profile import MEMORY_PARTS, PHASES, Profile
 from sightline.report import units
-from sightline.report.results import flatten, scenario_to_dict
+from sightline.report.results import flatten, profile_to_dict, scenario_to_dict
 from sightline.scenario import Scenario
 
 LABELS = {
@@ -86,6 +86,20 @@ def run_figures(profile: Profile) -> list[tuple[str, str]]:
     if profile.cost_usd is not None:
         figures.append(("rent", units.money(float(profile.cost_usd))))
     return figures
+
+
+def measured_sentences(profile: Profile) -> list[str]:
+    """Return, for each figure that somebody measured, how far the prediction is from it."""
+    measured, predicted = flatten(profile.scenario.measured), flatten(profile_to_dict(profile))
+    source = f" ({measured['source']})" if "source" in measured else ""
+    sentences = []
+    for key, value in measured.items():
+        if isinstance(value, int | float) and isinstance(predicted.get(key), int | float) and value:
+            difference = 100 * (float(predicted[key]) / float(value) - 1)
+            sentences.append(
+                f"measured {key} {units.digits(float(value), 4)}{source}: predicted is {difference:+.1f} %"
+            )
+    return sentences
 
 
 def fit_sentence(profile: Profile) -> str:

@@ -23,7 +23,7 @@ _COLOURS = {
 
 
 def one(profile: Profile) -> "RenderableType":
-    """Return a single prediction: headline figures, phases, memory, the whole run, what would fit."""
+    """Return a single prediction: headline figures, phases, memory, the whole run, measurements, what would fit."""
     from rich.console import Group
     from rich.text import Text
 
@@ -39,6 +39,9 @@ def one(profile: Profile) -> "RenderableType":
     if run:
         tokens = units.count(float(profile.scenario.workload.total_tokens or 0))
         blocks += [Text(), Text(f"{tokens} tokens: " + ", ".join(f"{name} {value}" for name, value in run))]
+    sentences = summary.measured_sentences(profile)
+    if sentences:
+        blocks += [Text(), *(Text(sentence) for sentence in sentences)]
     if profile.advice:
         blocks += [Text(), *(Text(sentence, style="red") for sentence in profile.advice)]
     return Group(*blocks)
