@@ -101,7 +101,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     parser.add_argument("--out", type=Path, required=True, help="folder that receives one folder per device family")
-    parser.add_argument("--only", default="", help="fit only sets whose FAMILY/FRAMEWORK starts so (prints, writes nothing)")
+    parser.add_argument(
+        "--only", default="", help="fit only sets whose FAMILY/FRAMEWORK starts so (prints, writes nothing)"
+    )
     options = parser.parse_args()
     known = {suite.name: suite for suite in suites(options.data)}
     done: dict[str, dict[str, dict[str, Any]]] = {}
