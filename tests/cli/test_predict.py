@@ -97,6 +97,15 @@ def test_a_sequence_beyond_the_context_is_a_warning_on_stderr(in_process, exampl
     assert "warning" in err
 
 
+def test_of_many_warnings_the_first_few_are_said(in_process, example):
+    lengths = ",".join(str(4096 + 256 * n) for n in range(1, 11))
+    code, out, err = in_process("predict", example, "--sweep", f"workload.sequence_length={lengths}", "--json")
+    assert code == 0
+    assert all(result["warnings"] for result in json.loads(out))
+    assert len(err.splitlines()) == 6
+    assert "and 5 more" in err
+
+
 @pytest.mark.parametrize(
     ("option", "name", "start"),
     [

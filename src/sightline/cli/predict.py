@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.scenario import Scenario
 
+_MOST_WARNINGS = 5
+
 
 def predict(
     files: Annotated[
@@ -101,8 +103,7 @@ def _write_files(profiles: "list[Profile]", chart: str | None, html: str | None,
 
 
 def _print(profiles: "list[Profile]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
-    for warning in dict.fromkeys(w for p in profiles for w in (*p.scenario.warnings, *p.warnings)):
-        output.print_remark(f"warning: {warning}")
+    _print_warnings(profiles)
     if as_json:
         from sightline.report.results import profile_to_dict
 
@@ -116,3 +117,12 @@ def _print(profiles: "list[Profile]", *, is_one: bool, as_json: bool, as_csv: bo
         from sightline.report import terminal
 
         output.print_table(terminal.one(profiles[0]) if len(profiles) == 1 else terminal.many(profiles))
+
+
+def _print_warnings(profiles: "list[Profile]") -> None:
+    """Print each warning once, and of very many the first few; each result holds its own."""
+    warnings = list(dict.fromkeys(w for p in profiles for w in (*p.scenario.warnings, *p.warnings)))
+    for warning in warnings[:_MOST_WARNINGS]:
+        output.print_remark(f"warning: {warning}")
+    if len(warnings) > _MOST_WARNINGS:
+        output.print_remark(f"warning: and {len(warnings) - _MOST_WARNINGS} more; --json holds each result's own")

@@ -9,7 +9,7 @@ from sightline.report.charts import prediction_chart, single_chart
 from sightline.report.drawing import chart_element, html_document
 from sightline.report.results import scenario_to_dict
 
-_MOST_DETAILS = 40
+_MOST_DETAILS = 24
 """Scenarios shown in full when many were asked; beyond that the page would grow heavy."""
 
 STYLE = """
