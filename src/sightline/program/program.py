@@ -36,7 +36,8 @@ class Block:
     @property
     def working_bytes(self) -> Number:
         """Further bytes that live while the block's backward runs: what recomputation brings back."""
-        return sum((op.count * op.saved_bytes for op in self.recomputed), 0.0)
+        brought_back = self.forward if self.whole else self.recomputed
+        return sum((op.count * op.saved_bytes for op in brought_back), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

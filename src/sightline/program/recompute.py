@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from sightline.program.operators import Operator
 from sightline.program.program import Block
 from sightline.program.shapes import Shapes
@@ -11,25 +13,30 @@ SELECTIVE_NAMES = ("scores", "softmax", "alibi", "dropout", "context", "flash at
 """The attention core: cheap to recompute, large to keep."""
 
 
-def with_recompute(block: Block, kind: str, x: Shapes) -> Block:
-    """Return ``block`` (a layer) with the recomputation ``kind``: none, selective (attention core) or full."""
+def with_recompute(block: Block, kind: str, x: Shapes, *, stops_early: bool) -> Block:
+    """Return ``block`` (a layer) with the recomputation ``kind``: none, selective (attention core) or full.
+
+    Full recomputation runs the whole forward pass again or, stopping early, up to the last operator that keeps
+    something, whose kept input is then there.
+    """
     if kind == "none":
         return block
     if kind == "full":
-        return replace(block, recomputed=block.forward, checkpoint_bytes=x.residual_bytes, whole=True)
+        again = _up_to_last_kept(block.forward) if stops_early else block.forward
+        return replace(block, recomputed=again, checkpoint_bytes=x.residual_bytes, whole=True)
     core = [op for op in block.forward if op.module == "attention core" and op.name in SELECTIVE_NAMES]
     return replace(block, forward=_keeping_inputs(block.forward, core, x), recomputed=core)
 
 
+def _up_to_last_kept(forward: Sequence[Operator]) -> Sequence[Operator]:
+    last = max(i for i, op in enumerate(forward) if np.any(op.saved_bytes > 0))
+    return forward[:last]
+
+
 def _keeping_inputs(forward: Sequence[Operator], core: Sequence[Operator], x: Shapes) -> list[Operator]:
     """Queries, keys and values, which the recomputed core starts from, stay kept: by the projection that made them."""
-    again = {id(op) for op in core}
     kept = x.element_bytes * x.tokens * x.qkv_width
-    out: list[Operator] = []
-    for op in forward:
-        if op.module == "qkv" and op.name == "matmul":
-            op = replace(op, saved_bytes=op.saved_bytes + kept)
-        out.append(op)
-    if not again:
-        return list(forward)
-    return out
+    return [
+        replace(op, saved_bytes=op.saved_bytes + kept) if core and (op.module, op.name) == ("qkv", "matmul") else op
+        for op in forward
+    ]

@@ -20,7 +20,7 @@ def write_out(scenario: Scenario) -> Program:
     )
     return Program(
         embedding=embedding_block(x),
-        layer=with_recompute(layer, plan.recompute, x),
+        layer=with_recompute(layer, plan.recompute, x, stops_early=plan.framework.recompute_stops_early),
         head=head_block(x),
         layers=scenario.model.layers,
     )

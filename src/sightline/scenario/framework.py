@@ -49,6 +49,8 @@ class Framework:
     matmuls; all: those of the forward pass too, cut into chunks."""
     overlaps_pipeline: bool
     """Stage-to-stage transfers run beside compute."""
+    recompute_stops_early: bool
+    """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
     reduces_every_micro_batch: bool
     """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
     regathers_every_micro_batch: bool
