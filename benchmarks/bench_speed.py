@@ -23,7 +23,26 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "llama-2-7b-zero2-8xa800.yaml
 FORBIDDEN = ("torch", "scipy", "altair", "polars", "pandas")
 SLOW_MACHINE = 2.5
 """Factor by which an unknown machine may miss the targets before the benchmark fails."""
-COLD_START_S, PREDICTION_S = 0.7, 0.003
+COLD_START_S, PREDICTION_S, PLANS_PER_CPU_S = 0.7, 0.003, 5e6
+
+DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96]
+BATCH = 6144
+AXES = {
+    "tensor_parallel": DEGREES,
+    "pipeline_parallel": DEGREES,
+    "micro_batch": [b for b in range(1, BATCH + 1) if BATCH % b == 0],
+    "virtual_stages": DEGREES,
+    "zero_stage": [0, 1, 2, 3],
+    "sequence_parallel": [0, 1],
+}
+RECOMPUTE = ("none", "selective", "full")
+MESH = {
+    "model": "gpt-3-175b",
+    "cluster": "1024x a100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": BATCH},
+    "plan": {"framework": "megatron", "tensor_parallel": 8, "pipeline_parallel": 8},
+}
+"""With RECOMPUTE, 995,328 plans."""
 
 
 def main() -> None:
@@ -31,13 +50,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     as_json = parser.parse_args().json
-    figures = {"cold_start_s": cold_start(), "prediction_s": prediction()}
+    figures = {"cold_start_s": cold_start(), "prediction_s": prediction(), **million_plans()}
     if as_json:
         print(json.dumps(figures, indent=2))
     else:
         for name, value in figures.items():
             print(f"{name:<20} {value:.6g}")
     assert figures["cold_start_s"] < COLD_START_S * SLOW_MACHINE, "the command starts slowly"
+    assert figures["plans_per_cpu_s"] > PLANS_PER_CPU_S / SLOW_MACHINE, "a mesh of plans is slow"
     assert figures["prediction_s"] < PREDICTION_S * SLOW_MACHINE, "a prediction is slow"
 
 
@@ -58,6 +78,49 @@ def prediction() -> float:
     scenario: Any = load(EXAMPLE)
     predict(scenario)
     return least(lambda: predict(scenario), repeats=30)
+
+
+def million_plans() -> dict[str, float]:
+    """Return plans per CPU-second of the mesh with its memory ledger, and of its main terms in bare NumPy."""
+    from sightline.loading import scenario_from_mapping
+    from sightline.prediction.mesh import mesh_profiles
+
+    scenarios = [scenario_from_mapping({**MESH, "plan": MESH["plan"] | {"recompute": r}}) for r in RECOMPUTE]
+    plans = sum(p.step_time_s.size for s in scenarios for p in mesh_profiles(s, AXES))
+    mesh_s = least_cpu(lambda: [p.memory_bytes["total"] for s in scenarios for p in mesh_profiles(s, AXES)])
+    bare_s = least_cpu(lambda: [bare_mesh() for _ in RECOMPUTE])
+    return {
+        "plans": plans,
+        "plans_per_cpu_s": plans / mesh_s,
+        "bare_plans_per_cpu_s": plans / bare_s,
+        "ratio": bare_s / mesh_s,
+    }
+
+
+def bare_mesh() -> Any:
+    """The mesh's main terms without a framework around them: compute, bubble, tensor and data traffic, memory."""
+    shapes = [[-1 if i == j else 1 for j in range(len(AXES))] for i in range(len(AXES))]
+    t, p, b, v, z, r = (np.array(a, dtype=float).reshape(s) for a, s in zip(AXES.values(), shapes, strict=True))
+    d = 1024 / (t * p)
+    m = BATCH / (d * b)
+    layer_s = b * 2048 * 1.8e9 * 6 / t / 2e14 + (t > 1) * 4 * b * 2048 * 12288 * 2 / 2e11
+    stage_s = 96 / p * layer_s
+    states = 175e9 / (t * p)
+    time_s = (m + (p - 1) / v) * stage_s + states * np.where(z > 0, 6, 8) / 2e10
+    memory = states * (4 + 12 / np.where(z > 0, d, 1)) + b * 2048 * 12288 * 34 * 96 / np.where(r > 0, t, 1) * (
+        1 + (p - 1) / (p * v)
+    )
+    return time_s, memory
+
+
+def least_cpu(work: Callable[[], object], repeats: int = 4) -> float:
+    """Return the least CPU-seconds of several runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return float(np.min(times))
 
 
 def least(work: Callable[[], object], repeats: int) -> float:

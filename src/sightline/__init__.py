@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sightline.prediction import predict
     from sightline.profile import Profile
     from sightline.scenario import Cluster, Device, Finetune, Model, Plan, Pretrain, Scenario
-    from sightline.validation import validate
+    from sightline.validation.validate import validate
 
 __version__ = "0.1.0"
 

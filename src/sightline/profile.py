@@ -196,10 +196,7 @@ class Profile:
             rows=[
                 replace(
                     r,
-                    **{
-                        n: pick(getattr(r, n))
-                        for n in ("count", "flops", "bytes", "network_bytes", "time_s")
-                    },
+                    **{n: pick(getattr(r, n)) for n in ("count", "flops", "bytes", "network_bytes", "time_s")},
                 )
                 for r in self.rows
             ],

@@ -5,16 +5,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from reprlib import Repr
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
 
-Number: TypeAlias = float | NDArray[np.float64]
+Number: TypeAlias = float | NDArray[np.floating[Any]]
 """A float or a float array; every formula accepts both and arrays broadcast."""
-Count: TypeAlias = int | NDArray[np.int64] | NDArray[np.float64]
+Count: TypeAlias = float | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 """A whole number or an array of them."""
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}

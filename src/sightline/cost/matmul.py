@@ -7,7 +7,7 @@ Symbols: ``m, n, k, b`` the dimensions and the batch, ``tm, tn`` a tile's sides,
 """
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ OVERLAP = 4.0
 MOST_SLICES = 16
 LEAST_SLICE_K = 256
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 class _Tiles(NamedTuple):
@@ -72,7 +72,8 @@ def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Ar
     rest = np.ceil(per_unit - rounds * tiles.resident - 1e-9)
     full = 1 + (lone_tile_elements / RESIDENT_ELEMENTS) ** 2
     lone = (1 + (lone_tile_elements / (np.maximum(rest, 1) * tiles.area)) ** 2) / full
-    return rounds * tiles.resident + np.minimum(rest * lone, tiles.resident)
+    busiest: Array = rounds * tiles.resident + np.minimum(rest * lone, tiles.resident)
+    return busiest
 
 
 def _kernel_time(
@@ -94,7 +95,8 @@ def _kernel_time(
     def split(slices: Array | float) -> Array:
         steps = np.ceil(k / slices / granule) * granule + overhead_k
         busy_s = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
-        return busy_s + (slices > 1) * (c.split_latency_s + slices * slice_sum_s)
+        seconds: Array = busy_s + (slices > 1) * (c.split_latency_s + slices * slice_sum_s)
+        return seconds
 
     filling = np.minimum(np.floor(t.resident / per_unit), np.floor(k / LEAST_SLICE_K))
     evening = np.minimum(np.floor(k / c.split_k), np.ceil(5 * t.resident / per_unit))

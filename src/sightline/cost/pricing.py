@@ -39,7 +39,7 @@ def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
 def mesh_axes(scenario: Scenario) -> int:
     """Number of axes of the mesh that the plan's degrees span; 0 for a single plan."""
     plan = scenario.plan
-    return max(np.ndim(x) for x in (plan.tensor_parallel, plan.micro_batch, plan.sequence_parallel))
+    return max(np.ndim(x) for x in (plan.tensor_parallel, plan.sequences, plan.sequence_parallel))
 
 
 def price_program(program: Program, scenario: Scenario, constants: TrainingConstants) -> Prices:

@@ -44,8 +44,8 @@ class TrainingConstants:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "TrainingConstants":
         """The constants out of a calibration entry; its other keys are left alone."""
-        kind = {"attention_kernel": str}
-        return cls(**{f.name: kind.get(f.name, float)(mapping[f.name]) for f in fields(cls)})
+        numbers = {f.name: float(mapping[f.name]) for f in fields(cls) if f.name != "attention_kernel"}
+        return cls(attention_kernel=str(mapping["attention_kernel"]), **numbers)
 
 
 @cache

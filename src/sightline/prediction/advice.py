@@ -14,10 +14,8 @@ def what_would_fit(profile: Profile, profile_of: Callable[[Scenario], Profile]) 
     scenario = profile.scenario
     needed, there = profile.memory_bytes["total"], scenario.cluster.device.memory_bytes
     largest = max((p for p in profile.memory_bytes if p != "total"), key=lambda p: profile.memory_bytes[p])
-    sentences = [
-        f"does not fit: {needed / GIB:.1f} GiB of {there / GIB:.1f} GiB, of which {largest} "
-        f"{profile.memory_bytes[largest] / GIB:.1f} GiB"
-    ]
+    parts = f"of which {largest} {profile.memory_bytes[largest] / GIB:.1f} GiB"
+    sentences = [f"does not fit: {needed / GIB:.1f} GiB of {there / GIB:.1f} GiB, {parts}"]
     for change, plan in _changes(scenario):
         other = profile_of(replace(scenario, plan=plan))
         if other.fits:
@@ -38,13 +36,13 @@ def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     def offered(field: str, value: object) -> bool:
         return field not in offers or value in offers[field]
 
-    if plan.micro_batch > 1:  # type: ignore[operator]
+    if plan.sequences > 1:
         yield "micro_batch: 1", replace(plan, micro_batch=1)
     if plan.attention == "eager" and offered("attention", "flash"):
         yield "attention: flash", replace(plan, attention="flash")
     for kind in ("selective", "full"):
-        if plan.recompute != kind and plan.recompute != "full" and offered("recompute", kind):
-            yield f"recompute: {kind}", replace(plan, recompute=kind)  # type: ignore[arg-type]
+        if plan.recompute not in (kind, "full") and offered("recompute", kind):
+            yield f"recompute: {kind}", replace(plan, recompute=kind)
     for stage in range(int(plan.zero_stage) + 1, 4):
         if plan.data_parallel > 1 and offered("zero_stage", stage):
             yield f"zero_stage: {stage}", replace(plan, zero_stage=stage)
@@ -54,7 +52,7 @@ def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
 def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     """Doubling tensor or pipeline parallelism at the expense of replicas."""
     plan, model = scenario.plan, scenario.model
-    if plan.data_parallel % 2 or scenario.workload.global_batch % max(1, plan.data_parallel // 2 * plan.micro_batch):  # type: ignore[operator]
+    if plan.data_parallel % 2 or scenario.workload.global_batch % max(1, plan.data_parallel // 2 * plan.sequences):
         return
     half = plan.data_parallel // 2
     for field, limit in (("tensor_parallel", model.heads), ("pipeline_parallel", model.layers)):

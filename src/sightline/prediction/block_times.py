@@ -28,9 +28,7 @@ class PassTimes:
         )
 
     def __mul__(self, count: Number) -> "PassTimes":
-        return PassTimes(
-            work_s=self.work_s * count, collective_s=self.collective_s * count, host_s=self.host_s * count
-        )
+        return PassTimes(work_s=self.work_s * count, collective_s=self.collective_s * count, host_s=self.host_s * count)
 
     @property
     def device_s(self) -> Number:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.cost.collectives import CollectiveConstants, collective_time
+from sightline.cost.collective_constants import CollectiveConstants
+from sightline.cost.collectives import collective_time
 from sightline.cost.topology import Group
 from sightline.cost.training_constants import TrainingConstants
 from sightline.quantities import Number
@@ -83,7 +84,7 @@ def data_parallel_time(
     shown_backward = exposed(replica.backward_s, back_s, layers, slow) if framework.overlaps_gradients else back_s
     shown_forward = exposed(replica.forward_s, gather_s, layers, slow) if framework.overlaps_parameters else gather_s
     moved = reductions * gradient_bytes + (forward_gathers + backward_gathers) * weight_bytes
-    many = np.asarray(group.size) > 1
+    many = 1.0 * (np.asarray(group.size) > 1)
     return DataParallelTime(
         exposed_s=many * (reductions * shown_backward + forward_gathers * shown_forward),
         network_bytes=many * moved,

@@ -42,11 +42,13 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     ends_kept = stage.in_flight * (
         stage.embedding * program.embedding.saved_bytes + stage.head * program.head.saved_bytes
     )
-    logits = stage.head * _logits(program) * framework.loss_bytes_per_logit
+    logits = stage.head * program.head.logits * framework.loss_bytes_per_logit
     recomputed = (stage.layers > 0) * program.layer.working_bytes
-    transient = _transient_bytes(program)
-    gathered = (zero == 3) * 2.0 * np.minimum(
-        parameters, GATHERED_LAYERS * program.layer.parameters + _ends_parameters(program, stage)
+    transient = program.layer.transient_bytes
+    gathered = (
+        (zero == 3)
+        * 2.0
+        * np.minimum(parameters, GATHERED_LAYERS * program.layer.parameters + _ends_parameters(program, stage))
     )
     replicated = np.asarray(dp) > 1
     buffers = gathered + replicated * framework.communication_buffer_bytes + transient
@@ -84,18 +86,6 @@ def stage_parameters(program: Program, stage: StageContents) -> Number:
 
 def _ends_parameters(program: Program, stage: StageContents) -> Number:
     return stage.embedding * program.embedding.parameters + stage.head * program.head.parameters
-
-
-def _logits(program: Program) -> Number:
-    """Logits of one micro-batch on one device."""
-    product = next(op for op in program.head.forward if op.name == "logits")
-    return product.m * product.n  # type: ignore[attr-defined]
-
-
-def _transient_bytes(program: Program) -> Number:
-    """Gradients of the widest activation of a layer, which live for a moment of its backward pass."""
-    up = next(op for op in program.layer.forward if op.name == "up")
-    return 2.0 * up.element_bytes * up.m * up.n  # type: ignore[attr-defined]
 
 
 def fullest(stages: Sequence[StageMemory]) -> dict[str, Number]:

@@ -73,8 +73,8 @@ def step_flops(scenario: Scenario, program: Program) -> tuple[Number, Number]:
     model: Number = 0.0
     again: Number = 0.0
     for block, count in zip(program.blocks, (1, program.layers, 1), strict=True):
-        model += count * sum(op.count * op.flops for op in (*block.forward, *block.backward))
-        again += count * sum(op.count * op.flops for op in block.recomputed)
+        model = model + count * sum(op.count * op.flops for op in (*block.forward, *block.backward))
+        again = again + count * sum(op.count * op.flops for op in block.recomputed)
     plan = scenario.plan
-    scale = scenario.workload.global_batch / plan.micro_batch * plan.tensor_parallel  # type: ignore[operator]
+    scale = scenario.workload.global_batch / plan.sequences * plan.tensor_parallel
     return model * scale, (model + again) * scale

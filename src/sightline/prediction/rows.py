@@ -15,9 +15,7 @@ def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
     return _merged(rows) + _step_rows(times)
 
 
-def _counted(
-    priced: Priced, times: StepTimes
-) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
+def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
     """Each block with its passes and how often a step executes them on the pace-setting stage."""
     program, stage, m = priced.program, times.slowest, times.micro_batches
     counts = {"embedding": stage.embedding, "layer": stage.layers, "head": stage.head}
@@ -104,7 +102,9 @@ def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
         del block
         for _, count, operators in passes:
             bound_s = sum(
-                op.count * priced.prices[id(op)].time_s * (priced.prices[id(op)].compute_s >= priced.prices[id(op)].memory_s)
+                op.count
+                * priced.prices[id(op)].time_s
+                * (priced.prices[id(op)].compute_s >= priced.prices[id(op)].memory_s)
                 for op in operators
                 if not isinstance(op, Collective)
             )

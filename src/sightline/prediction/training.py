@@ -13,7 +13,7 @@ from sightline.prediction.data_parallel import DataParallelTime, Replica, data_p
 from sightline.prediction.memory import StageContents, stage_parameters
 from sightline.prediction.schedules import in_flight, layers_of_stages, pipeline_time
 from sightline.program import Program, write_out
-from sightline.quantities import Number
+from sightline.quantities import Count, Number
 from sightline.scenario import Scenario
 
 
@@ -98,9 +98,7 @@ def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageCont
             tied_copy=0.0,
             in_flight=held[1],
         ),
-        StageContents(
-            name="last", layers=layers.last, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]
-        ),
+        StageContents(name="last", layers=layers.last, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]),
     )
 
 
@@ -127,14 +125,15 @@ class _Slot:
 
 
 def _slot(priced: Priced, stage: StageContents) -> _Slot:
-    def total(of: str) -> PassTimes:
-        return (
-            getattr(priced.layer, of) * stage.layers
-            + getattr(priced.embedding, of) * stage.embedding
-            + getattr(priced.head, of) * stage.head
-        )
+    def total(layer: PassTimes, embedding: PassTimes, head: PassTimes) -> PassTimes:
+        return layer * stage.layers + embedding * stage.embedding + head * stage.head
 
-    return _Slot(forward=total("forward"), recompute=total("recompute"), backward=total("backward"))
+    layer, embedding, head = priced.layer, priced.embedding, priced.head
+    return _Slot(
+        forward=total(layer.forward, embedding.forward, head.forward),
+        recompute=total(layer.recompute, embedding.recompute, head.recompute),
+        backward=total(layer.backward, embedding.backward, head.backward),
+    )
 
 
 def _pick(chosen: Number, a: Number, b: Number) -> Number:
@@ -171,7 +170,7 @@ def step_times(priced: Priced) -> StepTimes:
     scenario, c = priced.scenario, priced.constants
     plan, cluster, workload = scenario.plan, scenario.cluster, scenario.workload
     p, v, dp, t = plan.pipeline_parallel, plan.virtual_stages, plan.data_parallel, plan.tensor_parallel
-    m = np.ceil(workload.global_batch / (dp * plan.micro_batch))  # type: ignore[operator]
+    m = np.ceil(workload.global_batch / (dp * plan.sequences))
     stages = stage_contents(scenario, m)
     slots = [_slot(priced, stage) for stage in stages]
     totals = [slot.total_s for slot in slots]
@@ -243,7 +242,7 @@ def _transfer_s(priced: Priced) -> Number:
     return priced.constants.collective_slowdown * once
 
 
-def _tied_embedding_s(priced: Priced, dp: Number) -> Number:
+def _tied_embedding_s(priced: Priced, dp: Count) -> Number:
     """Seconds of summing the shared table's gradients between the first and the last stage, once per step."""
     scenario = priced.scenario
     plan, cluster = scenario.plan, scenario.cluster
@@ -252,7 +251,5 @@ def _tied_embedding_s(priced: Priced, dp: Number) -> Number:
         return 0.0
     size = priced.program.embedding.parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
     group = pipeline_boundary(plan.tensor_parallel, dp, cluster)
-    once = collective_time(
-        "send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster)
-    )
+    once = collective_time("send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster))
     return (p > 1) * once

@@ -121,7 +121,5 @@ def _eager_backward(x: Shapes) -> list[Operator]:
         Elementwise(module=MODULE, name="layout gradient", traffic_bytes=3.0 * e * widths, kernels=4.0),
     ]
     if x.model.dropout > 0:
-        operators.append(
-            Elementwise(module=MODULE, name="dropout gradient", traffic_bytes=(2.0 * e + 1.0) * elements)
-        )
+        operators.append(Elementwise(module=MODULE, name="dropout gradient", traffic_bytes=(2.0 * e + 1.0) * elements))
     return operators

@@ -34,9 +34,7 @@ def embedding_block(x: Shapes) -> Block:
     table = x.vocabulary * h * (2.0 * e + MAIN_GRADIENT_BYTES)
     backward += [
         *enter_region(x, "embedding"),
-        Elementwise(
-            module="embedding", name="table gradient", traffic_bytes=table + 3.0 * x.hidden_bytes, kernels=6.0
-        ),
+        Elementwise(module="embedding", name="table gradient", traffic_bytes=table + 3.0 * x.hidden_bytes, kernels=6.0),
     ]
     positions = x.model.embedding_parameters - x.model.vocab_size * x.model.hidden_size
     return Block(
@@ -80,5 +78,6 @@ def head_block(x: Shapes) -> Block:
         name="head",
         forward=forward,
         backward=backward,
+        logits=logits,
         parameters=own * x.vocabulary * h + x.model.norm_parameters,
     )

@@ -19,9 +19,7 @@ def layer_forward(x: Shapes, attention: str) -> list[Operator]:
         linear_forward(x, "qkv", h, x.qkv_width, saved_bytes=x.residual_bytes),
         *([elementwise.rope(x, backward=False)] if model.positions == "rotary" else []),
         *core_forward(x, attention),
-        linear_forward(
-            x, "output projection", context, h, saved_bytes=x.element_bytes * x.tokens * context
-        ),
+        linear_forward(x, "output projection", context, h, saved_bytes=x.element_bytes * x.tokens * context),
         *leave_region(x, "output projection"),
         elementwise.residual(x, bias=model.output_bias),
         elementwise.norm(x, "mlp norm"),
@@ -33,16 +31,13 @@ def layer_forward(x: Shapes, attention: str) -> list[Operator]:
 
 
 def _mlp_forward(x: Shapes) -> list[Operator]:
-    h, f = float(x.model.hidden_size), x.model.intermediate_size / x.t
-    inputs = 2.0 * f if x.model.gated else f
+    h, f, inputs = float(x.model.hidden_size), x.model.intermediate_size / x.t, layer_inner_width(x)
     # A fused gate recomputes the product from its inputs; otherwise the down projection keeps it.
     keeps_product = not (x.model.gated and "activation" in x.fused)
     return [
         linear_forward(x, "mlp", h, inputs, saved_bytes=x.residual_bytes, name="up"),
         elementwise.activation(x, f),
-        linear_forward(
-            x, "mlp", f, h, saved_bytes=x.element_bytes * x.tokens * f * keeps_product, name="down"
-        ),
+        linear_forward(x, "mlp", f, h, saved_bytes=x.element_bytes * x.tokens * f * keeps_product, name="down"),
     ]
 
 
@@ -53,8 +48,7 @@ def layer_backward(x: Shapes, attention: str) -> list[Operator]:
     weight gradients.
     """
     model, h = x.model, float(x.model.hidden_size)
-    f = model.intermediate_size / x.t
-    inputs = 2.0 * f if model.gated else f
+    f, inputs = model.intermediate_size / x.t, layer_inner_width(x)
     context = x.heads * model.head_dim
     return [
         elementwise.residual_gradient(x),
@@ -77,11 +71,15 @@ def layer_backward(x: Shapes, attention: str) -> list[Operator]:
     ]
 
 
+def layer_inner_width(x: Shapes) -> Number:
+    """Outputs of the MLP's up projection on one device: its width, twice where it is gated."""
+    return x.model.intermediate_size / x.t * (2.0 if x.model.gated else 1.0)
+
+
 def layer_parameters(x: Shapes) -> Number:
     """Parameters of a layer on one device: projections are split, norms and row-split biases are not."""
     model = x.model
-    h, f = float(model.hidden_size), model.intermediate_size / x.t
-    inputs = 2.0 * f if model.gated else f
+    h, f, inputs = float(model.hidden_size), model.intermediate_size / x.t, layer_inner_width(x)
     attention = h * (x.qkv_width + x.heads * model.head_dim)
     biases = x.qkv_width * model.attention_bias + h * model.output_bias + (inputs + h) * model.mlp_bias
     return attention + h * (inputs + f) + biases + 2.0 * model.norm_parameters

@@ -1,5 +1,7 @@
 """A linear layer: one matmul forward, two backward, and what biases and gradient accumulation add."""
 
+from typing import Any
+
 from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
@@ -32,7 +34,7 @@ def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, 
     and add it in a kernel of its own, for every micro-batch.
     """
     fused = "gradient-accumulation" in x.fused
-    common = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes}
+    common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes}
     operators: list[Operator] = [
         Matmul(name="input gradient", m=x.tokens, n=inputs, k=outputs, output_bytes=x.element_bytes, **common),
         Matmul(

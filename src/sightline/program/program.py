@@ -20,6 +20,10 @@ class Block:
     """The block's input, kept when the whole block is recomputed."""
     whole: bool = False
     """The whole block is recomputed: nothing inside is kept, its working set lives while its backward runs."""
+    logits: Number = 0.0
+    """Logits that one micro-batch makes on one device (the head alone)."""
+    transient_bytes: Number = 0.0
+    """Gradients of the block's widest activation, which live for a moment of its backward pass."""
     boundary_bytes: Number = 0.0
     """Bytes of the activation that leaves the block for all tokens."""
     parameters: Number = 0.0

@@ -82,7 +82,7 @@ def shapes_of(scenario: Scenario) -> Shapes:
         dtype=plan.dtype,
         element_bytes=ELEMENT_BYTES[plan.dtype],
         s=float(scenario.workload.sequence_length),
-        b=plan.micro_batch * 1.0,
+        b=plan.sequences * 1.0,
         t=t,
         r=1.0 + split * (t - 1.0),
         split=split,

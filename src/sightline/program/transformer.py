@@ -1,7 +1,7 @@
 """A training micro-batch of a dense transformer, written out for one device."""
 
 from sightline.program.ends import embedding_block, head_block
-from sightline.program.layer import layer_backward, layer_forward, layer_parameters
+from sightline.program.layer import layer_backward, layer_forward, layer_inner_width, layer_parameters
 from sightline.program.program import Block, Program
 from sightline.program.recompute import with_recompute
 from sightline.program.shapes import shapes_of
@@ -16,6 +16,7 @@ def write_out(scenario: Scenario) -> Program:
         name="layer",
         forward=layer_forward(x, plan.attention),
         backward=layer_backward(x, plan.attention),
+        transient_bytes=2.0 * x.element_bytes * x.tokens * layer_inner_width(x),
         parameters=layer_parameters(x),
     )
     return Program(

@@ -42,6 +42,13 @@ class Plan:
     dtype: str = "bf16"
     optimizer: str = "adamw"
 
+    @property
+    def sequences(self) -> Count:
+        """The micro-batch, once it is known."""
+        if self.micro_batch is None:
+            raise ValueError("the micro-batch is still open")
+        return self.micro_batch
+
     def to_dict(self) -> dict[str, object]:
         """The plan's fields by name, the framework by its name and version."""
         out: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
