@@ -1,0 +1,34 @@
+"""Training scenarios for tests, from few words."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sightline.loading import scenario_from_mapping
+from sightline.scenario import Model, Scenario
+
+
+def training(
+    *,
+    model: Model | Mapping[str, Any] | str = "gpt-3-175b",
+    cluster: Mapping[str, Any] | str = "1x h100-sxm-80gb",
+    sequence_length: int = 2048,
+    global_batch: int = 1,
+    plan: Mapping[str, Any] | None = None,
+    **workload: Any,
+) -> Scenario:
+    """Return a training scenario; a `Model` is taken as it is, everything else is read as a file would be."""
+    scenario = scenario_from_mapping(
+        {
+            "model": "gpt-3-175b" if isinstance(model, Model) else model,
+            "cluster": cluster,
+            "workload": {
+                "task": "pretrain",
+                "sequence_length": sequence_length,
+                "global_batch": global_batch,
+                **workload,
+            },
+            "plan": dict(plan or {}),
+        }
+    )
+    return replace(scenario, model=model) if isinstance(model, Model) else scenario
