@@ -17,9 +17,9 @@ class Block:
     recomputed: Sequence[Operator] = ()
     """Operators of ``forward`` (the same objects) that run again before the backward pass."""
     checkpoint_bytes: Number = 0.0
-    """The block's input, kept when the whole block is recomputed."""
+    """What recomputation starts from, kept instead of what it brings back."""
     whole: bool = False
-    """The whole block is recomputed: nothing inside is kept, its working set lives while its backward runs."""
+    """The whole block is recomputed, even what does not run again: nothing but the checkpoint is kept."""
     logits: Number = 0.0
     """Logits that one micro-batch makes on one device (the head alone)."""
     transient_bytes: Number = 0.0
@@ -32,16 +32,20 @@ class Block:
     @property
     def saved_bytes(self) -> Number:
         """Bytes one micro-batch keeps from this block's forward until its backward pass."""
-        if self.whole:
-            return self.checkpoint_bytes
-        again = {id(op) for op in self.recomputed}
-        return sum((op.count * op.saved_bytes for op in self.forward if id(op) not in again), 0.0)
+        again = {id(op) for op in self._brought_back}
+        return self.checkpoint_bytes + sum(op.count * op.saved_bytes for op in self.forward if id(op) not in again)
 
     @property
     def working_bytes(self) -> Number:
-        """Further bytes that live while the block's backward runs: what recomputation brings back."""
-        brought_back = self.forward if self.whole else self.recomputed
-        return sum((op.count * op.saved_bytes for op in brought_back), 0.0)
+        """Further bytes that live while the block's backward runs: what recomputation brings back.
+
+        The checkpoint is the first of the tensors brought back and is there already.
+        """
+        return sum(op.count * op.saved_bytes for op in self._brought_back) - self.checkpoint_bytes
+
+    @property
+    def _brought_back(self) -> Sequence[Operator]:
+        return self.forward if self.whole else self.recomputed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

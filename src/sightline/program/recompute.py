@@ -25,18 +25,10 @@ def with_recompute(block: Block, kind: str, x: Shapes, *, stops_early: bool) -> 
         again = _up_to_last_kept(block.forward) if stops_early else block.forward
         return replace(block, recomputed=again, checkpoint_bytes=x.residual_bytes, whole=True)
     core = [op for op in block.forward if op.module == "attention core" and op.name in SELECTIVE_NAMES]
-    return replace(block, forward=_keeping_inputs(block.forward, core, x), recomputed=core)
+    # The core starts from queries, keys and values.
+    return replace(block, recomputed=core, checkpoint_bytes=x.element_bytes * x.tokens * x.qkv_width)
 
 
 def _up_to_last_kept(forward: Sequence[Operator]) -> Sequence[Operator]:
     last = max(i for i, op in enumerate(forward) if np.any(op.saved_bytes > 0))
     return forward[:last]
-
-
-def _keeping_inputs(forward: Sequence[Operator], core: Sequence[Operator], x: Shapes) -> list[Operator]:
-    """Queries, keys and values, which the recomputed core starts from, stay kept: by the projection that made them."""
-    kept = x.element_bytes * x.tokens * x.qkv_width
-    return [
-        replace(op, saved_bytes=op.saved_bytes + kept) if core and (op.module, op.name) == ("qkv", "matmul") else op
-        for op in forward
-    ]
