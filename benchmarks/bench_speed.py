@@ -36,7 +36,7 @@ AXES = {
     "sequence_parallel": [0, 1],
 }
 RECOMPUTE = ("none", "selective", "full")
-MESH = {
+MESH: dict[str, Any] = {
     "model": "gpt-3-175b",
     "cluster": "1024x a100-sxm-80gb",
     "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": BATCH},
@@ -86,7 +86,7 @@ def million_plans() -> dict[str, float]:
     from sightline.prediction.mesh import mesh_profiles
 
     scenarios = [scenario_from_mapping({**MESH, "plan": MESH["plan"] | {"recompute": r}}) for r in RECOMPUTE]
-    plans = sum(p.step_time_s.size for s in scenarios for p in mesh_profiles(s, AXES))
+    plans = sum(int(np.size(p.step_time_s)) for s in scenarios for p in mesh_profiles(s, AXES))
     mesh_s = least_cpu(lambda: [p.memory_bytes["total"] for s in scenarios for p in mesh_profiles(s, AXES)])
     bare_s = least_cpu(lambda: [bare_mesh() for _ in RECOMPUTE])
     return {
