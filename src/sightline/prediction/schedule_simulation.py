@@ -105,9 +105,7 @@ class _Player:
         start = max(self.free_at[stage], input_at)
         end = start + self.duration[kind][stage][chunk]
         spans = self.spans[stage]
-        spans.append(
-            Span(stage=stage, kind=kind, start_s=start, end_s=end, micro_batch=micro_batch, chunk=chunk)
-        )
+        spans.append(Span(stage=stage, kind=kind, start_s=start, end_s=end, micro_batch=micro_batch, chunk=chunk))
         self.free_at[stage] = end
         next_kind, next_piece = _successor(kind, piece, self.stages * self.chunks)
         if next_piece < 0:
@@ -132,14 +130,16 @@ def _successor(kind: str, piece: int, pieces: int) -> tuple[str, int]:
 def order(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Operation]:
     """A stage's operations in the order of the schedule: warm-up, one forward one backward, cool-down.
 
-    Warm-up forwards of stage ``i`` of ``p``: all in GPipe, ``p - 1 - i`` in 1F1B, ``2 (p - 1 - i) + (v - 1) p`` chunks
-    in Megatron-LM's interleaved schedule. Any schedule with more than one chunk is interleaved.
+    Warm-up forwards of stage ``i`` of ``p``: all in GPipe, ``p - 1 - i`` in 1F1B, ``2 (p - 1 - i) + (v - 1) g`` chunks
+    in Megatron-LM's interleaved schedule with groups of ``g`` micro-batches. Any schedule with more than one chunk is
+    interleaved.
     """
-    forwards = [(FORWARD, m, c) for m, c in _passes(stages, micro_batches, chunks)]
-    backwards = [(BACKWARD, m, chunks - 1 - c) for m, c in _passes(stages, micro_batches, chunks)]
+    groups = _groups(stages, micro_batches) if chunks > 1 else [micro_batches]
+    forwards = [(FORWARD, m, c) for m, c in _passes(groups, chunks)]
+    backwards = [(BACKWARD, m, chunks - 1 - c) for m, c in _passes(groups, chunks)]
     warm_up = stages - 1 - stage
     if chunks > 1:
-        warm_up = 2 * warm_up + (chunks - 1) * stages
+        warm_up = 2 * warm_up + (chunks - 1) * groups[-1]
     elif schedule == "gpipe":
         warm_up = micro_batches
     warm_up = min(warm_up, len(forwards))
@@ -149,13 +149,23 @@ def order(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunk
     return out + backwards[len(forwards) - warm_up :]
 
 
-def _passes(stages: int, micro_batches: int, chunks: int) -> Iterator[tuple[int, int]]:
-    """Micro-batch and chunk of each pass: groups of ``p`` micro-batches go through one chunk after the other."""
-    group = stages if chunks > 1 else micro_batches
-    for start in range(0, micro_batches, group):
+def _groups(stages: int, micro_batches: int) -> list[int]:
+    """Sizes of the groups of micro-batches that pass a chunk together: one per stage, the last takes what is left over.
+
+    Megatron-LM refuses a remainder; a smaller last group would wait for itself forever.
+    """
+    whole = max(1, micro_batches // stages)
+    return [stages] * (whole - 1) + [micro_batches - stages * (whole - 1)]
+
+
+def _passes(groups: Sequence[int], chunks: int) -> Iterator[tuple[int, int]]:
+    """Micro-batch and chunk of each pass: a group of micro-batches goes through one chunk after the other."""
+    start = 0
+    for size in groups:
         for chunk in range(chunks):
-            for micro_batch in range(start, min(start + group, micro_batches)):
+            for micro_batch in range(start, start + size):
                 yield micro_batch, chunk
+        start += size
 
 
 def _peak(operations: Sequence[Operation]) -> int:
