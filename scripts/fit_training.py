@@ -89,6 +89,14 @@ FITS = (
         given={"attention_kernel": "flash-2"},
     ),
 )
+RELATIVES: Mapping[str, Mapping[str, Any]] = {
+    "fsdp": {
+        "frameworks": ["deepspeed", "transformers", "torchtitan"],
+        "differs": {"attention_kernel": "flash-2", "attention_slowdown": 1.0},
+    },
+    "megatron": {"frameworks": ["megatron-deepspeed"], "differs": {}},
+}
+"""Frameworks without measurements take the constants of a relative: the same kernels, interpreter and collectives."""
 REFERENCE = {
     "evidence": "estimated",
     "source": "the priors of sightline.calibration.training",
@@ -162,6 +170,16 @@ def _numbers(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry[name] for name in entry["free"]}
 
 
+def _relatives(fitted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {"like": relative, "evidence": "extrapolated", **entry["differs"]}
+        for relative, entry in RELATIVES.items()
+        if relative in fitted
+        for name in entry["frameworks"]
+        if name not in fitted
+    }
+
+
 def _write(done: Mapping[str, Mapping[str, Mapping[str, Any]]], out: Path) -> None:
     from sightline.calibration.training import PRIORS
 
@@ -170,7 +188,7 @@ def _write(done: Mapping[str, Mapping[str, Mapping[str, Any]]], out: Path) -> No
         content = {
             "written_by": "python scripts/fit_training.py --data DIR --out DIR",
             "date": "2026-11",
-            "frameworks": {"reference": reference, **done.get(family, {})},
+            "frameworks": {"reference": reference, **done.get(family, {}), **_relatives(done.get(family, {}))},
         }
         path = out / family / "training.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)

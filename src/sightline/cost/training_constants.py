@@ -52,13 +52,13 @@ class TrainingConstants:
 def load_training(calibration: str, framework: str, version: str = "") -> tuple[TrainingConstants, str]:
     """Return the constants of a framework on a device family, and their evidence.
 
-    A framework (or version) without a set of its own takes that of the relative its entry names (``like``), and what
-    no entry covers takes the device family's ``reference`` set.
+    A framework without measurements of its own may name a relative (``like``) whose set it takes but for what it gives
+    itself; what no entry covers takes the ``reference`` set.
     """
     sets = entry("calibrations", f"{calibration}/training")["frameworks"]
     for name in (f"{framework}@{version}", framework):
         if name in sets:
             chosen = sets[name]
-            base = sets["reference"] | (sets[chosen["like"]] if "like" in chosen else {})
-            return TrainingConstants.from_mapping(base | chosen), str(chosen.get("evidence", "calibrated"))
+            relative = sets[chosen["like"]] if "like" in chosen else {}
+            return TrainingConstants.from_mapping({**relative, **chosen}), str(chosen["evidence"])
     return TrainingConstants.from_mapping(sets["reference"]), "datasheet"

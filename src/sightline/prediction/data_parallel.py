@@ -82,7 +82,8 @@ def data_parallel_time(
 
     slow, layers = constants.overlap_slowdown, messages
     shown_backward = exposed(replica.backward_s, back_s, layers, slow) if framework.overlaps_gradients else back_s
-    shown_forward = exposed(replica.forward_s, gather_s, layers, slow) if framework.overlaps_parameters else gather_s
+    beside = np.where(gathers_each, framework.overlaps_parameters, framework.overlaps_update)
+    shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)
     moved = reductions * gradient_bytes + (forward_gathers + backward_gathers) * weight_bytes
     many = 1.0 * (np.asarray(group.size) > 1)
     return DataParallelTime(

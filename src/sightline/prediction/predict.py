@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from sightline.cost.collectives import cluster_collectives
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
@@ -60,9 +61,21 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         rows=rows_of(priced, times) if scalar else (),
         stages=[s for s, c in zip(stages, times.stages, strict=True) if not scalar or c.layers + c.head > 0],
         stage_times=times.slot_s,
-        evidence={"training": priced.evidence},
+        evidence={**_operator_evidence(scenario), "framework": priced.evidence},
         warnings=scenario.warnings,
     )
+
+
+def _operator_evidence(scenario: Scenario) -> dict[str, str]:
+    """Where the operators' constants come from: fitted to measurements of the device's family, or its datasheet."""
+    family = scenario.cluster.device.calibration
+    evidence = "datasheet" if family == "generic" else "calibrated"
+    collectives = cluster_collectives(scenario.cluster).name
+    return {
+        "matmul": evidence,
+        "attention": evidence,
+        "collectives": "datasheet" if collectives.startswith("generic") else "calibrated",
+    }
 
 
 def step_flops(scenario: Scenario, program: Program) -> tuple[Number, Number]:

@@ -12,7 +12,7 @@ def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
     for block, passes in _counted(priced, times):
         for phase, count, operators in passes:
             rows += [_row(priced, phase, block.name, op, count) for op in operators if count * op.count > 0]
-    return _merged(rows) + _step_rows(times)
+    return _merged(rows) + _step_rows(priced, times)
 
 
 def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
@@ -64,35 +64,48 @@ def _added(a: Row, b: Row) -> Row:
     return Row(phase=a.phase, block=a.block, module=a.module, operator=a.operator, bound=a.bound, **sums)
 
 
-def _step_rows(times: StepTimes) -> list[Row]:
-    """What happens once per step: the optimizer, and the exposed part of data-parallel collectives."""
-    shared = {"block": "step", "count": 1.0, "flops": 0.0}
-    rows = [
+def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
+    """What is no part of a block: activations handed over, exposed data-parallel collectives, the optimizer."""
+    plan, embedding = priced.scenario.plan, priced.program.embedding
+    messages = 2.0 * times.micro_batches * plan.virtual_stages
+    sent_bytes = messages * embedding.boundary_bytes / plan.tensor_parallel
+    table_bytes = embedding.parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
+    replicas = times.data_parallel
+    sent = [
+        ("pipeline", "activations and gradients", messages, sent_bytes, times.pipeline.transfer_s),
+        ("data parallel", "gradients and parameters", 1.0, replicas.network_bytes, replicas.exposed_s),
+        ("embedding", "gradients of the tied table", 1.0, table_bytes, times.tied_embedding_s),
+    ]
+    return [
         Row(
             phase="optimizer",
+            block="step",
             module="optimizer",
             operator="update",
-            bytes=0.0,
+            count=1.0,
+            flops=0.0,
+            bytes=float(times.optimizer_bytes),
             network_bytes=0.0,
             time_s=float(times.phases["optimizer"]),
             bound="memory",
-            **shared,  # type: ignore[arg-type]
-        )
-    ]
-    if times.data_parallel.network_bytes > 0:
-        rows.append(
+        ),
+        *(
             Row(
                 phase="communication_exposed",
-                module="data parallel",
-                operator="gradients and parameters",
+                block="step",
+                module=module,
+                operator=operator,
+                count=float(count),
+                flops=0.0,
                 bytes=0.0,
-                network_bytes=float(times.data_parallel.network_bytes),
-                time_s=float(times.data_parallel.exposed_s),
+                network_bytes=float(network_bytes),
+                time_s=float(time_s),
                 bound="network",
-                **shared,  # type: ignore[arg-type]
             )
-        )
-    return rows
+            for module, operator, count, network_bytes, time_s in sent
+            if time_s > 0
+        ),
+    ]
 
 
 def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:

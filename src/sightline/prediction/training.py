@@ -11,10 +11,10 @@ from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
 from sightline.prediction.memory import StageContents, stage_parameters
-from sightline.prediction.schedules import in_flight, layers_of_stages, pipeline_time
+from sightline.prediction.schedules import PipelineTime, in_flight, layers_of_stages, pipeline_time
 from sightline.program import Program, write_out
 from sightline.quantities import Count, Number
-from sightline.scenario import Scenario
+from sightline.scenario import Plan, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +42,12 @@ class StepTimes:
     slowest: StageContents
     """Contents of the pace-setting stage."""
     micro_batches: Number
+    pipeline: PipelineTime
     data_parallel: DataParallelTime
+    tied_embedding_s: Number
+    """Summing a shared table's gradients between the first and the last stage."""
+    optimizer_bytes: Number
+    """Traffic of the update on one device."""
 
     @property
     def step_time_s(self) -> Number:
@@ -182,6 +187,7 @@ def step_times(priced: Priced) -> StepTimes:
     pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s)
 
     parameters = stage_parameters(priced.program, stages[0])
+    optimizer_bytes = _optimizer_bytes(plan, parameters)
     replica = Replica(
         parameters=parameters,
         layers=slowest.layers,
@@ -204,7 +210,7 @@ def step_times(priced: Priced) -> StepTimes:
         "forward": m * slot.forward.work_s,
         "backward": m * slot.backward.work_s,
         "recompute": m * slot.recompute.work_s,
-        "optimizer": _optimizer_s(scenario, c, parameters),
+        "optimizer": optimizer_bytes / (cluster.device.memory_bandwidth * c.memory_fraction),
         "communication_exposed": m * (slot.forward.collective_s + again.collective_s)
         + pipeline.transfer_s
         + replicas.exposed_s
@@ -218,15 +224,17 @@ def step_times(priced: Priced) -> StepTimes:
         slot_s={s.name: (x.forward_s, x.backward_s) for s, x in zip(stages, slots, strict=True)},
         slowest=slowest,
         micro_batches=m,
+        pipeline=pipeline,
         data_parallel=replicas,
+        tied_embedding_s=tied_s,
+        optimizer_bytes=optimizer_bytes,
     )
 
 
-def _optimizer_s(scenario: Scenario, constants: TrainingConstants, parameters: Number) -> Number:
-    """Seconds of the optimizer's update of a device's share: its traffic over the reached bandwidth."""
-    plan, device = scenario.plan, scenario.cluster.device
+def _optimizer_bytes(plan: Plan, parameters: Number) -> Number:
+    """Traffic of the optimizer's update of a device's share of the parameters; ZeRO shares them among replicas."""
     local = parameters / np.where(np.asarray(plan.zero_stage) >= 1, plan.data_parallel, 1.0)
-    return local * plan.framework.optimizer_traffic / (device.memory_bandwidth * constants.memory_fraction)
+    return local * plan.framework.optimizer_traffic
 
 
 def _transfer_s(priced: Priced) -> Number:

@@ -1,7 +1,7 @@
 """The ends of the model: token embedding before the first layer, head and loss after the last."""
 
 from sightline.program import elementwise
-from sightline.program.linear import MAIN_GRADIENT_BYTES, linear_backward, linear_forward
+from sightline.program.linear import linear_backward, linear_forward
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import Block
 from sightline.program.shapes import Shapes
@@ -31,7 +31,7 @@ def embedding_block(x: Shapes) -> Block:
         forward.append(Elementwise(module="embedding", name="dropout", traffic_bytes=traffic, saved_bytes=mask))
         backward.append(Elementwise(module="embedding", name="dropout gradient", traffic_bytes=traffic))
     # The dense gradient of the table is cleared, filled and added to the accumulated one.
-    table = x.vocabulary * h * (2.0 * e + MAIN_GRADIENT_BYTES)
+    table = x.vocabulary * h * (e + x.accumulation_traffic)
     backward += [
         *enter_region(x, "embedding"),
         Elementwise(module="embedding", name="table gradient", traffic_bytes=table + 3.0 * x.hidden_bytes, kernels=6.0),

@@ -6,9 +6,6 @@ from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
-MAIN_GRADIENT_BYTES = 8.0
-"""Read and write of an fp32 gradient that a product is added to."""
-
 
 def linear_forward(
     x: Shapes, module: str, inputs: Number, outputs: Number, *, saved_bytes: Number, name: str = "matmul"
@@ -30,8 +27,8 @@ def linear_forward(
 def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, bias: bool) -> list[Operator]:
     """Return the input- and weight-gradient matmuls, the bias gradient and the accumulation of weight gradients.
 
-    Frameworks that fuse accumulation add the product to an fp32 gradient inside the matmul; others write a gradient
-    and add it in a kernel of its own, for every micro-batch.
+    Frameworks that fuse accumulation add the product to the gradient inside the matmul; others write a gradient and
+    add or copy it in a kernel of its own, for every micro-batch.
     """
     fused = "gradient-accumulation" in x.fused
     common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes}
@@ -42,7 +39,7 @@ def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, 
             m=outputs,
             n=inputs,
             k=x.tokens,
-            output_bytes=MAIN_GRADIENT_BYTES if fused else x.element_bytes,
+            output_bytes=x.accumulation_traffic if fused else x.element_bytes,
             **common,
         ),
     ]
@@ -55,7 +52,7 @@ def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, 
             Elementwise(
                 module=module,
                 name="gradient accumulation",
-                traffic_bytes=(x.element_bytes + MAIN_GRADIENT_BYTES) * inputs * outputs,
+                traffic_bytes=x.accumulation_traffic * inputs * outputs,
             )
         )
     return operators

@@ -32,6 +32,8 @@ class Shapes:
     fused: frozenset[str]
     pads_vocabulary: bool
     softmax_granule: int
+    accumulation_traffic: float
+    """Bytes per weight of adding its gradient to the accumulated one."""
 
     @property
     def tokens(self) -> Number:
@@ -89,4 +91,5 @@ def shapes_of(scenario: Scenario) -> Shapes:
         fused=plan.framework.fused,
         pads_vocabulary=plan.framework.pads_vocabulary,
         softmax_granule=plan.framework.softmax_granule,
+        accumulation_traffic=plan.framework.accumulation_traffic,
     )

@@ -28,6 +28,9 @@ class Framework:
     """Bytes per gradient element that data parallelism moves, by compute dtype."""
     fused: frozenset[str]
     """Chains run as one kernel: norm, rope, softmax, activation, bias-dropout-add, cross-entropy, gradient-accumulation."""
+    accumulation_traffic: float
+    """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket; where
+    accumulation is fused the matmul's output moves this much per element."""
     softmax_granule: int
     """The fused softmax works on this many score matrices at a time; other counts take the unfused path."""
     optimizer_traffic: float
@@ -43,7 +46,9 @@ class Framework:
     overlaps_gradients: bool
     """Gradient reduction runs beside the backward pass."""
     overlaps_parameters: bool
-    """Parameter gathers run beside compute."""
+    """The parameter gathers of every micro-batch (ZeRO-3, FSDP) run beside compute."""
+    overlaps_update: bool
+    """The gather of updated parameters under ZeRO-1 and -2 runs beside the next forward pass."""
     overlaps_tensor: TensorOverlap
     """Tensor-parallel collectives that run beside matmuls: none; backward: those of the backward pass beside its
     matmuls; all: those of the forward pass too, cut into chunks."""

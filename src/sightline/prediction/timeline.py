@@ -1,0 +1,89 @@
+"""A predicted step drawn out in time: the schedule played out, then what happens once per step."""
+
+import math
+from dataclasses import replace
+
+from sightline.prediction.schedule_simulation import Span, simulate
+from sightline.prediction.schedules import stage_layers
+from sightline.profile import Profile
+from sightline.scenario import Scenario
+
+MOST_SPANS = 200_000
+"""Spans up to which every micro-batch is drawn; a browser still scrolls through that many."""
+
+OMITTED, HOST = "omitted", "host"
+ONCE = {"data parallel": "gradient reduction", "embedding": "tied embedding"}
+"""Kinds of the spans that stand for exposed collectives once per step, by module in the profile's table."""
+
+StageSeconds = list[list[float]]
+"""Seconds of a pass by stage and chunk."""
+
+
+def timeline(profile: Profile) -> list[Span]:
+    """Return what every pipeline stage does in a predicted step, by stage and time; the last span ends with the step.
+
+    The schedule is played out with each stage's own seconds; then follow, on all stages at once and at the length that
+    shows in the step: gradient reduction, the tied table's gradients, optimizer, and the host's own time (that of each
+    micro-batch is gathered there). A schedule of more than ``MOST_SPANS`` spans is played out with fewer micro-batches,
+    and one span per stage stands for the others. Left out: work hidden beside compute; a stage's embedding or head is
+    spread evenly over its chunks.
+    """
+    if not profile.rows:
+        raise ValueError("a timeline needs the table of one predicted scenario")
+    plan = profile.scenario.plan
+    forward_s, backward_s = _chunk_seconds(profile)
+    in_step = micro_batches(profile.scenario)
+    drawn = drawn_micro_batches(profile.scenario)
+    step_rows = {row.module: row for row in profile.rows if row.block == "step"}
+    sent = step_rows.get("pipeline")
+    message_s = sent.time_s / sent.count if sent else 0.0
+    played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s)
+    spans = list(played.spans)
+
+    pace_s = max(sum(f) + sum(b) for f, b in zip(forward_s, backward_s, strict=True))
+    pace_s += 2.0 * message_s * len(forward_s[0])
+    once = [
+        (OMITTED, (in_step - drawn) * pace_s),
+        *((kind, step_rows[module].time_s) for module, kind in ONCE.items() if module in step_rows),
+        ("optimizer", float(profile.phases["optimizer"])),
+    ]
+    schedule_s = in_step * pace_s + float(profile.phases["pipeline_bubble"])
+    rest_s = float(profile.step_time_s) - schedule_s - sum(seconds for _, seconds in once[1:])
+    start_s = played.total_s
+    for kind, seconds in [*once, (HOST, max(0.0, rest_s))]:
+        if seconds > 0.0:
+            span = Span(stage=0, kind=kind, start_s=start_s, end_s=start_s + seconds)
+            spans += [replace(span, stage=stage) for stage in range(len(forward_s))]
+            start_s = span.end_s
+    return sorted(spans, key=lambda span: (span.stage, span.start_s))
+
+
+def micro_batches(scenario: Scenario) -> int:
+    """Micro-batches of a step on one replica."""
+    plan = scenario.plan
+    return math.ceil(scenario.workload.global_batch / (plan.data_parallel * plan.sequences))
+
+
+def drawn_micro_batches(scenario: Scenario) -> int:
+    """Micro-batches that the timeline draws one by one: all, or as many as ``MOST_SPANS`` lets it, in whole groups."""
+    plan = scenario.plan
+    stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
+    # A pass is a span and may send a message, which is one more.
+    most = max(1, MOST_SPANS // (4 * stages * chunks))
+    in_step = micro_batches(scenario)
+    return in_step if in_step <= most else most - most % stages if most > stages else most
+
+
+def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds]:
+    """Seconds of one micro-batch's forward and backward passes; a middle stage's follow its layers."""
+    plan = profile.scenario.plan
+    stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
+    layers = stage_layers(profile.scenario.model.layers, stages)
+    heaviest = max(layers[1:-1], default=0) or 1
+    parts = [("middle", count / heaviest) for count in layers]
+    parts[-1] = ("last", 1.0)
+    parts[0] = ("first", 1.0)
+    passes = [(profile.stage_times[name], share / chunks) for name, share in parts]
+    forward_s = [[float(forward) * share] * chunks for (forward, _), share in passes]
+    backward_s = [[float(backward) * share] * chunks for (_, backward), share in passes]
+    return forward_s, backward_s
