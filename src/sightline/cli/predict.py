@@ -97,7 +97,7 @@ def _write_files(profiles: "list[Profile]", chart: str | None, html: str | None,
 
         output.write_file(html, page(profiles))
     if trace is not None:
-        from sightline.prediction.trace import chrome_trace
+        from sightline.report.trace import chrome_trace
 
         output.write_file(trace, chrome_trace(profiles[0]))
 

@@ -76,10 +76,10 @@ def pipeline_time(
     chunks as well, until one micro-batch takes the whole way: (1 - 1/v) (p - m) / (p - 1) of the other stages' time. A
     middle stage sends twice per micro-batch and chunk, and 2 (p - 1) messages fill and drain.
 
-    Exact for equal stages (bubble (p - 1) / (v m) of the ideal time) and within 1 % with transfers of 1 % of a slot;
-    exact for a heavier last stage. Left out: lighter stages behind the slowest one, where 1F1B ends earlier (by up to
-    6 % at m = p and 2 % at m = 4 p, 0.4 and 0.2 % on average), and a slow forward and a slow backward pass on different stages, which lengthen GPipe
-    (by up to 16 % for passes that vary by +-30 %) and the interleaved schedule (8 %).
+    Exact for equal stages (bubble (p - 1) / (v m) of the ideal time), also with a heavier last one; within 1 % with
+    transfers of 1 % of a slot. Left out: lighter stages behind the slowest one, where 1F1B ends earlier (by up to 6 % at
+    m = p and 2 % at m = 4 p, on average 0.4 and 0.2 %), and forward and backward passes that are slowest on different
+    stages, which lengthen GPipe (by up to 16 % for passes that vary by +-30 %) and the interleaved schedule (8 %).
     """
     p, v = np.asarray(stages), virtual_stages
     idle_between = (1.0 - 1.0 / np.asarray(v)) * np.maximum(p - micro_batches, 0) / np.maximum(p - 1, 1)
