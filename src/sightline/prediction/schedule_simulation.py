@@ -57,15 +57,14 @@ def simulate(
     stages, chunks = len(forward_s), len(forward_s[0])
     orders = [order(schedule, stage, stages, micro_batches, chunks) for stage in range(stages)]
     player = _Player(forward_s, backward_s, transfer_s if stages > 1 else 0.0, overlapped)
-    waiting = list(range(stages))
+    waiting = set(range(stages))
     position = [0] * stages
     while waiting:
         stage = waiting.pop()
         operations = orders[stage]
         while position[stage] < len(operations) and (follower := player.play(stage, operations[position[stage]])) >= 0:
             position[stage] += 1
-            if follower not in (stage, *waiting[-1:]):
-                waiting.append(follower)
+            waiting.add(follower)
     return Simulation(
         spans=[span for spans in player.spans for span in spans],
         total_s=max(player.free_at),
