@@ -36,7 +36,7 @@ def timeline(profile: Profile) -> list[Span]:
     drawn = drawn_micro_batches(profile.scenario)
     step_rows = {row.module: row for row in profile.rows if row.block == "step"}
     sent = step_rows.get("pipeline")
-    message_s = sent.time_s / sent.count if sent else 0.0
+    message_s = float(sent.time_s / sent.count) if sent else 0.0
     played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s)
     spans = list(played.spans)
 
@@ -44,7 +44,7 @@ def timeline(profile: Profile) -> list[Span]:
     pace_s += 2.0 * message_s * len(forward_s[0])
     once = [
         (OMITTED, (in_step - drawn) * pace_s),
-        *((kind, step_rows[module].time_s) for module, kind in ONCE.items() if module in step_rows),
+        *((kind, float(step_rows[module].time_s)) for module, kind in ONCE.items() if module in step_rows),
         ("optimizer", float(profile.phases["optimizer"])),
     ]
     schedule_s = in_step * pace_s + float(profile.phases["pipeline_bubble"])
@@ -71,7 +71,9 @@ def drawn_micro_batches(scenario: Scenario) -> int:
     # A pass is a span and may send a message, which is one more.
     most = max(1, MOST_SPANS // (4 * stages * chunks))
     in_step = micro_batches(scenario)
-    return in_step if in_step <= most else most - most % stages if most > stages else most
+    if in_step <= most:
+        return in_step
+    return most - most % stages if most > stages else most
 
 
 def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds]:
