@@ -1,10 +1,17 @@
 """Hypothesis strategies, in one place: right scenarios, values of every kind, and scenarios made wrong."""
 
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
+from training_scenarios import training
 
+from sightline import catalog
+from sightline.loading.clusters import read_cluster
 from sightline.loading.dotted_keys import NAMED_PARTS
+from sightline.loading.frameworks import read_framework
+from sightline.loading.model_sources import resolve_model
+from sightline.scenario import Scenario
 
 SCALARS = (
     st.none()
@@ -62,6 +69,47 @@ def right_scenarios(draw: st.DrawFn) -> dict[str, Any]:
         },
         "plan": {k: v for k, v in plan.items() if k not in left_out},
     }
+
+
+@st.composite
+def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
+    """Return any training step of the catalog's models, devices and frameworks; ``stated`` fixes fields of the plan."""
+    name = draw(st.sampled_from(catalog.names("models")))
+    device = draw(st.sampled_from(catalog.names("devices")))
+    framework = stated.get("framework") or draw(st.sampled_from(catalog.names("frameworks")))
+    offers = read_framework(framework).offers
+    model = resolve_model(name, Path()).model
+    peaks = read_cluster(f"1x {device}").device.peak_flops
+
+    def chosen(field: str, *values: Any) -> Any:
+        if field in stated:
+            return stated[field]
+        return draw(st.sampled_from([v for v in values if v in offers.get(field, values)]))
+
+    tensor = chosen("tensor_parallel", *(t for t in (1, 2, 4, 8) if model.heads % t == 0))
+    pipeline = chosen("pipeline_parallel", *(p for p in (1, 2, 3, 4, 8) if p <= model.layers))
+    data = chosen("data_parallel", 1, 2, 3, 8)
+    micro_batch = chosen("micro_batch", 1, 2, 4)
+    plan = {
+        "framework": framework,
+        "tensor_parallel": tensor,
+        "pipeline_parallel": pipeline,
+        "data_parallel": data,
+        "micro_batch": micro_batch,
+        "virtual_stages": chosen("virtual_stages", 1, 2) if 1 < pipeline <= model.layers // 2 else 1,
+        "zero_stage": chosen("zero_stage", 0, 1, 2, 3),
+        "recompute": chosen("recompute", "none", "selective", "full"),
+        "attention": chosen("attention", "flash", "eager"),
+        "dtype": chosen("dtype", *(d for d in ("fp32", "tf32", "fp16", "bf16") if d in peaks)),
+        "sequence_parallel": chosen("sequence_parallel", False, True),
+    }
+    return training(
+        model=name,
+        cluster=f"{tensor * pipeline * data}x {device}",
+        sequence_length=draw(st.sampled_from([1, 127, 350, 2048, 4096, 65536])),
+        global_batch=data * (micro_batch or 4) * draw(st.sampled_from([1, 2, 7, 32])),
+        plan=plan,
+    )
 
 
 KEYS = st.sampled_from(

@@ -4,8 +4,8 @@ Predicted and measured profiles have the same columns, so comparing, drawing and
 All numbers are SI. A number may be an array when the scenario's plan holds arrays; ``profile[i]`` is one plan's profile.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class StageMemory:
     """One pipeline stage's memory ledger: bytes by part (``MEMORY_PARTS``) and the named items inside them."""
 
     stage: str
-    """first, middle or last; "only" when there is one stage."""
+    """first, middle (the heaviest of them) or last; a single stage is the first."""
     parts: Mapping[str, Number]
     items: Mapping[str, Number]
     """Finer lines, such as ``layer activations``, ``logits``, ``recomputation working set``."""
@@ -171,7 +171,8 @@ class Profile:
 
     def __getitem__(self, index: Any) -> "Profile":
         """The profile of one plan of an array-valued profile, by its index in the broadcast shape."""
-        shape = np.shape(self.step_time_s)
+        price = self.scenario.cluster.device.usd_per_hour
+        shape = np.broadcast_shapes(*map(np.shape, (self.step_time_s, self.fits, self.energy_per_step_j, price)))
 
         def pick(value: Any) -> Any:
             picked = np.broadcast_to(value, shape)[index]
@@ -180,11 +181,10 @@ class Profile:
         def pick_all(values: Mapping[str, Any]) -> dict[str, Any]:
             return {k: pick(v) for k, v in values.items()}
 
-        plan = self.scenario.plan
-        numeric = {k: pick(v) for k, v in plan.to_dict().items() if isinstance(v, np.ndarray)}
+        stages = [replace(s, parts=pick_all(s.parts), items=pick_all(s.items)) for s in self.stages]
         return replace(
             self,
-            scenario=replace(self.scenario, plan=replace(plan, **numeric)),
+            scenario=_picked(self.scenario, pick),
             step_time_s=pick(self.step_time_s),
             phases=pick_all(self.phases),
             memory_bytes=pick_all(self.memory_bytes),
@@ -201,5 +201,18 @@ class Profile:
                 for r in self.rows
             ],
             stage_times={k: (pick(f), pick(b)) for k, (f, b) in self.stage_times.items()},
-            stages=[replace(s, parts=pick_all(s.parts), items=pick_all(s.items)) for s in self.stages],
+            stages=[s for s in stages if np.ndim(s.parts["weights"]) or s.parts["weights"] > 0],
         )
+
+
+def _picked(description: Any, pick: Callable[[Any], Any]) -> Any:
+    """Return ``description`` with ``pick`` of every array in it, in the descriptions and mappings it holds too."""
+
+    def of(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {k: of(v) for k, v in value.items()}
+        if isinstance(value, np.ndarray):
+            return pick(value)
+        return _picked(value, pick) if is_dataclass(value) else value
+
+    return replace(description, **{f.name: of(getattr(description, f.name)) for f in fields(description)})

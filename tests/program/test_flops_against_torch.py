@@ -19,12 +19,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from training_scenarios import training
 
 from sightline.loading.model_sources import resolve_model
 from sightline.program import Block, Program, write_out
 from sightline.quantities import Number
 from sightline.scenario import Model
-from training_scenarios import training
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from training_scenarios import training
 
 from sightline.program import Collective, Matmul, Program, write_out
-from training_scenarios import training
 
 MODELS = ["gpt-3-175b", "llama-3-8b", "bloom-7b1", "opt-13b", "mpt-7b"]
 PLANS = st.fixed_dictionaries(

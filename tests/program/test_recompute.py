@@ -1,9 +1,9 @@
 """What recomputation keeps and runs again, held to the formulas of Korthikanti 2022 (arXiv 2205.05198, section 4)."""
 
 import pytest
+from training_scenarios import training
 
 from sightline.program import Block, Collective, write_out
-from training_scenarios import training
 
 S, B, H, A = 2048, 4, 6144, 64
 MODEL = {

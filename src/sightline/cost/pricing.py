@@ -33,13 +33,16 @@ def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
     values = [getattr(op, attribute) for op in operators]
     if all(np.ndim(v) == 0 for v in values):
         return np.array(values, dtype=float).reshape((-1,) + (1,) * axes)
-    return np.stack(np.broadcast_arrays(*values))
+    first = np.stack(np.broadcast_arrays(*values))
+    return first.reshape(len(values), *(1,) * (axes + 1 - first.ndim), *first.shape[1:])
 
 
 def mesh_axes(scenario: Scenario) -> int:
-    """Number of axes of the mesh that the plan's degrees span; 0 for a single plan."""
-    plan = scenario.plan
-    return max(np.ndim(x) for x in (plan.tensor_parallel, plan.sequences, plan.sequence_parallel))
+    """Number of axes that the plan's degrees and the device's numbers span; 0 for a single plan on one device."""
+    plan, d = scenario.plan, scenario.cluster.device
+    degrees = (plan.tensor_parallel, plan.sequences, plan.sequence_parallel)
+    rates = (d.peak_flops[plan.dtype], d.memory_bandwidth, d.vector_flops, d.l2_bandwidth, d.l2_bytes, d.compute_units)
+    return max(np.ndim(x) for x in (*degrees, *rates))
 
 
 def price_program(program: Program, scenario: Scenario, constants: TrainingConstants) -> Prices:

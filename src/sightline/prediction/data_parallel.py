@@ -13,6 +13,7 @@ from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import collective_time
 from sightline.cost.topology import Group
 from sightline.cost.training_constants import TrainingConstants
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Cluster, Plan
 
@@ -65,7 +66,7 @@ def data_parallel_time(
         return constants.collective_slowdown * messages * once
 
     gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.dtype]
-    weight_bytes = replica.parameters * 2.0
+    weight_bytes = replica.parameters * ELEMENT_BYTES[plan.dtype]
     zero = np.asarray(plan.zero_stage)
     reduce_s = seconds("all_reduce", gradient_bytes) if np.any(zero == 0) else 0.0
     scatter_s = seconds("reduce_scatter", gradient_bytes) if np.any(zero > 0) else 0.0

@@ -11,6 +11,7 @@ import numpy as np
 
 from sightline.profile import MEMORY_PARTS, StageMemory
 from sightline.program import Program
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 
@@ -45,12 +46,9 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     logits = stage.head * program.head.logits * framework.loss_bytes_per_logit
     recomputed = (stage.layers > 0) * program.layer.working_bytes
     transient = program.layer.transient_bytes
-    gathered = (
-        (zero == 3)
-        * 2.0
-        * np.minimum(parameters, GATHERED_LAYERS * program.layer.parameters + _ends_parameters(program, stage))
-    )
     replicated = np.asarray(dp) > 1
+    live = np.minimum(parameters, GATHERED_LAYERS * program.layer.parameters + _ends_parameters(program, stage))
+    gathered = ((zero == 3) & replicated) * ELEMENT_BYTES[plan.dtype] * live
     buffers = gathered + replicated * framework.communication_buffer_bytes + transient
     return StageMemory(
         stage=stage.name,

@@ -59,7 +59,7 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         limits=limits_of(priced, times),
         energy_per_step_j=energy_per_step_j(scenario, times.phases),
         rows=rows_of(priced, times) if scalar else (),
-        stages=[s for s, c in zip(stages, times.stages, strict=True) if not scalar or c.layers + c.head > 0],
+        stages=[s for s in stages if not scalar or s.parts["weights"] > 0],
         stage_times=times.slot_s,
         evidence={**_operator_evidence(scenario), "framework": priced.evidence},
         warnings=scenario.warnings,

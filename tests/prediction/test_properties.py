@@ -1,0 +1,184 @@
+"""What holds for every prediction: parts sum, no number is impossible, more work is not faster, nothing costs nothing."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.prediction.predict import profile_of
+from sightline.profile import BOUNDS, MEMORY_PARTS, PHASES, Profile
+from sightline.scenario import Scenario
+
+ROUNDING = 1e-12
+
+
+def planned(scenario: Scenario, **changes: Any) -> Scenario:
+    return replace(scenario, plan=replace(scenario.plan, **changes))
+
+
+def numbers(profile: Profile) -> dict[str, Any]:
+    """Every number of a profile by its place."""
+    found: dict[str, Any] = {
+        name: getattr(profile, name)
+        for name in ("step_time_s", "model_flops", "hardware_flops", "energy_per_step_j", "tokens_per_s", "mfu", "hfu")
+    }
+    for group in ("phases", "memory_bytes", "limits"):
+        found |= {f"{group}.{k}": v for k, v in getattr(profile, group).items()}
+    for stage in profile.stages:
+        found |= {f"{stage.stage}.{k}": v for k, v in (*stage.parts.items(), *stage.items.items())}
+    for stage_name, (forward, backward) in profile.stage_times.items():
+        found |= {f"{stage_name}.forward_s": forward, f"{stage_name}.backward_s": backward}
+    for row in profile.rows:
+        place = f"{row.phase}/{row.block}/{row.module}/{row.operator}/{row.bound}"
+        found |= {f"{place}.{k}": getattr(row, k) for k in ("count", "flops", "bytes", "network_bytes", "time_s")}
+    return found
+
+
+@given(strategies.trainings())
+def test_parts_sum_to_the_whole(scenario):
+    profile = profile_of(scenario)
+    step_s = pytest.approx(float(profile.step_time_s), rel=ROUNDING)
+    assert list(profile.phases) == list(PHASES)
+    assert sum(profile.phases.values()) == step_s
+    assert list(profile.limits) == list(BOUNDS)
+    assert sum(profile.limits.values()) == pytest.approx(float(profile.step_time_s), rel=1e-9)
+    assert list(profile.memory_bytes) == [*MEMORY_PARTS, "total"]
+    total = profile.memory_bytes["total"]
+    assert sum(profile.memory_bytes[p] for p in MEMORY_PARTS) == pytest.approx(float(total), rel=ROUNDING)
+    assert total == max(stage.total for stage in profile.stages)
+    assert bool(profile.fits) == bool(total <= scenario.cluster.device.memory_bytes)
+
+
+@given(strategies.trainings())
+def test_no_number_is_negative_or_missing(scenario):
+    profile = profile_of(scenario)
+    wrong = {k: v for k, v in numbers(profile).items() if not (np.isfinite(v) and v >= 0)}
+    assert not wrong
+    assert profile.step_time_s > 0
+    assert profile.rows
+    assert profile.stages
+
+
+@given(strategies.trainings())
+def test_no_step_is_faster_than_its_flops_at_the_peak(scenario):
+    profile, model, workload = profile_of(scenario), scenario.model, scenario.workload
+    flops = profile.hardware_flops
+    if scenario.plan.attention == "flash":
+        # Flash kernels skip what the causal mask hides, which the count of FLOPs does not: the forward pass's two and
+        # the backward pass's five products, and the forward pass's again where it is recomputed.
+        products = 7 if scenario.plan.recompute == "none" else 9
+        s = workload.sequence_length
+        hidden = 1 - (s + 1) / (2 * s)
+        flops = flops - hidden * products * 2 * workload.global_batch * s**2 * model.query_width * model.layers
+    assert profile.step_time_s >= flops / (scenario.cluster.devices * profile.peak_flops)
+
+
+@given(strategies.trainings())
+def test_no_operator_is_faster_than_its_flops_or_bytes(scenario):
+    device = scenario.cluster.device
+    causal = 2 if scenario.plan.attention == "flash" else 1
+    for row in profile_of(scenario).rows:
+        peak = device.peak_flops[scenario.plan.dtype] * (causal if row.module == "attention core" else 1)
+        assert row.time_s >= row.flops / peak * (1 - ROUNDING)
+
+
+@given(strategies.trainings())
+def test_the_rows_of_a_phase_are_its_time(scenario):
+    profile = profile_of(scenario)
+    for phase in ("forward", "backward", "recompute", "optimizer"):
+        rows = [r.time_s for r in profile.rows if r.phase == phase and r.bound != "network"]
+        assert sum(rows) == pytest.approx(float(profile.phases[phase]), rel=1e-9)
+
+
+@given(strategies.trainings())
+def test_twice_the_batch_is_never_faster_and_never_less_efficient(scenario):
+    workload = replace(scenario.workload, global_batch=2 * scenario.workload.global_batch)
+    once, twice = profile_of(scenario), profile_of(replace(scenario, workload=workload))
+    assert twice.step_time_s > once.step_time_s
+    assert twice.tokens_per_s >= once.tokens_per_s * (1 - ROUNDING)
+    assert twice.model_flops == 2 * once.model_flops
+
+
+@given(strategies.trainings())
+def test_recomputation_saves_memory_and_costs_time(scenario):
+    none, selective, full = (profile_of(planned(scenario, recompute=k)) for k in ("none", "selective", "full"))
+    assert none.phases["recompute"] == 0
+    assert none.hardware_flops == none.model_flops == selective.model_flops == full.model_flops
+    for kind in (selective, full):
+        # The stage that sets the pace may hold the head and no layer; then recomputation only lengthens the bubble.
+        assert kind.phases["recompute"] >= 0
+        assert kind.step_time_s > none.step_time_s
+        assert kind.memory_bytes["total"] <= none.memory_bytes["total"] * (1 + ROUNDING)
+        assert kind.hardware_flops > none.hardware_flops
+
+
+@given(strategies.trainings(data_parallel=1))
+def test_one_replica_exchanges_nothing_and_shares_nothing(scenario):
+    stages = [numbers(profile_of(planned(scenario, zero_stage=stage))) for stage in (0, 1, 2, 3)]
+    assert stages[0] == stages[1] == stages[2] == stages[3]
+    assert not [place for place in stages[0] if "data parallel" in place]
+
+
+@given(strategies.trainings(data_parallel=1, tensor_parallel=1, pipeline_parallel=1))
+def test_one_device_talks_to_nobody(scenario):
+    profile = profile_of(scenario)
+    assert profile.phases["communication_exposed"] == 0
+    assert profile.limits["network"] == 0
+    assert sum(row.network_bytes for row in profile.rows) == 0
+
+
+@given(strategies.trainings(pipeline_parallel=1))
+def test_one_stage_has_no_bubble(scenario):
+    profile = profile_of(scenario)
+    assert profile.phases["pipeline_bubble"] == 0
+    assert [stage.stage for stage in profile.stages] == ["first"]
+    gpipe = profile_of(planned(scenario, schedule="gpipe"))
+    assert gpipe.step_time_s == profile.step_time_s
+
+
+@given(strategies.trainings(tensor_parallel=1))
+def test_sequence_parallelism_needs_a_tensor_parallel_group(scenario):
+    off, on = (numbers(profile_of(planned(scenario, sequence_parallel=x))) for x in (False, True))
+    assert off == on
+
+
+@given(strategies.trainings())
+def test_every_zero_stage_holds_no_more_than_the_one_before(scenario):
+    stages = [profile_of(planned(scenario, zero_stage=stage)) for stage in (0, 1, 2, 3)]
+    for before, after in pairwise(stages):
+        for stage, next_stage in zip(before.stages, after.stages, strict=True):
+            gathered = next_stage.items["gathered parameters"]
+            assert next_stage.total - gathered <= stage.total
+    if scenario.plan.data_parallel > 1:
+        states = ("optimizer", "gradients", "weights")
+        for part, (before, after) in zip(states, pairwise(stages), strict=True):
+            assert after.memory_bytes[part] < before.memory_bytes[part]
+
+
+@given(strategies.trainings(), st.sampled_from([1.0, 1.01, 2.0, 16.0]))
+def test_better_hardware_is_never_slower(scenario, factor):
+    device = scenario.cluster.device
+    before = profile_of(scenario).step_time_s
+    peaks = {dtype: factor * rate for dtype, rate in device.peak_flops.items()}
+    for better in (
+        {"memory_bandwidth": factor * device.memory_bandwidth},
+        {"peak_flops": peaks},
+        {"l2_bandwidth": factor * device.l2_bandwidth},
+        {"vector_flops": factor * device.vector_flops},
+    ):
+        cluster = replace(scenario.cluster, device=replace(device, **better))
+        assert profile_of(replace(scenario, cluster=cluster)).step_time_s <= before * (1 + ROUNDING)
+    link, network = scenario.cluster.intra_node, scenario.cluster.network
+    for better in (
+        {"intra_node": replace(link, bandwidth=factor * link.bandwidth)},
+        {"intra_node": replace(link, latency_s=link.latency_s / factor)},
+        {"network": replace(network, bandwidth_per_node=factor * network.bandwidth_per_node)},
+        {"network": replace(network, latency_s=network.latency_s / factor)},
+    ):
+        cluster = replace(scenario.cluster, **better)
+        assert profile_of(replace(scenario, cluster=cluster)).step_time_s <= before * (1 + ROUNDING)
