@@ -63,7 +63,8 @@ FITS = (
         framework="megatron",
         suites=["korthikanti-2022-table5", "narayanan-2021-table1"],
         free=[*KERNELS, *EAGER],
-        given=EAGER_KERNEL | {"launch_forward_s": 5e-5, "launch_backward_s": 2e-5},
+        given=EAGER_KERNEL,
+        host_of="megatron-deepspeed",
     ),
     Fit(
         family="a100-sxm",

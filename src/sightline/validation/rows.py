@@ -90,6 +90,8 @@ def _require_usable(row: Row, suite: Mapping[str, Any]) -> None:
     low, high = suite.get("csv", {}).get("devices", (1, row["devices"]))
     if not low <= row["devices"] <= high:
         raise LeftOutError("of another suite by its number of devices")
+    if any(row.get(key) != value for key, value in suite.get("only", {}).items()):
+        raise LeftOutError("of the wider suite alone")
     if "check.flops_per_s_per_device" in row:
         implied = _time_from_flops(row, "check.flops_per_s_per_device", suite["flops"])
         if abs(row["measured.step_time_s"] / implied - 1) > CONSISTENT_WITHIN:
