@@ -46,7 +46,7 @@ def layer(t: int = 1, attention: str = "eager", **plan: object) -> Block:
         ({"sequence_parallel": True}, lambda t: (34 + SCORES) / t),
         ({"recompute": "selective"}, lambda t: 10 + 24 / t),
         ({"sequence_parallel": True, "recompute": "selective"}, lambda t: 34 / t),
-        ({"recompute": "full"}, lambda t: 2),
+        ({"recompute": "full"}, lambda _: 2),
         ({"sequence_parallel": True, "recompute": "full"}, lambda t: 2 / t),
     ],
     ids=lambda x: " ".join(f"{k}={v}" for k, v in x.items()) if isinstance(x, dict) else "",

@@ -1,0 +1,110 @@
+"""What data parallelism adds to a step: nothing for one replica, volumes as ZeRO gives them, hidden where there is time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from training_scenarios import training
+
+from sightline.cost.collectives import cluster_collectives
+from sightline.cost.topology import data_group
+from sightline.cost.training_constants import load_training
+from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, exposed
+
+PARAMETERS = 1e9
+SECONDS = st.floats(0, 100)
+
+
+def cost(
+    framework: str = "reference",
+    replicas: int = 8,
+    micro_batches: int = 4,
+    compute_s: float = 0.1,
+    dtype: str = "bf16",
+    zero_stage: object = 0,
+    **habits: object,
+) -> DataParallelTime:
+    scenario = training(model="gpt-125m", cluster=f"{replicas}x a100-sxm-80gb", global_batch=replicas)
+    plan = training(model="gpt-125m", plan={"framework": framework, "micro_batch": 1}).plan
+    plan = replace(plan, zero_stage=zero_stage, dtype=dtype, framework=replace(plan.framework, **habits))
+    replica = Replica(
+        parameters=PARAMETERS, layers=24.0, forward_s=compute_s, backward_s=2 * compute_s, micro_batches=micro_batches
+    )
+    return data_parallel_time(
+        replica,
+        plan,
+        group=data_group(1, replicas, scenario.cluster),
+        cluster=scenario.cluster,
+        library=cluster_collectives(scenario.cluster),
+        constants=load_training("a100-sxm", "reference")[0],
+    )
+
+
+@pytest.mark.parametrize("zero_stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("framework", ["reference", "megatron", "deepspeed", "fsdp"])
+def test_one_replica_costs_exactly_nothing(framework, zero_stage):
+    alone = cost(framework, replicas=1, zero_stage=zero_stage)
+    assert alone.exposed_s == 0
+    assert alone.network_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("zero_stage", "bytes_per_parameter"),
+    [
+        (0, 2),  # gradients, all-reduced
+        (1, 2 + 2),  # gradients scattered, weights gathered
+        (2, 2 + 2),
+        (3, 4 * (2 + 2 + 2)),  # every micro-batch: weights before forward and backward, gradients after
+    ],
+)
+def test_volumes_are_those_of_zero(zero_stage, bytes_per_parameter):
+    assert cost(zero_stage=zero_stage).network_bytes == bytes_per_parameter * PARAMETERS
+
+
+def test_what_zero_2_moves_depends_on_the_framework():
+    plain = cost(zero_stage=2).network_bytes
+    assert cost(zero_stage=2, reduces_every_micro_batch=True).network_bytes == plain + 3 * 2 * PARAMETERS
+    assert cost(zero_stage=2, regathers_every_micro_batch=True).network_bytes == plain + 3 * 2 * PARAMETERS
+
+
+def test_fp32_moves_twice_what_16_bits_move():
+    for stage in (0, 1, 3):
+        assert cost(zero_stage=stage, dtype="fp32").network_bytes == 2 * cost(zero_stage=stage).network_bytes
+
+
+def test_overlap_hides_what_the_backward_pass_outlasts():
+    shown = cost(overlaps_gradients=False).exposed_s
+    hidden = cost(overlaps_gradients=True, compute_s=1.0).exposed_s
+    assert hidden < 0.5 * shown
+    assert cost(overlaps_gradients=True, compute_s=0.0).exposed_s >= shown * 0.9
+
+
+def test_more_micro_batches_cost_more_only_where_each_communicates():
+    for stage in (0, 1, 2):
+        assert cost(zero_stage=stage, micro_batches=8).exposed_s == cost(zero_stage=stage).exposed_s
+    assert cost(zero_stage=3, micro_batches=8).exposed_s == pytest.approx(2 * cost(zero_stage=3).exposed_s)
+
+
+def test_stages_along_an_axis_cost_what_each_costs():
+    many = cost(zero_stage=np.array([0, 1, 2, 3]))
+    for stage in range(4):
+        one = cost(zero_stage=stage)
+        assert many.exposed_s[stage] == pytest.approx(float(one.exposed_s), rel=1e-12)
+        assert many.network_bytes[stage] == one.network_bytes
+
+
+@given(SECONDS, SECONDS, st.integers(1, 100), st.floats(0, 1))
+def test_exposed_time_is_between_contention_alone_and_everything(compute_s, transfer_s, layers, slowdown):
+    shown = exposed(compute_s, transfer_s, layers, slowdown)
+    assert shown >= slowdown * min(compute_s, transfer_s)
+    assert shown >= (transfer_s - compute_s) * (1 - 1e-9)
+    assert shown <= (1 + slowdown) * transfer_s * (1 + 1e-9)
+
+
+@given(SECONDS, SECONDS, SECONDS, st.integers(1, 100), st.floats(0, 1))
+def test_longer_compute_never_ends_earlier(compute_s, more_s, transfer_s, layers, slowdown):
+    before = compute_s + exposed(compute_s, transfer_s, layers, slowdown)
+    after = compute_s + more_s + exposed(compute_s + more_s, transfer_s, layers, slowdown)
+    assert after >= before * (1 - 1e-9)

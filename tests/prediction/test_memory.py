@@ -1,0 +1,135 @@
+"""The memory ledger against sums that anyone can do on paper."""
+
+import pytest
+from training_scenarios import training
+
+from sightline.prediction.predict import profile_of
+from sightline.profile import Profile, StageMemory
+
+GIB = 2**30
+
+
+def ledger(model: str = "llama-2-7b", devices: int = 8, batch: int = 8, **plan: object) -> Profile:
+    scenario = training(
+        model=model, cluster=f"{devices}x a100-sxm-80gb", global_batch=batch, plan={"micro_batch": 1, **plan}
+    )
+    return profile_of(scenario)
+
+
+def stages(profile: Profile) -> dict[str, StageMemory]:
+    return {stage.stage: stage for stage in profile.stages}
+
+
+@pytest.mark.parametrize(
+    ("zero_stage", "weights", "gradients", "optimizer"),
+    [(0, 2, 2, 12), (1, 2, 2, 12 / 8), (2, 2, 2 / 8, 12 / 8), (3, 2 / 8, 2 / 8, 12 / 8)],
+)
+def test_model_states_take_the_bytes_per_parameter_of_zero(zero_stage, weights, gradients, optimizer):
+    profile = ledger(zero_stage=zero_stage)
+    parameters = profile.scenario.model.parameters
+    for part, per_parameter in (("weights", weights), ("gradients", gradients), ("optimizer", optimizer)):
+        assert profile.memory_bytes[part] == pytest.approx(per_parameter * parameters, rel=1e-12)
+
+
+def test_megatron_keeps_main_gradients_in_fp32():
+    profile = ledger(devices=1, framework="megatron")
+    parameters = 2 * 32000 * 4096 + 32 * profile.scenario.model.layer_parameters + 4096
+    assert profile.memory_bytes["gradients"] == pytest.approx(4 * parameters, rel=1e-3)
+
+
+def test_zero_3_holds_the_layers_at_work_in_full():
+    model = ledger().scenario.model
+    gathered = stages(ledger(zero_stage=3))["first"].items["gathered parameters"]
+    ends = model.embedding_parameters + model.head_parameters
+    assert gathered == 2 * (2 * model.layer_parameters + ends)
+    assert stages(ledger(zero_stage=3, dtype="fp32"))["first"].items["gathered parameters"] == 2 * gathered
+    assert stages(ledger(zero_stage=2))["first"].items["gathered parameters"] == 0
+
+
+def test_zero_3_never_gathers_more_than_there_is():
+    small = ledger("gpt-125m", zero_stage=3, pipeline_parallel=4, devices=8)
+    for stage in small.stages:
+        assert stage.items["gathered parameters"] <= 8 / 2 * stage.parts["weights"]
+
+
+def test_tensor_parallelism_splits_all_but_the_norms():
+    whole, split = (ledger(devices=8, tensor_parallel=t, batch=8) for t in (1, 8))
+    model = whole.scenario.model
+    norms = (2 * model.layers + 1) * model.norm_parameters
+    assert split.memory_bytes["weights"] == pytest.approx(2 * ((model.parameters - norms) / 8 + norms), rel=1e-12)
+
+
+def test_pipeline_stages_hold_the_whole_model_together():
+    profile = ledger(pipeline_parallel=4, devices=4, batch=16)
+    parts, model = stages(profile), profile.scenario.model
+    both_middles = (
+        parts["first"].parts["weights"] + 2 * parts["middle"].parts["weights"] + parts["last"].parts["weights"]
+    )
+    assert both_middles == pytest.approx(2 * model.parameters, rel=1e-12)
+
+
+def test_a_tied_head_on_another_stage_needs_its_own_copy():
+    profile = ledger("gpt-125m", pipeline_parallel=2, devices=2)
+    model, parts = profile.scenario.model, stages(profile)
+    assert model.tied_embeddings
+    together = sum(stage.parts["weights"] for stage in parts.values()) / 2
+    assert together == pytest.approx(model.parameters + model.embedding_parameters, rel=0.01)
+    assert together > model.parameters + model.vocab_size * model.hidden_size
+
+
+@pytest.mark.parametrize(("schedule", "first", "last"), [("1f1b", 4, 1), ("gpipe", 16, 16)])
+def test_stages_hold_the_micro_batches_in_flight(schedule, first, last):
+    profile = ledger(pipeline_parallel=4, devices=4, batch=16, schedule=schedule)
+    one = stages(ledger(pipeline_parallel=4, devices=4, batch=1))
+    held = {name: stage.items["layer activations"] for name, stage in stages(profile).items()}
+    assert held["first"] == pytest.approx(first * one["first"].items["layer activations"], rel=1e-12)
+    assert held["last"] == pytest.approx(last * one["last"].items["layer activations"], rel=1e-12)
+
+
+def test_interleaving_holds_a_part_more():
+    plain, interleaved = (
+        stages(ledger(pipeline_parallel=4, devices=4, batch=16, virtual_stages=v))["first"] for v in (1, 2)
+    )
+    ratio = interleaved.items["layer activations"] / plain.items["layer activations"]
+    assert ratio == pytest.approx(1 + 3 / (4 * 2), rel=1e-12)
+
+
+def test_logits_and_a_recomputed_layer_are_never_there_together():
+    full = stages(ledger(recompute="full", devices=1))["first"]
+    kept = full.items["layer activations"] + full.items["embedding and head activations"]
+    working = max(full.items["logits and loss"], full.items["recomputation working set"])
+    assert full.parts["activations"] == pytest.approx(kept + working, rel=1e-12)
+    assert full.items["logits and loss"] == 2048 * 32000 * full_loss_bytes()
+
+
+def full_loss_bytes() -> float:
+    return ledger().scenario.plan.framework.loss_bytes_per_logit
+
+
+def test_the_fullest_stage_is_the_answer():
+    profile = ledger("gpt-3-175b", tensor_parallel=8, pipeline_parallel=8, devices=64, batch=64, framework="megatron")
+    totals = {name: stage.total for name, stage in stages(profile).items()}
+    assert profile.memory_bytes["total"] == max(totals.values()) == totals["first"]
+    for part, size in profile.memory_bytes.items():
+        if part != "total":
+            assert size == stages(profile)["first"].parts[part]
+
+
+def test_only_replicas_need_communication_buckets():
+    one, many = (ledger(devices=d).memory_bytes["buffers"] for d in (1, 8))
+    assert many - one == pytest.approx(ledger().scenario.plan.framework.communication_buffer_bytes)
+
+
+def test_a_stage_that_holds_only_an_end_is_listed():
+    # 12 layers on 14 stages: the first holds the embedding alone, the last the head alone.
+    profile = ledger("gpt-125m", devices=14, pipeline_parallel=14, batch=14)
+    assert set(stages(profile)) == {"first", "middle", "last"}
+    assert stages(profile)["first"].items["layer activations"] == 0
+    assert stages(profile)["first"].parts["weights"] > 0
+
+
+def test_published_states_of_gpt_3():
+    # 18 bytes per parameter over all devices (arXiv 2205.05198, section 5, without optimizer sharding).
+    profile = ledger("gpt-3-175b", tensor_parallel=8, pipeline_parallel=8, devices=64, batch=64, framework="megatron")
+    states = [profile.memory_bytes[p] for p in ("weights", "gradients", "optimizer")]
+    assert sum(states) / GIB == pytest.approx(18 * 175e9 / 64 / GIB, rel=0.04)
