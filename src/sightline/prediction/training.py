@@ -180,7 +180,9 @@ def step_times(priced: Priced) -> StepTimes:
     slots = [_slot(priced, stage) for stage in stages]
     totals = [slot.total_s for slot in slots]
     transfer_s = _transfer_s(priced)
-    shown_transfer_s = 0.0 if plan.framework.overlaps_pipeline else transfer_s
+    # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
+    hidden = plan.framework.overlaps_pipeline & (np.asarray(v) > 1)
+    shown_transfer_s = np.where(hidden, 0.0, transfer_s)
     slowest = _slowest(stages, totals)
     slot = _slot(priced, slowest)
     through_s = _through_s(scenario.model.layers, stages, totals)

@@ -53,7 +53,7 @@ class Framework:
     """Tensor-parallel collectives that run beside matmuls: none; backward: those of the backward pass beside its
     matmuls; all: those of the forward pass too, cut into chunks."""
     overlaps_pipeline: bool
-    """Stage-to-stage transfers run beside compute."""
+    """With virtual stages, stage-to-stage transfers run beside compute."""
     recompute_stops_early: bool
     """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
     reduces_every_micro_batch: bool
