@@ -55,7 +55,8 @@ def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     if plan.data_parallel % 2 or scenario.workload.global_batch % max(1, plan.data_parallel // 2 * plan.sequences):
         return
     half = plan.data_parallel // 2
-    for field, limit in (("tensor_parallel", model.heads), ("pipeline_parallel", model.layers)):
+    chunks = model.layers / plan.virtual_stages
+    for field, limit in (("tensor_parallel", model.heads), ("pipeline_parallel", chunks)):
         degree = 2 * getattr(plan, field)
         known = plan.framework.offers.get(field)
         if limit % degree == 0 and (known is None or degree in known):

@@ -1,0 +1,103 @@
+"""What is said when a plan does not fit: what is missing, and changes that were tried."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import strategies
+from hypothesis import given, settings
+from training_scenarios import training
+
+from sightline.loading import scenario_from_mapping, to_mapping
+from sightline.prediction import advice, predict
+from sightline.prediction.predict import profile_of
+from sightline.profile import MEMORY_PARTS, PHASES, Profile
+
+SUGGESTION = re.compile(r"(\w+): (\S+) would fit with ([\d.]+) GiB, at ([\d.]+) x the step time")
+GIB = 2**30
+
+
+def suggestions(profile: Profile) -> list[tuple[str, str, float, float]]:
+    found = (SUGGESTION.fullmatch(sentence) for sentence in profile.advice)
+    return [(m[1], m[2], float(m[3]), float(m[4])) for m in found if m]
+
+
+def test_a_plan_that_fits_needs_no_advice():
+    assert predict(training(model="gpt-125m", plan={"micro_batch": 1})).advice == ()
+
+
+def test_what_does_not_fit_is_a_result_with_every_number():
+    scenario = training(model="llama-2-70b", cluster="8x a100-sxm-80gb", global_batch=8, plan={"micro_batch": 1})
+    profile = predict(scenario)
+    assert profile.fits is False or not profile.fits
+    assert set(profile.phases) == set(PHASES)
+    assert set(profile.memory_bytes) == {*MEMORY_PARTS, "total"}
+    assert profile.step_time_s > 0
+    assert profile.rows
+    needed = profile.memory_bytes["total"] / GIB
+    assert profile.advice[0] == (
+        f"does not fit: {needed:.1f} GiB of 80.0 GiB, of which optimizer "
+        f"{profile.memory_bytes['optimizer'] / GIB:.1f} GiB"
+    )
+
+
+def test_recomputation_is_named_where_it_helps():
+    scenario = training(
+        model="llama-2-7b",
+        cluster="8x a100-sxm-80gb",
+        sequence_length=4096,
+        global_batch=64,
+        plan={"micro_batch": 8, "zero_stage": 3},
+    )
+    fields = {(field, value) for field, value, *_ in suggestions(predict(scenario))}
+    assert {("recompute", "full"), ("micro_batch", "1")} <= fields
+
+
+def test_where_no_single_change_helps_that_is_said():
+    profile = predict(
+        training(model="gpt-3-175b", cluster="1x v100-sxm2-32gb", plan={"micro_batch": 1, "dtype": "fp16"})
+    )
+    assert profile.advice[1:] == [
+        "no single change of micro_batch, recompute, zero_stage, attention or parallel degrees fits"
+    ]
+
+
+def test_a_framework_is_asked_only_for_what_it_offers():
+    scenario = training(
+        model="llama-2-13b",
+        cluster="8x a100-sxm-80gb",
+        global_batch=8,
+        plan={"framework": "megatron", "micro_batch": 1},
+    )
+    zero_stages = {value for field, value, *_ in suggestions(predict(scenario)) if field == "zero_stage"}
+    assert zero_stages <= {"1"}
+
+
+@pytest.mark.parametrize(("virtual_stages", "tried"), [(1, {10, 20}), (4, {10})])
+def test_a_pipeline_is_not_lengthened_beyond_the_layers(virtual_stages, tried):
+    # 40 layers on 10 stages of 4 chunks: there is nothing left to spread over 20 stages.
+    plan = {"framework": "megatron", "pipeline_parallel": 10, "micro_batch": 1, "virtual_stages": virtual_stages}
+    scenario = training(model="opt-13b", cluster="20x a100-sxm-80gb", global_batch=64, plan=plan)
+    degrees = {changed.pipeline_parallel for _, changed in advice._wider(scenario)}
+    assert degrees == tried
+
+
+@settings(max_examples=60)
+@given(strategies.trainings())
+def test_every_suggestion_loads_and_fits_as_it_says(scenario):
+    profile = predict(scenario)
+    if profile.fits:
+        assert profile.advice == ()
+        return
+    assert len(profile.advice) >= 2
+    for field, value, gib, slower in suggestions(profile):
+        mapping = to_mapping(scenario)
+        mapping["plan"] = mapping["plan"] | {field: int(value) if value.isdigit() else value}
+        if field.endswith("_parallel"):
+            mapping["plan"]["data_parallel"] //= 2
+        other = scenario_from_mapping(mapping)
+        # Floats written as text may differ in the last digit, so the scenario itself is changed as the file was.
+        changed = profile_of(replace(scenario, plan=other.plan))
+        assert changed.fits
+        assert f"{changed.memory_bytes['total'] / GIB:.1f}" == f"{gib:.1f}"
+        assert f"{changed.step_time_s / profile.step_time_s:.2f}" == f"{slower:.2f}"
