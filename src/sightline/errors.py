@@ -22,5 +22,8 @@ class WorkError(SightlineError):
 
 def nearest(value: object, allowed: Sequence[str]) -> str:
     """Return `` - did you mean 'x'?`` for the closest allowed spelling, or an empty string."""
-    matches = get_close_matches(str(value).lower(), [str(a) for a in allowed], n=1, cutoff=0.55)
+    asked = str(value).lower()
+    names = [str(a) for a in allowed]
+    beginnings = [name for name in names if len(asked) > 2 and name.lower().startswith(asked)]
+    matches = beginnings or get_close_matches(asked, names, n=1, cutoff=0.55)
     return f" - did you mean '{matches[0]}'?" if matches else ""

@@ -54,11 +54,18 @@ def print_text(text: str) -> None:
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Write an output file; a path that cannot be written is a wrong request."""
+    """Write an output file, whole or not at all; a path that cannot be written is a wrong request."""
     data = content.encode() if isinstance(content, str) else content
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # A device such as /dev/stdout can't be replaced, only written to.
+    written = part if target.is_file() or not target.exists() else target
     try:
-        Path(path).write_bytes(data)
+        written.write_bytes(data)
+        if written is part:
+            part.replace(target)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
 
 

@@ -41,7 +41,7 @@ def _headline(profile: Profile) -> str:
 
 
 def _phase_panel(profile: Profile) -> Any:
-    divisor, unit = time_unit(float(profile.step_time_s))
+    divisor, unit = units.time_unit(float(profile.step_time_s))
     parts = summary.phases(profile)
     bars = _waterfall(parts, divisor, [f"{units.seconds(p.value)} · {units.percent(p.share)}" for p in parts])
     whole = units.seconds(float(profile.step_time_s))
@@ -77,7 +77,7 @@ def _module_panel(profile: Profile) -> Any:
     """Return forward, backward and recomputation by module, or None when the profile has no rows."""
     import altair as alt
 
-    divisor, unit = time_unit(float(profile.step_time_s))
+    divisor, unit = units.time_unit(float(profile.step_time_s))
     tables = [(m, {p: t for p, t in times.items() if p in _COMPUTE_PHASES}) for m, times in summary.modules(profile)]
     tables = _shorten([(module, times) for module, times in tables if times])
     if not tables:
@@ -167,10 +167,3 @@ def _shorten(tables: list[tuple[str, dict[str, float]]]) -> list[tuple[str, dict
         for phase, time in times.items():
             rest[phase] = rest.get(phase, 0.0) + time
     return [*tables[: _MOST_MODULES - 1], ("everything else", rest)]
-
-
-def time_unit(longest: float) -> tuple[float, str]:
-    """Return the divisor and the name of the unit in which an axis of times up to ``longest`` reads best."""
-    if longest < 1e-3:
-        return 1e-6, "microseconds"
-    return (1e-3, "milliseconds") if longest < 1.0 else (1.0, "seconds")

@@ -32,9 +32,8 @@ def _title(profiles: Sequence[Profile]) -> str:
 
 
 def _times(chosen: Sequence[tuple[str, Profile]], rows: list[str]) -> Any:
-    from sightline.report.charts import time_unit
 
-    divisor, unit = time_unit(max(float(p.step_time_s) for _, p in chosen))
+    divisor, unit = units.time_unit(max(float(p.step_time_s) for _, p in chosen))
     bars = [bar for label, p in chosen for bar in _stack(label, summary.phases(p), divisor)]
     texts: list[dict[str, Any]] = [
         {

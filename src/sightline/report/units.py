@@ -83,3 +83,10 @@ def _scaled(value: float, base: float, units: tuple[str, ...], gap: str) -> str:
         step += 1
     text = digits(value)
     return f"{text.rstrip('0').rstrip('.') if '.' in text and base == 1000.0 else text}{gap}{units[step]}"
+
+
+def time_unit(longest: float) -> tuple[float, str]:
+    """Return the divisor and the name of the unit in which an axis of times up to ``longest`` reads best."""
+    if longest < 1e-3:
+        return 1e-6, "microseconds"
+    return (1e-3, "milliseconds") if longest < 1.0 else (1.0, "seconds")
