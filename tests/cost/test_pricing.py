@@ -1,0 +1,131 @@
+"""Prices of a whole program: each operator's is that of its own formula, and frameworks' slowdowns come on top."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from training_scenarios import training
+
+from sightline.cost.attention import attention_cost, load_attention
+from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
+from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.pricing import mesh_axes, price_program, stacked
+from sightline.cost.training_constants import load_training
+from sightline.program import Collective, Elementwise, FlashAttention, Matmul, write_out
+
+CONSTANTS = replace(
+    load_training("a100-sxm", "reference")[0],
+    matmul_slowdown=1.25,
+    attention_slowdown=1.5,
+    collective_slowdown=1.75,
+    unsharded_head_slowdown=3.0,
+)
+
+
+def scenario(t: int = 8, **plan: object):
+    return training(
+        model="llama-2-7b",
+        cluster=f"{t}x a100-sxm-80gb",
+        plan={"tensor_parallel": t, "micro_batch": 1, "sequence_parallel": True, **plan},
+    )
+
+
+def priced(of):
+    program = write_out(of)
+    prices = price_program(program, of, CONSTANTS)
+    operators = [op for block in program.blocks for op in (*block.forward, *block.backward)]
+    return [(op, prices[id(op)]) for op in operators]
+
+
+@pytest.mark.parametrize("attention", ["flash", "eager"])
+def test_every_operator_has_the_price_of_its_own_formula(attention):
+    of = scenario(attention=attention)
+    device, cluster = of.cluster.device, of.cluster
+    library = cluster_collectives(cluster)
+    for op, price in priced(of):
+        match op:
+            case Matmul():
+                expected = (
+                    1.25
+                    * matmul_cost(
+                        op.m,
+                        op.n,
+                        op.k,
+                        op.batch,
+                        dtype="bf16",
+                        element_bytes=2.0,
+                        output_bytes=op.output_bytes,
+                        device=device,
+                        constants=load_matmul(device.calibration),
+                    ).time_s
+                )
+            case FlashAttention():
+                expected = (
+                    1.5
+                    * attention_cost(
+                        op.batch,
+                        op.heads,
+                        op.kv_heads,
+                        op.head_dim,
+                        op.query_tokens,
+                        op.context_tokens,
+                        causal=True,
+                        backward=op.backward,
+                        dtype="bf16",
+                        device=device,
+                        constants=load_attention(device.calibration, CONSTANTS.attention_kernel),
+                    ).time_s
+                )
+            case Elementwise():
+                expected = elementwise_cost(
+                    op.traffic_bytes, op.arithmetic, op.kernels, device=device, constants=CONSTANTS
+                ).time_s
+            case Collective():
+                alone = collective_time(
+                    op.kind, op.buffer_bytes, group=tensor_group(8, cluster), cluster=cluster, constants=library
+                )
+                expected = 1.75 * alone + 3 * CONSTANTS.meeting_s
+        assert float(price.time_s) == pytest.approx(float(expected), rel=1e-12), (op.module, op.name)
+
+
+def test_the_head_alone_is_slower_without_tensor_parallelism():
+    split, whole = (
+        {(op.module, op.name): p.time_s for op, p in priced(scenario(t, sequence_parallel=False))} for t in (2, 1)
+    )
+    plain = price_of_head(unsharded_head_slowdown=1.0)
+    assert whole["head", "logits"] == pytest.approx(3 * float(plain), rel=1e-12)
+    assert whole["head", "logits"] > 5 * split["head", "logits"]
+
+
+def price_of_head(**constants: float):
+    of = scenario(1, sequence_parallel=False)
+    program = write_out(of)
+    prices = price_program(program, of, replace(CONSTANTS, **constants))
+    return next(prices[id(op)].time_s for op in program.head.forward if op.name == "logits")
+
+
+def test_recomputed_operators_are_priced_once():
+    of = scenario(recompute="full")
+    program = write_out(of)
+    prices = price_program(program, of, CONSTANTS)
+    assert all(id(op) in prices for op in program.layer.recomputed)
+    assert len(prices) == sum(len(b.forward) + len(b.backward) for b in program.blocks)
+
+
+def test_the_axes_are_those_of_plan_and_device():
+    of = scenario()
+    assert mesh_axes(of) == 0
+    plan = replace(of.plan, tensor_parallel=np.array([[1], [2]]))
+    assert mesh_axes(replace(of, plan=plan)) == 2
+    device = replace(of.cluster.device, l2_bandwidth=np.ones((2, 2, 2)))
+    assert mesh_axes(replace(of, cluster=replace(of.cluster, device=device))) == 3
+
+
+def test_attributes_stack_in_front_of_the_axes():
+    operators = [Elementwise(module="", name="", traffic_bytes=x) for x in (1.0, 2.0, 3.0)]
+    assert stacked(operators, "traffic_bytes", 2).shape == (3, 1, 1)
+    wide = [*operators, Elementwise(module="", name="", traffic_bytes=np.arange(4.0))]
+    assert stacked(wide, "traffic_bytes", 1).shape == (4, 4)
+    assert stacked(wide, "traffic_bytes", 3).shape == (4, 1, 1, 4)
+    assert stacked(wide, "traffic_bytes", 3)[1].tolist() == [[[2.0] * 4]]

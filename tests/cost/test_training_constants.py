@@ -1,0 +1,52 @@
+"""Which constants a framework takes: its version's, its own, a relative's, or the device family's reference."""
+
+from dataclasses import fields
+
+import pytest
+
+from sightline import catalog
+from sightline.calibration.training import PRIORS
+from sightline.cost.training_constants import TrainingConstants, load_training
+
+PARTS = [part for part in catalog.names("calibrations") if part.endswith("/training")]
+SETS = [
+    (part.removesuffix("/training"), name)
+    for part in PARTS
+    for name in catalog.entry("calibrations", part)["frameworks"]
+]
+
+
+def test_there_are_constants_to_look_at():
+    assert ("a100-sxm", "megatron") in SETS
+    assert ("generic", "reference") in SETS
+
+
+@pytest.mark.parametrize(("family", "name"), SETS)
+def test_every_set_is_whole_and_plausible(family, name):
+    framework, _, version = name.partition("@")
+    constants, _ = load_training(family, framework, version)
+    for constant, prior in PRIORS.items():
+        value = getattr(constants, constant)
+        assert prior.low * (1 - 1e-9) <= value <= prior.high * (1 + 1e-9), constant
+    assert constants.attention_kernel in catalog.entry("calibrations", f"{family}/attention")["kernels"]
+
+
+def test_a_version_with_a_set_of_its_own_takes_it():
+    own, _ = load_training("a100-sxm", "megatron-deepspeed", "bigscience")
+    common, evidence = load_training("a100-sxm", "megatron-deepspeed", "some other")
+    assert own != common
+    assert common == load_training("a100-sxm", "megatron-deepspeed")[0]
+    assert evidence == "calibrated"
+
+
+def test_a_framework_nobody_measured_takes_the_reference_set_and_says_so():
+    constants, evidence = load_training("a100-sxm", "nobody's")
+    assert constants == load_training("a100-sxm", "reference")[0]
+    assert evidence == "datasheet"
+
+
+def test_other_keys_of_an_entry_are_left_alone():
+    raw = {f.name: 0.5 for f in fields(TrainingConstants)} | {"attention_kernel": "flash-2"}
+    constants = TrainingConstants.from_mapping(raw | {"source": "x", "rows": {"fitted": 3}})
+    assert constants.step_s == 0.5
+    assert constants.attention_kernel == "flash-2"

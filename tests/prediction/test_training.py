@@ -1,0 +1,152 @@
+"""A training step put together: pipelines, stages, hosts, and what happens once per step."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from training_scenarios import training
+
+from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.prediction.predict import profile_of
+from sightline.prediction.training import price, stage_contents, step_times
+from sightline.profile import Profile
+from sightline.scenario import Scenario
+
+
+def gpt3(devices: int = 64, batch: int = 64, **plan: Any) -> Scenario:
+    degrees = {"tensor_parallel": 8, "pipeline_parallel": 8} | plan
+    return training(
+        cluster=f"{devices}x a100-sxm-80gb",
+        global_batch=batch,
+        plan={"framework": "megatron", "micro_batch": 1, "attention": "eager", **degrees},
+    )
+
+
+def with_constants(scenario: Scenario, **changes: float) -> Profile:
+    framework = scenario.plan.framework
+    constants, _ = load_training(scenario.cluster.device.calibration, framework.name, framework.version)
+    return profile_of(scenario, replace(constants, **changes))
+
+
+def test_equal_stages_idle_for_the_known_share_of_the_ideal_time():
+    # Narayanan 2021 (arXiv 2104.04473), section 2.2: (p - 1) / m, here but for the ends' work and the messages.
+    profile = with_constants(gpt3(), collective_slowdown=1e-9, meeting_s=0.0)
+    working = sum(profile.phases[p] for p in ("forward", "backward", "recompute", "communication_exposed"))
+    assert profile.phases["pipeline_bubble"] / working == pytest.approx(7 / 64, rel=0.05)
+
+
+def test_virtual_stages_divide_the_bubble_and_multiply_the_messages():
+    plain, interleaved = (profile_of(gpt3(virtual_stages=v)) for v in (1, 3))
+    assert interleaved.phases["pipeline_bubble"] < 0.45 * plain.phases["pipeline_bubble"]
+    assert interleaved.phases["communication_exposed"] > plain.phases["communication_exposed"]
+    assert interleaved.phases["forward"] == plain.phases["forward"]
+
+
+def test_more_micro_batches_amortise_the_bubble():
+    shares = [
+        float(p.phases["pipeline_bubble"] / p.step_time_s) for p in (profile_of(gpt3(batch=b)) for b in (8, 64, 512))
+    ]
+    assert shares[0] > shares[1] > shares[2] > 0
+
+
+def test_stages_share_the_layers_and_the_ends():
+    for stages in (1, 2, 7, 8, 96):
+        first, middle, last = stage_contents(gpt3(tensor_parallel=8, pipeline_parallel=stages, devices=8 * stages), 64)
+        layers = first.layers + max(0, stages - 2) * middle.layers + last.layers
+        assert 96 <= layers <= 96 + max(0, stages - 3)
+        assert (first.embedding, middle.embedding, last.embedding) == (1.0, 0.0, 0.0)
+        assert first.head + last.head == 1.0
+
+
+def test_the_slowest_stage_sets_the_pace():
+    profile = profile_of(gpt3())
+    slots = {stage: sum(times) for stage, times in profile.stage_times.items()}
+    assert max(slots, key=slots.get) == "last"
+    working = sum(profile.phases[p] for p in ("forward", "backward", "recompute"))
+    assert working <= 64 * slots["last"]
+    assert working > 64 * slots["middle"] * 0.8
+
+
+def test_a_slow_host_is_waited_for_and_a_fast_one_is_not():
+    scenario = training(model="gpt-125m", cluster="1x h100-sxm-80gb", sequence_length=128, plan={"micro_batch": 1})
+
+    def host_s(launch_time_s: float | None) -> float:
+        host = replace(scenario.cluster.host, launch_time_s=launch_time_s)
+        return float(profile_of(replace(scenario, cluster=replace(scenario.cluster, host=host))).phases["host"])
+
+    fixed = load_training("h100-sxm", "reference")[0]
+    assert host_s(0.0) == pytest.approx(fixed.micro_batch_s + fixed.step_s)
+    assert host_s(1e-4) > 4 * host_s(0.0)
+    assert host_s(2e-4) > host_s(1e-4)
+
+
+def test_host_time_fills_a_step_that_is_all_launches():
+    scenario = training(model="gpt-125m", cluster="1x h100-sxm-80gb", sequence_length=16, plan={"micro_batch": 1})
+    host = replace(scenario.cluster.host, launch_time_s=1e-3)
+    profile = profile_of(replace(scenario, cluster=replace(scenario.cluster, host=host)))
+    assert profile.bottleneck == "host"
+    blocks = price(scenario).program.blocks
+    kernels = [
+        sum(op.count * op.kernels for op in (*block.forward, *block.backward)) * count
+        for block, count in zip(blocks, (1, 12, 1), strict=True)
+    ]
+    fixed = load_training("h100-sxm", "reference")[0]
+    launches = profile.step_time_s - profile.phases["optimizer"] - fixed.micro_batch_s - fixed.step_s
+    assert launches == pytest.approx(1e-3 * sum(kernels), rel=1e-9)
+
+
+def test_sharded_optimizers_update_their_share():
+    times = [profile_of(gpt3(devices=512, batch=512, zero_stage=z)).phases["optimizer"] for z in (0, 1)]
+    assert times[1] == pytest.approx(times[0] / 8, rel=1e-12)
+
+
+def test_a_tied_table_is_summed_once_per_step_between_the_ends():
+    tied = training(
+        model="gpt-125m", cluster="2x a100-sxm-80gb", global_batch=8, plan={"pipeline_parallel": 2, "micro_batch": 1}
+    )
+    own = replace(tied, model=replace(tied.model, tied_embeddings=False))
+    more = profile_of(tied).phases["communication_exposed"] - profile_of(own).phases["communication_exposed"]
+    assert more > 0
+    longer = replace(tied, workload=replace(tied.workload, global_batch=16))
+    longer_own = replace(own, workload=longer.workload)
+    again = profile_of(longer).phases["communication_exposed"] - profile_of(longer_own).phases["communication_exposed"]
+    assert again == pytest.approx(more, rel=1e-9)
+
+
+def test_overlapping_frameworks_show_less_communication():
+    shown = {
+        version: profile_of(gpt3(framework_version=version)).phases["communication_exposed"]
+        for version in ("2021", "core")
+    }
+    assert 0 < shown["core"] < shown["2021"]
+
+
+def test_constants_scale_what_they_describe():
+    base = with_constants(gpt3())
+    slower = with_constants(gpt3(), matmul_slowdown=2.0, memory_fraction=0.1)
+    assert slower.phases["forward"] > 1.5 * base.phases["forward"]
+    assert slower.phases["communication_exposed"] == base.phases["communication_exposed"]
+    later = with_constants(gpt3(), step_s=10.0)
+    assert later.phases["host"] > 9.9
+    assert later.phases["forward"] == base.phases["forward"]
+
+
+def test_where_the_constants_come_from_is_said():
+    scenario = gpt3()
+    assert price(scenario).evidence == "calibrated"
+    constants: TrainingConstants = price(scenario).constants
+    assert price(scenario, constants).evidence == "given"
+
+
+def test_an_uneven_number_of_layers_is_spread_as_published():
+    # BLOOM: 70 layers on 12 stages are 5, 6, ..., 6, 5 (BigScience chronicles, tr11-176B).
+    scenario = training(
+        model="bloom-176b",
+        cluster="48x a100-sxm-80gb",
+        global_batch=48,
+        plan={"framework": "megatron-deepspeed", "tensor_parallel": 4, "pipeline_parallel": 12, "micro_batch": 1},
+    )
+    first, middle, last = stage_contents(scenario, 48)
+    assert (first.layers, middle.layers, last.layers) == (5, 6, 5)
+    assert np.isfinite(float(step_times(price(scenario)).step_time_s))
