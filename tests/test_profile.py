@@ -1,0 +1,144 @@
+"""The answer table: what it derives, and one plan out of many."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from training_scenarios import training
+
+from sightline.prediction.predict import profile_of
+from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, StageMemory
+
+SCENARIO = training(
+    model="gpt-125m",
+    cluster="4x a100-sxm-80gb",
+    sequence_length=100,
+    global_batch=20,
+    total_tokens=1e6,
+    plan={"micro_batch": 1},
+)
+ROW = Row(
+    phase="forward",
+    block="layer",
+    module="mlp",
+    operator="up",
+    count=12.0,
+    flops=1e12,
+    bytes=1e9,
+    network_bytes=0.0,
+    time_s=0.5,
+    bound="compute",
+)
+
+
+def stage(weights: float | np.ndarray) -> StageMemory:
+    parts = dict.fromkeys(MEMORY_PARTS, 1.0) | {"weights": weights}
+    return StageMemory(stage="first", parts=parts, items={"logits and loss": 0.5})
+
+
+def profile(**changes: object) -> Profile:
+    limits = {"compute": 1.0, "memory": 0.5, "network": 0.25, "host": 0.25, "bubble": 0.0}
+    plain = Profile(
+        scenario=SCENARIO,
+        source="predicted",
+        step_time_s=2.0,
+        phases={"forward": 1.5, "host": 0.5},
+        memory_bytes={"weights": 1e9, "total": 1e9},
+        fits=True,
+        model_flops=8e14,
+        hardware_flops=1e15,
+        limits=limits,
+        energy_per_step_j=3e3,
+        rows=[ROW],
+        stages=[stage(1e9)],
+        stage_times={"first": (0.5, 1.0)},
+    )
+    return replace(plain, **changes)
+
+
+def test_rates_follow_from_the_step():
+    p = profile()
+    assert p.tokens_per_s == 100 * 20 / 2.0
+    assert p.tokens_per_s_per_device == p.tokens_per_s / 4
+    assert p.model_flops_per_s_per_device == 1e14
+    assert p.peak_flops == 312e12
+    assert p.mfu == pytest.approx(1e14 / 312e12)
+    assert p.hfu == pytest.approx(1.25 * p.mfu)
+
+
+def test_a_run_is_its_steps():
+    p = profile()
+    assert p.steps == 500
+    assert p.run_time_s == 1000
+    assert p.energy_j == 1.5e6
+    assert p.cost_usd == pytest.approx(1000 / 3600 * 4 * SCENARIO.cluster.device.usd_per_hour)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_the_bottleneck_is_the_largest_limit(bound):
+    assert profile(limits=dict.fromkeys(BOUNDS, 0.1) | {bound: 0.2}).bottleneck == bound
+
+
+def test_every_plan_has_its_own_bottleneck():
+    limits = {b: np.eye(len(BOUNDS))[i] for i, b in enumerate(BOUNDS)}
+    assert profile(limits=limits).bottleneck.tolist() == list(BOUNDS)
+
+
+def test_a_stage_s_total_is_that_of_its_parts():
+    assert stage(5.0).total == 5.0 + len(MEMORY_PARTS) - 1
+
+
+def test_rows_are_a_data_frame():
+    table = profile().table
+    assert table.columns == [f.name for f in fields(Row)]
+    assert table.row(0, named=True) == {f.name: getattr(ROW, f.name) for f in fields(Row)}
+
+
+def many() -> Profile:
+    """Three plans, of which figures that do not differ stand there once."""
+    plan = replace(SCENARIO.plan, micro_batch=np.array([1, 2, 4]), zero_stage=1)
+    return profile(
+        scenario=replace(SCENARIO, plan=plan),
+        step_time_s=np.array([1.0, 2.0, 4.0]),
+        fits=np.array([True, True, False]),
+        phases={"forward": np.array([0.5, 1.5, 3.5]), "host": 0.5},
+        stages=[stage(np.array([1e9, 2e9, 3e9])), stage(np.array([0.0, 1e9, 0.0]))],
+        stage_times={"first": (np.array([1.0, 2.0, 3.0]), 4.0)},
+    )
+
+
+def test_one_of_many_is_a_plain_profile():
+    one = many()[2]
+    assert one.step_time_s == 4.0
+    assert one.fits is False
+    assert one.phases == {"forward": 3.5, "host": 0.5}
+    assert one.stage_times == {"first": (3.0, 4.0)}
+    assert one.rows[0].time_s == ROW.time_s
+    assert one.scenario.plan.micro_batch == 4
+    assert one.scenario.plan.zero_stage == 1
+    assert one.tokens_per_s == 500
+    assert all(not isinstance(v, np.ndarray) for v in (*one.phases.values(), *one.limits.values(), one.mfu))
+
+
+def test_stages_that_hold_nothing_are_not_listed():
+    assert [len(many()[i].stages) for i in range(3)] == [1, 2, 1]
+
+
+def test_negative_indices_and_slices_pick_as_arrays_do():
+    assert many()[-1].step_time_s == 4.0
+    assert many()[1:].step_time_s.tolist() == [2.0, 4.0]
+    assert many()[1:].scenario.plan.micro_batch.tolist() == [2, 4]
+    with pytest.raises(IndexError):
+        many()[3]
+
+
+def test_numbers_of_the_cluster_are_picked_with_the_plan_s():
+    device = replace(SCENARIO.cluster.device, peak_flops={"bf16": np.array([1e14, 2e14])})
+    link = replace(SCENARIO.cluster.intra_node, bandwidth=np.array([1e11, 3e11]))
+    cluster = replace(SCENARIO.cluster, device=device, intra_node=link)
+    both = profile_of(replace(SCENARIO, cluster=cluster))
+    for i, (peak, bandwidth) in enumerate(zip((1e14, 2e14), (1e11, 3e11), strict=True)):
+        one = both[i]
+        assert one.peak_flops == peak
+        assert one.scenario.cluster.intra_node.bandwidth == bandwidth
+        assert one.mfu == pytest.approx(both.mfu[i])
