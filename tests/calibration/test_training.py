@@ -74,6 +74,15 @@ def test_priors_hold_where_the_steps_say_nothing():
         assert result.constants[name] == pytest.approx(PRIORS[name].value, rel=0.02), name
 
 
+def test_the_more_steps_there_are_the_less_a_prior_counts():
+    (step,) = measured(replace(PLAIN, matmul_slowdown=1.3), scenarios()[:1])
+    prior = PRIORS["matmul_slowdown"].value
+    one, many = (
+        fit_training([step] * count, ("matmul_slowdown",), GIVEN).constants["matmul_slowdown"] for count in (1, 12)
+    )
+    assert prior < one < 1.28 < many <= 1.3
+
+
 def test_constants_stay_within_their_bounds():
     impossible = [replace(step, seconds=100 * step.seconds) for step in measured(PLAIN)[:2]]
     fitted = fit_training(impossible, ("matmul_slowdown", "memory_fraction"), GIVEN).constants

@@ -96,6 +96,19 @@ def test_the_rows_of_a_phase_are_its_time(scenario):
 
 
 @given(strategies.trainings())
+def test_what_bounds_an_operator_is_the_longer_leg_of_its_roofline(scenario):
+    profile, device = profile_of(scenario), scenario.cluster.device
+    for row in profile.rows:
+        if row.flops > 0 and row.operator != "flash attention":
+            compute_s, memory_s = row.flops / profile.peak_flops, row.bytes / device.memory_bandwidth
+            if abs(compute_s - memory_s) > 1e-9 * compute_s:
+                assert row.bound == ("compute" if compute_s > memory_s else "memory"), row
+    bound_s = {b: sum(row.time_s for row in profile.rows if row.bound == b) for b in ("compute", "memory")}
+    for bound, seconds in bound_s.items():
+        assert profile.limits[bound] == pytest.approx(seconds, rel=1e-9, abs=1e-15)
+
+
+@given(strategies.trainings())
 def test_twice_the_batch_is_never_faster_and_never_less_efficient(scenario):
     workload = replace(scenario.workload, global_batch=2 * scenario.workload.global_batch)
     once, twice = profile_of(scenario), profile_of(replace(scenario, workload=workload))
