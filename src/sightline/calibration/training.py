@@ -47,6 +47,9 @@ PRIORS: Mapping[str, Prior] = {
 }
 """Fractions and slowdowns near 1; host times between a compiled and an interpreted loop."""
 
+COVERAGE = 0.8
+"""Share of measurements that an interval should hold."""
+
 SLOW_HOST = {"launch_forward_s": 8e-5, "launch_backward_s": 4e-5}
 """Another start of the search: an interpreter that needs long for every kernel."""
 
@@ -103,8 +106,21 @@ def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapp
     end = min(ends, key=lambda e: float(e.cost))
     fitted = {n: float(f"{v:.3g}") for n, v in zip(free, prior_values * np.exp(end.x), strict=True)}
     constants = base | fitted
-    residuals = error_statistics(predicted_seconds(steps, TrainingConstants.from_mapping(constants)), seconds)
+    predicted = predicted_seconds(steps, TrainingConstants.from_mapping(constants))
+    constants["spread"] = _spread(np.abs(np.log(predicted / seconds)))
+    residuals = error_statistics(predicted, seconds)
     return FitResult(constants=constants, rows={"fitted": len(steps)}, residuals={"fit": residuals})
+
+
+def _spread(errors: Array) -> float:
+    """Half-width that holds four in five further steps: the conformal quantile of the fit's errors.
+
+    With n errors that is the ceil(0.8 (n + 1))-th smallest (Vovk 2005); too few to have one take half again the largest.
+    """
+    rank = int(np.ceil(COVERAGE * (len(errors) + 1)))
+    ordered = np.sort(errors)
+    value = ordered[rank - 1] if rank <= len(ordered) else 1.5 * ordered[-1]
+    return float(f"{value:.3g}")
 
 
 def _starts(free: Sequence[str]) -> list[Array]:

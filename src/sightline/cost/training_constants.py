@@ -41,10 +41,14 @@ class TrainingConstants:
     collective_slowdown: float
     """Time of a collective inside training over that of the benchmark: stragglers, contention, unpinned streams."""
 
+    spread: float = 0.0
+    """Four in five measured steps lie within exp(+-spread) of the prediction; 0 where nobody knows."""
+
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "TrainingConstants":
         """The constants out of a calibration entry; its other keys are left alone."""
-        numbers = {f.name: float(mapping[f.name]) for f in fields(cls) if f.name != "attention_kernel"}
+        stated = [f.name for f in fields(cls) if f.name in mapping or f.name != "spread"]
+        numbers = {name: float(mapping[name]) for name in stated if name != "attention_kernel"}
         return cls(attention_kernel=str(mapping["attention_kernel"]), **numbers)
 
 

@@ -9,6 +9,7 @@ from sightline.cost.collectives import cluster_collectives
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
+from sightline.prediction.interval import intervals, spread_of
 from sightline.prediction.memory import fullest, stage_memory
 from sightline.prediction.micro_batch import with_fastest_micro_batch
 from sightline.prediction.rows import limits_of, rows_of
@@ -33,8 +34,10 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
     if scenario.plan.micro_batch is None:
         scenario = with_fastest_micro_batch(scenario, answer)
     profile = answer(scenario)
-    if np.ndim(profile.fits) == 0 and not profile.fits:
-        profile = replace(profile, advice=what_would_fit(profile, answer))
+    if np.ndim(profile.step_time_s) == 0:
+        profile = replace(profile, interval=intervals(profile, spread_of(scenario, constants)))
+        if not profile.fits:
+            profile = replace(profile, advice=what_would_fit(profile, answer))
     return profile
 
 

@@ -146,3 +146,11 @@ def _parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list
         for key in keys
         if float(values.get(key, 0.0)) != 0.0
     ]
+
+
+def interval_sentences(profile: Profile) -> list[str]:
+    """Say where four in five measurements of the step lie and what that rests on; nothing where nobody knows."""
+    if "step_time_s" not in profile.interval:
+        return []
+    low, high = (units.seconds(float(bound)) for bound in profile.interval["step_time_s"])
+    return [f"80 % interval {low} to {high}; this framework on this device: {profile.evidence['framework']}"]

@@ -32,6 +32,7 @@ def one(profile: Profile) -> "RenderableType":
         *(Text(line, style="dim") for line in summary.subtitle(profile.scenario)),
         Text(),
         _headline(profile),
+        *(Text(line, style="dim") for line in summary.interval_sentences(profile)),
         Text(),
         _breakdown(profile),
     ]
