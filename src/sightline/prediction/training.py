@@ -1,6 +1,8 @@
 """A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -145,6 +147,11 @@ def _pick(chosen: Number, a: Number, b: Number) -> Number:
     return np.where(chosen, a, b)
 
 
+def _most(values: Sequence[Number]) -> Number:
+    """The largest of several numbers, plan by plan."""
+    return reduce(np.maximum, values)
+
+
 def _through_s(layers: int, stages: tuple[StageContents, ...], totals: list[Number]) -> Number:
     """Seconds of one micro-batch through all stages; the middle stages share the layers the ends leave."""
     first, middle, last = stages
@@ -188,7 +195,7 @@ def step_times(priced: Priced) -> StepTimes:
     through_s = _through_s(scenario.model.layers, stages, totals)
     pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s)
 
-    parameters = stage_parameters(priced.program, stages[0])
+    parameters = _most([stage_parameters(priced.program, stage) for stage in stages])
     optimizer_bytes = _optimizer_bytes(plan, parameters)
     replica = Replica(
         parameters=parameters,
