@@ -94,7 +94,8 @@ class Profile:
     advice: Sequence[str] = ()
     """When it does not fit: what would (sentences)."""
     evidence: Mapping[str, str] = field(default_factory=dict)
-    """Where the constants come from, by kind of operator: calibrated, datasheet or extrapolated."""
+    """Where the constants come from, by kind: calibrated (this device and framework were measured), extrapolated (a
+    relative was), datasheet, estimated (nobody was), or given by the caller."""
     interval: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
     """80 % intervals by result key, where the residuals behind them are known."""
     warnings: Sequence[str] = ()

@@ -42,7 +42,7 @@ def test_a_version_with_a_set_of_its_own_takes_it():
 def test_a_framework_nobody_measured_takes_the_reference_set_and_says_so():
     constants, evidence = load_training("a100-sxm", "nobody's")
     assert constants == load_training("a100-sxm", "reference")[0]
-    assert evidence == "datasheet"
+    assert evidence == "estimated"
 
 
 def test_other_keys_of_an_entry_are_left_alone():

@@ -121,7 +121,9 @@ def test_twice_the_batch_is_never_faster_and_never_less_efficient(scenario):
 def test_recomputation_saves_memory_and_costs_time(scenario):
     none, selective, full = (profile_of(planned(scenario, recompute=k)) for k in ("none", "selective", "full"))
     assert none.phases["recompute"] == 0
-    assert none.hardware_flops == none.model_flops == selective.model_flops == full.model_flops
+    assert none.model_flops == selective.model_flops == full.model_flops
+    # Flash recomputes inside, and padding and replicated heads are executed.
+    assert none.hardware_flops >= none.model_flops * (1 - ROUNDING)
     for kind in (selective, full):
         # The stage that sets the pace may hold the head and no layer; then recomputation only lengthens the bubble.
         assert kind.phases["recompute"] >= 0
@@ -170,7 +172,9 @@ def test_every_zero_stage_holds_no_more_than_the_one_before(scenario):
     if scenario.plan.data_parallel > 1:
         states = ("optimizer", "gradients", "weights")
         for part, (before, after) in zip(states, pairwise(stages), strict=True):
-            assert after.memory_bytes[part] < before.memory_bytes[part]
+            # FSDP shards the weights from stage 2 on; the others from stage 3.
+            early = part == "weights" and scenario.plan.framework.regathers_every_micro_batch
+            assert after.memory_bytes[part] < before.memory_bytes[part] or early
 
 
 @given(strategies.trainings(), st.sampled_from([1.0, 1.01, 2.0, 16.0]))

@@ -1,5 +1,6 @@
 """Where answers go: one JSON document, CSV or a table on stdout; files; everything else on stderr."""
 
+import io
 import json
 import os
 import sys
@@ -28,10 +29,12 @@ def print_table(renderable: "RenderableType") -> None:
     """Print for people: colour on a terminal, plain text elsewhere."""
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=False)
-    with console.capture() as capture:
-        console.print(renderable)
-    lines = capture.get().splitlines()
+    # Rendered beside stdout, so that only print_text ever writes there and can tell what went wrong.
+    screen, drawn = Console(), io.StringIO()
+    Console(file=drawn, highlight=False, soft_wrap=False, width=screen.width, force_terminal=screen.is_terminal).print(
+        renderable
+    )
+    lines = drawn.getvalue().splitlines()
     print_text("".join(line.rstrip() + "\n" for line in lines))
 
 

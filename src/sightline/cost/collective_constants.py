@@ -124,6 +124,17 @@ def load_collectives(calibration: str, version: str = "") -> CollectiveConstants
 
 
 def cluster_collectives(cluster: Cluster, version: str = "") -> CollectiveConstants:
-    """Return the constants for a cluster: those of its device family, or of PCIe where that is the devices' link."""
-    over_pcie = cluster.intra_node.topology == PCIE
-    return load_collectives(PCIE if over_pcie else cluster.device.calibration, "" if over_pcie else version)
+    """Return the constants for a cluster: of PCIe where that is the devices' link, else of the devices' system.
+
+    Collectives may be measured on a system whose operators are not (B200); it is known by its devices' name.
+    """
+    if cluster.intra_node.topology == PCIE:
+        return load_collectives(PCIE)
+    return load_collectives(_system(cluster.device.name) or cluster.device.calibration, version)
+
+
+@cache
+def _system(device: str) -> str:
+    """The calibration folder with collectives whose name begins the device's name; empty when there is none."""
+    folders = (name.split("/")[0] for name in names("calibrations") if name.endswith("/collectives"))
+    return next((folder for folder in folders if device.startswith(folder)), "")

@@ -53,9 +53,9 @@ def _tiles(tiles: tuple[tuple[float, float], ...], axes: int) -> _Tiles:
     return _Tiles(rows, columns, rows * columns, resident, int((resident == 1).sum()))
 
 
-def _row_slowdown(n: Array, k: Array, element_bytes: Number, slowdown: tuple[float, ...]) -> Array:
-    """Slowdown from the row alignment of the operands, which are contiguous in ``n`` and ``k``."""
-    widths = (np.asarray(x * element_bytes, dtype=np.int64) | LINE_BYTES for x in (n, k))
+def _row_slowdown(n: Array, row: Array, element_bytes: Number, slowdown: tuple[float, ...]) -> Array:
+    """Slowdown from the alignment of rows of ``n`` and of ``row`` elements."""
+    widths = (np.asarray(x * element_bytes, dtype=np.int64) | LINE_BYTES for x in (n, row))
     alignment = np.minimum(*(width & -width for width in widths))
     table = np.array([max(slowdown), *slowdown, 1.0])  # of 1, 2, 4, ... 128 bytes
     slower: Array = table[np.log2(alignment).astype(np.int64)]
@@ -115,13 +115,16 @@ def matmul_cost(
     k: Number,
     batch: Number = 1.0,
     *,
+    row: Number | None = None,
     dtype: str,
     element_bytes: Number,
     output_bytes: Number,
     device: Device,
     constants: MatmulConstants,
 ) -> OperatorCost:
-    """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix, contiguous in ``n`` and ``k``.
+    """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix.
+
+    Inputs and output are contiguous in ``n`` and in ``row`` elements (``k`` unless given), whose alignment counts.
 
     The compute leg is ``2 b m n k / peak``, the memory leg ``b (element_bytes (m k + k n) + output_bytes m n)`` over the
     memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic, both slowed
@@ -137,7 +140,9 @@ def matmul_cost(
     memory_s = batch * (element_bytes * k * (m + n) + output_bytes * m * n) / device.memory_bandwidth
 
     kernel_s = _kernel_time(m, n, k, batch, element_bytes, peak, device, c)
-    kernel_s = kernel_s * _row_slowdown(n, k, element_bytes, c.misaligned_slowdown)
+    kernel_s = kernel_s * _row_slowdown(
+        n, k if row is None else np.asarray(row, dtype=float), element_bytes, c.misaligned_slowdown
+    )
     kernel_s = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
     traffic_s = memory_s / c.memory_fraction
     traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))

@@ -1,7 +1,6 @@
 """The price of every operator of a program: operators of one kind are stacked and priced in one call."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,16 +14,7 @@ from sightline.program import Collective, Elementwise, FlashAttention, Matmul, O
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 
-
-class Price(NamedTuple):
-    """Seconds of one execution and what bounds it."""
-
-    time_s: Number
-    compute_s: Number
-    memory_s: Number
-
-
-Prices = dict[int, Price]
+Prices = dict[int, OperatorCost]
 """Price by the operator's identity (a recomputed operator is the forward's own object)."""
 
 
@@ -60,7 +50,7 @@ def price_program(program: Program, scenario: Scenario, constants: TrainingConst
         if chosen:
             costs = price(chosen, scenario, constants)
             for i, op in enumerate(chosen):
-                prices[id(op)] = Price(costs.time_s[i], costs.compute_s[i], costs.memory_s[i])  # type: ignore[index]
+                prices[id(op)] = OperatorCost(costs.time_s[i], costs.compute_s[i], costs.memory_s[i])  # type: ignore[index]
     return prices
 
 
@@ -72,6 +62,7 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
         stacked(operators, "n", axes),
         stacked(operators, "k", axes),
         stacked(operators, "batch", axes),
+        row=stacked(operators, "row", axes),
         dtype=dtype,
         element_bytes=operators[0].element_bytes,  # type: ignore[attr-defined]
         output_bytes=stacked(operators, "output_bytes", axes),

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from sightline.catalog import entry
+from sightline.scenario import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,4 +66,9 @@ def load_training(calibration: str, framework: str, version: str = "") -> tuple[
             chosen = sets[name]
             relative = sets[chosen["like"]] if "like" in chosen else {}
             return TrainingConstants.from_mapping({**relative, **chosen}), str(chosen["evidence"])
-    return TrainingConstants.from_mapping(sets["reference"]), "datasheet"
+    return TrainingConstants.from_mapping(sets["reference"]), str(sets["reference"]["evidence"])
+
+
+def measured(device: Device) -> bool:
+    """Whether the device is of the family its calibration was measured on (a100-sxm-80gb of a100-sxm), not a relative."""
+    return device.name.startswith(device.calibration)

@@ -37,6 +37,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     """Return the ledger of one stage, in bytes per device."""
     plan, framework = scenario.plan, scenario.plan.framework
     zero, dp = np.asarray(plan.zero_stage), plan.data_parallel
+    states = framework.states_in(plan.dtype)
     parameters = stage_parameters(program, stage)
     shared = 1.0 / dp
     layers_kept = stage.in_flight * stage.layers * program.layer.saved_bytes
@@ -48,14 +49,16 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     transient = program.layer.transient_bytes
     replicated = np.asarray(dp) > 1
     live = np.minimum(parameters, GATHERED_LAYERS * program.layer.parameters + _ends_parameters(program, stage))
-    gathered = ((zero == 3) & replicated) * ELEMENT_BYTES[plan.dtype] * live
+    # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
+    whole = (zero == 2) & framework.regathers_every_micro_batch
+    gathered = replicated * ELEMENT_BYTES[plan.dtype] * ((zero == 3) * live + whole * parameters)
     buffers = gathered + replicated * framework.communication_buffer_bytes + transient
     return StageMemory(
         stage=stage.name,
         parts={
-            "weights": parameters * framework.states.weights * np.where(zero >= 3, shared, 1.0),
-            "gradients": parameters * framework.states.gradients * np.where(zero >= 2, shared, 1.0),
-            "optimizer": parameters * framework.states.optimizer * np.where(zero >= 1, shared, 1.0),
+            "weights": parameters * states.weights * np.where((zero >= 3) | whole, shared, 1.0),
+            "gradients": parameters * states.gradients * np.where(zero >= 2, shared, 1.0),
+            "optimizer": parameters * states.optimizer * np.where(zero >= 1, shared, 1.0),
             "activations": layers_kept + ends_kept + np.maximum(logits, recomputed),
             "kv_cache": 0.0,
             "buffers": buffers,

@@ -72,6 +72,5 @@ def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:
         & (d >= 1)
         & (np.floor(batch / share) * share == batch)
         & (p <= model.layers + 2)
-        & ((v == 1) | ((p > 1) & (p * v <= model.layers)))
-        & ((t > 1) | (np.asarray(plan.sequence_parallel) == 0))
+        & ((v == 1) | ((p > 1) & (p * v <= model.layers + 2)))
     )

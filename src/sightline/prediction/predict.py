@@ -6,17 +6,17 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.collectives import cluster_collectives
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.training_constants import TrainingConstants, measured
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
+from sightline.prediction.flops import hardware_flops, model_flops
 from sightline.prediction.interval import intervals, spread_of
 from sightline.prediction.memory import fullest, stage_memory
 from sightline.prediction.micro_batch import with_fastest_micro_batch
+from sightline.prediction.remarks import remarks
 from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training import price, step_times
 from sightline.profile import Profile
-from sightline.program import Program
-from sightline.quantities import Number
 from sightline.scenario import Scenario
 
 
@@ -49,7 +49,6 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
     stages = [stage_memory(scenario, priced.program, s) for s in times.stages]
     memory = fullest(stages)
     scalar = np.ndim(step_time_s) == 0
-    model_flops, hardware_flops = step_flops(scenario, priced.program)
     return Profile(
         scenario=scenario,
         source="predicted",
@@ -57,40 +56,25 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         phases=times.phases,
         memory_bytes=memory,
         fits=memory["total"] <= scenario.cluster.device.memory_bytes,
-        model_flops=model_flops,
-        hardware_flops=hardware_flops,
+        model_flops=model_flops(scenario),
+        hardware_flops=hardware_flops(scenario, priced.program),
         limits=limits_of(priced, times),
         energy_per_step_j=energy_per_step_j(scenario, times.phases),
         rows=rows_of(priced, times) if scalar else (),
         stages=[s for s in stages if not scalar or s.parts["weights"] > 0],
         stage_times=times.slot_s,
         evidence={**_operator_evidence(scenario), "framework": priced.evidence},
-        warnings=scenario.warnings,
+        warnings=(*scenario.warnings, *remarks(scenario)),
     )
 
 
 def _operator_evidence(scenario: Scenario) -> dict[str, str]:
-    """Where the operators' constants come from: fitted to measurements of the device's family, or its datasheet."""
-    family = scenario.cluster.device.calibration
-    evidence = "datasheet" if family == "generic" else "calibrated"
+    """Where the operators' constants come from: this device's measurements, a relative's, or the datasheet."""
+    device, family = scenario.cluster.device, scenario.cluster.device.calibration
+    evidence = "datasheet" if family == "generic" else "calibrated" if measured(device) else "extrapolated"
     collectives = cluster_collectives(scenario.cluster).name
     return {
         "matmul": evidence,
         "attention": evidence,
         "collectives": "datasheet" if collectives.startswith("generic") else "calibrated",
     }
-
-
-def step_flops(scenario: Scenario, program: Program) -> tuple[Number, Number]:
-    """FLOPs of a step over all devices: the model's, and the hardware's with recomputation.
-
-    Matmuls and attention, attention without the causal mask, as Narayanan 2021 (arXiv 2104.04473) counts them.
-    """
-    model: Number = 0.0
-    again: Number = 0.0
-    for block, count in zip(program.blocks, (1, program.layers, 1), strict=True):
-        model = model + count * sum(op.count * op.flops for op in (*block.forward, *block.backward))
-        again = again + count * sum(op.count * op.flops for op in block.recomputed)
-    plan = scenario.plan
-    scale = scenario.workload.global_batch / plan.sequences * plan.tensor_parallel
-    return model * scale, (model + again) * scale

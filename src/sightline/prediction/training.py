@@ -9,7 +9,7 @@ import numpy as np
 from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.pricing import Prices, price_program
 from sightline.cost.topology import data_group, pipeline_boundary
-from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.cost.training_constants import TrainingConstants, load_training, measured
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
 from sightline.prediction.memory import StageContents, stage_parameters
@@ -63,6 +63,8 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     evidence = "given"
     if constants is None:
         constants, evidence = load_training(device.calibration, framework.name, framework.version)
+        if evidence == "calibrated" and not measured(device):
+            evidence = "extrapolated"
     program = write_out(scenario)
     prices = price_program(program, scenario, constants)
     own = scenario.cluster.host.launch_time_s
@@ -269,4 +271,4 @@ def _tied_embedding_s(priced: Priced, dp: Count) -> Number:
     size = priced.program.embedding.parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
     group = pipeline_boundary(plan.tensor_parallel, dp, cluster)
     once = collective_time("send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster))
-    return (p > 1) * once
+    return (p > 1) * once * priced.constants.collective_slowdown

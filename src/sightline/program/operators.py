@@ -52,6 +52,14 @@ class Matmul(Operator):
     element_bytes: float
     output_bytes: float
     """Bytes moved per output element: its size, more where the product is added to what is there."""
+    input_row: Number | None = None
+    """Elements that the inputs hold contiguously beside ``n``; None means ``k``. A weight gradient sums over tokens,
+    which are rows, so its inputs are contiguous in ``m`` and ``n``."""
+
+    @property
+    def row(self) -> Number:
+        """``input_row``, or ``k``."""
+        return self.k if self.input_row is None else self.input_row
 
     @property
     def flops(self) -> Number:
@@ -83,8 +91,11 @@ class FlashAttention(Operator):
     @property
     def flops(self) -> Number:
         """4 b a s_q s_k d forward, 2.5 times that backward (five products for two), counted without the causal mask."""
-        scale = 10.0 if self.backward else 4.0
-        return scale * self.batch * self.heads * self.query_tokens * self.context_tokens * self.head_dim
+        return (10.0 if self.backward else 4.0) * self._pairs * self.head_dim
+
+    @property
+    def _pairs(self) -> Number:
+        return self.batch * self.heads * self.query_tokens * self.context_tokens
 
     @property
     def bytes(self) -> Number:

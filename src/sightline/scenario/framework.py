@@ -63,3 +63,7 @@ class Framework:
     offers: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
     defaults: dict[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
+
+    def states_in(self, dtype: str) -> StateBytes:
+        """Model states in that compute dtype: mixed precision as the framework keeps it, full precision without copies."""
+        return StateBytes(weights=4.0, gradients=4.0, optimizer=8.0) if dtype in ("fp32", "tf32") else self.states

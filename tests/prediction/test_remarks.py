@@ -1,0 +1,28 @@
+"""Sentences about what a prediction leaves out of the scenario at hand."""
+
+from training_scenarios import training
+
+from sightline.prediction import predict
+from sightline.prediction.remarks import remarks
+
+
+def cluster(cap: str) -> dict[str, object]:
+    return {"devices": "8x a100-sxm-80gb", "power_cap": cap}
+
+
+def test_a_power_cap_below_the_devices_power_is_remarked_on() -> None:
+    profile = predict(training(model="llama-2-7b", cluster=cluster("300 W"), global_batch=8))
+    assert any("power_cap of 300 W" in sentence for sentence in profile.warnings)
+
+
+def test_a_power_cap_above_it_is_said_not_to_hold() -> None:
+    assert "above the device's 400 W" in remarks(training(cluster=cluster("900 W"), global_batch=8))[0]
+
+
+def test_chunks_that_layers_do_not_divide_into_are_remarked_on() -> None:
+    plan = {"framework": "megatron", "pipeline_parallel": 4, "virtual_stages": 5}
+    assert "20 chunks" in remarks(training(model="llama-2-7b", cluster="4x a100-sxm-80gb", plan=plan))[0]
+
+
+def test_an_ordinary_scenario_needs_no_remark() -> None:
+    assert remarks(training()) == []
