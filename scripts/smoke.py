@@ -26,8 +26,9 @@ def main(examples: Path) -> None:
         answer = subprocess.run([tool, "predict", file, "--json"], check=True, capture_output=True).stdout
         results = json.loads(answer)
         for result in results if isinstance(results, list) else [results]:
-            if not result["step_time_s"] > 0:
-                raise SystemExit(f"{file.name}: step_time_s is {result['step_time_s']}")
+            seconds = result["time_s"] if "time_s" in result else result["step_time_s"]
+            if not seconds > 0:
+                raise SystemExit(f"{file.name}: predicted is {seconds} s")
     with tempfile.TemporaryDirectory() as folder:
         chart = Path(folder) / "prediction.svg"
         subprocess.run([tool, "predict", example, "--chart", chart], check=True)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sightline.errors import InputError, SightlineError
     from sightline.loading import load
+    from sightline.operator_profile import OperatorProfile
     from sightline.prediction import predict
     from sightline.profile import Profile
-    from sightline.scenario import Cluster, Device, Finetune, Model, Plan, Pretrain, Scenario
+    from sightline.scenario import Cluster, Device, Finetune, Model, OperatorScenario, Plan, Pretrain, Scenario
     from sightline.validation.validate import validate
 
 __version__ = "0.1.0"
@@ -22,6 +23,8 @@ __all__ = [
     "Finetune",
     "InputError",
     "Model",
+    "OperatorProfile",
+    "OperatorScenario",
     "Plan",
     "Pretrain",
     "Profile",
@@ -35,9 +38,19 @@ __all__ = [
 _HOMES = {
     "sightline.errors": ("InputError", "SightlineError"),
     "sightline.loading": ("load",),
+    "sightline.operator_profile": ("OperatorProfile",),
     "sightline.prediction": ("predict",),
     "sightline.profile": ("Profile",),
-    "sightline.scenario": ("Cluster", "Device", "Finetune", "Model", "Plan", "Pretrain", "Scenario"),
+    "sightline.scenario": (
+        "Cluster",
+        "Device",
+        "Finetune",
+        "Model",
+        "OperatorScenario",
+        "Plan",
+        "Pretrain",
+        "Scenario",
+    ),
     "sightline.validation": ("validate",),
 }
 

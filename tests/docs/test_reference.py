@@ -14,6 +14,8 @@ from sightline.loading.not_yet import PREDICTED
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+KEYS = [schema.ScenarioKeys, schema.WorkloadKeys, schema.PlanKeys]
+KEYS += [schema.MatmulKeys, schema.AttentionKeys, schema.CollectiveKeys, schema.ElementwiseKeys]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_every_command_and_option_has_help():
         assert [p.name for p in command.params if not p.help] == [], name
 
 
-@pytest.mark.parametrize("keys", [schema.ScenarioKeys, schema.WorkloadKeys, schema.PlanKeys])
+@pytest.mark.parametrize("keys", KEYS)
 def test_every_key_of_a_scenario_is_documented(keys):
     text = (DOCS / "scenario.md").read_text(encoding="utf-8")
     neutral_only = set(PREDICTED) - {"schedule", "dtype", "optimizer"}

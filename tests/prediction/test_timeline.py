@@ -14,7 +14,8 @@ from sightline.prediction.schedules import stage_layers
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+OPERATORS = Path(__file__).parents[2] / "examples" / "operators.yaml"  # no steps, so no timeline
+EXAMPLES = sorted(set((Path(__file__).parents[2] / "examples").glob("*.yaml")) - {OPERATORS})
 ONCE = {"omitted", "gradient reduction", "tied embedding", "optimizer", "host"}
 
 

@@ -14,7 +14,8 @@ from sightline.prediction.schedule_simulation import Span
 from sightline.profile import Profile
 from sightline.report.trace import COLOURS, chrome_trace, trace_text
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+OPERATORS = Path(__file__).parents[2] / "examples" / "operators.yaml"  # no steps, so no timeline
+EXAMPLES = sorted(set((Path(__file__).parents[2] / "examples").glob("*.yaml")) - {OPERATORS})
 GPT_3 = next(path for path in EXAMPLES if path.stem.startswith("gpt-3"))
 
 

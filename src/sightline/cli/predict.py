@@ -8,8 +8,11 @@ from sightline.cli import output
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sightline.loading.loader import Asked
+    from sightline.operator_profile import Answer, OperatorProfile
     from sightline.profile import Profile
-    from sightline.scenario import Scenario
 
 _MOST_WARNINGS = 5
 
@@ -40,7 +43,7 @@ def predict(
         list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
     ] = None,
 ) -> None:
-    """Predict how long a training step takes, where time and memory go, and whether it fits.
+    """Predict how long a training step takes, where time and memory go, and whether it fits; or a single operator.
 
     A scenario that does not fit in memory is answered all the same, with what would make it fit.
 
@@ -50,6 +53,7 @@ def predict(
       sightline predict scenario.yaml --chart prediction.svg
       sightline predict scenario.yaml --set plan.zero_stage=3 --json
       sightline predict scenario.yaml --sweep plan.micro_batch=1,2,4 --csv
+      sightline predict examples/operators.yaml
       cat scenario.yaml | sightline predict -
     """
     if as_json and as_csv:
@@ -60,12 +64,13 @@ def predict(
     scenarios, is_one = _read(files, settings or [], sweeps or [])
     if trace is not None and len(scenarios) > 1:
         raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
-    profiles = _predict_all(scenarios)
-    _write_files(profiles, chart, html, trace)
-    _print(profiles, is_one=is_one, as_json=as_json, as_csv=as_csv)
+    _refuse_pictures_of_operators(scenarios, chart or html or trace)
+    answers = _predict_all(scenarios)
+    _write_files(answers, chart, html, trace)
+    _print(answers, is_one=is_one, as_json=as_json, as_csv=as_csv)
 
 
-def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[list[Scenario], bool]":
+def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[list[Asked], bool]":
     """Return the scenarios of all files in order, and whether one was asked for rather than a list."""
     from sightline.loading import load, load_all
 
@@ -75,18 +80,24 @@ def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[li
     return (loaded, False) if isinstance(loaded, list) else ([loaded], True)
 
 
-def _predict_all(scenarios: "list[Scenario]") -> "list[Profile]":
+def _refuse_pictures_of_operators(scenarios: "list[Asked]", path: str | None) -> None:
+    if path is not None and any(scenario.workload.task == "operator" for scenario in scenarios):
+        raise InputError(f"'{path}': charts, reports and traces are of training; operators have --json and --csv")
+
+
+def _predict_all(scenarios: "list[Asked]") -> "list[Answer]":
     from sightline.prediction import predict as predict_one
 
-    profiles = []
+    answers = []
     with output.progress(len(scenarios), "predicting") as advance:
         for scenario in scenarios:
-            profiles.append(predict_one(scenario))
+            answers.append(predict_one(scenario))
             advance()
-    return profiles
+    return answers
 
 
-def _write_files(profiles: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:
+def _write_files(answers: "list[Answer]", chart: str | None, html: str | None, trace: str | None) -> None:
+    profiles, _ = _by_kind(answers)
     if chart is not None:
         from sightline.report.charts import prediction_chart
         from sightline.report.drawing import draw
@@ -102,24 +113,43 @@ def _write_files(profiles: "list[Profile]", chart: str | None, html: str | None,
         output.write_file(trace, chrome_trace(profiles[0]))
 
 
-def _print(profiles: "list[Profile]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
-    _print_warnings(profiles)
-    if as_json:
-        from sightline.report.results import profile_to_dict
+def _by_kind(answers: "list[Answer]") -> "tuple[list[Profile], list[OperatorProfile]]":
+    """Return the training steps among the answers, and the single operators."""
+    from sightline.operator_profile import OperatorProfile
 
-        results = [profile_to_dict(p) for p in profiles]
+    operators = [a for a in answers if isinstance(a, OperatorProfile)]
+    return [a for a in answers if not isinstance(a, OperatorProfile)], operators
+
+
+def _print(answers: "list[Answer]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
+    _print_warnings(answers)
+    if as_json:
+        from sightline.report.results import answer_to_dict
+
+        results = [answer_to_dict(a) for a in answers]
         output.print_json(results[0] if is_one else results)
     elif as_csv:
         from sightline.report.csv_lines import to_csv
 
-        output.print_text(to_csv(profiles))
+        output.print_text(to_csv(answers))
     else:
-        from sightline.report import terminal
+        for table in _tables(answers):
+            output.print_table(table)
 
-        output.print_table(terminal.one(profiles[0]) if len(profiles) == 1 else terminal.many(profiles))
+
+def _tables(answers: "list[Answer]") -> "list[RenderableType]":
+    """Return a block for one answer, a table for several; operators have their own."""
+    from sightline.report import operator_terminal, terminal
+
+    steps, operators = _by_kind(answers)
+    tables = [terminal.one(steps[0]) if len(steps) == 1 else terminal.many(steps)] if steps else []
+    if operators:
+        one = len(operators) == 1
+        tables.append(operator_terminal.one(operators[0]) if one else operator_terminal.many(operators))
+    return tables
 
 
-def _print_warnings(profiles: "list[Profile]") -> None:
+def _print_warnings(profiles: "list[Answer]") -> None:
     """Print each warning once, and of very many the first few; each result holds its own."""
     warnings = list(dict.fromkeys(w for p in profiles for w in (*p.scenario.warnings, *p.warnings)))
     for warning in warnings[:_MOST_WARNINGS]:

@@ -1,7 +1,8 @@
 """Files and mappings into scenarios: YAML, JSON and CSV, catalog names, overrides, sweeps, defaults, every complaint."""
 
 from sightline.loading.loader import load, load_all
+from sightline.loading.operations import operation_from_mapping
 from sightline.loading.scenarios import scenario_from_mapping
 from sightline.loading.written import to_mapping
 
-__all__ = ["load", "load_all", "scenario_from_mapping", "to_mapping"]
+__all__ = ["load", "load_all", "operation_from_mapping", "scenario_from_mapping", "to_mapping"]

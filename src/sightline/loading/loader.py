@@ -1,14 +1,18 @@
 """Sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sightline.errors import InputError
 from sightline.loading.dotted_keys import check_sweep, key_value, swept, with_value
+from sightline.loading.operations import is_operation, operation_from_mapping
 from sightline.loading.scenarios import scenario_from_mapping
 from sightline.loading.sources import Document, Source, cell_value, read_source
 from sightline.quantities import show
-from sightline.scenario import Scenario
+from sightline.scenario import OperatorScenario, Scenario
+
+Asked: TypeAlias = Scenario | OperatorScenario
+"""What a scenario file may ask for."""
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Values by dotted key, or ``key=value`` texts as ``--set`` takes them."""
@@ -16,7 +20,7 @@ Sweeps = Mapping[str, Sequence[Any]] | Sequence[str]
 """Lists of values by dotted key, or ``key=1,2,3`` texts as ``--sweep`` takes them."""
 
 
-def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> Scenario | list[Scenario]:
+def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> Asked | list[Asked]:
     """Return the scenario of a source, or the list of them when it is a list, a table, several documents or a sweep.
 
     ``source`` is a path, ``-`` for standard input, a text of YAML, JSON or CSV, an open file, a mapping or a list of
@@ -28,10 +32,10 @@ def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> Scen
     return scenarios[0] if read.single and not is_sweep else scenarios
 
 
-def load_all(sources: Iterable[object], overrides: Overrides = (), sweeps: Sweeps = ()) -> list[Scenario]:
+def load_all(sources: Iterable[object], overrides: Overrides = (), sweeps: Sweeps = ()) -> list[Asked]:
     """Return the scenarios of all sources in order; raise `InputError` with every mistake in any of them."""
     set_values, sweep_values = _overrides(overrides), _sweeps(sweeps)
-    scenarios: list[Scenario] = []
+    scenarios: list[Asked] = []
     problems: list[str] = []
     for source in sources:
         try:
@@ -45,9 +49,9 @@ def load_all(sources: Iterable[object], overrides: Overrides = (), sweeps: Sweep
 
 def _scenarios(
     source: Source, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]
-) -> tuple[list[Scenario], bool]:
+) -> tuple[list[Asked], bool]:
     """The scenarios of a source, and whether a sweep made them."""
-    scenarios: list[Scenario] = []
+    scenarios: list[Asked] = []
     problems: dict[str, None] = {}
     is_sweep = False
     for document in source.documents:
@@ -57,7 +61,10 @@ def _scenarios(
             is_sweep |= has_sweep
             for mapping in mappings:
                 try:
-                    scenarios.append(scenario_from_mapping(mapping, source.folder))
+                    one = is_operation(mapping)
+                    scenarios.append(
+                        operation_from_mapping(mapping) if one else scenario_from_mapping(mapping, source.folder)
+                    )
                 except InputError as error:
                     problems |= dict.fromkeys(prefix + p for p in error.problems)
         except InputError as error:

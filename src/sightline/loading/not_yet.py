@@ -17,7 +17,7 @@ DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8")
 OPTIMIZERS = ("adamw", "adamw-8bit", "muon", "sgd")
 """Every optimizer of the interface."""
 
-PREDICTED_TASKS = ("pretrain", "finetune")
+PREDICTED_TASKS = ("pretrain", "finetune", "operator")
 
 PREDICTED: Mapping[str, tuple[object, ...]] = {
     "context_parallel": (1,),
@@ -57,9 +57,10 @@ def unpredicted(plan: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             near = nearest(value, spellings)
             yield key, f"plan.{key} is {show(value)}; allowed: {', '.join(spellings)}{near}"
         elif not values:
+            listed = ", ".join(PREDICTED_TASKS)
             yield (
                 key,
-                f"plan.{key} is for the tasks generate and serve; this version predicts only pretrain and finetune",
+                f"plan.{key} is for the tasks generate and serve; this version predicts only {listed}",
             )
         else:
             only = ", ".join(show(v).strip("'") for v in values if not isinstance(v, list | dict))

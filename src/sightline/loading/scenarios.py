@@ -26,7 +26,7 @@ _PARTS = {
 
 
 def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = None) -> Scenario:
-    """Return the scenario of a mapping with the keys of a scenario file; paths in it are relative to ``base``.
+    """Return the training scenario of a mapping with the keys of a scenario file; paths are relative to ``base``.
 
     Raise `InputError` with every mistake in it.
     """
@@ -82,6 +82,9 @@ def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
     if isinstance(task, str) and task in TASKS and task not in PREDICTED_TASKS:
         # The keys of other tasks are not known yet; complaining about them would mislead.
         complaints.add(f"workload.task is {show(task)}; this version predicts only {', '.join(PREDICTED_TASKS)}")
+        return {}
+    if task == "operator":
+        complaints.add(f"workload.task is 'operator'; needed here: {', '.join(_TASKS)}")
         return {}
     checked = check(WorkloadKeys, mapping, "workload", complaints)
     if not isinstance(mapping, Mapping):

@@ -21,6 +21,7 @@ from sightline.quantities import (
 
 Text: TypeAlias = Annotated[str | None, text()]
 Degree: TypeAlias = Annotated[int | None, whole(1, 10**7)]
+Size: TypeAlias = Annotated[int | None, whole()]
 Width: TypeAlias = Annotated[int | None, whole(1, 10**8)]
 
 
@@ -61,6 +62,53 @@ class WorkloadKeys(Section):
     sequence_length: Annotated[int | None, whole()] = None
     global_batch: Annotated[int | None, whole()] = None
     total_tokens: Annotated[float | None, quantity(COUNT)] = None
+
+
+class MatmulKeys(Section):
+    """``workload`` of a single matmul."""
+
+    task: Text = None
+    operator: Text = None
+    m: Size = None
+    n: Size = None
+    k: Size = None
+    batch: Size = None
+    dtype: Text = None
+
+
+class AttentionKeys(Section):
+    """``workload`` of a single attention pass."""
+
+    task: Text = None
+    operator: Text = None
+    batch: Size = None
+    heads: Size = None
+    kv_heads: Size = None
+    head_dim: Annotated[int | None, whole(1, 10**6)] = None
+    query_tokens: Size = None
+    context_tokens: Size = None
+    causal: Annotated[bool | None, flag()] = None
+    dtype: Text = None
+    kv_dtype: Text = None
+
+
+class CollectiveKeys(Section):
+    """``workload`` of a single collective over the cluster."""
+
+    task: Text = None
+    operator: Text = None
+    bytes: Annotated[float | None, quantity(BYTES)] = None
+
+
+class ElementwiseKeys(Section):
+    """``workload`` of a single bandwidth-bound kernel."""
+
+    task: Text = None
+    operator: Text = None
+    elements: Annotated[int | None, whole(1, 10**15)] = None
+    tokens: Size = None
+    width: Size = None
+    dtype: Text = None
 
 
 class PlanKeys(Section):

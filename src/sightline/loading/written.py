@@ -5,19 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from sightline.scenario import Cluster, Device, Model, Plan, Scenario, Workload
+from sightline.scenario import Cluster, Device, Model, Operation, OperatorScenario, Plan, Scenario, Workload
 
 
-def to_mapping(scenario: Scenario) -> dict[str, Any]:
+def to_mapping(scenario: Scenario | OperatorScenario) -> dict[str, Any]:
     """Return a scenario with the keys of a scenario file, every name resolved, in SI units; arrays become lists."""
-    mapping: dict[str, Any] = {
-        "name": scenario.name,
-        "model": _model(scenario.model),
-        "cluster": _cluster(scenario.cluster),
-        "workload": _workload(scenario.workload),
-        "plan": _plan(scenario.plan),
-        "measured": dict(scenario.measured),
-    }
+    mapping: dict[str, Any]
+    if isinstance(scenario, OperatorScenario):
+        mapping = {"cluster": _cluster(scenario.cluster), "workload": _operation(scenario.workload)}
+    else:
+        mapping = {
+            "model": _model(scenario.model),
+            "cluster": _cluster(scenario.cluster),
+            "workload": _workload(scenario.workload),
+            "plan": _plan(scenario.plan),
+        }
+    mapping = {"name": scenario.name, **mapping, "measured": dict(scenario.measured)}
     return {key: _plain(value) for key, value in mapping.items() if value not in ("", {})}
 
 
@@ -101,6 +104,11 @@ def _device(device: Device) -> dict[str, Any]:
 
 def _workload(workload: Workload) -> dict[str, Any]:
     return {"task": workload.task} | {f.name: getattr(workload, f.name) for f in fields(workload)}
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    written = {f.name: getattr(operation, f.name) for f in fields(operation)}
+    return {"task": operation.task, "operator": operation.operator} | written
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

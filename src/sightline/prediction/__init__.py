@@ -1,5 +1,5 @@
-"""Predictions: training steps, memory ledgers, schedules, energy and money."""
+"""Predictions: training steps, memory ledgers, schedules, energy and money, and single operators."""
 
-from sightline.prediction.predict import predict
+from sightline.prediction.answer import predict
 
 __all__ = ["predict"]

@@ -5,15 +5,16 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.profile import Profile
+from sightline.operator_profile import Answer
 from sightline.report import summary
-from sightline.report.results import flatten, profile_to_dict
+from sightline.report.results import answer_to_dict, flatten
+from sightline.scenario import Scenario
 
 _SCENARIO_KEYS = ("workload.", "plan.")
 _LISTS = ("advice", "warnings")
 
 
-def to_csv(profiles: Sequence[Profile]) -> str:
+def to_csv(profiles: Sequence[Answer]) -> str:
     """Return the results as CSV text: name, model and cluster, the workload, the plan, then the result keys."""
     lines = [_line(profile) for profile in profiles]
     header = list(dict.fromkeys(key for line in lines for key in line))
@@ -24,12 +25,13 @@ def to_csv(profiles: Sequence[Profile]) -> str:
     return buffer.getvalue()
 
 
-def _line(profile: Profile) -> dict[str, Any]:
-    result = profile_to_dict(profile)
+def _line(profile: Answer) -> dict[str, Any]:
+    result = answer_to_dict(profile)
     scenario = flatten(result.pop("scenario"))
+    model = {"model": profile.scenario.model.name} if isinstance(profile.scenario, Scenario) else {}
     line: dict[str, Any] = {
         "name": summary.title(profile.scenario),
-        "model": profile.scenario.model.name,
+        **model,
         "cluster": f"{profile.scenario.cluster.devices}x {profile.scenario.cluster.device.name}",
     }
     line |= {key: value for key, value in scenario.items() if key.startswith(_SCENARIO_KEYS)}

@@ -6,8 +6,33 @@ from typing import Any
 
 import numpy as np
 
+from sightline.operator_profile import Answer, OperatorProfile
 from sightline.profile import Profile
-from sightline.scenario import Scenario
+from sightline.scenario import OperatorScenario, Scenario
+
+
+def answer_to_dict(answer: Answer) -> dict[str, Any]:
+    """Return the answer to a scenario of any task under its documented result keys."""
+    return operator_to_dict(answer) if isinstance(answer, OperatorProfile) else profile_to_dict(answer)
+
+
+def operator_to_dict(profile: OperatorProfile) -> dict[str, Any]:
+    """Return a single operator's profile under the documented result keys, in SI units and plain Python numbers."""
+    result: dict[str, Any] = plain(
+        {
+            "scenario": scenario_to_dict(profile.scenario),
+            "source": profile.source,
+            "time_s": profile.time_s,
+            "flops": profile.flops,
+            "bytes": profile.bytes,
+            "flops_per_s": profile.flops_per_s,
+            "bytes_per_s": profile.bytes_per_s,
+            "bound": profile.bound,
+            "evidence": profile.evidence,
+            "warnings": [*profile.scenario.warnings, *profile.warnings],
+        }
+    )
+    return result
 
 
 def profile_to_dict(profile: Profile) -> dict[str, Any]:
@@ -36,7 +61,7 @@ def profile_to_dict(profile: Profile) -> dict[str, Any]:
     return plain_result
 
 
-def scenario_to_dict(scenario: Scenario) -> dict[str, Any]:
+def scenario_to_dict(scenario: Scenario | OperatorScenario) -> dict[str, Any]:
     """Return the fully resolved scenario as the mapping a scenario file would hold."""
     from sightline.loading import to_mapping
 

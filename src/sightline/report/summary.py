@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sightline.operator_profile import Answer
 from sightline.profile import MEMORY_PARTS, PHASES, Profile
 from sightline.report import units
-from sightline.report.results import flatten, profile_to_dict, scenario_to_dict
-from sightline.scenario import Scenario
+from sightline.report.results import answer_to_dict, flatten, scenario_to_dict
+from sightline.scenario import CollectiveOperation, OperatorScenario, Scenario
 
 LABELS = {
     "communication_exposed": "communication, exposed",
@@ -27,10 +28,23 @@ class Part:
     share: float
 
 
-def title(scenario: Scenario) -> str:
-    """Return the scenario's name, or what it trains on what."""
+def title(scenario: Scenario | OperatorScenario) -> str:
+    """Return the scenario's name, or what it trains, or runs, on what."""
     cluster = scenario.cluster
-    return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
+    if isinstance(scenario, Scenario):
+        return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
+    count = f"{cluster.devices} x " if isinstance(scenario.workload, CollectiveOperation) else ""
+    return scenario.name or f"{operation(scenario)} on {count}{cluster.device.name}"
+
+
+def operation(scenario: OperatorScenario) -> str:
+    """Return an operator with its sizes, such as ``matmul m 4096, n 4096, k 4096, bf16``."""
+    keys = scenario_to_dict(scenario)["workload"]
+    sizes = {k: v for k, v in keys.items() if k not in ("task", "operator", "dtype", "causal", "bytes")}
+    parts = [f"{key} {size:,}" for key, size in sizes.items() if (key, size) != ("batch", 1)]
+    parts += [units.size(keys["bytes"])] if "bytes" in keys else [keys["dtype"]]
+    parts += ["causal"] if keys.get("causal") else []
+    return f"{keys['operator'].replace('_', '-')} {', '.join(parts)}"
 
 
 def subtitle(scenario: Scenario) -> tuple[str, str]:
@@ -88,9 +102,9 @@ def run_figures(profile: Profile) -> list[tuple[str, str]]:
     return figures
 
 
-def measured_sentences(profile: Profile) -> list[str]:
+def measured_sentences(profile: Answer) -> list[str]:
     """Return, for each figure that somebody measured, how far the prediction is from it."""
-    measured, predicted = flatten(profile.scenario.measured), flatten(profile_to_dict(profile))
+    measured, predicted = flatten(profile.scenario.measured), flatten(answer_to_dict(profile))
     source = f" ({measured['source']})" if "source" in measured else ""
     sentences = []
     for key, value in measured.items():
@@ -109,7 +123,7 @@ def fit_sentence(profile: Profile) -> str:
     return f"{verdict}: {units.gib(needed)} of {units.gib(there)}"
 
 
-def differing(scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
+def differing(scenarios: Sequence[Scenario | OperatorScenario]) -> list[dict[str, Any]]:
     """Return, per scenario, only the keys whose values are not the same in all of them."""
     flat = [flatten({k: v for k, v in scenario_to_dict(s).items() if k != "measured"}) for s in scenarios]
     keys = dict.fromkeys(key for mapping in flat for key in mapping)
@@ -117,7 +131,7 @@ def differing(scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
     return [{key: mapping.get(key) for key in telling} for mapping in flat]
 
 
-def variant_labels(scenarios: Sequence[Scenario]) -> list[str]:
+def variant_labels(scenarios: Sequence[Scenario | OperatorScenario]) -> list[str]:
     """Return a short, distinct label per scenario: its name, or what sets it apart when names repeat."""
     names = [title(s) for s in scenarios]
     if len(set(names)) == len(names):

@@ -1,21 +1,35 @@
-"""The four plain descriptions - model, cluster, workload, plan - and the scenario they make up."""
+"""The four plain descriptions - model, cluster, workload, plan - and the scenario they make up; or a single operator."""
 
 from sightline.scenario.cluster import Cluster, Device, Host, Interconnect, Network
 from sightline.scenario.framework import Framework
 from sightline.scenario.model import Model
+from sightline.scenario.operation import (
+    AttentionOperation,
+    CollectiveOperation,
+    ElementwiseOperation,
+    MatmulOperation,
+    Operation,
+    OperatorScenario,
+)
 from sightline.scenario.plan import Plan
 from sightline.scenario.scenario import Scenario
 from sightline.scenario.workload import Finetune, Pretrain, Workload
 
 __all__ = [
+    "AttentionOperation",
     "Cluster",
+    "CollectiveOperation",
     "Device",
+    "ElementwiseOperation",
     "Finetune",
     "Framework",
     "Host",
     "Interconnect",
+    "MatmulOperation",
     "Model",
     "Network",
+    "Operation",
+    "OperatorScenario",
     "Plan",
     "Pretrain",
     "Scenario",

@@ -1,0 +1,54 @@
+"""Single operators as compact text: one as a block, several side by side."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sightline.operator_profile import OperatorProfile
+from sightline.report import summary, units
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def one(profile: OperatorProfile) -> "RenderableType":
+    """Return a single operator: its time, what it does in it, what bounds it, what that rests on."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    scenario = profile.scenario
+    grid = Table.grid(padding=(0, 3, 0, 0))
+    for label, value in (
+        ("time", units.seconds(float(profile.time_s))),
+        ("reaches", ", ".join(rate for rate in rates(profile) if rate != "-") or "-"),
+        ("bound by", str(profile.bound)),
+        ("evidence", profile.evidence),
+    ):
+        grid.add_row(Text(label, style="dim"), Text(value, style="bold"))
+    where = f"{scenario.cluster.devices:,} x {scenario.cluster.device.name}"
+    head = [Text(summary.title(scenario), style="bold")]
+    head += [Text(f"{summary.operation(scenario)} · {where}", style="dim")] if scenario.name else []
+    sentences = [Text(sentence) for sentence in summary.measured_sentences(profile)]
+    return Group(*head, Text(), grid, *([Text()] if sentences else []), *sentences)
+
+
+def many(profiles: Sequence[OperatorProfile]) -> "RenderableType":
+    """Return several operators as one table, a line each."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("operator", overflow="fold", ratio=1)
+    for heading in ("time", "FLOP/s", "bytes/s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("bound by", "evidence"):
+        table.add_column(heading, no_wrap=True)
+    for label, p in zip(summary.variant_labels([p.scenario for p in profiles]), profiles, strict=True):
+        table.add_row(Text(label), units.seconds(float(p.time_s)), *rates(p), str(p.bound), p.evidence)
+    return table
+
+
+def rates(profile: OperatorProfile) -> tuple[str, str]:
+    """Return the FLOP/s and the bytes per second an operator reaches; a dash for what it has none of."""
+    flops, bytes_per_s = float(profile.flops_per_s or 0.0), float(profile.bytes_per_s or 0.0)
+    return units.rate(flops, "FLOP/s") if flops else "-", units.rate(bytes_per_s, "B/s") if bytes_per_s else "-"
