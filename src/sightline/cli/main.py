@@ -15,6 +15,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         return _command(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
+        sys.stderr.write("sightline: interrupted\n")
         return INTERRUPTED
 
 

@@ -191,7 +191,7 @@ class NetworkKeys(Sourced):
 
     bandwidth_per_node: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
     latency: Annotated[float | None, quantity(SECONDS, zero=True)] = None
-    topology: Text = None
+    topology: Annotated[str | None, choice("fat-tree", "dragonfly", "rail-optimized", "torus")] = None
 
 
 class HostKeys(Sourced):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.loading.not_yet import PREDICTED
 from sightline.scenario import Cluster, Device, Model, Operation, OperatorScenario, Plan, Scenario, Workload
 
 
@@ -112,8 +113,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
+    """The plan's fields, and of what this version does not predict yet the neutral value it stands for."""
     written = plan.to_dict()
-    return {"framework": written.pop("framework")} | written
+    neutral = {key: values[0] for key, values in PREDICTED.items() if values and key not in written}
+    return {"framework": written.pop("framework")} | written | neutral
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.training_constants import load_training
+from sightline.cost.training_constants import measured as device_measured
 from sightline.operator_profile import Evidence, OperatorProfile
 from sightline.prediction.elementwise_kernels import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
@@ -158,7 +159,7 @@ def _on_roofline(cost: OperatorCost, flops_per_s: Number, device: Device, eviden
 def _evidence(device: Device, *, measured: bool) -> Evidence:
     if device.calibration == UNMEASURED:
         return "datasheet"
-    return "calibrated" if measured else "extrapolated"
+    return "calibrated" if measured and device_measured(device) else "extrapolated"
 
 
 def _plain(number: Number) -> Number:
