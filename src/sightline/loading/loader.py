@@ -96,16 +96,25 @@ def _expanded(
 
 def _overrides(overrides: Overrides) -> dict[str, Any]:
     if isinstance(overrides, Mapping):
+        keys: Iterable[object] = overrides
+        wrong = [key for key in keys if not isinstance(key, str)]
+        if wrong:
+            raise InputError([f"override {show(key)} is not a dotted key, such as plan.micro_batch" for key in wrong])
         return dict(overrides)
-    pairs = [key_value(argument) for argument in overrides]
+    pairs = [key_value(argument) for argument in _arguments(overrides)]
     return {key: _argument(key, value) for key, value in pairs}
 
 
 def _sweeps(sweeps: Sweeps) -> dict[str, list[Any]]:
     if isinstance(sweeps, Mapping):
-        return check_sweep({key: list(values) for key, values in sweeps.items()})
-    pairs = [key_value(argument) for argument in sweeps]
+        return check_sweep({k: list(v) if isinstance(v, tuple | range) else v for k, v in sweeps.items()})
+    pairs = [key_value(argument) for argument in _arguments(sweeps)]
     return check_sweep({key: _listed(key, value) for key, value in pairs})
+
+
+def _arguments(given: Overrides | Sweeps) -> Iterable[Any]:
+    """Arguments of the form key=value; a single one needs no list around it."""
+    return [given] if isinstance(given, str) else given
 
 
 def _listed(key: str, text: str) -> list[Any]:
