@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import nearest
-from sightline.loading.complaints import Complaints, check
+from sightline.loading.complaints import Checked, Complaints, check
 from sightline.loading.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Values, read_part
 from sightline.loading.schema import ClusterKeys
 from sightline.quantities import show
@@ -118,3 +118,14 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
     if not 1 <= count <= MOST_DEVICES:
         complaints.add(f"cluster.devices is {show(value)}; allowed: from 1 to {MOST_DEVICES} devices")
     return count, name
+
+
+def cluster_of(top: Checked, complaints: Complaints) -> Cluster | None:
+    """The cluster that the top of a scenario asks for; its mistakes noted, and None where there is none to be had."""
+    if "cluster" not in top.values:
+        return None
+    try:
+        return read_cluster(top.values["cluster"])
+    except InputError as error:
+        complaints.add(*error.problems)
+        return None

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import device_computes_in_dtype
-from sightline.loading.clusters import read_cluster
-from sightline.loading.complaints import Checked, Complaints, check, require
+from sightline.loading.clusters import cluster_of
+from sightline.loading.complaints import Complaints, check, require
 from sightline.loading.measured import read_measured
 from sightline.loading.not_yet import DTYPES, PREDICTED, unpredicted
 from sightline.loading.schema import AttentionKeys, CollectiveKeys, ElementwiseKeys, MatmulKeys, PlanKeys, ScenarioKeys
@@ -49,7 +49,7 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
     complaints = Complaints()
     top = check(ScenarioKeys, mapping, "", complaints)
     require(top, {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}, "", complaints)
-    cluster = _cluster(top, complaints)
+    cluster = cluster_of(top, complaints)
     dtype = _plan_dtype(top.values.get("plan"), mapping["workload"].get("operator"), complaints)
     operation = _operation(mapping["workload"], dtype, complaints)
     if cluster is not None and isinstance(operation, MatmulOperation | AttentionOperation):
@@ -58,16 +58,6 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
     if complaints.problems or cluster is None or operation is None:
         raise InputError(complaints.problems)
     return OperatorScenario(name=top.values.get("name", ""), cluster=cluster, workload=operation, measured=measured)
-
-
-def _cluster(top: Checked, complaints: Complaints) -> Cluster | None:
-    if "cluster" not in top.values:
-        return None
-    try:
-        return read_cluster(top.values["cluster"])
-    except InputError as error:
-        complaints.add(*error.problems)
-        return None
 
 
 def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:

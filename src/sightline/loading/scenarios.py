@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import mistakes
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import cluster_of
 from sightline.loading.complaints import Checked, Complaints, check, require
 from sightline.loading.measured import read_measured
 from sightline.loading.model_sources import resolve_model
@@ -35,7 +35,7 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
     if isinstance(mapping, Mapping):
         require(top, _PARTS, "", complaints)
     model = _model(top, Path(base or ""), complaints)
-    cluster = _cluster(top, complaints)
+    cluster = cluster_of(top, complaints)
     workload = _workload(top.values.get("workload"), complaints)
     plan = read_plan(top.values.get("plan"), complaints)
     measured = read_measured(top.values.get("measured"), complaints)
@@ -59,16 +59,6 @@ def _model(top: Checked, folder: Path, complaints: Complaints) -> ReadModel | No
         return None
     try:
         return resolve_model(top.values["model"], folder)
-    except InputError as error:
-        complaints.add(*error.problems)
-        return None
-
-
-def _cluster(top: Checked, complaints: Complaints) -> Cluster | None:
-    if "cluster" not in top.values:
-        return None
-    try:
-        return read_cluster(top.values["cluster"])
     except InputError as error:
         complaints.add(*error.problems)
         return None
