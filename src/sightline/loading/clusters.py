@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from sightline import catalog
-from sightline.errors import nearest
+from sightline.errors import InputError, nearest
 from sightline.loading.complaints import Checked, Complaints, check
 from sightline.loading.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Values, read_part
 from sightline.loading.schema import ClusterKeys
