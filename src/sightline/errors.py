@@ -25,5 +25,5 @@ def nearest(value: object, allowed: Sequence[str]) -> str:
     asked = str(value).lower()
     names = [str(a) for a in allowed]
     beginnings = [name for name in names if len(asked) > 2 and name.lower().startswith(asked)]
-    matches = sorted(beginnings, key=len) or get_close_matches(asked, names, n=1, cutoff=0.55)
+    matches = sorted(beginnings, key=len) or get_close_matches(asked, names, n=1, cutoff=0.6)
     return f" - did you mean '{matches[0]}'?" if matches else ""
