@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from sightline.catalog import entry
 from sightline.scenario import Device
+
+DeviceEvidence: TypeAlias = Literal["calibrated", "extrapolated", "datasheet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,15 @@ def load_training(calibration: str, framework: str, version: str = "") -> tuple[
     return TrainingConstants.from_mapping(sets["reference"]), str(sets["reference"]["evidence"])
 
 
-def measured(device: Device) -> bool:
-    """Whether the device is of the family its calibration was measured on (a100-sxm-80gb of a100-sxm), not a relative."""
-    return device.name.startswith(device.calibration)
+UNMEASURED = "generic"
+"""The calibration of devices that nobody measured."""
+
+
+def device_evidence(device: Device) -> DeviceEvidence:
+    """What a device's constants rest on: its datasheet, its own measurements, or those of a relative.
+
+    A family's name begins the names of the devices it was measured on (a100-sxm of a100-sxm-80gb); others borrow it.
+    """
+    if device.calibration == UNMEASURED:
+        return "datasheet"
+    return "calibrated" if device.name.startswith(device.calibration) else "extrapolated"

@@ -26,9 +26,10 @@ class DataParallelTime(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """What one replica's pace-setting stage holds and how long its passes are."""
+    """What is reduced between replicas, and the passes of the pace-setting stage that it runs beside."""
 
     parameters: Number
+    """Those of the stage that holds most."""
     layers: Number
     forward_s: Number
     """One micro-batch's forward pass."""

@@ -79,8 +79,7 @@ def stage_parameters(program: Program, stage: StageContents) -> Number:
     """Parameters on one device of a stage, before ZeRO."""
     return (
         stage.layers * program.layer.parameters
-        + stage.embedding * program.embedding.parameters
-        + stage.head * program.head.parameters
+        + _ends_parameters(program, stage)
         + stage.tied_copy * program.embedding.parameters
     )
 

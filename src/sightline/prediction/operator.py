@@ -12,8 +12,7 @@ from sightline.cost.collectives import cluster_collectives, collective_time, who
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.training_constants import load_training
-from sightline.cost.training_constants import measured as device_measured
+from sightline.cost.training_constants import UNMEASURED, device_evidence, load_training
 from sightline.operator_profile import Evidence, OperatorProfile
 from sightline.prediction.elementwise_kernels import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
@@ -28,8 +27,6 @@ from sightline.scenario import (
     OperatorScenario,
 )
 
-UNMEASURED = "generic"
-"""Name of the calibration of devices that nobody measured."""
 MEASURED_DTYPES = ("fp16", "bf16")
 """Compute dtypes of the tables behind the calibrations of matmul and attention."""
 NEWEST_KERNEL, SAFE_KERNEL = "flash-3", "flash-2"
@@ -157,9 +154,8 @@ def _on_roofline(cost: OperatorCost, flops_per_s: Number, device: Device, eviden
 
 
 def _evidence(device: Device, *, measured: bool) -> Evidence:
-    if device.calibration == UNMEASURED:
-        return "datasheet"
-    return "calibrated" if measured and device_measured(device) else "extrapolated"
+    evidence = device_evidence(device)
+    return evidence if measured or evidence == "datasheet" else "extrapolated"
 
 
 def _plain(number: Number) -> Number:

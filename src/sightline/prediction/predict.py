@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.collectives import cluster_collectives
-from sightline.cost.training_constants import TrainingConstants, measured
+from sightline.cost.training_constants import UNMEASURED, TrainingConstants, device_evidence
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
 from sightline.prediction.flops import hardware_flops, model_flops
@@ -70,11 +70,10 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
 
 def _operator_evidence(scenario: Scenario) -> dict[str, str]:
     """Where the operators' constants come from: this device's measurements, a relative's, or the datasheet."""
-    device, family = scenario.cluster.device, scenario.cluster.device.calibration
-    evidence = "datasheet" if family == "generic" else "calibrated" if measured(device) else "extrapolated"
+    evidence = device_evidence(scenario.cluster.device)
     collectives = cluster_collectives(scenario.cluster).name
     return {
         "matmul": evidence,
         "attention": evidence,
-        "collectives": "datasheet" if collectives.startswith("generic") else "calibrated",
+        "collectives": "datasheet" if collectives.startswith(UNMEASURED) else "calibrated",
     }

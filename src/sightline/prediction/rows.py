@@ -111,16 +111,10 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
 def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
     """Seconds of the step by what bounds them; device work splits by its operators' rooflines."""
     compute_s: Number = 0.0
-    for block, passes in _counted(priced, times):
-        del block
+    for _, passes in _counted(priced, times):
         for _, count, operators in passes:
-            bound_s = sum(
-                op.count
-                * priced.prices[id(op)].time_s
-                * (priced.prices[id(op)].compute_s >= priced.prices[id(op)].memory_s)
-                for op in operators
-                if not isinstance(op, Collective)
-            )
+            work = [(op, priced.prices[id(op)]) for op in operators if not isinstance(op, Collective)]
+            bound_s = sum(op.count * price.time_s * (price.compute_s >= price.memory_s) for op, price in work)
             compute_s = compute_s + count * bound_s
     phases = times.phases
     work_s = phases["forward"] + phases["recompute"] + phases["backward"] + phases["optimizer"]

@@ -9,7 +9,7 @@ import numpy as np
 from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.pricing import Prices, price_program
 from sightline.cost.topology import data_group, pipeline_boundary
-from sightline.cost.training_constants import TrainingConstants, load_training, measured
+from sightline.cost.training_constants import TrainingConstants, device_evidence, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
 from sightline.prediction.memory import StageContents, stage_parameters
@@ -63,8 +63,8 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     evidence = "given"
     if constants is None:
         constants, evidence = load_training(device.calibration, framework.name, framework.version)
-        if evidence == "calibrated" and not measured(device):
-            evidence = "extrapolated"
+        if evidence == "calibrated":
+            evidence = device_evidence(device)
     program = write_out(scenario)
     prices = price_program(program, scenario, constants)
     own = scenario.cluster.host.launch_time_s
@@ -145,10 +145,6 @@ def _slot(priced: Priced, stage: StageContents) -> _Slot:
     )
 
 
-def _pick(chosen: Number, a: Number, b: Number) -> Number:
-    return np.where(chosen, a, b)
-
-
 def _most(values: Sequence[Number]) -> Number:
     """The largest of several numbers, plan by plan."""
     return reduce(np.maximum, values)
@@ -171,7 +167,7 @@ def _slowest(stages: tuple[StageContents, ...], totals: list[Number]) -> StageCo
         contents = StageContents(
             name="slowest",
             **{
-                name: _pick(longer, getattr(stage, name), getattr(contents, name))
+                name: np.where(longer, getattr(stage, name), getattr(contents, name))
                 for name in ("layers", "embedding", "head", "tied_copy", "in_flight")
             },
         )

@@ -1,6 +1,6 @@
 """Bandwidth-bound chains of a transformer, in bytes as fused or separate kernels really move them.
 
-Each function returns the operator for tensors of ``tensor_bytes`` at ``x.element_bytes`` per element.
+Each function returns one operator for a micro-batch on one device, with the bytes its kernels move and what it keeps.
 """
 
 from sightline.program.operators import Elementwise
