@@ -65,7 +65,7 @@ def _scores(x: Shapes) -> Number:
 
 def _softmax_fused(x: Shapes) -> Number:
     """1.0 where the framework's fused softmax takes the scores' count of matrices, else 0.0."""
-    return ("softmax" in x.fused) * (x.b * x.heads % x.softmax_granule == 0) * 1.0
+    return ("softmax" in x.framework.fused) * (x.b * x.heads % x.framework.softmax_granule == 0) * 1.0
 
 
 def _eager_forward(x: Shapes) -> list[Operator]:

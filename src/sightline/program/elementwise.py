@@ -11,7 +11,7 @@ from sightline.quantities import Number
 def norm(x: Shapes, module: str) -> Elementwise:
     """Forward norm: read and write; unfused it upcasts, squares, averages, scales and casts back in seven kernels."""
     n = x.residual_bytes / x.element_bytes
-    if "norm" in x.fused:
+    if "norm" in x.framework.fused:
         return Elementwise(
             module=module, name="norm", traffic_bytes=2.0 * x.residual_bytes, saved_bytes=x.residual_bytes
         )
@@ -27,7 +27,7 @@ def norm(x: Shapes, module: str) -> Elementwise:
 def norm_gradient(x: Shapes, module: str) -> Elementwise:
     """Backward norm: input and output gradient in, input gradient out, and the weight's sums."""
     n = x.residual_bytes / x.element_bytes
-    if "norm" in x.fused:
+    if "norm" in x.framework.fused:
         return Elementwise(module=module, name="norm gradient", traffic_bytes=4.0 * x.residual_bytes, kernels=2.0)
     return Elementwise(
         module=module, name="norm gradient", traffic_bytes=(48.0 + 8.0 * x.element_bytes) * n, kernels=14.0
@@ -37,7 +37,7 @@ def norm_gradient(x: Shapes, module: str) -> Elementwise:
 def rope(x: Shapes, *, backward: bool) -> Elementwise:
     """Rotary embedding of queries and keys: read and write; unfused it slices, negates, joins, multiplies and adds."""
     rotated = x.element_bytes * x.tokens * (x.heads + x.kv_heads) * x.model.head_dim
-    fused = "rope" in x.fused
+    fused = "rope" in x.framework.fused
     return Elementwise(
         module="rope",
         name="rope gradient" if backward else "rope",
@@ -51,7 +51,7 @@ def activation(x: Shapes, width: Number) -> Elementwise:
     tensor = x.element_bytes * x.tokens * width
     if not x.model.gated:
         return Elementwise(module="mlp", name="activation", traffic_bytes=2.0 * tensor, saved_bytes=tensor)
-    fused = "activation" in x.fused
+    fused = "activation" in x.framework.fused
     return Elementwise(
         module="mlp",
         name="activation",
@@ -66,7 +66,7 @@ def activation_gradient(x: Shapes, width: Number) -> Elementwise:
     tensor = x.element_bytes * x.tokens * width
     if not x.model.gated:
         return Elementwise(module="mlp", name="activation gradient", traffic_bytes=3.0 * tensor)
-    fused = "activation" in x.fused
+    fused = "activation" in x.framework.fused
     return Elementwise(
         module="mlp",
         name="activation gradient",
@@ -78,7 +78,7 @@ def activation_gradient(x: Shapes, width: Number) -> Elementwise:
 def residual(x: Shapes, *, bias: bool) -> Elementwise:
     """Bias, dropout and residual addition; a dropout keeps one byte per element."""
     mask = x.residual_bytes / x.element_bytes * (x.model.dropout > 0)
-    if "bias-dropout-add" in x.fused or not (bias or x.model.dropout > 0):
+    if "bias-dropout-add" in x.framework.fused or not (bias or x.model.dropout > 0):
         return Elementwise(
             module="residual", name="residual", traffic_bytes=3.0 * x.residual_bytes + mask, saved_bytes=mask
         )

@@ -31,7 +31,7 @@ def embedding_block(x: Shapes) -> Block:
         forward.append(Elementwise(module="embedding", name="dropout", traffic_bytes=traffic, saved_bytes=mask))
         backward.append(Elementwise(module="embedding", name="dropout gradient", traffic_bytes=traffic))
     # The dense gradient of the table is cleared, filled and added to the accumulated one.
-    table = x.vocabulary * h * (e + x.accumulation_traffic)
+    table = x.vocabulary * h * (e + x.framework.accumulation_traffic)
     backward += [
         *enter_region(x, "embedding"),
         Elementwise(module="embedding", name="table gradient", traffic_bytes=table + 3.0 * x.hidden_bytes, kernels=6.0),
@@ -50,7 +50,7 @@ def head_block(x: Shapes) -> Block:
     """Return the head: final norm, logits matmul and cross-entropy over the (sharded) vocabulary."""
     h = float(x.model.hidden_size)
     logits = x.tokens * x.vocabulary
-    fused = "cross-entropy" in x.fused
+    fused = "cross-entropy" in x.framework.fused
     forward: list[Operator] = [
         elementwise.norm(x, "final norm"),
         *enter_region(x, "head"),

@@ -33,7 +33,7 @@ def layer_forward(x: Shapes, attention: str) -> list[Operator]:
 def _mlp_forward(x: Shapes) -> list[Operator]:
     h, f, inputs = float(x.model.hidden_size), x.model.intermediate_size / x.t, layer_inner_width(x)
     # A fused gate recomputes the product from its inputs; otherwise the down projection keeps it.
-    keeps_product = not (x.model.gated and "activation" in x.fused)
+    keeps_product = not (x.model.gated and "activation" in x.framework.fused)
     return [
         linear_forward(x, "mlp", h, inputs, saved_bytes=x.residual_bytes, name="up"),
         elementwise.activation(x, f),

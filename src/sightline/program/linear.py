@@ -30,7 +30,7 @@ def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, 
     Frameworks that fuse accumulation add the product to the gradient inside the matmul; others write a gradient and
     add or copy it in a kernel of its own, for every micro-batch.
     """
-    fused = "gradient-accumulation" in x.fused
+    fused = "gradient-accumulation" in x.framework.fused
     common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes}
     operators: list[Operator] = [
         Matmul(name="input gradient", m=x.tokens, n=inputs, k=outputs, output_bytes=x.element_bytes, **common),
@@ -40,7 +40,7 @@ def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, 
             n=inputs,
             k=x.tokens,
             input_row=outputs,
-            output_bytes=x.accumulation_traffic if fused else x.element_bytes,
+            output_bytes=x.framework.accumulation_traffic if fused else x.element_bytes,
             **common,
         ),
     ]
@@ -53,7 +53,7 @@ def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, 
             Elementwise(
                 module=module,
                 name="gradient accumulation",
-                traffic_bytes=x.accumulation_traffic * inputs * outputs,
+                traffic_bytes=x.framework.accumulation_traffic * inputs * outputs,
             )
         )
     return operators

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.quantities import Number
-from sightline.scenario import Model, Scenario
+from sightline.scenario import Framework, Model, Scenario
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
 """Bytes of an activation by compute dtype."""
@@ -29,11 +29,8 @@ class Shapes:
     r: Number
     split: Number
     """1.0 with sequence parallelism and t > 1, else 0.0."""
-    fused: frozenset[str]
-    pads_vocabulary: bool
-    softmax_granule: int
-    accumulation_traffic: float
-    """Bytes per weight of adding its gradient to the accumulated one."""
+    framework: Framework
+    """What it fuses, pads and accumulates."""
 
     @property
     def tokens(self) -> Number:
@@ -68,7 +65,7 @@ class Shapes:
     @property
     def vocabulary(self) -> Number:
         """Vocabulary rows on one device; frameworks that pad round up to whole tiles of 128."""
-        if not self.pads_vocabulary:
+        if not self.framework.pads_vocabulary:
             return self.model.vocab_size / self.t
         return np.ceil(self.model.vocab_size / (128.0 * self.t)) * 128.0
 
@@ -88,8 +85,5 @@ def shapes_of(scenario: Scenario) -> Shapes:
         t=t,
         r=1.0 + split * (t - 1.0),
         split=split,
-        fused=plan.framework.fused,
-        pads_vocabulary=plan.framework.pads_vocabulary,
-        softmax_granule=plan.framework.softmax_granule,
-        accumulation_traffic=plan.framework.accumulation_traffic,
+        framework=plan.framework,
     )
