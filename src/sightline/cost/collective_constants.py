@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sightline.catalog import entry, names
+from sightline.catalog import entry
+from sightline.cost.families import family_of
 from sightline.errors import InputError, nearest
 from sightline.scenario import Cluster
 
@@ -106,13 +107,8 @@ def kind_constants(raw: Mapping[str, Any]) -> KindConstants:
 
 @cache
 def load_collectives(calibration: str, version: str = "") -> CollectiveConstants:
-    """Return the constants of a device family, for the newest library version known unless one is named.
-
-    A family that nobody measured takes the ``generic`` set.
-    """
+    """Return the constants of a device family, for the newest library version known unless one is named."""
     part = f"{calibration}/collectives"
-    if part not in names("calibrations"):
-        part = "generic/collectives"
     mapping = entry("calibrations", part)
     known = list(mapping["versions"])
     if version and version not in known:
@@ -124,17 +120,7 @@ def load_collectives(calibration: str, version: str = "") -> CollectiveConstants
 
 
 def cluster_collectives(cluster: Cluster, version: str = "") -> CollectiveConstants:
-    """Return the constants for a cluster: of PCIe where that is the devices' link, else of the devices' system.
-
-    Collectives may be measured on a system whose operators are not (B200); it is known by its devices' name.
-    """
+    """Return the constants for a cluster: of PCIe where that is the devices' link, else of the devices' system."""
     if cluster.intra_node.topology == PCIE:
         return load_collectives(PCIE)
-    return load_collectives(_system(cluster.device.name) or cluster.device.calibration, version)
-
-
-@cache
-def _system(device: str) -> str:
-    """The calibration folder with collectives whose name begins the device's name; empty when there is none."""
-    folders = (name.split("/")[0] for name in names("calibrations") if name.endswith("/collectives"))
-    return next((folder for folder in folders if device.startswith(folder)), "")
+    return load_collectives(family_of(cluster.device, "collectives"), version)

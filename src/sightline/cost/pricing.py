@@ -7,6 +7,7 @@ import numpy as np
 from sightline.cost.attention import attention_cost, load_attention
 from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
 from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.families import family_of
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.training_constants import TrainingConstants
@@ -67,7 +68,7 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
         element_bytes=operators[0].element_bytes,  # type: ignore[attr-defined]
         output_bytes=stacked(operators, "output_bytes", axes),
         device=device,
-        constants=load_matmul(device.calibration),
+        constants=load_matmul(family_of(device, "matmul")),
     )
     in_head = np.array([op.module == "head" for op in operators]).reshape((-1,) + (1,) * axes)
     unsharded = in_head & (np.asarray(scenario.plan.tensor_parallel) == 1)
@@ -90,7 +91,7 @@ def _price_attention(operators: Sequence[Operator], scenario: Scenario, constant
         backward=backward,
         dtype=scenario.plan.dtype,
         device=device,
-        constants=load_attention(device.calibration, constants.attention_kernel),
+        constants=load_attention(family_of(device, "attention"), constants.attention_kernel),
     )
     return cost._replace(time_s=cost.time_s * constants.attention_slowdown)
 

@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from sightline.catalog import entry
-from sightline.scenario import Device
-
-DeviceEvidence: TypeAlias = Literal["calibrated", "extrapolated", "datasheet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +66,3 @@ def load_training(calibration: str, framework: str, version: str = "") -> tuple[
             relative = sets[chosen["like"]] if "like" in chosen else {}
             return TrainingConstants.from_mapping({**relative, **chosen}), str(chosen["evidence"])
     return TrainingConstants.from_mapping(sets["reference"]), str(sets["reference"]["evidence"])
-
-
-UNMEASURED = "generic"
-"""The calibration of devices that nobody measured."""
-
-
-def device_evidence(device: Device) -> DeviceEvidence:
-    """What a device's constants rest on: its datasheet, its own measurements, or those of a relative.
-
-    A family's name begins the names of the devices it was measured on (a100-sxm of a100-sxm-80gb); others borrow it.
-    """
-    if device.calibration == UNMEASURED:
-        return "datasheet"
-    return "calibrated" if device.name.startswith(device.calibration) else "extrapolated"

@@ -42,6 +42,7 @@ def _device(v: Values) -> Device:
         tdp_w=v["tdp"],
         idle_w=v["idle_power"],
         calibration=v.get("calibration", "generic"),
+        relatives=tuple(v.get("relatives", ())),
         vector_flops=v["vector_flops"],
         usd_per_hour=v.get("price"),
     )
@@ -172,14 +173,23 @@ def _require_all(part: Part, values: Values, key: str, complaints: Complaints) -
 
 def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> Values:
     values = check(part.schema, mapping, key, complaints).values
-    if "calibration" in values and values["calibration"] not in (known := calibrations()):
-        near = nearest(values["calibration"], known)
-        complaints.add(
-            f"{dotted(key, 'calibration')} is {show(values['calibration'])}; allowed: {', '.join(known)}{near}"
-        )
+    known = calibrations()
+    for name, family in [("calibration", values.get("calibration")), *(("relatives", r) for r in _relatives(values))]:
+        if family is not None and family not in known:
+            near = nearest(family, known)
+            complaints.add(f"{dotted(key, name)} is {show(family)}; allowed: {', '.join(known)}{near}")
     if "peak_flops" in values:
         values["peak_flops"] = _peaks(values["peak_flops"], dotted(key, "peak_flops"), complaints)
     return values
+
+
+def _relatives(values: Values) -> list[object]:
+    """The relatives a device names, one or several."""
+    stated = values.get("relatives", [])
+    listed = stated if isinstance(stated, list) else [stated]
+    if "relatives" in values:
+        values["relatives"] = listed
+    return listed
 
 
 @cache

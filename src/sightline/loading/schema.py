@@ -172,6 +172,7 @@ class DeviceKeys(Sourced):
     idle_power: Annotated[float | None, quantity(WATTS, zero=True)] = None
     vector_flops: Annotated[float | None, quantity(FLOPS)] = None
     calibration: Text = None
+    relatives: Any = None
     price: Annotated[float | None, quantity(USD_PER_HOUR, zero=True)] = None
     server: Any = None
 

@@ -99,6 +99,7 @@ def _device(device: Device) -> dict[str, Any]:
         "tdp": device.tdp_w,
         "idle_power": device.idle_w,
         "calibration": device.calibration,
+        "relatives": list(device.relatives),
         "price": device.usd_per_hour,
     }
 

@@ -2,6 +2,7 @@
 
 from math import exp
 
+from sightline.cost.families import family_of
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -16,7 +17,8 @@ def spread_of(scenario: Scenario, constants: TrainingConstants | None = None) ->
     """Logarithmic half-width of the interval: that of the constants' set."""
     if constants is None:
         framework = scenario.plan.framework
-        constants, _ = load_training(scenario.cluster.device.calibration, framework.name, framework.version)
+        family = family_of(scenario.cluster.device, "training")
+        constants, _ = load_training(family, framework.name, framework.version)
     return constants.spread
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from sightline.cost.attention import attention_cost, load_attention
 from sightline.cost.collectives import cluster_collectives, collective_time, whole_group
 from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.families import UNMEASURED, evidence_of, family_of
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.training_constants import UNMEASURED, device_evidence, load_training
+from sightline.cost.training_constants import load_training
 from sightline.operator_profile import Evidence, OperatorProfile
 from sightline.prediction.elementwise_kernels import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
@@ -85,15 +86,15 @@ def _matmul(x: MatmulOperation, device: Device) -> _Answer:
         element_bytes=element_bytes,
         output_bytes=element_bytes,
         device=device,
-        constants=load_matmul(device.calibration),
+        constants=load_matmul(family_of(device, "matmul")),
     )
     return _on_roofline(
-        cost, device.peak_flops[x.dtype], device, _evidence(device, measured=x.dtype in MEASURED_DTYPES)
+        cost, device.peak_flops[x.dtype], device, _evidence(device, "matmul", measured=x.dtype in MEASURED_DTYPES)
     )
 
 
 def _attention(x: AttentionOperation, device: Device) -> _Answer:
-    kernel = SAFE_KERNEL if device.calibration == UNMEASURED else NEWEST_KERNEL
+    kernel = SAFE_KERNEL if family_of(device, "attention") == UNMEASURED else NEWEST_KERNEL
     cost = attention_cost(
         x.batch,
         x.heads,
@@ -105,11 +106,11 @@ def _attention(x: AttentionOperation, device: Device) -> _Answer:
         backward=False,
         dtype=x.dtype,
         device=device,
-        constants=load_attention(device.calibration, kernel),
+        constants=load_attention(family_of(device, "attention"), kernel),
     )
     # The charts behind the constants are of self-attention, not of few queries (decoding, chunks of a prompt).
     alone = np.all(np.equal(x.query_tokens, x.context_tokens))
-    evidence = _evidence(device, measured=bool(alone) and x.dtype in MEASURED_DTYPES)
+    evidence = _evidence(device, "attention", measured=bool(alone) and x.dtype in MEASURED_DTYPES)
     few = bool(np.any(np.less(x.query_tokens, x.context_tokens)))
     warnings = ("kernels that split the context of few queries (decoding) are not predicted yet; such are faster",)
     answer = _on_roofline(cost, device.peak_flops[x.dtype], device, evidence)
@@ -118,7 +119,7 @@ def _attention(x: AttentionOperation, device: Device) -> _Answer:
 
 def _elementwise(x: ElementwiseOperation, device: Device) -> _Answer:
     kernel = KERNELS[x.operator]
-    constants, _ = load_training(device.calibration, "reference")
+    constants, _ = load_training(family_of(device, "training"), "reference")
     cost = elementwise_cost(
         kernel.bytes_per_element(ELEMENT_BYTES[x.dtype]) * x.elements,
         kernel.arithmetic * x.elements,
@@ -153,8 +154,8 @@ def _on_roofline(cost: OperatorCost, flops_per_s: Number, device: Device, eviden
     )
 
 
-def _evidence(device: Device, *, measured: bool) -> Evidence:
-    evidence = device_evidence(device)
+def _evidence(device: Device, part: str, *, measured: bool) -> Evidence:
+    evidence = evidence_of(device, part)
     return evidence if measured or evidence == "datasheet" else "extrapolated"
 
 

@@ -6,7 +6,8 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.collectives import cluster_collectives
-from sightline.cost.training_constants import UNMEASURED, TrainingConstants, device_evidence
+from sightline.cost.families import UNMEASURED, evidence_of
+from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
 from sightline.prediction.flops import hardware_flops, model_flops
@@ -70,10 +71,10 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
 
 def _operator_evidence(scenario: Scenario) -> dict[str, str]:
     """Where the operators' constants come from: this device's measurements, a relative's, or the datasheet."""
-    evidence = device_evidence(scenario.cluster.device)
+    device = scenario.cluster.device
     collectives = cluster_collectives(scenario.cluster).name
     return {
-        "matmul": evidence,
-        "attention": evidence,
+        "matmul": evidence_of(device, "matmul"),
+        "attention": evidence_of(device, "attention"),
         "collectives": "datasheet" if collectives.startswith(UNMEASURED) else "calibrated",
     }

@@ -7,9 +7,10 @@ from functools import reduce
 import numpy as np
 
 from sightline.cost.collectives import cluster_collectives, collective_time
+from sightline.cost.families import evidence_of, family_of
 from sightline.cost.pricing import Prices, price_program
 from sightline.cost.topology import data_group, pipeline_boundary
-from sightline.cost.training_constants import TrainingConstants, device_evidence, load_training
+from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
 from sightline.prediction.memory import StageContents, stage_parameters
@@ -62,9 +63,9 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     framework, device = scenario.plan.framework, scenario.cluster.device
     evidence = "given"
     if constants is None:
-        constants, evidence = load_training(device.calibration, framework.name, framework.version)
+        constants, evidence = load_training(family_of(device, "training"), framework.name, framework.version)
         if evidence == "calibrated":
-            evidence = device_evidence(device)
+            evidence = evidence_of(device, "training")
     program = write_out(scenario)
     prices = price_program(program, scenario, constants)
     own = scenario.cluster.host.launch_time_s

@@ -30,7 +30,9 @@ class Device:
     tdp_w: Number
     idle_w: Number
     calibration: str
-    """Name of the calibration whose constants describe this device (its own, or its nearest relative's)."""
+    """Calibration family whose constants describe this device."""
+    relatives: tuple[str, ...] = ()
+    """Families whose constants stand in for parts that its own lacks, nearest first."""
     vector_flops: Number
     """FLOP/s of element-wise arithmetic in fp32."""
     usd_per_hour: Number | None = None
