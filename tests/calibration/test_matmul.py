@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightline.calibration.__main__ import main
-from sightline.calibration.entries import matmul_entries
+from sightline.calibration.attention_tables import read_aiconfigurator_attention, read_flash_attention
 from sightline.calibration.fitting import Range, error_statistics, fit_constants, share_of
 from sightline.calibration.matmul import (
     fit_matmul,
@@ -17,12 +17,8 @@ from sightline.calibration.matmul import (
     residuals_by_range,
     training_sized,
 )
-from sightline.calibration.tables import (
-    MatmulTable,
-    read_aiconfigurator_attention,
-    read_aiconfigurator_matmul,
-    read_flash_attention,
-)
+from sightline.calibration.matmul_entries import matmul_entries
+from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
 from sightline.catalog import entry
 from sightline.cost.matmul import MatmulConstants, load_matmul
 from sightline.errors import InputError

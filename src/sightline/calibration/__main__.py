@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from sightline.calibration import collective_entries
-from sightline.calibration.entries import attention_entries, matmul_entries
+from sightline.calibration.attention_entries import attention_entries
+from sightline.calibration.matmul_entries import matmul_entries
 from sightline.errors import InputError
 
 ENTRIES: Mapping[str, Callable[[Path], dict[str, dict[str, Any]]]] = {

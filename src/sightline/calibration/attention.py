@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.attention_tables import AttentionTable
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants
-from sightline.calibration.tables import AttentionTable
 from sightline.cost.attention import AttentionConstants, attention_cost
 from sightline.scenario import Device
 

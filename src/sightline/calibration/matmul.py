@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants, share_of
-from sightline.calibration.tables import MatmulTable
+from sightline.calibration.matmul_tables import MatmulTable
 from sightline.cost.matmul import MatmulConstants, matmul_cost
 from sightline.scenario import Device
 
