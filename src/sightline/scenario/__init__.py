@@ -1,5 +1,15 @@
 """The four plain descriptions - model, cluster, workload, plan - and the scenario they make up; or a single operator."""
 
+from sightline.scenario.blocks import (
+    CompressedAttention,
+    Experts,
+    Heads,
+    LatentAttention,
+    LayerKind,
+    LinearAttention,
+    SparseAttention,
+    StateSpace,
+)
 from sightline.scenario.cluster import Cluster, Device, Host, Interconnect, Network
 from sightline.scenario.framework import Framework
 from sightline.scenario.model import Model
@@ -19,12 +29,18 @@ __all__ = [
     "AttentionOperation",
     "Cluster",
     "CollectiveOperation",
+    "CompressedAttention",
     "Device",
     "ElementwiseOperation",
+    "Experts",
     "Finetune",
     "Framework",
+    "Heads",
     "Host",
     "Interconnect",
+    "LatentAttention",
+    "LayerKind",
+    "LinearAttention",
     "MatmulOperation",
     "Model",
     "Network",
@@ -33,5 +49,7 @@ __all__ = [
     "Plan",
     "Pretrain",
     "Scenario",
+    "SparseAttention",
+    "StateSpace",
     "Workload",
 ]

@@ -3,14 +3,28 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from sightline.scenario.blocks import (
+    CompressedAttention,
+    Experts,
+    Heads,
+    LatentAttention,
+    LayerKind,
+    LinearAttention,
+    SparseAttention,
+    StateSpace,
+    mlp_parameters,
+)
+
 Norm = Literal["layernorm", "rmsnorm"]
-Activation = Literal["gelu", "relu", "swiglu"]
+Activation = Literal["gelu", "relu", "relu2", "swiglu", "geglu"]
 Positions = Literal["learned", "rotary", "alibi"]
+WeightPart = Literal["attention", "dense", "experts", "shared", "head"]
+"""Weights that checkpoints quantize apart: mixers of any kind, dense MLPs, routed experts, shared experts, the head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A decoder-only dense transformer.
+    """A decoder-only model: equal layers of full attention and a dense MLP, or ``layer_kinds``.
 
     ``name`` is for people; every other field is a figure of the architecture. Widths are in elements.
     """
@@ -44,11 +58,65 @@ class Model:
     """Extra unused rows of a learned position table (OPT keeps 2)."""
     dropout: float = 0.0
     """Probability of the residual, embedding and attention dropouts; 0 means there are no dropout operators."""
+    layer_kinds: tuple[LayerKind, ...] = ()
+    """What the layers are made of; empty means that all are full attention with a dense MLP."""
+    value_head_dim: int | None = None
+    """Width of a value head where it is not ``head_dim`` (MiMo)."""
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
+    sparse: SparseAttention | None = None
+    compressed: CompressedAttention | None = None
+    linear: LinearAttention | None = None
+    state_space: StateSpace | None = None
+    window: int | None = None
+    """Tokens that sliding layers look back, or that a chunk of chunked layers holds."""
+    attention_gate: bool = False
+    """The attention's output is gated by a projection as wide as the queries (Qwen3-Next, Qwen3.5)."""
+    qk_norm: bool = False
+    """Norms of the query and key heads before the scores."""
+    parallel_block: bool = False
+    """Attention and MLP read the same input and are added together (GPT-J, Falcon)."""
+    layer_norms: int = 2
+    """Hidden-wide norms of a layer with mixer and MLP; a layer of one of them has half."""
+    residual_streams: int = 1
+    """Copies of the residual stream mixed around every block (hyper-connections, DeepSeek V4)."""
+    prediction_layers: int = 0
+    """Layers for multi-token prediction. They are not among ``layers`` nor in ``parameters``, as model cards count."""
+    weights: str = "bf16"
+    """Format of the published checkpoint's linear weights (most of them)."""
+    weight_exceptions: tuple[tuple[WeightPart, str], ...] = ()
+    """Parts that the checkpoint keeps in another format."""
+    kv_cache: str | None = None
+    """Format of the key/value cache that the checkpoint asks for; None leaves it to the engine."""
 
     @property
     def gated(self) -> bool:
-        """The MLP multiplies two input projections (swiglu)."""
-        return self.activation == "swiglu"
+        """The MLP multiplies two input projections (swiglu, geglu)."""
+        return self.activation in ("swiglu", "geglu")
+
+    @property
+    def kinds(self) -> tuple[LayerKind, ...]:
+        """What the layers are made of, also where all are equal."""
+        return self.layer_kinds or (LayerKind(count=self.layers),)
+
+    @property
+    def own_heads(self) -> Heads:
+        """The model's head shape, which layer kinds may override."""
+        return Heads(
+            heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, value_head_dim=self.value_head_dim
+        )
+
+    def heads_of(self, kind: LayerKind) -> Heads:
+        """The head shape of a layer kind."""
+        return kind.attention or self.own_heads
+
+    def width_of(self, kind: LayerKind) -> int:
+        """Width of a layer kind's dense MLP."""
+        return kind.intermediate_size or self.intermediate_size
+
+    def format_of(self, part: WeightPart) -> str:
+        """Format of a part's weights in the published checkpoint."""
+        return dict(self.weight_exceptions).get(part, "bf16" if part == "head" else self.weights)
 
     @property
     def query_width(self) -> int:
@@ -67,22 +135,75 @@ class Model:
 
     @property
     def attention_parameters(self) -> int:
-        """Parameters of one layer's query, key, value and output projections."""
-        qkv_width = self.query_width + 2 * self.kv_width
-        weights = self.hidden_size * (qkv_width + self.query_width)
-        return weights + qkv_width * self.attention_bias + self.hidden_size * self.output_bias
+        """Parameters of one full-attention layer's query, key, value and output projections."""
+        return self._softmax_attention_parameters(self.own_heads)
 
     @property
     def mlp_parameters(self) -> int:
-        """Parameters of one layer's MLP."""
-        inputs = self.intermediate_size * (2 if self.gated else 1)
-        weights = self.hidden_size * (inputs + self.intermediate_size)
-        return weights + (inputs + self.hidden_size) * self.mlp_bias
+        """Parameters of one dense MLP of the model's own width."""
+        return self._mlp(self.intermediate_size)
 
     @property
     def layer_parameters(self) -> int:
-        """Parameters of one decoder layer."""
-        return self.attention_parameters + self.mlp_parameters + 2 * self.norm_parameters
+        """Parameters of one layer of full attention and a dense MLP."""
+        return self.attention_parameters + self.mlp_parameters + self.layer_norms * self.norm_parameters
+
+    def mixer_parameters(self, kind: LayerKind) -> int:
+        """Parameters of the token mixer of one layer, its indexer included."""
+        h = self.hidden_size
+        if kind.mixer == "none":
+            return 0
+        if kind.mixer == "linear" and self.linear:
+            return self.linear.parameters(h)
+        if kind.mixer == "state-space" and self.state_space:
+            return self.state_space.parameters(h)
+        if kind.mixer == "compressed" and self.compressed:
+            return self._compressed_parameters(self.compressed, kind)
+        if kind.mixer in ("latent", "sparse") and self.latent:
+            attention = self.latent.parameters(h, self.heads)
+        else:
+            attention = self._softmax_attention_parameters(self.heads_of(kind))
+        return attention + self.indexer_parameters(kind)
+
+    def indexer_parameters(self, kind: LayerKind) -> int:
+        """Parameters of the indexer of one layer, 0 where it has none."""
+        if not kind.indexed or self.sparse is None:
+            return 0
+        query_width = (self.latent and self.latent.query_rank) or self.hidden_size
+        return self.sparse.parameters(self.hidden_size, query_width)
+
+    def mlp_parameters_of(self, kind: LayerKind) -> int:
+        """Parameters of the MLP of one layer; with experts all of them, the shared ones and the router."""
+        if kind.mlp == "none":
+            return 0
+        if kind.mlp == "dense" or self.experts is None:
+            return self._mlp(self.width_of(kind))
+        return self.unrouted_parameters + self.experts.count * self.expert_parameters
+
+    @property
+    def expert_parameters(self) -> int:
+        """Parameters of one routed expert; 0 without experts."""
+        return 0 if self.experts is None else self.experts.expert_parameters(self.hidden_size, **self._mlp_make)
+
+    @property
+    def unrouted_parameters(self) -> int:
+        """Parameters of an expert layer's MLP that every token passes: shared experts and router."""
+        if self.experts is None:
+            return 0
+        h, experts = self.hidden_size, self.experts
+        return experts.shared_parameters(h, **self._mlp_make) + experts.router_parameters(h, bias=self.mlp_bias)
+
+    def parameters_of(self, kind: LayerKind) -> int:
+        """Parameters of one layer of a kind."""
+        blocks = (kind.mixer != "none") + (kind.mlp != "none")
+        norms = self.layer_norms * blocks // 2 * self.norm_parameters
+        return self.mixer_parameters(kind) + self.mlp_parameters_of(kind) + norms + blocks * self._stream_parameters
+
+    def active_parameters_of(self, kind: LayerKind) -> int:
+        """Parameters of one layer of a kind that one token uses."""
+        if kind.mlp != "experts" or self.experts is None:
+            return self.parameters_of(kind)
+        return self.parameters_of(kind) - (self.experts.count - self.experts.per_token) * self.expert_parameters
 
     @property
     def embedding_parameters(self) -> int:
@@ -97,5 +218,43 @@ class Model:
 
     @property
     def parameters(self) -> int:
-        """All parameters, shared ones once."""
-        return self.embedding_parameters + self.layers * self.layer_parameters + self.head_parameters
+        """All parameters, shared ones once, multi-token prediction left out."""
+        layers = sum(kind.count * self.parameters_of(kind) for kind in self.kinds)
+        return self.embedding_parameters + layers + self.head_parameters
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses: all but the experts it is not routed to (embedding and head count whole)."""
+        layers = sum(kind.count * self.active_parameters_of(kind) for kind in self.kinds)
+        return self.embedding_parameters + layers + self.head_parameters
+
+    @property
+    def _mlp_make(self) -> dict[str, bool]:
+        return {"gated": self.gated, "bias": self.mlp_bias}
+
+    def _mlp(self, width: int) -> int:
+        return mlp_parameters(self.hidden_size, width, **self._mlp_make)
+
+    def _softmax_attention_parameters(self, heads: Heads) -> int:
+        projected = heads.projected_width(gate=self.attention_gate)
+        weights = self.hidden_size * (projected + heads.output_width)
+        biases = projected * self.attention_bias + self.hidden_size * self.output_bias
+        return weights + biases + 2 * heads.head_dim * self.qk_norm
+
+    def _compressed_parameters(self, compressed: CompressedAttention, kind: LayerKind) -> int:
+        """Projections; the folding of the context; and, where selected, an indexer with a folding of its own."""
+        h, dim = self.hidden_size, self.head_dim
+        total = compressed.parameters(h, self.heads, dim)
+        if kind.compression > 1:
+            total += compressed.folding_parameters(h, dim, kind.compression, overlapping=kind.indexed)
+        if kind.indexed and self.sparse:
+            index = self.sparse.head_dim
+            total += compressed.query_rank * self.sparse.heads * index + h * self.sparse.heads
+            total += compressed.folding_parameters(h, index, kind.compression, overlapping=True)
+        return total
+
+    @property
+    def _stream_parameters(self) -> int:
+        """Parameters that mix the residual streams around one block (DeepSeek V4: read, write and mix)."""
+        n = self.residual_streams
+        return 0 if n == 1 else n * (n + 2) * (n * self.hidden_size + 1) + 3

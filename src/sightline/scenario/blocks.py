@@ -1,0 +1,252 @@
+"""The blocks a decoder layer is made of beyond full attention and a dense MLP, and the parameters of each.
+
+Legend of the formulas: ``h`` is the model's hidden size. Biases and norms inside a block are counted where they exist.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Mixer = Literal["attention", "sliding", "chunked", "latent", "sparse", "compressed", "linear", "state-space", "none"]
+"""How a layer mixes tokens: full, sliding-window or chunked attention; multi-head latent attention (arXiv 2405.04434);
+attention to tokens an indexer selects; attention to folded keys and values (DeepSeek V4); gated delta net
+(arXiv 2412.06464); Mamba-2 (arXiv 2405.21060)."""
+
+Mlp = Literal["dense", "experts", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heads:
+    """The head shape of a softmax attention."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    """Width of a query and a key head."""
+    value_head_dim: int | None = None
+    """Width of a value head; None means ``head_dim``."""
+    values_are_keys: bool = False
+    """There is no value projection: values are the key projection's output, normed apart (Gemma 4)."""
+
+    @property
+    def value_dim(self) -> int:
+        """Width of a value head."""
+        return self.value_head_dim or self.head_dim
+
+    @property
+    def query_width(self) -> int:
+        """Elements of all query heads of a token."""
+        return self.heads * self.head_dim
+
+    @property
+    def key_width(self) -> int:
+        """Elements of all key heads of a token."""
+        return self.kv_heads * self.head_dim
+
+    @property
+    def value_width(self) -> int:
+        """Elements of all value heads of a token."""
+        return self.kv_heads * self.value_dim
+
+    @property
+    def output_width(self) -> int:
+        """Elements that the output projection reads."""
+        return self.heads * self.value_dim
+
+    def projected_width(self, *, gate: bool) -> int:
+        """Outputs of the query (twice with a gate), key and value projections together."""
+        queries = self.query_width * (2 if gate else 1)
+        return queries + self.key_width + (0 if self.values_are_keys else self.value_width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerKind:
+    """Layers of one make. Their order in the model is not kept, only how many there are."""
+
+    mixer: Mixer = "attention"
+    mlp: Mlp = "dense"
+    count: int
+    attention: Heads | None = None
+    """Head shape where it is not the model's."""
+    intermediate_size: int | None = None
+    """Width of the dense MLP where it is not the model's (pruned models)."""
+    compression: int = 1
+    """Context tokens folded into one cached entry, beside the window's own (mixer "compressed"); 1 keeps the window
+    alone."""
+    indexed: bool = False
+    """An indexer of the layer's own selects what it attends to; a sparse layer without one reuses another's choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """A mixture of experts in place of the dense MLP; activation and gating are the model's."""
+
+    count: int
+    """Routed experts."""
+    per_token: int
+    width: int
+    """Width of a routed expert."""
+    shared: int = 0
+    """Experts every token passes."""
+    shared_width: int = 0
+    """Width of each shared expert."""
+    latent_width: int | None = None
+    """Routed experts work on a projection of the token to this width; None means the hidden size."""
+
+    def expert_parameters(self, h: int, *, gated: bool, bias: bool) -> int:
+        """Parameters of one routed expert."""
+        return mlp_parameters(self.latent_width or h, self.width, gated=gated, bias=bias)
+
+    def shared_parameters(self, h: int, *, gated: bool, bias: bool) -> int:
+        """Parameters of the shared experts of a layer together."""
+        return self.shared * mlp_parameters(h, self.shared_width, gated=gated, bias=bias) if self.shared else 0
+
+    def router_parameters(self, h: int, *, bias: bool) -> int:
+        """Parameters of the router and of the projections to and from the latent width."""
+        return (h + bias) * self.count + 2 * h * (self.latent_width or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention: keys and values are kept as one latent vector and a rotary key per token."""
+
+    query_rank: int | None
+    """Width of the queries' latent vector; None projects queries directly."""
+    kv_rank: int
+    nope_head_dim: int
+    """Width of a query and key head without positions."""
+    rope_head_dim: int
+    """Width of the rotary part, whose key all heads share."""
+    value_head_dim: int
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a whole query and key head."""
+        return self.nope_head_dim + self.rope_head_dim
+
+    def parameters(self, h: int, heads: int) -> int:
+        """Projections and the norms of the latent vectors."""
+        queries = heads * self.head_dim
+        query = h * queries if self.query_rank is None else self.query_rank * (h + 1 + queries)
+        down = h * (self.kv_rank + self.rope_head_dim) + self.kv_rank
+        up = self.kv_rank * heads * (self.nope_head_dim + self.value_head_dim)
+        return query + down + up + heads * self.value_head_dim * h
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseAttention:
+    """An indexer scores the context and each query attends only to what scored highest."""
+
+    heads: int
+    """Query heads of the indexer, which has one key head."""
+    head_dim: int
+    selected_tokens: int
+    """Cached entries that a query attends to."""
+    block_tokens: int = 1
+    """Neighbouring tokens selected together."""
+
+    def parameters(self, h: int, query_width: int) -> int:
+        """Query projection (from ``query_width`` elements), key projection with its norm, and head weights."""
+        return query_width * self.heads * self.head_dim + h * (self.head_dim + self.heads) + 2 * self.head_dim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedAttention:
+    """DeepSeek V4: low-rank queries, one shared key/value head, folded context, a grouped low-rank output."""
+
+    query_rank: int
+    output_rank: int
+    """Width of each output group's latent vector."""
+    output_groups: int
+
+    def parameters(self, h: int, heads: int, head_dim: int) -> int:
+        """Projections without the folding and the indexer."""
+        query = self.query_rank * (h + 1 + heads * head_dim)
+        output = self.output_rank * (heads * head_dim + self.output_groups * h)
+        return query + (h + 1) * head_dim + output
+
+    def folding_parameters(self, h: int, head_dim: int, compression: int, *, overlapping: bool) -> int:
+        """Key/value and gate projections of the folding, twice as wide where neighbouring folds overlap."""
+        width = head_dim * (2 if overlapping else 1)
+        return (2 * h + compression) * width + head_dim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearAttention:
+    """Gated delta net: a state of key_dim x value_dim per value head instead of a cache of tokens."""
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    conv_width: int
+    """Tokens of the short convolution over queries, keys and values."""
+
+    @property
+    def key_width(self) -> int:
+        """Elements of all key (and of all query) heads of a token."""
+        return self.key_heads * self.key_dim
+
+    @property
+    def value_width(self) -> int:
+        """Elements of all value heads of a token."""
+        return self.value_heads * self.value_dim
+
+    @property
+    def conv_channels(self) -> int:
+        """Channels that the short convolution runs over."""
+        return 2 * self.key_width + self.value_width
+
+    @property
+    def state_elements(self) -> int:
+        """Elements of one sequence's state in one layer, the convolution's apart."""
+        return self.value_heads * self.key_dim * self.value_dim
+
+    def parameters(self, h: int) -> int:
+        """Projections of query, key, value, gate, decay and step; convolution; norm; output."""
+        inputs = h * (self.conv_channels + self.value_width + 2 * self.value_heads)
+        small = self.conv_channels * self.conv_width + 2 * self.value_heads + self.value_dim
+        return inputs + small + self.value_width * h
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSpace:
+    """Mamba-2: a state of head_dim x state per head instead of a cache of tokens."""
+
+    heads: int
+    head_dim: int
+    groups: int
+    """Groups of heads that share the input and output matrices B and C."""
+    state: int
+    """Width of the state of each channel."""
+    conv_width: int
+
+    @property
+    def inner_width(self) -> int:
+        """Channels of the block."""
+        return self.heads * self.head_dim
+
+    @property
+    def conv_channels(self) -> int:
+        """Channels that the short convolution runs over."""
+        return self.inner_width + 2 * self.groups * self.state
+
+    @property
+    def state_elements(self) -> int:
+        """Elements of one sequence's state in one layer, the convolution's apart."""
+        return self.inner_width * self.state
+
+    @property
+    def projected_width(self) -> int:
+        """Outputs of the input projection: gate, channels with B and C, and a step per head."""
+        return self.inner_width + self.conv_channels + self.heads
+
+    def parameters(self, h: int) -> int:
+        """Input projection, convolution with bias, decay, skip and step of each head, norm, output projection."""
+        small = self.conv_channels * (self.conv_width + 1) + 3 * self.heads + self.inner_width
+        return h * self.projected_width + small + self.inner_width * h
+
+
+def mlp_parameters(h: int, width: int, *, gated: bool, bias: bool) -> int:
+    """Parameters of an MLP of ``width`` with one input projection, two where gated."""
+    inputs = width * (2 if gated else 1)
+    return h * (inputs + width) + (inputs + h) * bias
