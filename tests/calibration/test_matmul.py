@@ -30,7 +30,10 @@ with_tables = pytest.mark.skipif(
     not (DATA / "aiconfigurator").is_dir(), reason=f"no public tables in {DATA}; SIGHTLINE_DATA names their folder"
 )
 A100 = read_cluster("1x a100-sxm-80gb").device
-GIVEN = {key: entry("calibrations", "a100-sxm/matmul")["constants"][key] for key in ("tiles", "misaligned_slowdown")}
+GIVEN = {
+    key: entry("calibrations", "a100-sxm/matmul")["kernels"]["16-bit"]["constants"][key]
+    for key in ("tiles", "misaligned_slowdown")
+}
 
 
 def table_of(seconds, sizes=(256, 1024, 1536, 4096, 8192, 12288), rows=(64, 512, 1024, 2048, 8192)):
@@ -58,7 +61,11 @@ def test_a_few_wild_measurements_do_not_move_a_fit():
 
 def test_matmul_times_made_with_other_constants_are_found_again():
     made_with = MatmulConstants.from_mapping(
-        {**entry("calibrations", "a100-sxm/matmul")["constants"], "peak_fraction": 0.7, "memory_fraction": 0.6}
+        {
+            **entry("calibrations", "a100-sxm/matmul")["kernels"]["16-bit"]["constants"],
+            "peak_fraction": 0.7,
+            "memory_fraction": 0.6,
+        }
     )
     table = table_of(lambda t: predicted_seconds(t, A100, made_with))
     result = fit_matmul(table, A100, GIVEN)
@@ -107,7 +114,7 @@ def test_shipped_constants_hold_on_families_no_fit_has_seen(family, file, median
     assert found["training"]["p90"] < p90
     assert found["m >= 16"]["median"] < 0.06
     assert found["m >= 16"]["p90"] < 0.17
-    assert found == entry("calibrations", f"{family}/matmul")["residuals"]
+    assert found == entry("calibrations", f"{family}/matmul")["kernels"]["16-bit"]["residuals"]
 
 
 @with_tables

@@ -18,7 +18,7 @@ def matmul_entries(data: Path) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for family, (file, library) in MATMUL_TABLES.items():
         shipped = entry("calibrations", f"{family}/matmul")
-        given = {key: shipped["constants"][key] for key in ("tiles", "misaligned_slowdown")}
+        given = {key: shipped["kernels"]["16-bit"]["constants"][key] for key in ("tiles", "misaligned_slowdown")}
         table = read_aiconfigurator_matmul(existing(data / "aiconfigurator" / file))
         result = fit_matmul(table, device_of(family), given)
         source = f"ai-dynamo/aiconfigurator@095f58a, gemm table of {family} with {library}, bfloat16"
@@ -31,12 +31,13 @@ def matmul_entries(data: Path) -> dict[str, Entry]:
             ],
             "sources": shipped["sources"],
             "evidences": shipped["evidences"],
-            **figures(result),
-            "constants": dict(result.constants),
+            "kernels": {"16-bit": {**figures(result), "constants": dict(result.constants)}},
         }
-    middle = between([e["constants"] for e in entries.values()])
+    middle = between([e["kernels"]["16-bit"]["constants"] for e in entries.values()])
     entries["generic"] = {
         **provenance("geometric mean of the fits for a100-sxm and h100-sxm; tiles of a100-sxm", "datasheet", "matmul"),
-        "constants": {**middle, "tiles": entries["a100-sxm"]["constants"]["tiles"]},
+        "kernels": {
+            "16-bit": {"constants": {**middle, "tiles": entries["a100-sxm"]["kernels"]["16-bit"]["constants"]["tiles"]}}
+        },
     }
     return entries

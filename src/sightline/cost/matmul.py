@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.matmul_constants import MatmulConstants, load_matmul
+from sightline.cost.matmul_constants import MatmulConstants, load_matmul, matmul_evidence
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
 
-__all__ = ["MatmulConstants", "load_matmul", "matmul_cost"]
+__all__ = ["MatmulConstants", "load_matmul", "matmul_cost", "matmul_evidence"]
 
 RESIDENT_ELEMENTS = 32768
 """Output elements a compute unit works on at a time: half of its 256 KiB of registers, in fp32."""
@@ -55,7 +55,8 @@ def _tiles(tiles: tuple[tuple[float, float], ...], axes: int) -> _Tiles:
 
 def _row_slowdown(n: Array, row: Array, element_bytes: Number, slowdown: tuple[float, ...]) -> Array:
     """Slowdown from the alignment of rows of ``n`` and of ``row`` elements."""
-    widths = (np.asarray(x * element_bytes, dtype=np.int64) | LINE_BYTES for x in (n, row))
+    whole_bytes = np.exp2(np.floor(np.log2(element_bytes)))  # scales lie apart
+    widths = (np.asarray(x * whole_bytes, dtype=np.int64) | LINE_BYTES for x in (n, row))
     alignment = np.minimum(*(width & -width for width in widths))
     table = np.array([max(slowdown), *slowdown, 1.0])  # of 1, 2, 4, ... 128 bytes
     slower: Array = table[np.log2(alignment).astype(np.int64)]
@@ -77,7 +78,15 @@ def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Ar
 
 
 def _kernel_time(
-    m: Array, n: Array, k: Array, batch: Array, element_bytes: Number, peak: Number, device: Device, c: MatmulConstants
+    m: Array,
+    n: Array,
+    k: Array,
+    batch: Array,
+    element_bytes: Number,
+    weight_bytes: Number,
+    peak: Number,
+    device: Device,
+    c: MatmulConstants,
 ) -> Array:
     """Seconds that the fastest tile and split keep the compute units busy, operands coming from L2."""
     units, l2_bandwidth = device.compute_units, device.l2_bandwidth * c.l2_fraction
@@ -87,7 +96,7 @@ def _kernel_time(
     per_unit = count / units
 
     math_s = 2 * t.area / (peak * c.peak_fraction) * units
-    load_s = (t.rows + t.columns) * element_bytes / l2_bandwidth * units
+    load_s = (t.rows * element_bytes + t.columns * weight_bytes) / l2_bandwidth * units
     step_s = (math_s**OVERLAP + load_s**OVERLAP) ** (1 / OVERLAP)
     granule, overhead_k = GRANULE_BYTES / element_bytes, c.tile_overhead_k * 2 / element_bytes
     slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
@@ -119,15 +128,18 @@ def matmul_cost(
     dtype: str,
     element_bytes: Number,
     output_bytes: Number,
+    weight_bytes: Number | None = None,
     device: Device,
     constants: MatmulConstants,
 ) -> OperatorCost:
     """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix.
 
     Inputs and output are contiguous in ``n`` and in ``row`` elements (``k`` unless given), whose alignment counts.
+    ``dtype`` names the peak at which it computes; an element of the ``m x k`` operand takes ``element_bytes`` and one of
+    the ``k x n`` operand ``weight_bytes`` (the same unless given), scales included (``program.matmul_formats``).
 
-    The compute leg is ``2 b m n k / peak``, the memory leg ``b (element_bytes (m k + k n) + output_bytes m n)`` over the
-    memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic, both slowed
+    The compute leg is ``2 b m n k / peak``, the memory leg ``b (element_bytes m k + weight_bytes k n + output_bytes m n)``
+    over the memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic, both slowed
     to what the constants say is reached, and is never below either leg.
 
     Left out: operands that an earlier kernel left in L2; operands read from memory more than once, which waves of
@@ -137,9 +149,10 @@ def matmul_cost(
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
     peak = device.peak_flops[dtype]
     compute_s = 2 * batch * m * n * k / peak
-    memory_s = batch * (element_bytes * k * (m + n) + output_bytes * m * n) / device.memory_bandwidth
+    wide = element_bytes if weight_bytes is None else weight_bytes
+    memory_s = batch * (element_bytes * m * k + wide * k * n + output_bytes * m * n) / device.memory_bandwidth
 
-    kernel_s = _kernel_time(m, n, k, batch, element_bytes, peak, device, c)
+    kernel_s = _kernel_time(m, n, k, batch, element_bytes, wide, peak, device, c)
     kernel_s = kernel_s * _row_slowdown(
         n, k if row is None else np.asarray(row, dtype=float), element_bytes, c.misaligned_slowdown
     )
@@ -148,4 +161,7 @@ def matmul_cost(
     traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
 
     time_s = (kernel_s**OVERLAP + traffic_s**OVERLAP) ** (1 / OVERLAP)
-    return OperatorCost(np.maximum(time_s, compute_s) + c.latency_s, compute_s, memory_s)
+    time_s = np.maximum(time_s, compute_s) + c.latency_s
+    if c.surface is not None:
+        time_s = np.maximum(time_s * np.where(batch == 1, c.surface.factor(m, n, k), 1.0), compute_s)
+    return OperatorCost(time_s, compute_s, memory_s)

@@ -1,11 +1,26 @@
 """What a device's matmul kernels reach of its datasheet: a dozen numbers and the tiles its library chooses from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
 from sightline.catalog import entry
+from sightline.cost.families import UNMEASURED, evidence_of, family_of
+from sightline.cost.residual_surface import ResidualSurface
+from sightline.operator_profile import Evidence
+from sightline.scenario import Device
+
+NEAREST_KERNELS: Mapping[str, tuple[str, ...]] = {
+    "fp8": ("fp8-block", "w8a8"),
+    "fp8-block": ("fp8", "w8a8"),
+    "w8a8": ("fp8", "fp8-block"),
+    "w8a16": ("w4a16",),
+    "w4a16": ("w8a16",),
+    "nvfp4": ("fp8", "fp8-block"),
+    "mxfp4": ("w4a16", "w8a16"),
+}
+"""Kernels whose constants stand in for one that a family was not measured with, nearest first; 16-bit comes last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +57,46 @@ class MatmulConstants:
     tiles: tuple[tuple[float, float], ...]
     """Output tiles (rows, columns) that the library's kernels come in."""
 
+    surface: ResidualSurface | None = None
+    """What these numbers leave unexplained, smoothed over the sizes' logarithms; None where too little was measured."""
+
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "MatmulConstants":
         """The constants out of a calibration entry's mapping; other keys are left alone."""
-        plain = {f.name: float(mapping[f.name]) for f in fields(cls) if f.type is float}
+        plain: dict[str, Any] = {f.name: float(mapping[f.name]) for f in fields(cls) if f.type is float}
         slowdown = tuple(float(x) for x in mapping["misaligned_slowdown"])
         return cls(
             **plain, misaligned_slowdown=slowdown, tiles=tuple((float(a), float(b)) for a, b in mapping["tiles"])
         )
 
+    def without_surface(self) -> "MatmulConstants":
+        """The formula's own constants."""
+        return replace(self, surface=None)
+
 
 @cache
-def load_matmul(calibration: str) -> MatmulConstants:
-    """The matmul constants of the catalog's calibration of that name."""
-    return MatmulConstants.from_mapping(entry("calibrations", f"{calibration}/matmul")["constants"])
+def load_matmul(family: str, kernel: str = "16-bit") -> MatmulConstants:
+    """The matmul constants of a calibration family and a format (``MATMUL_FORMATS``).
+
+    A format that the family was not measured with takes the constants of its nearest measured one, without a surface.
+    """
+    kernels = entry("calibrations", f"{family}/matmul")["kernels"]
+    measured = _measured(kernels, kernel)
+    stated = kernels[measured]
+    constants = MatmulConstants.from_mapping(stated["constants"])
+    if measured != kernel or "surface" not in stated:
+        return constants
+    return replace(constants, surface=ResidualSurface.from_mapping(stated["surface"]))
+
+
+def matmul_evidence(device: Device, kernel: str = "16-bit") -> Evidence:
+    """What the constants of ``kernel`` rest on for ``device``; a format that its family was not measured with borrows."""
+    family = family_of(device, "matmul")
+    found = evidence_of(device, "matmul")
+    measured = kernel in entry("calibrations", f"{family}/matmul")["kernels"]
+    return found if measured or family == UNMEASURED else "extrapolated"
+
+
+def _measured(kernels: Mapping[str, Any], kernel: str) -> str:
+    stand_ins = (kernel, *NEAREST_KERNELS.get(kernel, ()))
+    return next((name for name in stand_ins if name in kernels), "16-bit")
