@@ -33,6 +33,17 @@ def _busy_time(tiles: Array, mean_s: Array, longest_s: Array, units: Number) -> 
     return np.maximum(np.where(longest_s > mean_s, waves, whole) * mean_s, longest_s)
 
 
+def _seen_scores(query: Array, context: Array, causal: Any, window: Number | None) -> Array:
+    """Context tokens that a query sees, in the mean over the queries: the last ``query`` of ``context`` tokens."""
+    seen: Array = np.where(causal, context - (np.minimum(query, context) - 1) / 2, context)
+    if window is None:
+        return seen
+    late = np.minimum(query, context)
+    growing = np.minimum(np.maximum(window - (context - late + 1), 0.0), late)
+    masked = (growing * (context - late + 1 + (growing - 1) / 2) + (late - growing) * window) / late
+    return np.where(causal, masked, np.minimum(context, window))
+
+
 def attention_cost(
     batch: Number,
     heads: Number,
@@ -46,38 +57,58 @@ def attention_cost(
     dtype: str,
     device: Device,
     constants: AttentionConstants,
+    value_dim: Number | None = None,
+    kv_bytes: Number | None = None,
+    window: Number | None = None,
 ) -> OperatorCost:
     """Seconds of one attention pass, forward or (``backward``) for the gradients of query, key and value.
 
-    The compute leg is ``4 b a sq sk d`` FLOPs over the peak, with ``causal`` counting only scores that are seen, and 2.5
-    times that backward; the memory leg moves query, key, value and output (and backward their gradients) once. The
-    kernel pays whole query blocks, context blocks on the diagonal in full, padded heads, the softmax that matmuls do not
-    hide, and whole waves of tiles, and is never faster than either leg.
+    The compute leg is ``2 b a sq sk (d + dv)`` FLOPs over the peak, with ``causal`` counting only scores that are seen,
+    and 2.5 times that backward; the memory leg moves query, key, value and output (and backward their gradients) once.
+    The kernel pays whole query blocks, context blocks on the diagonal in full, padded heads, the softmax that matmuls
+    do not hide, and whole waves of tiles, and is never faster than either leg. ``value_dim`` (``dv``): width of value
+    and output where it is not the key's; ``kv_bytes``: bytes per element of cached keys and values; ``window``: tokens
+    that a query of a sliding window sees, itself among them.
 
     Left out: key and value blocks read again by other query blocks (they come from L2), dropout, splitting the context
-    of a single query (decoding).
+    of few queries (``decode_attention_cost``).
     """
     c = constants
     b, a, kv, d, sq, sk = (
         np.asarray(x, dtype=float) for x in (batch, heads, kv_heads, head_dim, query_tokens, context_tokens)
     )
+    dv = d if value_dim is None else np.asarray(value_dim, dtype=float)
     causal, backward = np.asarray(causal, dtype=bool), np.asarray(backward, dtype=bool)
     products = np.where(backward, BACKWARD_PRODUCTS, 1.0)
     peak, element_bytes = device.peak_flops[dtype], 4.0 if dtype in {"fp32", "tf32"} else 2.0
+    kv_bytes = element_bytes if kv_bytes is None else kv_bytes
 
-    seen = np.where(causal, sk - (np.minimum(sq, sk) - 1) / 2, sk)
-    compute_s = products * 4 * b * a * sq * seen * d / peak
-    tensors = np.where(backward, 4.0, 2.0) * (b * a * sq + b * kv * sk) * d
-    memory_s = tensors * element_bytes / device.memory_bandwidth
+    seen = _seen_scores(sq, sk, causal, window)
+    reach = sk if window is None else np.minimum(sk, window)
+    compute_s = products * 2 * b * a * sq * seen * (d + dv) / peak
+    kept = sk if window is None else np.minimum(sk, window + sq)
+    tensors = np.where(backward, 2.0, 1.0) * (b * a * sq * element_bytes + b * kv * kept * kv_bytes) * (d + dv)
+    memory_s = tensors / device.memory_bandwidth
 
-    padded = np.ceil(d / c.head_granule) * c.head_granule
+    padded, padded_value = (np.ceil(x / c.head_granule) * c.head_granule for x in (d, dv))
     width = np.maximum(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
     rate = peak * np.where(backward, c.backward_fraction, c.peak_fraction)
-    score_s = (products * 4 * padded * width / rate + c.softmax_flops / device.vector_flops) * device.compute_units
-    score_s = score_s * np.where(causal, c.causal_slowdown, 1.0)
-    steps = np.where(causal, np.minimum(seen + (c.query_block + c.context_block) / 2, sk), sk)
-    tile_s, longest_s = (c.query_block * (x + c.tile_overhead) * score_s for x in (steps, sk))
-    kernel_s = _busy_time(np.ceil(sq / c.query_block) * b * a, tile_s, longest_s, device.compute_units)
+    score_s = (
+        products * 2 * (padded + padded_value) * width / rate + c.softmax_flops / device.vector_flops
+    ) * device.compute_units
+    score_s = score_s * np.where(causal, c.causal_slowdown, 1.0) * np.where(np.less(kv_bytes, 2), c.fp8_cache_time, 1.0)
+    packed = a / kv if c.packed_heads else 1.0
+    rows = sq * packed
+    tiles = np.ceil(rows / c.query_block) * b * a / packed
+    tile_rows: Number = c.query_block
+    if c.row_granule is not None:
+        tile_rows = np.minimum(np.ceil(rows / c.row_granule) * c.row_granule, c.query_block)
+    steps = np.where(causal, np.minimum(seen + (tile_rows / packed + c.context_block) / 2, reach), reach)
+    tile_s, longest_s = (tile_rows * (x + c.tile_overhead) * score_s + c.tile_s for x in (steps, reach))
+    kernel_s = _busy_time(tiles, tile_s, longest_s, device.compute_units)
+    kernel_s = kernel_s * (1 + c.throttled_share * kernel_s / (kernel_s + c.throttle_s)) + c.exposed_traffic * memory_s
+    if c.surface is not None:
+        kernel_s = kernel_s * c.surface.factor(packed + 0 * a, sq, b * a)
 
     time_s = np.maximum(np.maximum(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
     return OperatorCost(time_s, compute_s, memory_s)

@@ -1,16 +1,20 @@
-"""What each generation of fused attention kernels reaches on a device."""
+"""What each generation of fused attention kernels, and each serving engine's, reaches on a device."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any
 
 from sightline.catalog import entry
+from sightline.cost.residual_surface import ResidualSurface
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionConstants:
-    """One set per device family and kernel; the catalog's calibration entry holds value, source and residuals."""
+    """One set per device family and kernel; the catalog's calibration entry holds value, source and residuals.
+
+    The fields with a default are those of serving engines; their defaults leave a chart's kernel as it is.
+    """
 
     peak_fraction: float
     """Share of the datasheet's FLOP/s that the forward pass's matmuls reach."""
@@ -36,14 +40,49 @@ class AttentionConstants:
     """Share of the datasheet's memory bandwidth that is reached."""
     latency_s: float
     """Fixed time of the kernels of a pass."""
+    packed_heads: bool = False
+    """Query heads that share keys and values fill a tile's rows together."""
+    row_granule: float | None = None
+    """Rows of a tile's matmuls come in multiples of this; None: every tile costs all its rows."""
+    tile_s: float = 0.0
+    """Fixed time of a tile on its compute unit."""
+    exposed_traffic: float = 0.0
+    """Passes over query, key, value and output that no arithmetic hides: rotation, filling the cache, first loads."""
+    fp8_cache_time: float = 1.0
+    """Time per score with keys and values of 8 bits over that with 16."""
+    throttled_share: float = 0.0
+    """Share of the rate that long passes lose to the power limit."""
+    throttle_s: float = 1.0
+    """Time at which half of it is lost."""
+    surface: ResidualSurface | None = None
+    """Correction over (rows of a group's queries, query tokens, tiles), where an engine's kernel choice adds one."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "AttentionConstants":
         """The constants out of a calibration entry's kernel; other keys are left alone."""
-        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls)})
+        return cls(**fields_of(cls, mapping))
+
+
+def fields_of(kind: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a constants class that ``mapping`` gives; all without a default must be there."""
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        if field.name in mapping or field.default is MISSING:
+            value = mapping[field.name]
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            values[field.name] = float(value) if number else value
+    if values.get("surface") is not None:
+        values["surface"] = ResidualSurface.from_mapping(values["surface"])
+    return values
 
 
 @cache
 def load_attention(calibration: str, kernel: str = "flash-2") -> AttentionConstants:
     """The constants of an attention kernel (flash-1, flash-2, flash-3) in the calibration of that name."""
     return AttentionConstants.from_mapping(entry("calibrations", f"{calibration}/attention")["kernels"][kernel])
+
+
+@cache
+def load_prefill_attention(family: str) -> AttentionConstants:
+    """The constants of a serving engine's prefill kernel in a calibration family."""
+    return AttentionConstants.from_mapping(entry("calibrations", f"{family}/prefill_attention")["constants"])
