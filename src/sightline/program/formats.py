@@ -7,6 +7,9 @@ A format with block scales counts their bytes: nvfp4 a byte per 16 weights (0.56
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sightline.scenario import Model
+from sightline.scenario.model import WeightPart
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulFormat:
@@ -52,28 +55,35 @@ QUANTIZATIONS = (*WEIGHT_FORMATS, *CACHE_BYTES)
 EXPERTS_ONLY = frozenset({"mxfp4"})
 """Formats that checkpoints use for experts alone: gpt-oss keeps attention and head in 16 bits."""
 
+PARTS: tuple[WeightPart, ...] = ("attention", "dense", "experts", "shared", "head")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
     """The formats of one model under one plan."""
 
-    linear: str
-    """Projections of attention and dense MLPs."""
-    experts: str
-    head: str
-    """The output head, which quantized checkpoints leave in 16 bits; llama.cpp's do not."""
+    parts: Mapping[WeightPart, str]
+    """Matmul format by part of the model."""
+    plain: str
+    """Format of what nobody quantizes: routers, absorbed projections."""
     cache_bytes: float
     """Bytes per cached key or value element."""
 
 
-def formats_of(quantization: Sequence[str], dtype: str, *, whole_model: bool = False) -> Formats:
-    """Return the formats that a plan's quantization and compute dtype mean.
+def formats_of(model: Model, quantization: Sequence[str] | None, dtype: str, *, whole_model: bool = False) -> Formats:
+    """Return the formats that a plan's quantization and compute dtype mean for ``model``.
 
-    ``whole_model`` says that the head is quantized with the rest. A dtype of fp8 is the fp8 format.
+    Without a stated quantization (None) the weights are as the checkpoint has them. ``whole_model`` says that an engine
+    quantizes the head with the rest. A dtype of fp8 is the fp8 format.
     """
-    plain = "32-bit" if dtype in ("fp32", "tf32") else "fp8" if dtype == "fp8" else "16-bit"
-    weights = next((WEIGHT_FORMATS[q] for q in quantization if q in WEIGHT_FORMATS), plain)
-    rest = "16-bit" if weights in EXPERTS_ONLY else weights
-    unquantized = "32-bit" if plain == "32-bit" else "16-bit"
-    cache = next((CACHE_BYTES[q] for q in quantization if q in CACHE_BYTES), MATMUL_FORMATS[unquantized].weight_bytes)
-    return Formats(linear=rest, experts=weights, head=rest if whole_model else unquantized, cache_bytes=cache)
+    plain = "32-bit" if dtype in ("fp32", "tf32") else "16-bit"
+    words = ("fp8",) if dtype == "fp8" and not quantization else quantization
+    weights = None if words is None else next((WEIGHT_FORMATS[q] for q in words if q in WEIGHT_FORMATS), plain)
+    if weights is None or weights == model.weights:
+        parts = {part: WEIGHT_FORMATS.get(model.format_of(part), plain) for part in PARTS}
+    else:
+        rest = plain if weights in EXPERTS_ONLY else weights
+        parts = dict.fromkeys(PARTS, rest) | {"experts": weights, "head": rest if whole_model else plain}
+    cached = (*(words or ()), f"kv-{model.kv_cache}")
+    cache_bytes = next((CACHE_BYTES[q] for q in cached if q in CACHE_BYTES), MATMUL_FORMATS[plain].weight_bytes)
+    return Formats(parts=parts, plain=plain, cache_bytes=cache_bytes)

@@ -8,7 +8,9 @@ from typing import Literal
 
 from sightline.quantities import Number
 
-CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter"]
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
+CollectiveRanks = Literal["tensor", "expert", "data"]
+"""Who takes part: tensor-parallel ranks, the ranks that share experts, or data-parallel ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +57,10 @@ class Matmul(Operator):
     input_row: Number | None = None
     """Elements that the inputs hold contiguously beside ``n``; None means ``k``. A weight gradient sums over tokens,
     which are rows, so its inputs are contiguous in ``m`` and ``n``."""
+    kernel: str = "16-bit"
+    """Format of the operands (`sightline.program.formats`), which chooses the kernel."""
+    weight_bytes: float | None = None
+    """Bytes per element of the k x n operand; None means ``element_bytes``."""
 
     @property
     def row(self) -> Number:
@@ -69,7 +75,8 @@ class Matmul(Operator):
     @property
     def bytes(self) -> Number:
         """Both inputs once and the output."""
-        inputs = self.element_bytes * self.k * (self.m + self.n)
+        weight_bytes = self.element_bytes if self.weight_bytes is None else self.weight_bytes
+        inputs = self.k * (self.element_bytes * self.m + weight_bytes * self.n)
         return self.batch * (inputs + self.output_bytes * self.m * self.n)
 
 
@@ -113,6 +120,8 @@ class Elementwise(Operator):
     traffic_bytes: Number
     arithmetic: Number = 0.0
     """Vector instructions where they count: exponentials, random numbers."""
+    kind: str = ""
+    """Class of the kernel in a device's element-wise calibration, such as norm or rope; training has one for all."""
 
     @property
     def bytes(self) -> Number:
@@ -122,10 +131,11 @@ class Elementwise(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Collective(Operator):
-    """A collective over the tensor-parallel group; the buffer as nccl-tests reports it."""
+    """A collective over one of the plan's groups; the buffer as nccl-tests reports it."""
 
     kind: CollectiveKind
     buffer_bytes: Number
+    ranks: CollectiveRanks = "tensor"
 
     @property
     def network_bytes(self) -> Number:

@@ -11,7 +11,15 @@ from sightline.scenario.blocks import (
     StateSpace,
 )
 from sightline.scenario.cluster import Cluster, Device, Host, Interconnect, Network
+from sightline.scenario.engine import Engine
 from sightline.scenario.framework import Framework
+from sightline.scenario.generation import (
+    Disaggregation,
+    Generate,
+    GenerationPlan,
+    GenerationScenario,
+    Speculation,
+)
 from sightline.scenario.model import Model
 from sightline.scenario.operation import (
     AttentionOperation,
@@ -31,10 +39,15 @@ __all__ = [
     "CollectiveOperation",
     "CompressedAttention",
     "Device",
+    "Disaggregation",
     "ElementwiseOperation",
+    "Engine",
     "Experts",
     "Finetune",
     "Framework",
+    "Generate",
+    "GenerationPlan",
+    "GenerationScenario",
     "Heads",
     "Host",
     "Interconnect",
@@ -50,6 +63,7 @@ __all__ = [
     "Pretrain",
     "Scenario",
     "SparseAttention",
+    "Speculation",
     "StateSpace",
     "Workload",
 ]

@@ -1,0 +1,107 @@
+"""The second half of a layer: a dense MLP, or experts of which each token chooses a few."""
+
+import numpy as np
+
+from sightline.program.formats import MATMUL_FORMATS
+from sightline.program.inference.operators import GroupedMatmul
+from sightline.program.inference.shapes import PassShapes
+from sightline.program.operators import Operator
+from sightline.quantities import Number
+from sightline.scenario import Experts
+from sightline.scenario.model import WeightPart
+
+
+def dense(x: PassShapes, width: float, module: str = "mlp", part: WeightPart = "dense") -> list[Operator]:
+    """An MLP of ``width``, cut over the tensor-parallel ranks."""
+    f = width / x.t
+    up: list[Operator]
+    if not x.model.gated:
+        up = [x.linear(module, "up", f, x.h, part), x.stream(module, "activation", 2.0 * x.tokens * f)]
+    elif x.fuses("gate-up"):
+        up = [x.linear(module, "up", 2.0 * f, x.h, part), x.stream(module, "activation", 3.0 * x.tokens * f)]
+    else:
+        up = [
+            x.linear(module, "up", f, x.h, part, count=2.0),
+            x.stream(module, "activation", 5.0 * x.tokens * f, kernels=2.0),
+        ]
+    return [*up, x.linear(module, "down", x.h, f, part)]
+
+
+def experts(x: PassShapes) -> list[Operator]:
+    """Router, dispatch, the experts' matmuls on the busiest rank, combine, and the experts that all tokens share."""
+    of = x.model.experts
+    if of is None:
+        raise ValueError(f"{x.model.name} has no experts")
+    rows = x.tokens * x.d * of.per_token / x.e * busiest(x.tokens * x.d * of.per_token / x.e, x.e, x.skew)
+    local = of.count / x.e
+    active = local * (1.0 - (1.0 - of.per_token / of.count) ** (x.tokens * x.d))
+    f, width = of.width / x.u, float(of.latent_width or x.h)
+    inputs = 2.0 * f if x.model.gated else f
+    latent = of.latent_width is not None
+    return [
+        x.matmul("router", "router", x.tokens, float(of.count), x.h, x.formats.plain),
+        x.stream("router", "softmax", 4.0 * x.tokens * of.count, kernels=2.0, name="choice"),
+        *([x.linear("experts", "to latent", width, x.h, "shared")] if latent else []),
+        *_dispatch(x, of, width),
+        x.stream("experts", "copy", 2.0 * rows * width, name="permutation"),
+        _grouped(x, "up", rows, local, active, inputs, width),
+        x.stream("experts", "activation", rows * (inputs + f)),
+        _grouped(x, "down", rows, local, active, width, f),
+        x.stream("experts", "copy", rows * width + x.tokens * width, name="weighted sum"),
+        *_combine(x, of, width),
+        *([x.linear("experts", "from latent", x.h, width, "shared")] if latent else []),
+        *(dense(x, float(of.shared * of.shared_width), "shared experts", "shared") if of.shared else []),
+    ]
+
+
+def busiest(rows: Number, ranks: Number, skew: Number) -> Number:
+    """Rows of the busiest of ``ranks`` over their mean ``rows``; exactly 1 for one rank.
+
+    The expected maximum of about normal shares, sigma sqrt(2 ln n): chance gives a variance of 1 / rows, the skew adds
+    its own.
+    """
+    spread = np.sqrt(1.0 / np.maximum(rows, 1e-9) + np.square(skew))
+    largest: Number = np.minimum(1.0 + spread * np.sqrt(2.0 * np.log(ranks)), ranks * 1.0)
+    return largest
+
+
+def _grouped(
+    x: PassShapes, name: str, rows: Number, local: Number, active: Number, n: Number, k: Number
+) -> GroupedMatmul:
+    kernel = x.formats.parts["experts"]
+    stored = MATMUL_FORMATS[kernel]
+    return GroupedMatmul(
+        module="experts",
+        name=name,
+        rows=rows,
+        experts=local,
+        active=active,
+        n=n,
+        k=k,
+        dtype=stored.compute or x.dtype,
+        element_bytes=stored.activation_bytes or x.element_bytes,
+        weight_bytes=stored.weight_bytes,
+        output_bytes=x.element_bytes,
+        kernel=kernel,
+    )
+
+
+def _dispatch(x: PassShapes, of: Experts, width: float) -> list[Operator]:
+    """Tokens of other data-parallel ranks fetched; nothing where all ranks hold all tokens."""
+    moved = x.element_bytes * x.tokens * width
+    if x.engine.dispatch == "all-gather":
+        return [*x.collective("experts", "all_gather", moved * x.d, "data")]
+    return [*x.collective("experts", "all_to_all", moved * _destinations(x, of), "data")]
+
+
+def _combine(x: PassShapes, of: Experts, width: float) -> list[Operator]:
+    """The experts' outputs brought back to their tokens' ranks; across tensor-parallel ranks the layer's end sums."""
+    moved = x.element_bytes * x.tokens * width
+    if x.engine.dispatch == "all-gather":
+        return [*x.collective("experts", "reduce_scatter", moved * x.d, "data")]
+    return [*x.collective("experts", "all_to_all", moved * _destinations(x, of), "data")]
+
+
+def _destinations(x: PassShapes, of: Experts) -> Number:
+    """Ranks that a token goes to: those that hold one of its experts, each once."""
+    return np.minimum(of.per_token, x.e)

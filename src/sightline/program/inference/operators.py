@@ -1,0 +1,167 @@
+"""Operators that only inference has, beside those of `sightline.program.operators`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.program.operators import Operator
+from sightline.quantities import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CachedAttention(Operator):
+    """Attention of new tokens over cached and new keys and values, in one kernel that never writes the scores.
+
+    With few new tokens (decoding) the kernel splits the context over the device; with many (prefill, a chunk of a
+    prompt) it walks along it per block of queries.
+    """
+
+    batch: Number
+    heads: Number
+    kv_heads: Number
+    head_dim: float
+    value_dim: float
+    query_tokens: Number
+    context_tokens: Number
+    """Keys a query may see at most, its own included."""
+    window: float | None = None
+    """Last tokens that a query sees; None means all."""
+    shared_kv: bool = False
+    """Keys and values are one tensor (the latent of MLA), read once."""
+    decode: bool
+    dtype: str
+    element_bytes: float
+    cache_bytes: float
+    """Bytes per cached element."""
+
+    @property
+    def seen(self) -> Number:
+        """Mean keys a query sees."""
+        q, c = self.query_tokens, self.context_tokens
+        mean = c - (q - 1.0) / 2.0
+        return mean if self.window is None else np.minimum(mean, self.window)
+
+    @property
+    def flops(self) -> Number:
+        """2 b a sq sk (d_k + d_v) over the keys that are seen."""
+        pairs = self.batch * self.heads * self.query_tokens * self.seen
+        return 2.0 * pairs * (self.head_dim + self.value_dim)
+
+    @property
+    def bytes(self) -> Number:
+        """Queries and output, and every cached element that any query sees, once."""
+        queries = self.batch * self.query_tokens * self.heads * (self.head_dim + self.value_dim)
+        widest = (
+            self.context_tokens
+            if self.window is None
+            else np.minimum(self.context_tokens, self.window + self.query_tokens)
+        )
+        width = self.head_dim if self.shared_kv else self.head_dim + self.value_dim
+        return queries * self.element_bytes + self.batch * widest * self.kv_heads * width * self.cache_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedMatmul(Operator):
+    """Products of tokens with the experts they chose: ``rows`` token-expert pairs over ``experts`` local experts."""
+
+    rows: Number
+    experts: Number
+    active: Number
+    """Experts that any token chose (expected)."""
+    n: Number
+    k: Number
+    dtype: str
+    element_bytes: float
+    weight_bytes: float
+    output_bytes: float
+    kernel: str
+
+    @property
+    def flops(self) -> Number:
+        """2 rows n k."""
+        return 2.0 * self.rows * self.n * self.k
+
+    @property
+    def bytes(self) -> Number:
+        """Rows in and out, and the weights of every active expert once."""
+        rows = self.rows * (self.element_bytes * self.k + self.output_bytes * self.n)
+        return rows + self.weight_bytes * self.active * self.n * self.k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GatedDelta(Operator):
+    """Gated delta rule of linear attention: in chunks over many new tokens, or an update of each sequence's state."""
+
+    sequences: Number
+    new_tokens: Number
+    """Per sequence."""
+    key_heads: Number
+    value_heads: Number
+    key_dim: float
+    value_dim: float
+    conv_width: float
+    decode: bool
+    element_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """About 6 d_k d_v per value head and token: decay, correction, output (arXiv 2412.06464)."""
+        return 6.0 * self.sequences * self.new_tokens * self.value_heads * self.key_dim * self.value_dim
+
+    @property
+    def bytes(self) -> Number:
+        """Queries, keys, values and output of the tokens, and each sequence's fp32 state in and out."""
+        tokens = self.sequences * self.new_tokens
+        widths = 2.0 * self.key_heads * self.key_dim + 2.0 * self.value_heads * self.value_dim
+        state = 8.0 * self.sequences * self.value_heads * self.key_dim * self.value_dim
+        return tokens * widths * self.element_bytes + state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateSpaceScan(Operator):
+    """Mamba-2's scan (arXiv 2405.21060): in chunks over many new tokens, or an update of each sequence's state."""
+
+    sequences: Number
+    new_tokens: Number
+    heads: Number
+    head_dim: float
+    groups: Number
+    state: float
+    conv_width: float
+    decode: bool
+    element_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """About 6 head_dim state per head and token: input, decay, output."""
+        return 6.0 * self.sequences * self.new_tokens * self.heads * self.head_dim * self.state
+
+    @property
+    def bytes(self) -> Number:
+        """Inputs and outputs of the tokens, and each sequence's fp32 state in and out."""
+        widths = 2.0 * self.heads * self.head_dim + 2.0 * self.groups * self.state
+        state = 8.0 * self.sequences * self.heads * self.head_dim * self.state
+        return self.sequences * self.new_tokens * widths * self.element_bytes + state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Indexer(Operator):
+    """Scores of every cached token for choosing those that sparse attention reads (DeepSeek V3.2's lightning indexer)."""
+
+    sequences: Number
+    new_tokens: Number
+    context_tokens: Number
+    heads: float
+    head_dim: float
+    decode: bool
+
+    @property
+    def flops(self) -> Number:
+        """2 heads head_dim per pair of new and cached token."""
+        return 2.0 * self.sequences * self.new_tokens * self.context_tokens * self.heads * self.head_dim
+
+    @property
+    def bytes(self) -> Number:
+        """The index keys of the context in fp8, and the scores in fp32."""
+        keys = self.sequences * self.context_tokens * self.head_dim
+        return keys + 4.0 * self.sequences * self.new_tokens * self.context_tokens

@@ -1,0 +1,110 @@
+"""A pass of inference on one device: embedding, each kind of layer, head."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sightline.program.inference import attention, mlp, recurrent
+from sightline.program.inference.shapes import PassShapes
+from sightline.program.operators import Operator
+from sightline.scenario import LayerKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """One block kind and how often the model has it."""
+
+    name: str
+    count: int
+    operators: Sequence[Operator]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pass:
+    """What one pass executes on one device, all layers of the model counted."""
+
+    embedding: Block
+    layers: Sequence[Block]
+    head: Block
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The block kinds in order of execution."""
+        return (self.embedding, *self.layers, self.head)
+
+
+def write_pass(x: PassShapes) -> Pass:
+    """Return the operators of one pass, block kind by block kind."""
+    return Pass(
+        embedding=Block(name="embedding", count=1, operators=_embedding(x)),
+        layers=[Block(name=_name(x, kind), count=kind.count, operators=_layer(x, kind)) for kind in x.model.kinds],
+        head=Block(name="head", count=1, operators=_head(x)),
+    )
+
+
+def _name(x: PassShapes, kind: LayerKind) -> str:
+    """A kind's name: layer where there is one kind, else what sets it apart."""
+    if len(x.model.kinds) == 1:
+        return "layer"
+    return ", ".join(part for part in (kind.mixer, kind.mlp) if part != "none")
+
+
+def _embedding(x: PassShapes) -> list[Operator]:
+    lookup = x.stream("embedding", "embedding", 2.0 * x.tokens * x.h)
+    return [lookup, *x.collective("embedding", "all_reduce", x.hidden_bytes)]
+
+
+def _layer(x: PassShapes, kind: LayerKind) -> list[Operator]:
+    """A mixer and an MLP, each behind a norm and ended by a sum over ranks; in a parallel block they share both."""
+    experts = kind.mlp == "experts"
+    mixer = _mixer(x, kind) if kind.mixer != "none" else []
+    second = (mlp.experts(x) if experts else mlp.dense(x, float(x.model.width_of(kind)))) if kind.mlp != "none" else []
+    module = "experts" if experts else "mlp"
+    if x.model.parallel_block:
+        return [*_norm(x, "attention norm"), *mixer, *second, *_leave(x, module)]
+    operators: list[Operator] = []
+    if mixer:
+        operators += [*_norm(x, "attention norm"), *mixer, *_leave(x, "output projection")]
+    if second:
+        operators += [*_norm(x, "mlp norm"), *second, *_leave(x, module)]
+    return operators
+
+
+def _mixer(x: PassShapes, kind: LayerKind) -> list[Operator]:
+    match kind.mixer:
+        case "linear":
+            return recurrent.gated_delta(x)
+        case "state-space":
+            return recurrent.state_space(x)
+        case "compressed":
+            return attention.compressed_attention(x, kind)
+        case _ if x.model.latent is not None and kind.mixer in ("latent", "sparse"):
+            return attention.latent_attention(x, kind)
+        case _:
+            return attention.attention(x, kind)
+
+
+def _norm(x: PassShapes, module: str) -> list[Operator]:
+    """A norm with the residual before it; unfused, the residual and seven kernels in fp32."""
+    elements = x.tokens * x.h
+    if x.fuses("norm"):
+        return [x.stream(module, "norm", 4.0 * elements)]
+    return [
+        x.stream(module, "residual", 3.0 * elements),
+        x.stream(module, "norm", 18.0 * elements, kernels=7.0, name="unfused norm"),
+    ]
+
+
+def _leave(x: PassShapes, module: str) -> list[Operator]:
+    """Partial sums of a row-split projection are added up."""
+    return [*x.collective(module, "all_reduce", x.hidden_bytes)]
+
+
+def _head(x: PassShapes) -> list[Operator]:
+    """The last norm, the logits of the tokens that are wanted, and the choice of the next token."""
+    rows, vocabulary = x.b * x.logits, float(x.model.vocab_size)
+    return [
+        *_norm(x, "final norm"),
+        x.matmul("head", "logits", rows, vocabulary / x.t, x.h, x.formats.parts["head"]),
+        *x.collective("head", "all_gather", x.element_bytes * rows * vocabulary),
+        x.stream("head", "sampling", 6.0 * rows * vocabulary, kernels=4.0),
+    ]

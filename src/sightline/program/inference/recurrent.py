@@ -1,0 +1,62 @@
+"""Mixers that keep a state of fixed size: gated delta (linear attention) and Mamba-2."""
+
+from sightline.program.inference.operators import GatedDelta, StateSpaceScan
+from sightline.program.inference.shapes import PassShapes
+from sightline.program.operators import Operator
+
+CORE = "linear attention"
+
+
+def gated_delta(x: PassShapes) -> list[Operator]:
+    """A gated delta net's mixer (arXiv 2412.06464), as Qwen3-Next has it."""
+    linear = x.model.linear
+    if linear is None:
+        raise ValueError(f"{x.model.name} has no linear attention")
+    key, value = linear.key_heads * linear.key_dim / x.t, linear.value_heads * linear.value_dim / x.t
+    return [
+        x.linear("qkv", "query, key, value, gate", 2.0 * key + 2.0 * value, x.h),
+        x.linear("qkv", "decay, strength", 2.0 * linear.value_heads / x.t, x.h),
+        x.stream(CORE, "conv", 2.0 * x.tokens * (2.0 * key + value)),
+        GatedDelta(
+            module=CORE,
+            name="gated delta",
+            sequences=x.b,
+            new_tokens=x.q,
+            key_heads=linear.key_heads / x.t,
+            value_heads=linear.value_heads / x.t,
+            key_dim=float(linear.key_dim),
+            value_dim=float(linear.value_dim),
+            conv_width=float(linear.conv_width),
+            decode=x.decode,
+            element_bytes=x.element_bytes,
+        ),
+        x.stream(CORE, "norm", 3.0 * x.tokens * value, name="gated norm"),
+        x.linear("output projection", "output", x.h, value),
+    ]
+
+
+def state_space(x: PassShapes) -> list[Operator]:
+    """A Mamba-2 mixer (arXiv 2405.21060), as Nemotron-H has it."""
+    space = x.model.state_space
+    if space is None:
+        raise ValueError(f"{x.model.name} has no state-space layers")
+    inner, shared = space.heads * space.head_dim / x.t, 2.0 * space.groups * space.state / x.t
+    return [
+        x.linear("qkv", "input", 2.0 * inner + shared + space.heads / x.t, x.h),
+        x.stream("state space", "conv", 2.0 * x.tokens * (inner + shared)),
+        StateSpaceScan(
+            module="state space",
+            name="scan",
+            sequences=x.b,
+            new_tokens=x.q,
+            heads=space.heads / x.t,
+            head_dim=float(space.head_dim),
+            groups=space.groups / x.t,
+            state=float(space.state),
+            conv_width=float(space.conv_width),
+            decode=x.decode,
+            element_bytes=x.element_bytes,
+        ),
+        x.stream("state space", "norm", 3.0 * x.tokens * inner, name="gated norm"),
+        x.linear("output projection", "output", x.h, inner),
+    ]

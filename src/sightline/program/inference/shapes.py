@@ -1,0 +1,114 @@
+"""Sizes of one inference pass on one device.
+
+Legend: ``b`` sequences of a data-parallel rank, ``q`` new tokens of each, ``c`` tokens already cached, ``h`` hidden size,
+``t`` tensor-parallel, ``d`` data-parallel, ``e`` expert-parallel ranks, ``u`` ranks that an expert is cut over.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.program.formats import MATMUL_FORMATS, Formats
+from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Elementwise, Matmul
+from sightline.quantities import Number
+from sightline.scenario import Engine, Model
+from sightline.scenario.model import WeightPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassShapes:
+    """The sizes every block of a pass is written with."""
+
+    model: Model
+    engine: Engine
+    formats: Formats
+    dtype: str
+    element_bytes: float
+    b: Number
+    q: Number
+    c: Number
+    t: Number
+    d: Number
+    e: Number
+    skew: Number
+    decode: bool
+    logits: Number
+    """Tokens per sequence whose logits are wanted."""
+
+    @property
+    def tokens(self) -> Number:
+        """New tokens of the rank."""
+        return self.b * self.q
+
+    @property
+    def h(self) -> float:
+        """Hidden size."""
+        return float(self.model.hidden_size)
+
+    @property
+    def u(self) -> Number:
+        """Ranks that each expert is cut over."""
+        return self.t * self.d / self.e
+
+    @property
+    def hidden_bytes(self) -> Number:
+        """Bytes of one hidden-wide activation of the new tokens."""
+        return self.element_bytes * self.tokens * self.h
+
+    def fuses(self, chain: str) -> bool:
+        """Whether the engine runs that chain as one kernel."""
+        return chain in self.engine.fused
+
+    def linear(
+        self, module: str, name: str, n: Number, k: Number, part: WeightPart = "attention", *, count: Number = 1.0
+    ) -> Matmul:
+        """A projection of the new tokens from ``k`` to ``n`` elements, whose weights belong to ``part``."""
+        return self.matmul(module, name, self.tokens, n, k, self.formats.parts[part], count=count)
+
+    def matmul(
+        self,
+        module: str,
+        name: str,
+        m: Number,
+        n: Number,
+        k: Number,
+        kernel: str,
+        *,
+        batch: Number = 1.0,
+        count: Number = 1.0,
+    ) -> Matmul:
+        """A product with weights in the format ``kernel``."""
+        stored = MATMUL_FORMATS[kernel]
+        return Matmul(
+            module=module,
+            name=name,
+            count=count,
+            m=m,
+            n=n,
+            k=k,
+            batch=batch,
+            dtype=stored.compute or self.dtype,
+            element_bytes=stored.activation_bytes or self.element_bytes,
+            output_bytes=self.element_bytes,
+            weight_bytes=stored.weight_bytes,
+            kernel=kernel,
+        )
+
+    def stream(
+        self, module: str, kind: str, elements: Number, *, kernels: float = 1.0, name: str = "", count: Number = 1.0
+    ) -> Elementwise:
+        """A bandwidth-bound kernel (or several) moving ``elements`` in all, read and written together."""
+        traffic = self.element_bytes * elements
+        return Elementwise(
+            module=module, name=name or kind, kind=kind, traffic_bytes=traffic, kernels=kernels, count=count
+        )
+
+    def collective(
+        self, module: str, kind: CollectiveKind, buffer_bytes: Number, ranks: CollectiveRanks = "tensor"
+    ) -> list[Collective]:
+        """A collective over ``ranks``; nothing where they are one."""
+        size = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks]
+        if not np.any(np.greater(size, 1)):
+            return []
+        name = kind.replace("_", "-")
+        return [Collective(module=module, name=name, kind=kind, buffer_bytes=buffer_bytes, ranks=ranks)]

@@ -1,0 +1,34 @@
+"""What an inference engine fuses, schedules and offers, as its catalog entry says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+AllReduce = Literal["nccl", "custom"]
+ExpertDispatch = Literal["all-gather", "all-to-all"]
+Batching = Literal["static", "continuous"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """An engine's habits. Whatever is offered lists the allowed values of the plan's field of that name."""
+
+    name: str
+    version: str = ""
+    fused: frozenset[str]
+    """Chains run as one kernel: qkv, gate-up, norm (with the residual before it), rope, activation."""
+    all_reduce: AllReduce
+    """custom: one- and two-shot kernels over peer memory for small messages, as vLLM, SGLang and TensorRT-LLM have."""
+    dispatch: ExpertDispatch
+    """How tokens reach experts on other data-parallel ranks: everything to all, or each token where it is needed."""
+    pipeline_micro_batches: bool
+    """A batch is cut into as many micro-batches as there are pipeline stages, which then work at the same time."""
+    splits_layers: bool
+    """Several devices hold layers each and work one after another (llama.cpp), whatever the other degrees."""
+    memory_fraction: float
+    """Share of the device's memory that weights, cache and activations may take."""
+    context_bytes: float
+    """Memory taken before the first tensor: driver context, kernels, communicators, captured graphs."""
+    offers: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    """Values of plan fields that a scenario leaves out."""

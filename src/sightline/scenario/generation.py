@@ -1,0 +1,114 @@
+"""Generation: prompts in, tokens out, by an engine on a cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from sightline.quantities import Count, Number
+from sightline.scenario.cluster import Cluster
+from sightline.scenario.engine import Engine
+from sightline.scenario.model import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Generate:
+    """``batch`` prompts answered together; every size may be an array that broadcasts with the plan's."""
+
+    task: ClassVar[str] = "generate"
+    batch: Count
+    """Sequences in flight on the whole cluster."""
+    prompt_tokens: Count
+    output_tokens: Count
+    prefix_tokens: Count = 0
+    """First tokens of each prompt whose keys and values an earlier request left in the prefix cache."""
+    continuous: bool = False
+    """A closed loop in its steady state: a finished sequence is replaced at once, so prefills share the device with
+    decodes and a token's time contains them. Otherwise one static batch: prefill, then decode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Speculation:
+    """Tokens are drafted cheaply and verified together (arXiv 2211.17192)."""
+
+    tokens: Count
+    """Drafted per pass."""
+    acceptance: Number
+    """Probability that a drafted token is accepted, given that those before it were."""
+
+    @property
+    def tokens_per_pass(self) -> Number:
+        """Expected tokens a pass yields: (1 - r^(k+1)) / (1 - r)."""
+        r, k = self.acceptance, self.tokens
+        return (1.0 - r ** (k + 1.0)) / (1.0 - r)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GenerationPlan:
+    """A resolved plan of generation: every field has a value, every degree may be an array."""
+
+    engine: Engine
+    tensor_parallel: Count = 1
+    pipeline_parallel: Count = 1
+    data_parallel: Count = 1
+    """Ranks with attention of their own sequences; experts may be spread over them."""
+    expert_parallel: Count = 1
+    """Ranks that share a layer's experts, of the tensor x data ranks; each expert is cut over the rest."""
+    replicas: Count = 1
+    """Independent copies of all that, which share the batch."""
+    dtype: str = "bf16"
+    quantization: tuple[str, ...] | None = None
+    """Formats of the weights (fp8, w4a16, ...) and of the cache (kv-fp8, kv-int8); None means as in the checkpoint."""
+    chunked_prefill: bool = False
+    """Prompts are cut to the token budget and share iterations with decodes (arXiv 2308.16369)."""
+    max_batched_tokens: Count | None = None
+    """Tokens an iteration may process; None means no limit."""
+    cuda_graphs: bool = True
+    """A decode iteration is launched as one captured graph."""
+    prefix_cache: bool = False
+    kv_block_tokens: int = 16
+    memory_fraction: Number = 0.9
+    speculative: Speculation | None = None
+    expert_skew: Number = 0.0
+    """How unevenly tokens choose experts: standard deviation of a rank's share over what chance alone gives."""
+    disaggregate: "Disaggregation | None" = None
+    """Prefill and decode on workers of their own; the other fields then are the decode workers'."""
+
+    @property
+    def devices(self) -> Count:
+        """Devices of all replicas."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel * self.replicas
+
+    @property
+    def expert_tensor_parallel(self) -> Number:
+        """Ranks that each expert is cut over."""
+        return self.tensor_parallel * self.data_parallel / self.expert_parallel
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan's fields by name, the engine under ``framework``."""
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["framework"] = out.pop("engine").name
+        if self.engine.version:
+            out["framework_version"] = self.engine.version
+        return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Disaggregation:
+    """Workers that only prefill beside workers that only decode; keys and values move over the network."""
+
+    prefill: GenerationPlan
+    prefill_batch: Count
+    """Prompts that a prefill worker takes at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GenerationScenario:
+    """A question about generation, resolved."""
+
+    name: str = ""
+    model: Model
+    cluster: Cluster
+    workload: Generate
+    plan: GenerationPlan
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
