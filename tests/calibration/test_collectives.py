@@ -10,7 +10,8 @@ from sightline.calibration.collective_entries import FAMILIES, entry_text, main,
 from sightline.calibration.collective_tables import CollectiveTable, read_nccl, read_vidur
 from sightline.calibration.collectives import TYPICAL_NETWORK, errors, fit_collectives, measured_node, predicted
 from sightline.catalog.yaml12 import parse
-from sightline.cost.collective_constants import CollectiveConstants, load_collectives
+from sightline.cost.collective_constants import CollectiveConstants
+from sightline.cost.collective_families import load_collectives
 from sightline.errors import InputError
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")

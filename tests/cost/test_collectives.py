@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.collective_constants import CollectiveConstants, cluster_collectives
+from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import (
     KINDS,
     Group,
+    cluster_collectives,
+    collective_evidence,
     collective_time,
     data_group,
+    expert_group,
     load_collectives,
     pipeline_boundary,
     tensor_group,
@@ -198,3 +201,51 @@ def test_versions_and_families() -> None:
         load_collectives("h100-sxm", "2.24")
     with pytest.raises(InputError, match="all_reduce"):
         timed("allreduce", 1.0, 2)
+
+
+@pytest.mark.parametrize("engine", ["custom", "vllm", "vllm 0.1"])
+def test_engines_kernels_are_faster_for_small_sums_inside_a_node_only(engine: str) -> None:
+    nccl, kernels = cluster_collectives(CLUSTER), cluster_collectives(CLUSTER, all_reduce=engine)
+    for ranks in (2, 4, 8):
+        assert timed("all_reduce", 2.0**14, ranks, kernels) < 0.6 * timed("all_reduce", 2.0**14, ranks, nccl)
+    for kind, size, ranks in (("all_reduce", 2.0**30, 8), ("all_reduce", 2.0**14, 16), ("all_gather", 2.0**14, 8)):
+        assert timed(kind, size, ranks, kernels) == timed(kind, size, ranks, nccl)
+
+
+def test_an_unknown_engine_is_named_with_what_there_is() -> None:
+    with pytest.raises(InputError, match="vllm"):
+        cluster_collectives(CLUSTER, all_reduce="vlm")
+
+
+@given(MESSAGES, NUMBER_OF_RANKS)
+def test_kernels_for_scalars_equal_those_for_arrays(size: float, ranks: int) -> None:
+    constants = cluster_collectives(CLUSTER, all_reduce="custom")
+    sizes, many = np.array([size, 1e3]), np.array([1, 2, 3, 8, ranks])[:, None]
+    mesh = collective_time("all_reduce", sizes, group=tensor_group(many, CLUSTER), cluster=CLUSTER, constants=constants)
+    assert mesh[-1, 0] == pytest.approx(timed("all_reduce", size, ranks, constants), rel=1e-12)
+    assert mesh[2, 1] == pytest.approx(timed("all_reduce", 1e3, 3, constants), rel=1e-12)
+
+
+def test_constants_come_from_links_of_the_same_kind() -> None:
+    on_pcie = replace(CLUSTER, intra_node=PCIE)
+    assert cluster_collectives(CLUSTER).name == "a100-sxm/collectives"
+    assert cluster_collectives(on_pcie).name == "pcie/collectives"
+    own, relative, nobodys = (
+        replace(CLUSTER, device=replace(DEVICE, name=name, calibration=family))
+        for name, family in (("a100-sxm-80gb", "a100-sxm"), ("h800", "h100-sxm"), ("tpu", "generic"))
+    )
+    assert [collective_evidence(c, "all_reduce") for c in (own, relative, nobodys)] == [
+        "calibrated",
+        "extrapolated",
+        "datasheet",
+    ]
+    assert collective_evidence(own, "broadcast") == "extrapolated"
+    assert collective_evidence(replace(own, intra_node=PCIE), "all_reduce") == "extrapolated"
+
+
+def test_expert_groups_fill_the_nodes_they_span() -> None:
+    assert (expert_group(8, 4, CLUSTER).size, expert_group(8, 4, CLUSTER).ranks_per_node) == (32, 8)
+    assert (expert_group(2, 2, CLUSTER).size, expert_group(2, 2, CLUSTER).ranks_per_node) == (4, 4)
+    assert (expert_group(8, 4, CLUSTER, 4).size, expert_group(8, 4, CLUSTER, 4).ranks_per_node) == (8, 2)
+    rack = replace(CLUSTER, per_node=72)
+    assert expert_group(4, 16, rack).ranks_per_node == 64

@@ -29,7 +29,8 @@ from sightline.calibration.collectives import (
     fit_network,
     measured_node,
 )
-from sightline.cost.collective_constants import PCIE, PROTOCOLS, KindConstants, NetworkConstants, Protocol
+from sightline.cost.collective_constants import PROTOCOLS, KindConstants, NetworkConstants, PcieConstants, Protocol
+from sightline.cost.collective_families import PCIE
 from sightline.errors import InputError, WorkError
 
 
@@ -146,7 +147,7 @@ def entry_text(
     for name, outside in zip(PROTOCOLS, network.protocols, strict=True):
         lines.append(f"  {name}: {{hop: {_digits(outside.hop)}, efficiency: {_digits(outside.efficiency)}}}")
     lines += [f"  tree: {_digits(network.tree)}"]
-    lines += [f"pcie: {{root_links: {TYPICAL_PCIE.root_links}, bounce: {TYPICAL_PCIE.bounce}}}", "versions:"]
+    lines += [_pcie_line(TYPICAL_PCIE), "versions:"]
     for version in reversed(list(versions)):
         lines.append(f'  "{version}":')
         for kind, fitted in sorted(versions[version].items()):
@@ -155,6 +156,11 @@ def entry_text(
                 launch, hop, share = map(_digits, (inside.launch_s, inside.hop, inside.efficiency))
                 lines.append(f"      {name}: {{launch_s: {launch}, hop: {hop}, efficiency: {share}}}")
     return "\n".join([*lines, *residuals]) + "\n"
+
+
+def _pcie_line(pcie: PcieConstants) -> str:
+    shares = ", ".join(f"{n}: {_digits(share)}" for n, share in pcie.shares.items())
+    return f"pcie: {{bounce: {_digits(pcie.bounce)}, shares: {{{shares}}}}}"
 
 
 def residual_lines(fits: Fits, network: Errors) -> list[str]:

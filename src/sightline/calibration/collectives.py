@@ -51,7 +51,7 @@ TYPICAL_NETWORK = NetworkConstants(
     tree=0.85,
 )
 """What NCCL reaches over InfiniBand by and large: 8 us per hop in small messages, 88 % of the ports in large ones."""
-TYPICAL_PCIE = PcieConstants(root_links=3.0, bounce=0.5)
+TYPICAL_PCIE = PcieConstants(shares={2: 1.0, 4: 0.75, 8: 0.375}, bounce=0.5)
 """Rings of 8 keep 60 % of a pair's bandwidth with peer-to-peer access (RTX PRO 6000) and a tenth without (L40S)."""
 
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from sightline.catalog import entry
-from sightline.cost.families import family_of
-from sightline.errors import InputError, nearest
-from sightline.scenario import Cluster
+import numpy as np
+from numpy.typing import NDArray
 
-PCIE = "pcie"
-"""Name of the calibration, and of the topology, of devices whose links meet in the host."""
+from sightline.quantities import Number
+
 PROTOCOLS = ("ll", "ll128", "simple")
 """NCCL's ways to hand data on, from least latency to most bandwidth; other libraries have relatives of them."""
+ALGORITHMS = ("pair", "one_shot", "two_shot", "multicast")
+"""Kernels of an engine's all-reduce: ``pair`` between two ranks, where one peer's loads are in flight only;
+``multicast`` lets the switch add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,43 @@ class NetworkConstants:
 class PcieConstants:
     """What devices share whose links meet in the host."""
 
-    root_links: float
-    """Links that the host's root complexes carry at once, in device links."""
+    shares: Mapping[int, float]
+    """Share of a link's bandwidth left to each rank, by the ranks of the node that use theirs at once: they share
+    switches, root complexes and the link between sockets."""
     bounce: float
     """Share of the bandwidth left when data goes through host memory, for want of peer-to-peer access."""
+
+    def share(self, ranks: Number) -> Number:
+        """The share for a number of ranks, between the measured ones by interpolation over log2."""
+        return np.interp(np.log2(ranks), np.log2(list(self.shares)), list(self.shares.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomAllReduce:
+    """The all-reduce kernels of one engine release, by algorithm."""
+
+    name: str
+    """Engine and release, such as ``vllm 0.24.0``."""
+    algorithms: Mapping[str, Protocol]
+    """By name of ``ALGORITHMS``; ``hop`` is the time per peer over the link's datasheet latency."""
+    most_bytes: Mapping[int, float]
+    """Largest message that the kernels take, by the most ranks it holds for; larger groups have none."""
+
+    @classmethod
+    def from_mapping(cls, raw: Mapping[str, Any], *, name: str = "") -> "CustomAllReduce":
+        """The kernels out of a calibration entry."""
+        return cls(
+            name=name,
+            algorithms={a: Protocol(**raw[a]) for a in ALGORITHMS if a in raw},
+            most_bytes={int(n): float(size) for n, size in raw["most_bytes"].items()},
+        )
+
+    def limit(self, ranks: Number) -> NDArray[np.float64]:
+        """Bytes up to which groups of so many ranks use the kernels."""
+        known = sorted(self.most_bytes)
+        limits = np.array([*(self.most_bytes[n] for n in known), 0.0])
+        within: NDArray[np.float64] = limits[np.searchsorted(known, ranks)]
+        return within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +110,10 @@ class CollectiveConstants:
     """By kind of collective; ``nvls`` is the all-reduce that the switch adds up."""
     network: NetworkConstants
     pcie: PcieConstants
+    measured: tuple[str, ...] = ()
+    """Kinds that were measured on the family; the others are taken from their like."""
+    custom: CustomAllReduce | None = None
+    """Kernels that an engine uses besides the library, where they are faster."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], *, name: str = "", version: str = "") -> "CollectiveConstants":
@@ -87,7 +124,7 @@ class CollectiveConstants:
         newest = str(mapping["default"])
         chosen = version or newest
         kinds = {**mapping["versions"][newest], **mapping["versions"][chosen]}
-        network = mapping["network"]
+        network, pcie = mapping["network"], mapping["pcie"]
         return cls(
             name=name,
             version=chosen,
@@ -96,31 +133,13 @@ class CollectiveConstants:
             network=NetworkConstants(
                 protocols=tuple(NetworkProtocol(**network[p]) for p in PROTOCOLS), tree=float(network["tree"])
             ),
-            pcie=PcieConstants(**mapping["pcie"]),
+            pcie=PcieConstants(
+                shares={int(n): float(share) for n, share in pcie["shares"].items()}, bounce=float(pcie["bounce"])
+            ),
+            measured=tuple(mapping.get("measured", ())),
         )
 
 
 def kind_constants(raw: Mapping[str, Any]) -> KindConstants:
     """The constants of one kind: ``local`` and the protocols it has, in the order of ``PROTOCOLS``."""
     return KindConstants(local=float(raw["local"]), protocols=tuple(Protocol(**raw[p]) for p in PROTOCOLS if p in raw))
-
-
-@cache
-def load_collectives(calibration: str, version: str = "") -> CollectiveConstants:
-    """Return the constants of a device family, for the newest library version known unless one is named."""
-    part = f"{calibration}/collectives"
-    mapping = entry("calibrations", part)
-    known = list(mapping["versions"])
-    if version and version not in known:
-        raise InputError(
-            f"unknown version '{version}' of the collective library in {part}{nearest(version, known)};"
-            f" known: {', '.join(known)}"
-        )
-    return CollectiveConstants.from_mapping(mapping, name=part, version=version)
-
-
-def cluster_collectives(cluster: Cluster, version: str = "") -> CollectiveConstants:
-    """Return the constants for a cluster: of PCIe where that is the devices' link, else of the devices' system."""
-    if cluster.intra_node.topology == PCIE:
-        return load_collectives(PCIE)
-    return load_collectives(family_of(cluster.device, "collectives"), version)

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from sightline.cost.collective_constants import (
     CollectiveConstants,
     KindConstants,
-    cluster_collectives,
-    load_collectives,
 )
+from sightline.cost.collective_families import cluster_collectives, collective_evidence, load_collectives
+from sightline.cost.custom_all_reduce import custom_all_reduce_time
 from sightline.cost.topology import (
     Group,
     Links,
     data_group,
+    expert_group,
     larger,
     pipeline_boundary,
     smaller,
@@ -35,8 +36,10 @@ __all__ = [
     "CollectiveKind",
     "Group",
     "cluster_collectives",
+    "collective_evidence",
     "collective_time",
     "data_group",
+    "expert_group",
     "load_collectives",
     "pipeline_boundary",
     "tensor_group",
@@ -104,6 +107,9 @@ def collective_time(
             time_s = smaller(time_s, tree)
         if cluster.intra_node.in_network_reduction and "nvls" in constants.kinds:
             time_s = smaller(time_s, _nvls_time(bytes, n, nodes, wires, constants.kinds["nvls"]))
+        if constants.custom is not None:
+            kernel_s = custom_all_reduce_time(bytes, n, nodes, wires.bandwidth, wires.latency_s, constants.custom)
+            time_s = smaller(time_s, kernel_s)
     return time_s if alone is False else np.where(alone, 0.0, time_s)
 
 
@@ -116,7 +122,7 @@ def _wires(group: Group, cluster: Links, constants: CollectiveConstants) -> _Wir
     link, r = cluster.intra_node, group.ranks_per_node
     bandwidth = link.bandwidth
     if link.topology == "pcie":
-        bandwidth = bandwidth * smaller(1.0, constants.pcie.root_links / r)
+        bandwidth = bandwidth * constants.pcie.share(r)
         if not link.peer_to_peer:
             bandwidth = smaller(bandwidth * constants.pcie.bounce, cluster.host.memory_bandwidth / (2.0 * r))
     elif link.topology == "full-mesh":

@@ -1,0 +1,102 @@
+"""Whose collectives a cluster has: of its devices' family or a relative measured on links of its kind, by library.
+
+Collectives depend on links more than on devices, so a family counts only where its links were of the same kind:
+an A100 on PCIe takes no constants from NVLink. NCCL is the library; engines' own all-reduce kernels come on top.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from sightline.catalog import entry, names
+from sightline.cost.collective_constants import CollectiveConstants, CustomAllReduce
+from sightline.cost.families import UNMEASURED
+from sightline.errors import InputError, nearest
+from sightline.operator_profile import Evidence
+from sightline.scenario import Cluster
+
+PCIE = "pcie"
+"""Name of the topology of devices whose links meet in the host, and of the calibration of those nobody measured."""
+NCCL = "nccl"
+CUSTOM = "custom"
+"""The kernels of the usual engine."""
+
+
+@cache
+def load_collectives(calibration: str, version: str = "") -> CollectiveConstants:
+    """Return the constants of a device family, for the newest library version known unless one is named."""
+    part = f"{calibration}/collectives"
+    mapping = entry("calibrations", part)
+    known = list(mapping["versions"])
+    if version and version not in known:
+        raise InputError(
+            f"unknown version '{version}' of the collective library in {part}{nearest(version, known)};"
+            f" known: {', '.join(known)}"
+        )
+    return CollectiveConstants.from_mapping(mapping, name=part, version=version)
+
+
+@cache
+def load_custom(calibration: str, all_reduce: str = CUSTOM) -> CustomAllReduce:
+    """Return an engine's all-reduce kernels on a device family.
+
+    ``all_reduce`` is ``custom`` for the usual engine, an engine (``vllm``) for its newest release measured, or engine
+    and release (``vllm 0.14.0``): of releases that were not measured, the newest that is not newer, else the oldest.
+    """
+    part = f"{calibration}/collectives"
+    engines = entry("calibrations", part)["custom"]
+    engine, _, release = all_reduce.partition(" ")
+    if engine == CUSTOM:
+        engine = next(iter(engines))
+    if engine not in engines:
+        known = (NCCL, CUSTOM, *engines)
+        raise InputError(
+            f"unknown all-reduce '{engine}' in {part}{nearest(engine, known)}; allowed: {', '.join(known)}"
+        )
+    releases = sorted(engines[engine], key=_version_key)
+    older = [r for r in releases if not release or _version_key(r) <= _version_key(release)]
+    chosen = older[-1] if older else releases[0]
+    return CustomAllReduce.from_mapping(engines[engine][chosen], name=f"{engine} {chosen}")
+
+
+def _version_key(release: str) -> tuple[int, ...]:
+    """Numbers of a release for comparison: 1.3.0rc10 comes after 1.2.0 and before 1.3.0rc20."""
+    return tuple(int(part) for part in release.replace("rc", ".").replace(".post", ".").split(".") if part.isdigit())
+
+
+def cluster_collectives(cluster: Cluster, version: str = "", all_reduce: str = NCCL) -> CollectiveConstants:
+    """Return the constants for a cluster's links, of the newest version of NCCL unless one is named.
+
+    With ``all_reduce`` as in ``load_custom``, sums inside a node take the faster of NCCL and that engine's kernels,
+    up to the size at which the engine turns to NCCL. Families without kernels take their relative's.
+    """
+    families = _families(cluster)
+    library = load_collectives(next(families), version)
+    if all_reduce == NCCL:
+        return library
+    with_kernels = next(f for f in _families(cluster) if "custom" in entry("calibrations", f"{f}/collectives"))
+    return replace(library, custom=load_custom(with_kernels, all_reduce))
+
+
+def collective_evidence(cluster: Cluster, kind: str) -> Evidence:
+    """What the constants of a kind of collective rest on, inside a node.
+
+    calibrated: measured on the device's own family; extrapolated: on a relative, on PCIe in general, or another
+    kind; datasheet: on nobody's. A family's name begins the names of its devices.
+    """
+    family = next(_families(cluster))
+    if family == UNMEASURED:
+        return "datasheet"
+    own = cluster.device.name.startswith(family) and kind in load_collectives(family).measured
+    return "calibrated" if own else "extrapolated"
+
+
+def _families(cluster: Cluster) -> Iterator[str]:
+    """The families whose constants fit the cluster's links, nearest first; the last has everything."""
+    on_pcie = cluster.intra_node.topology == PCIE
+    for family in (cluster.device.calibration, *cluster.device.relatives):
+        if f"{family}/collectives" in names("calibrations") and family != UNMEASURED:
+            measured_on = entry("calibrations", f"{family}/collectives")["topology"]
+            if (measured_on == PCIE) == on_pcie:
+                yield family
+    yield PCIE if on_pcie else UNMEASURED
