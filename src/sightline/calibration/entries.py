@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.calibration.fitting import FitResult
+from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Device
@@ -45,8 +46,9 @@ def between(sets: list[Mapping[str, Any]]) -> Entry:
 
 
 def device_of(family: str) -> Device:
-    """The device of the catalog that a family was measured on."""
-    return read_cluster(f"1x {DEVICES[family]}").device
+    """The device of the catalog that a family was measured on: that of its name, with or without its memory's size."""
+    named = (name for name in names("devices") if name == family or name.startswith(f"{family}-"))
+    return read_cluster(f"1x {DEVICES.get(family) or min(named, key=len)}").device
 
 
 def existing(path: Path) -> Path:

@@ -25,6 +25,10 @@ class Table:
         """The measurements for which ``mask`` holds."""
         return type(self)(**{f.name: getattr(self, f.name)[mask] for f in fields(self)})
 
+    def joined(self, other: Self) -> Self:
+        """The measurements of both."""
+        return type(self)(**{f.name: np.concatenate([getattr(x, f.name) for x in (self, other)]) for f in fields(self)})
+
 
 def column(rows: "polars.DataFrame", name: str) -> Array:
     """A column of a table that was read, as floats."""

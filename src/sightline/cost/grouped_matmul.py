@@ -1,0 +1,114 @@
+"""What a grouped matmul costs: the tokens of a mixture's experts, each times its own expert's matrix, in one kernel.
+
+Symbols: ``E`` experts, ``k`` experts per token, ``r`` rows of an expert, ``B`` rows of a tile. Layouts and tiles:
+DeepGEMM (deepseek-ai/DeepGEMM), README; expected numbers of experts: uniform routing.
+"""
+
+from math import pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.cost.grouped_matmul_constants import GroupedConstants, GroupedLayout, load_grouped
+from sightline.cost.operator_cost import OperatorCost
+from sightline.quantities import Number
+from sightline.scenario import Device
+
+__all__ = [
+    "GroupedConstants",
+    "GroupedLayout",
+    "busiest_share",
+    "expected_active",
+    "grouped_matmul_cost",
+    "load_grouped",
+]
+
+OVERLAP = 4.0
+"""Exponent of the norm in which arithmetic and traffic, which overlap, add up."""
+LEAST_WIDTH = 1e-6
+"""Of a mean over blocks: rows that are all equal are a mean over next to nothing."""
+
+Array = NDArray[np.floating[Any]]
+
+
+def expected_active(experts: Number, per_token: Number, tokens: Number) -> Number:
+    """Return how many of ``experts`` receive at least one of ``tokens``: ``E (1 - (1 - k / E)^tokens)``.
+
+    Tokens choose ``per_token`` distinct experts independently and uniformly; real routers are less even.
+    """
+    return experts * (1.0 - (1.0 - np.minimum(per_token / experts, 1.0)) ** tokens)
+
+
+def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0) -> Number:
+    """Return the expected share of ``assignments`` on the busiest of ``ranks`` that hold equally many experts each.
+
+    A multinomial's counts scatter by ``sqrt(mean (1 - 1 / ranks))``; ``skew`` adds the lasting unevenness of experts,
+    as the relative deviation of a rank's load. The largest of ``R`` such counts lies about
+    ``sqrt(2 ln R) - (ln ln R + ln 4 pi) / (2 sqrt(2 ln R))`` deviations up (extreme values of normal variables); a rank
+    has at most everything. One rank has share 1.
+    """
+    # Between 1 and 4 ranks the asymptotic form fails; the exact means of the largest of 2, 3 and 4 normals stand in.
+    r = np.maximum(np.asarray(ranks, dtype=float), 4.0)
+    high = np.sqrt(2 * np.log(r))
+    many = high - (np.log(np.log(r)) + np.log(4 * pi)) / (2 * high) + np.euler_gamma / high
+    deviations = np.where(np.less(ranks, 4), np.interp(ranks, [1, 2, 3, 4], [0.0, 0.564, 0.846, 1.029]), many)
+    scatter = np.sqrt((ranks - 1.0) / np.maximum(assignments, 1e-9) + np.asarray(skew, dtype=float) ** 2)
+    share: Array = np.minimum((1.0 + deviations * scatter) / ranks, 1.0)
+    return share
+
+
+def _mean_of_ceiling(low: Array, high: Array) -> Array:
+    """Mean of ``ceil(x)`` for ``x`` evenly spread from ``low`` to ``high``, at least 1: blocks that rows take up."""
+    low = np.minimum(low, high - LEAST_WIDTH)
+    whole_low, whole_high = np.floor(low), np.floor(high)
+    area = (whole_high + 1) * (high - whole_high / 2) - (whole_low + 1) * (low - whole_low / 2)
+    blocks: Array = np.maximum(area / (high - low), 1.0)
+    return blocks
+
+
+def grouped_matmul_cost(
+    rows: Number,
+    experts: Number,
+    n: Number,
+    k: Number,
+    *,
+    active: Number,
+    dtype: str,
+    element_bytes: Number,
+    weight_bytes: Number,
+    output_bytes: Number,
+    device: Device,
+    constants: GroupedConstants,
+    unevenness: Number | None = None,
+) -> OperatorCost:
+    """Seconds to multiply ``rows`` token-expert assignments, in total, with the ``k x n`` matrices of their experts.
+
+    Of the ``experts`` on this device ``active`` (it may be an expectation) have rows. ``unevenness`` is how far their
+    rows spread around the mean, as a share of it; left out, that of a random routing, ``sqrt(3 / r)``, at most 1.
+
+    The compute leg is ``2 rows n k / peak``; the memory leg reads the weights of active experts, the rows once per
+    product, and writes the output. The kernel pays whole blocks of ``B`` rows for every expert, so that few rows per
+    expert cost as much arithmetic as ``B``, and on average half a last wave of tiles.
+
+    Left out: routing, permutation and the weighted sum (element-wise kernels); experts whose weights stay in L2.
+    """
+    c = constants
+    rows, n, k = (np.asarray(x, dtype=float) for x in (rows, n, k))
+    active = np.minimum(np.asarray(active, dtype=float), np.minimum(rows, experts))
+    some = np.maximum(active, 1e-9)
+    peak = device.peak_flops[dtype]
+    compute_s = 2 * rows * n * k / peak
+    memory_s = (active * n * k * weight_bytes + rows * (element_bytes * k + output_bytes * n)) / device.memory_bandwidth
+
+    mean = rows / some / c.block_rows
+    spread = np.sqrt(3 * some / np.maximum(rows, 1e-9)) if unevenness is None else np.asarray(unevenness, dtype=float)
+    spread = np.minimum(spread, 1.0)
+    tiles = active * _mean_of_ceiling(mean * (1 - spread), mean * (1 + spread)) * np.ceil(n / c.block_columns)
+    waves = tiles / device.compute_units
+    waves = np.maximum(waves + 0.5 * -np.expm1(-waves), np.minimum(tiles, 1.0))
+    tile_flops = 2 * c.block_rows * c.block_columns * (k + c.tile_overhead_k)
+    kernel_s = waves * tile_flops * device.compute_units / (peak * c.peak_fraction)
+
+    time_s = (kernel_s**OVERLAP + (memory_s / c.memory_fraction) ** OVERLAP) ** (1 / OVERLAP)
+    return OperatorCost(np.maximum(time_s, compute_s) + c.latency_s, compute_s, memory_s)
