@@ -4,7 +4,7 @@ Predicted and measured profiles have the same columns, so comparing, drawing and
 All numbers are SI. A number may be an array when the scenario's plan holds arrays; ``profile[i]`` is one plan's profile.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,55 +165,43 @@ class Profile:
     @property
     def table(self) -> "polars.DataFrame":
         """The rows as a data frame (one plan only)."""
-        import polars
-
-        names = Row.__dataclass_fields__
-        return polars.DataFrame({n: [getattr(r, n) for r in self.rows] for n in names})
+        return row_table(self.rows)
 
     def __getitem__(self, index: Any) -> "Profile":
         """The profile of one plan of an array-valued profile, by its index in the broadcast shape."""
         price = self.scenario.cluster.device.usd_per_hour
         shape = np.broadcast_shapes(*map(np.shape, (self.step_time_s, self.fits, self.energy_per_step_j, price)))
-
-        def pick(value: Any) -> Any:
-            picked = np.broadcast_to(value, shape)[index]
-            return picked.item() if np.ndim(picked) == 0 else picked
-
-        def pick_all(values: Mapping[str, Any]) -> dict[str, Any]:
-            return {k: pick(v) for k, v in values.items()}
-
-        stages = [replace(s, parts=pick_all(s.parts), items=pick_all(s.items)) for s in self.stages]
-        return replace(
-            self,
-            scenario=_picked(self.scenario, pick),
-            step_time_s=pick(self.step_time_s),
-            phases=pick_all(self.phases),
-            memory_bytes=pick_all(self.memory_bytes),
-            fits=pick(self.fits),
-            model_flops=pick(self.model_flops),
-            hardware_flops=pick(self.hardware_flops),
-            limits=pick_all(self.limits),
-            energy_per_step_j=pick(self.energy_per_step_j),
-            rows=[
-                replace(
-                    r,
-                    **{n: pick(getattr(r, n)) for n in ("count", "flops", "bytes", "network_bytes", "time_s")},
-                )
-                for r in self.rows
-            ],
-            stage_times={k: (pick(f), pick(b)) for k, (f, b) in self.stage_times.items()},
-            stages=[s for s in stages if np.ndim(s.parts["weights"]) or s.parts["weights"] > 0],
-        )
+        one: Profile = picked(self, shape, index)
+        there = [s for s in one.stages if np.ndim(s.parts["weights"]) or s.parts["weights"] > 0]
+        return replace(one, stages=there)
 
 
-def _picked(description: Any, pick: Callable[[Any], Any]) -> Any:
-    """Return ``description`` with ``pick`` of every array in it, in the descriptions and mappings it holds too."""
+def row_table(rows: Sequence[Row]) -> "polars.DataFrame":
+    """Return rows as a data frame."""
+    import polars
+
+    return polars.DataFrame({n: [getattr(r, n) for r in rows] for n in Row.__dataclass_fields__})
+
+
+def picked(profile: Any, shape: tuple[int, ...], index: Any) -> Any:
+    """Return an array-valued profile with one plan's value of every number, by its index in the plans' ``shape``.
+
+    Numbers of the answer broadcast to ``shape`` first; those of the scenario too, where they are arrays.
+    """
+
+    def pick(value: Any) -> Any:
+        chosen = np.broadcast_to(value, shape)[index]
+        return chosen.item() if np.ndim(chosen) == 0 else chosen
 
     def of(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {k: of(v) for k, v in value.items()}
+        if isinstance(value, tuple | list):
+            return type(value)(of(v) for v in value)
         if isinstance(value, np.ndarray):
             return pick(value)
-        return _picked(value, pick) if is_dataclass(value) else value
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{f.name: of(getattr(value, f.name)) for f in fields(value)})
+        return value
 
-    return replace(description, **{f.name: of(getattr(description, f.name)) for f in fields(description)})
+    return of(profile)

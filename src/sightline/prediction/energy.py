@@ -1,15 +1,17 @@
-"""Energy of a step."""
+"""Energy of a training step and of a generation."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from sightline.quantities import Number
-from sightline.scenario import Scenario
+from sightline.scenario import GenerationScenario, Scenario
 
 IDLE_PHASES = ("pipeline_bubble", "host")
 COMMUNICATION_SHARE = 0.5
 """Share of a device's active power while it only communicates (estimate)."""
+MEMORY_SHARE = 0.6
+"""Share of a device's active power while memory binds it (estimate; arXiv 2311.18677 shows decoding at half of it)."""
 
 
 def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Number:
@@ -25,3 +27,15 @@ def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Numbe
     working = step_s - talking - sum(phases[p] for p in IDLE_PHASES)
     active_s = working + COMMUNICATION_SHARE * talking
     return cluster.devices * (device.idle_w * step_s + (cap - device.idle_w) * active_s)
+
+
+def energy_of_generation_j(scenario: GenerationScenario, limits: Mapping[str, Number]) -> Number:
+    """Joules of a batch's generation on all devices: idle power throughout, more by what binds.
+
+    Memory-bound work draws a share of what arithmetic does. Left out: hosts, network, cooling.
+    """
+    cluster = scenario.cluster
+    device = cluster.device
+    cap = device.tdp_w if cluster.power_cap_w is None else np.minimum(cluster.power_cap_w, device.tdp_w)
+    active_s = limits["compute"] + MEMORY_SHARE * limits["memory"] + COMMUNICATION_SHARE * limits["network"]
+    return cluster.devices * (device.idle_w * sum(limits.values()) + (cap - device.idle_w) * active_s)

@@ -2,7 +2,8 @@
 
 A format is named as engines name them; ``fp8`` has one scale per tensor or channel, ``fp8-block`` one per 128 inputs and
 per 128 x 128 weights, ``w4a16`` one per 128 weights (GPTQ, AWQ), ``nvfp4`` one byte per 16 and ``mxfp4`` one per 32
-(OCP microscaling). Scales per channel take no room worth counting.
+(OCP microscaling), ``nf4`` a byte per 64 quantized again (QLoRA), llama.cpp's ``q4_0`` two bytes per 32 and ``q4_k_m`` the
+mean of its tensors. Scales per channel take no room worth counting.
 """
 
 from collections.abc import Mapping
@@ -33,6 +34,10 @@ MATMUL_FORMATS: Mapping[str, MatmulFormat] = {
     "w4a16": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=0.5 + 2 / 128),
     "nvfp4": MatmulFormat(compute_dtype="nvfp4", activation_bytes=0.5 + 1 / 16, weight_bytes=0.5 + 1 / 16),
     "mxfp4": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=0.5 + 1 / 32),
+    "nf4": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=0.5 + 0.127 / 8),
+    "q4_0": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=4.5 / 8),
+    "q4_k_m": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=4.85 / 8),
+    "32-bit": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=4.0, weight_bytes=4.0),
 }
 """By kernel. ``mxfp4`` as GPT-OSS is served: 4-bit weights, 16-bit activations."""
 

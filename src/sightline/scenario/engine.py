@@ -24,7 +24,9 @@ class Engine:
     pipeline_micro_batches: bool
     """A batch is cut into as many micro-batches as there are pipeline stages, which then work at the same time."""
     splits_layers: bool
-    """Several devices hold layers each and work one after another (llama.cpp), whatever the other degrees."""
+    """Devices that no degree claims hold layers each (llama.cpp), instead of being replicas."""
+    quantizes_head: bool = False
+    """The head is quantized with the other weights."""
     memory_fraction: float
     """Share of the device's memory that weights, cache and activations may take."""
     context_bytes: float

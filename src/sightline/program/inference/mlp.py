@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from sightline.program.formats import MATMUL_FORMATS
 from sightline.program.inference.operators import GroupedMatmul
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.operators import Operator
@@ -69,7 +68,7 @@ def _grouped(
     x: PassShapes, name: str, rows: Number, local: Number, active: Number, n: Number, k: Number
 ) -> GroupedMatmul:
     kernel = x.formats.parts["experts"]
-    stored = MATMUL_FORMATS[kernel]
+    stored = x.formats.operands[kernel]
     return GroupedMatmul(
         module="experts",
         name=name,
@@ -78,11 +77,12 @@ def _grouped(
         active=active,
         n=n,
         k=k,
-        dtype=stored.compute or x.dtype,
-        element_bytes=stored.activation_bytes or x.element_bytes,
+        dtype=stored.compute_dtype,
+        element_bytes=stored.activation_bytes,
         weight_bytes=stored.weight_bytes,
         output_bytes=x.element_bytes,
         kernel=kernel,
+        decode=x.decode,
     )
 
 

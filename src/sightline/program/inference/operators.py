@@ -75,6 +75,8 @@ class GroupedMatmul(Operator):
     weight_bytes: float
     output_bytes: float
     kernel: str
+    decode: bool
+    """Few tokens, in slots of fixed size, as a captured graph needs; else each expert's tokens behind the other's."""
 
     @property
     def flops(self) -> Number:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.program.formats import MATMUL_FORMATS, Formats
+from sightline.program.formats import Formats
 from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Elementwise, Matmul
 from sightline.quantities import Number
 from sightline.scenario import Engine, Model
@@ -78,7 +78,7 @@ class PassShapes:
         count: Number = 1.0,
     ) -> Matmul:
         """A product with weights in the format ``kernel``."""
-        stored = MATMUL_FORMATS[kernel]
+        stored = self.formats.operands[kernel]
         return Matmul(
             module=module,
             name=name,
@@ -87,8 +87,8 @@ class PassShapes:
             n=n,
             k=k,
             batch=batch,
-            dtype=stored.compute or self.dtype,
-            element_bytes=stored.activation_bytes or self.element_bytes,
+            dtype=stored.compute_dtype,
+            element_bytes=stored.activation_bytes,
             output_bytes=self.element_bytes,
             weight_bytes=stored.weight_bytes,
             kernel=kernel,

@@ -1,0 +1,71 @@
+"""What inference engines reach beyond single operators: fitted per engine and version, the same on every device.
+
+The device's own speed is in its operators' calibrations; an engine adds the host's time, gaps between kernels, and how
+much slower its kernels run between each other than alone in a benchmark.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from sightline.catalog import entry, names
+
+UNKNOWN = "reference"
+"""The engine whose constants stand in for engines that nobody measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceConstants:
+    """One set per engine and version; the catalog's entry holds value, source and residuals."""
+
+    matmul_slowdown: float
+    """Time of a matmul between other kernels over that of the benchmark."""
+    prefill_attention_slowdown: float
+    decode_attention_slowdown: float
+    experts_slowdown: float
+    """The same for grouped matmuls."""
+    elementwise_slowdown: float
+    collective_slowdown: float
+    meeting_s: float
+    """Time that ranks lose by meeting in a collective."""
+    kernel_gap_s: float
+    """Device time between two kernels of a captured graph, or launched ahead."""
+    launch_s: float
+    """Host time per kernel where launches are not captured in a graph."""
+    iteration_s: float
+    """Host time per iteration that the device waits for: scheduling, sampling, detokenization."""
+    sequence_s: float
+    """The same per sequence of the batch."""
+    prefill_s: float
+    """Host time per prefill that the device waits for."""
+    prompt_token_s: float
+    """Host time per prompt token of a prefill: tokenization, block tables, copies."""
+    ttft_spread: float = 0.0
+    """Four in five measured times to first token lie within exp(+-spread) of the prediction; 0 where nobody knows."""
+    tpot_spread: float = 0.0
+    """The same of the time per further token."""
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> "InferenceConstants":
+        """The constants out of a catalog entry; its other keys are left alone."""
+        stated = [f.name for f in fields(cls) if f.name in mapping or not f.name.endswith("_spread")]
+        return cls(**{name: float(mapping[name]) for name in stated})
+
+
+@cache
+def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, str]:
+    """Return the constants of an engine, and their evidence.
+
+    A version that was not measured takes the engine's default set; an engine without measurements takes a relative's
+    (``like``) but for what it gives itself.
+    """
+    known = names("inference")
+    stated = entry("inference", engine if engine in known else UNKNOWN)
+    versions: Mapping[str, Any] = stated.get("versions") or {}
+    chosen = {**stated["constants"], **versions.get(version, {}).get("constants", {})}
+    evidence = versions.get(version, {}).get("evidence", stated["evidence"])
+    if "like" in stated:
+        relative, _ = load_inference(stated["like"])
+        chosen = {f.name: getattr(relative, f.name) for f in fields(InferenceConstants)} | chosen
+    return InferenceConstants.from_mapping(chosen), str(evidence if engine in known else "estimated")

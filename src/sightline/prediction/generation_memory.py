@@ -1,0 +1,56 @@
+"""The memory ledger of generation: weights, cache and what a pass needs, on the fullest device."""
+
+import numpy as np
+
+from sightline.profile import MEMORY_PARTS
+from sightline.program import Matmul
+from sightline.program.formats import Formats
+from sightline.program.inference import Block, GroupedMatmul, Pass
+from sightline.program.inference.cache import cached_bytes
+from sightline.quantities import Number
+from sightline.scenario import GenerationScenario
+
+LIVE_ACTIVATIONS = 3.0
+"""Hidden-wide activations alive beside the widest one: the residual stream, a norm's output, a block's output."""
+
+
+def generation_memory(scenario: GenerationScenario, formats: Formats, decode: Pass, prefill: Pass) -> dict[str, Number]:
+    """Return bytes by part, with ``total``, of the device that holds most.
+
+    Weights are those that the decode step's matmuls read, and the embedding; each pipeline stage holds its share of the
+    layers, the last the head. The cache holds every sequence to its last token, in whole blocks.
+    """
+    plan, work, model = scenario.plan, scenario.workload, scenario.model
+    t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
+    layers = sum(block.count * _weights(block) for block in decode.layers)
+    table = formats.operands[formats.plain].weight_bytes * model.embedding_parameters / t
+    head = 0.0 if model.tied_embeddings else _weights(decode.head)
+    ends = np.where(np.equal(p, 1.0), table + head, np.maximum(table, head))
+    blocks = np.ceil((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
+    sequences = np.ceil(work.batch / (plan.data_parallel * plan.replicas))
+    widest = max(
+        (op.n / 1.0 for block in prefill.layers for op in block.operators if isinstance(op, Matmul)), key=np.max
+    )
+    tokens = next(op.m for op in prefill.layers[0].operators if isinstance(op, Matmul))
+    activations = (
+        formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
+    )
+    parts: dict[str, Number] = dict.fromkeys(MEMORY_PARTS, 0.0)
+    parts |= {
+        "weights": layers * np.ceil(model.layers / p) / model.layers + ends,
+        "kv_cache": sequences * cached_bytes(model, formats, blocks, t) / p,
+        "activations": activations,
+        "framework": plan.engine.context_bytes,
+    }
+    return {**parts, "total": sum(parts.values())}
+
+
+def _weights(block: Block) -> Number:
+    """Bytes of the weights that a block's matmuls read; routed experts count whole."""
+    total: Number = 0.0
+    for op in block.operators:
+        if isinstance(op, Matmul) and op.weight_bytes is not None:
+            total = total + op.count * op.batch * op.n * op.k * op.weight_bytes
+        elif isinstance(op, GroupedMatmul):
+            total = total + op.experts * op.n * op.k * op.weight_bytes
+    return total

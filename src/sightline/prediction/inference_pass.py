@@ -1,0 +1,83 @@
+"""Seconds of one inference pass on its ranks: device work, collectives, the host."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.cost.inference_constants import InferenceConstants
+from sightline.cost.pass_pricing import Ranks, price_operators
+from sightline.cost.pricing import Prices
+from sightline.program import Collective, Operator
+from sightline.program.inference import Pass
+from sightline.quantities import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassTimes:
+    """One pass through all layers, as if one device (with its tensor-parallel peers) held them all."""
+
+    compute_s: Number
+    """Operators that arithmetic bounds."""
+    memory_s: Number
+    """Operators that memory bounds, and what kernels lose between each other."""
+    collective_s: Number
+    launches: Number
+    """Kernels the host launches."""
+
+    @property
+    def device_s(self) -> Number:
+        """Seconds the device is at work."""
+        return self.compute_s + self.memory_s + self.collective_s
+
+    def __mul__(self, count: Number) -> "PassTimes":
+        return PassTimes(
+            compute_s=self.compute_s * count,
+            memory_s=self.memory_s * count,
+            collective_s=self.collective_s * count,
+            launches=self.launches * count,
+        )
+
+    def __add__(self, other: "PassTimes") -> "PassTimes":
+        return PassTimes(
+            compute_s=self.compute_s + other.compute_s,
+            memory_s=self.memory_s + other.memory_s,
+            collective_s=self.collective_s + other.collective_s,
+            launches=self.launches + other.launches,
+        )
+
+
+def price_passes(passes: Sequence[Pass], ranks: Ranks, axes: int) -> Prices:
+    """Return the price of every operator of several passes, priced together."""
+    return price_operators([op for p in passes for block in p.blocks for op in block.operators], ranks, axes)
+
+
+def pass_times(of: Pass, prices: Prices, constants: InferenceConstants) -> PassTimes:
+    """Return the seconds of a whole pass."""
+    total = block_times(of.embedding.operators, prices, constants)
+    for block in (*of.layers, of.head):
+        total = total + block_times(block.operators, prices, constants) * block.count
+    return total
+
+
+def block_times(operators: Sequence[Operator], prices: Prices, constants: InferenceConstants) -> PassTimes:
+    """Return the seconds of one execution of a block."""
+    compute_s: Number = 0.0
+    memory_s: Number = 0.0
+    collective_s: Number = 0.0
+    launches: Number = 0.0
+    for op in operators:
+        price = prices[id(op)]
+        launches = launches + op.count * op.kernels
+        if isinstance(op, Collective):
+            collective_s = collective_s + op.count * price.time_s
+            continue
+        bound = np.greater(price.compute_s, price.memory_s)
+        compute_s = compute_s + op.count * price.time_s * bound
+        memory_s = memory_s + op.count * price.time_s * (1.0 - bound)
+    return PassTimes(
+        compute_s=compute_s,
+        memory_s=memory_s + constants.kernel_gap_s * launches,
+        collective_s=collective_s,
+        launches=launches,
+    )
