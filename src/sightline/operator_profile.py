@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
-from sightline.profile import Profile
 from sightline.quantities import Number
 from sightline.scenario import OperatorScenario
 
@@ -40,10 +39,6 @@ class OperatorProfile:
     def bytes_per_s(self) -> Number | None:
         """Bytes per second reached; of a collective, nccl-tests' algorithm bandwidth. None for what takes no time."""
         return _rate(self.bytes, self.time_s)
-
-
-Answer: TypeAlias = Profile | OperatorProfile
-"""What a scenario of any task is answered with."""
 
 
 def _rate(amount: Number, time_s: Number) -> Number | None:

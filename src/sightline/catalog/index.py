@@ -1,5 +1,11 @@
-"""The index of the catalog: which entries there are, and one entry as the mapping its file holds."""
+"""The index of the catalog: which entries there are, and one entry as the mapping its file holds.
 
+The entries shipped with Sightline come first. ``SIGHTLINE_CATALOG`` names further folders of the same structure
+(``devices/NAME.yaml``, ``calibrations/FAMILY/PART.yaml``, ...), several separated as in ``PATH``; an entry there may not
+have a name that is taken, so that a figure's origin never depends on who looks.
+"""
+
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -16,10 +22,15 @@ KINDS = (
     "hosts",
     "clusters",
     "frameworks",
+    "engines",
     "calibrations",
+    "inference",
     "published",
 )
 """Kinds of entries; each is a folder with one file per entry."""
+
+VARIABLE = "SIGHTLINE_CATALOG"
+"""Environment variable with the folders of further entries."""
 
 _DATA = Path(__file__).parent / "data"
 
@@ -27,24 +38,57 @@ _DATA = Path(__file__).parent / "data"
 @cache
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of all entries of a kind, sorted; a calibration's are ``device-family/part``."""
-    if kind not in KINDS:
-        raise InputError(f"unknown kind '{kind}' of catalog entries{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}")
-    folder = _DATA / kind
-    return tuple(sorted(p.relative_to(folder).with_suffix("").as_posix() for p in _files(folder)))
+    return tuple(_paths(kind))
 
 
 @cache
 def entry(kind: str, name: str) -> Mapping[str, Any]:
     """Return an entry as its file states it, with the entry it is the ``same_as`` underneath."""
-    known = names(kind)
+    known = _paths(kind)
     if name not in known:
         raise InputError(
-            f"unknown {kind.removesuffix('s')} '{name}'{nearest(name, known)}; `sightline catalog {kind}` lists all"
+            f"unknown {kind.removesuffix('s')} '{name}'{nearest(name, tuple(known))}; `sightline catalog {kind}` lists all"
         )
-    stated: dict[str, Any] = parse((_DATA / kind / f"{name}.yaml").read_text(encoding="utf-8"))
+    stated = _stated(known[name])
     base = stated.pop("same_as", None)
     return stated if base is None else {**entry(kind, base), **stated}
 
 
-def _files(folder: Path) -> list[Path]:
-    return list(folder.glob("**/*.yaml"))
+def shipped(kind: str, name: str) -> bool:
+    """Whether an entry comes with Sightline."""
+    return (_DATA / kind / f"{name}.yaml").is_file()
+
+
+@cache
+def _paths(kind: str) -> dict[str, Path]:
+    """The file of every entry of a kind by its name, sorted by name."""
+    if kind not in KINDS:
+        raise InputError(f"unknown kind '{kind}' of catalog entries{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}")
+    paths: dict[str, Path] = {}
+    for folder in (_DATA, *_further_folders()):
+        for path in (folder / kind).glob("**/*.yaml"):
+            name = path.relative_to(folder / kind).with_suffix("").as_posix()
+            if name in paths:
+                raise InputError(
+                    f"{VARIABLE}: '{path}' has the name of an entry that is there already, '{name}'; give it another"
+                )
+            paths[name] = path
+    return dict(sorted(paths.items()))
+
+
+def _further_folders() -> list[Path]:
+    folders = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"{VARIABLE} names '{folder}', which is no folder")
+    return folders
+
+
+def _stated(path: Path) -> dict[str, Any]:
+    try:
+        stated = parse(path.read_text(encoding="utf-8"))
+    except InputError as error:
+        raise InputError([f"'{path}': {problem}" for problem in error.problems]) from error
+    if not isinstance(stated, dict):
+        raise InputError(f"'{path}' is no catalog entry: a mapping is needed")
+    return stated

@@ -10,8 +10,9 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from sightline.answer import Answer
     from sightline.loading.loader import Asked
-    from sightline.operator_profile import Answer, OperatorProfile
+    from sightline.operator_profile import OperatorProfile
     from sightline.profile import Profile
 
 _MOST_WARNINGS = 5

@@ -1,17 +1,19 @@
 """Sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from sightline.errors import InputError
 from sightline.loading.dotted_keys import check_sweep, key_value, swept, with_value
+from sightline.loading.generation import generation_from_mapping, is_generation
 from sightline.loading.operations import is_operation, operation_from_mapping
 from sightline.loading.scenarios import scenario_from_mapping
 from sightline.loading.sources import Document, Source, cell_value, read_source
 from sightline.quantities import show
-from sightline.scenario import OperatorScenario, Scenario
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
-Asked: TypeAlias = Scenario | OperatorScenario
+Asked: TypeAlias = Scenario | OperatorScenario | GenerationScenario
 """What a scenario file may ask for."""
 
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -61,10 +63,7 @@ def _scenarios(
             is_sweep |= has_sweep
             for mapping in mappings:
                 try:
-                    one = is_operation(mapping)
-                    scenarios.append(
-                        operation_from_mapping(mapping) if one else scenario_from_mapping(mapping, source.folder)
-                    )
+                    scenarios.append(_scenario(mapping, source.folder))
                 except InputError as error:
                     problems |= dict.fromkeys(prefix + p for p in error.problems)
         except InputError as error:
@@ -72,6 +71,15 @@ def _scenarios(
     if problems:
         raise InputError(list(problems))
     return scenarios, is_sweep
+
+
+def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
+    """The scenario of a mapping, read by its task's reader."""
+    if is_operation(mapping):
+        return operation_from_mapping(mapping)
+    return (
+        generation_from_mapping(mapping, folder) if is_generation(mapping) else scenario_from_mapping(mapping, folder)
+    )
 
 
 def _expanded(

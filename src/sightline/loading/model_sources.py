@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.complaints import Complaints
+from sightline.loading.complaints import Checked, Complaints
 from sightline.loading.models import ReadModel, read_model
 from sightline.loading.sources import read_json, read_text
 from sightline.quantities import show
@@ -24,6 +24,17 @@ def resolve_model(value: str | Mapping[str, Any], folder: Path) -> ReadModel:
     base = value if isinstance(value, str) else value.get("same_as")
     config, name = _published(base, folder) if base is not None else ({}, "")
     return _read({**config, **written}, name, written)
+
+
+def model_of(top: Checked, folder: Path, complaints: Complaints) -> ReadModel | None:
+    """Return a scenario's model, its mistakes noted; None where there is none that can be read."""
+    if "model" not in top.values:
+        return None
+    try:
+        return resolve_model(top.values["model"], folder)
+    except InputError as error:
+        complaints.add(*error.problems)
+        return None
 
 
 @cache

@@ -17,7 +17,7 @@ DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8")
 OPTIMIZERS = ("adamw", "adamw-8bit", "muon", "sgd")
 """Every optimizer of the interface."""
 
-PREDICTED_TASKS = ("pretrain", "finetune", "operator")
+PREDICTED_TASKS = ("pretrain", "finetune", "generate", "operator")
 
 PREDICTED: Mapping[str, tuple[object, ...]] = {
     "context_parallel": (1,),

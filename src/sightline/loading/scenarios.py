@@ -7,9 +7,9 @@ from typing import Any
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import mistakes
 from sightline.loading.clusters import cluster_of
-from sightline.loading.complaints import Checked, Complaints, check, require
+from sightline.loading.complaints import Complaints, check, require
 from sightline.loading.measured import read_measured
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.model_sources import model_of
 from sightline.loading.models import ReadModel
 from sightline.loading.not_yet import PREDICTED_TASKS, TASKS
 from sightline.loading.plans import ReadPlan, read_plan
@@ -34,7 +34,7 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
     top = check(ScenarioKeys, mapping, "", complaints)
     if isinstance(mapping, Mapping):
         require(top, _PARTS, "", complaints)
-    model = _model(top, Path(base or ""), complaints)
+    model = model_of(top, Path(base or ""), complaints)
     cluster = cluster_of(top, complaints)
     workload = _workload(top.values.get("workload"), complaints)
     plan = read_plan(top.values.get("plan"), complaints)
@@ -54,16 +54,6 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
     )
 
 
-def _model(top: Checked, folder: Path, complaints: Complaints) -> ReadModel | None:
-    if "model" not in top.values:
-        return None
-    try:
-        return resolve_model(top.values["model"], folder)
-    except InputError as error:
-        complaints.add(*error.problems)
-        return None
-
-
 def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
     """The workload's good values, mistakes noted."""
     if mapping is None:
@@ -73,8 +63,8 @@ def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
         # The keys of other tasks are not known yet; complaining about them would mislead.
         complaints.add(f"workload.task is {show(task)}; this version predicts only {', '.join(PREDICTED_TASKS)}")
         return {}
-    if task == "operator":
-        complaints.add(f"workload.task is 'operator'; needed here: {', '.join(_TASKS)}")
+    if task in ("operator", "generate"):
+        complaints.add(f"workload.task is {show(task)}; needed here: {', '.join(_TASKS)}")
         return {}
     checked = check(WorkloadKeys, mapping, "workload", complaints)
     if not isinstance(mapping, Mapping):
@@ -102,7 +92,7 @@ def _facts(
     if plan.framework is not None:
         facts["framework"] = plan.framework
     if model is not None:
-        facts |= {"model_name": model.model.name, "sliding_window": model.sliding_window}
+        facts |= {"model": model.model, "model_name": model.model.name, "sliding_window": model.model.window}
         facts |= {"heads": model.model.heads, "layers": model.model.layers}
     if cluster is not None:
         facts |= {"devices": cluster.devices, "device": cluster.device}
@@ -116,5 +106,6 @@ def _facts(
 def _warnings(model: ReadModel, workload: Mapping[str, Any]) -> tuple[str, ...]:
     length, trained = workload["sequence_length"], model.model.max_positions
     if length <= trained:
-        return ()
-    return (f"workload.sequence_length {length} is beyond the {trained} tokens {model.model.name} was trained for",)
+        return model.remarks
+    beyond = f"workload.sequence_length {length} is beyond the {trained} tokens {model.model.name} was trained for"
+    return (*model.remarks, beyond)

@@ -64,6 +64,17 @@ class WorkloadKeys(Section):
     total_tokens: Annotated[float | None, quantity(COUNT)] = None
 
 
+class GenerateKeys(Section):
+    """``workload`` of generation."""
+
+    task: Text = None
+    batch: Size = None
+    prompt_tokens: Size = None
+    output_tokens: Size = None
+    prefix_tokens: Annotated[int | None, whole(0)] = None
+    continuous: Annotated[bool | None, flag()] = None
+
+
 class MatmulKeys(Section):
     """``workload`` of a single matmul."""
 
@@ -135,16 +146,35 @@ class PlanKeys(Section):
     adapter: Any = None
     optimizer: Text = None
     compile: Any = None
-    replicas: Any = None
-    max_batched_tokens: Any = None
-    max_sequences: Any = None
-    chunked_prefill: Any = None
-    prefix_cache: Any = None
-    kv_block_tokens: Any = None
-    memory_fraction: Any = None
-    cuda_graphs: Any = None
+    replicas: Degree = None
+    max_batched_tokens: Size = None
+    max_sequences: Size = None
+    chunked_prefill: Annotated[bool | None, flag()] = None
+    prefix_cache: Annotated[bool | None, flag()] = None
+    kv_block_tokens: Size = None
+    memory_fraction: Annotated[float | None, fraction()] = None
+    cuda_graphs: Annotated[bool | None, flag()] = None
+    expert_skew: Annotated[float | None, quantity(COUNT, zero=True)] = None
     speculative: Any = None
     disaggregate: Any = None
+
+
+class SpeculationKeys(Section):
+    """``plan.speculative``."""
+
+    tokens: Annotated[int | None, whole(1, 1000)] = None
+    acceptance: Annotated[float | None, fraction()] = None
+
+
+class PoolKeys(Section):
+    """The workers of one kind in ``plan.disaggregate``."""
+
+    tensor_parallel: Degree = None
+    pipeline_parallel: Degree = None
+    data_parallel: Degree = None
+    expert_parallel: Degree = None
+    replicas: Degree = None
+    batch: Size = None
 
 
 class ClusterKeys(Sourced):
@@ -202,35 +232,3 @@ class HostKeys(Sourced):
     memory_bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
     memory: Annotated[float | None, quantity(BYTES)] = None
     cores: Annotated[int | None, whole(1, 10**5)] = None
-
-
-class ModelKeys(Section):
-    """A model under the names `sightline.loading.families` gives every spelling of a ``config.json``."""
-
-    name: Text = None
-    hidden_size: Width = None
-    num_hidden_layers: Annotated[int | None, whole(1, 10**6)] = None
-    num_attention_heads: Annotated[int | None, whole(1, 10**6)] = None
-    num_key_value_heads: Annotated[int | None, whole(1, 10**6)] = None
-    head_dim: Annotated[int | None, whole(1, 10**6)] = None
-    intermediate_size: Width = None
-    expansion_ratio: Annotated[float | None, quantity(COUNT)] = None
-    vocab_size: Width = None
-    max_position_embeddings: Annotated[int | None, whole()] = None
-    hidden_act: Text = None
-    tie_word_embeddings: Annotated[bool | None, flag()] = None
-    attention_bias: Annotated[bool | None, flag()] = None
-    output_bias: Annotated[bool | None, flag()] = None
-    mlp_bias: Annotated[bool | None, flag()] = None
-    norm_bias: Annotated[bool | None, flag()] = None
-    embedding_norm: Annotated[bool | None, flag()] = None
-    norm: Annotated[str | None, choice("layernorm", "rmsnorm")] = None
-    positions: Annotated[str | None, choice("learned", "rotary", "alibi")] = None
-    position_offset: Annotated[int | None, whole(0)] = None
-    enable_bias: Annotated[bool | None, flag()] = None
-    no_bias: Annotated[bool | None, flag()] = None
-    multi_query: Annotated[bool | None, flag()] = None
-    alibi: Annotated[bool | None, flag()] = None
-    dropout: Annotated[float | None, fraction()] = None
-    sliding_window: Annotated[int | None, whole()] = None
-    use_sliding_window: Annotated[bool | None, flag()] = None

@@ -6,49 +6,45 @@ from typing import Any
 import numpy as np
 
 from sightline.loading.not_yet import PREDICTED
-from sightline.scenario import Cluster, Device, Model, Operation, OperatorScenario, Plan, Scenario, Workload
+from sightline.loading.written_model import model_mapping
+from sightline.scenario import (
+    Cluster,
+    Device,
+    Generate,
+    GenerationPlan,
+    GenerationScenario,
+    Operation,
+    OperatorScenario,
+    Plan,
+    Scenario,
+    Workload,
+)
+
+POOL_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")
+"""Degrees that disaggregated workers have of their own."""
 
 
-def to_mapping(scenario: Scenario | OperatorScenario) -> dict[str, Any]:
+def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario) -> dict[str, Any]:
     """Return a scenario with the keys of a scenario file, every name resolved, in SI units; arrays become lists."""
     mapping: dict[str, Any]
     if isinstance(scenario, OperatorScenario):
         mapping = {"cluster": _cluster(scenario.cluster), "workload": _operation(scenario.workload)}
+    elif isinstance(scenario, GenerationScenario):
+        mapping = {
+            "model": model_mapping(scenario.model),
+            "cluster": _cluster(scenario.cluster),
+            "workload": _workload(scenario.workload),
+            "plan": _generation_plan(scenario.plan),
+        }
     else:
         mapping = {
-            "model": _model(scenario.model),
+            "model": model_mapping(scenario.model),
             "cluster": _cluster(scenario.cluster),
             "workload": _workload(scenario.workload),
             "plan": _plan(scenario.plan),
         }
     mapping = {"name": scenario.name, **mapping, "measured": dict(scenario.measured)}
     return {key: _plain(value) for key, value in mapping.items() if value not in ("", {})}
-
-
-def _model(model: Model) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "model_type": "transformer",
-        "hidden_size": model.hidden_size,
-        "num_hidden_layers": model.layers,
-        "num_attention_heads": model.heads,
-        "num_key_value_heads": model.kv_heads,
-        "head_dim": model.head_dim,
-        "intermediate_size": model.intermediate_size,
-        "vocab_size": model.vocab_size,
-        "max_position_embeddings": model.max_positions,
-        "norm": model.norm,
-        "hidden_act": model.activation,
-        "positions": model.positions,
-        "tie_word_embeddings": model.tied_embeddings,
-        "attention_bias": model.attention_bias,
-        "output_bias": model.output_bias,
-        "mlp_bias": model.mlp_bias,
-        "norm_bias": model.norm_bias,
-        "embedding_norm": model.embedding_norm,
-        "position_offset": model.position_offset,
-        "dropout": model.dropout,
-    }
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -104,7 +100,7 @@ def _device(device: Device) -> dict[str, Any]:
     }
 
 
-def _workload(workload: Workload) -> dict[str, Any]:
+def _workload(workload: Workload | Generate) -> dict[str, Any]:
     return {"task": workload.task} | {f.name: getattr(workload, f.name) for f in fields(workload)}
 
 
@@ -118,6 +114,26 @@ def _plan(plan: Plan) -> dict[str, Any]:
     written = plan.to_dict()
     neutral = {key: values[0] for key, values in PREDICTED.items() if values and key not in written}
     return {"framework": written.pop("framework")} | written | neutral
+
+
+def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
+    """The plan's fields under the interface's keys; workers of their own as the two pools they are."""
+    written = plan.to_dict()
+    split, speculative = plan.disaggregate, plan.speculative
+    written["quantization"] = ["none"] if plan.quantization == () else plan.quantization
+    written["speculative"] = None if speculative is None else _fields(speculative)
+    if split is not None:
+        pools = {"prefill": _pool(split.prefill) | {"batch": split.prefill_batch}, "decode": _pool(plan)}
+        written = {k: v for k, v in written.items() if k not in POOL_DEGREES} | {"disaggregate": pools}
+    return {"framework": written.pop("framework")} | written
+
+
+def _pool(plan: GenerationPlan) -> dict[str, Any]:
+    return {degree: getattr(plan, degree) for degree in POOL_DEGREES}
+
+
+def _fields(description: Any) -> dict[str, Any]:
+    return {f.name: getattr(description, f.name) for f in fields(description)}
 
 
 def _plain(value: Any) -> Any:

@@ -2,20 +2,27 @@
 
 from typing import overload
 
+from sightline.answer import Answer
 from sightline.cost.training_constants import TrainingConstants
-from sightline.operator_profile import Answer, OperatorProfile
+from sightline.generation_profile import GenerationProfile
+from sightline.operator_profile import OperatorProfile
+from sightline.prediction.generation import predict_generation
 from sightline.prediction.operator import predict_operator
 from sightline.prediction.predict import predict as predict_step
 from sightline.profile import Profile
-from sightline.scenario import OperatorScenario, Scenario
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 
 @overload
 def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile: ...
 @overload
 def predict(scenario: OperatorScenario) -> OperatorProfile: ...
-def predict(scenario: Scenario | OperatorScenario, constants: TrainingConstants | None = None) -> Answer:
-    """Predict a training step of a `Scenario`, or the single operator of an `OperatorScenario`.
+@overload
+def predict(scenario: GenerationScenario) -> GenerationProfile: ...
+def predict(
+    scenario: Scenario | OperatorScenario | GenerationScenario, constants: TrainingConstants | None = None
+) -> Answer:
+    """Predict a training step of a `Scenario`, a `GenerationScenario`, or the operator of an `OperatorScenario`.
 
     Sizes, degrees and the device's numbers may be arrays that broadcast; then every number of the answer is an array.
     ``constants`` replace those of the catalog's calibration of a training step, as a fit does.
@@ -23,6 +30,10 @@ def predict(scenario: Scenario | OperatorScenario, constants: TrainingConstants 
     Raises:
         InputError: no micro-batch divides the batch.
     """
-    if isinstance(scenario, OperatorScenario):
-        return predict_operator(scenario)
-    return predict_step(scenario, constants)
+    match scenario:
+        case OperatorScenario():
+            return predict_operator(scenario)
+        case GenerationScenario():
+            return predict_generation(scenario)
+        case Scenario():
+            return predict_step(scenario, constants)

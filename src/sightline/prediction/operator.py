@@ -10,10 +10,10 @@ import numpy as np
 from sightline.cost.attention import attention_cost, load_attention
 from sightline.cost.collectives import cluster_collectives, collective_time, whole_group
 from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.elementwise_constants import load_elementwise
 from sightline.cost.families import UNMEASURED, evidence_of, family_of
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.training_constants import load_training
 from sightline.operator_profile import Evidence, OperatorProfile
 from sightline.prediction.elementwise_kernels import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
@@ -32,6 +32,8 @@ MEASURED_DTYPES = ("fp16", "bf16")
 """Compute dtypes of the tables behind the calibrations of matmul and attention."""
 NEWEST_KERNEL, SAFE_KERNEL = "flash-3", "flash-2"
 """Attention kernels: the newest a measured family has constants for, and one that runs on any device."""
+MEASURED_ELEMENTWISE = ("norm", "activation", "gated_activation", "embedding", "rope", "softmax", "residual")
+"""Kernels that some tables have; others take the constants of those like them."""
 MEASURED_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 """Collectives of the tables behind the calibrations, all within a node; a broadcast takes the constants of a gather."""
 
@@ -119,7 +121,7 @@ def _attention(x: AttentionOperation, device: Device) -> _Answer:
 
 def _elementwise(x: ElementwiseOperation, device: Device) -> _Answer:
     kernel = KERNELS[x.operator]
-    constants, _ = load_training(family_of(device, "training"), "reference")
+    constants = load_elementwise(family_of(device, "elementwise"))[kernel.kind]
     cost = elementwise_cost(
         kernel.bytes_per_element(ELEMENT_BYTES[x.dtype]) * x.elements,
         kernel.arithmetic * x.elements,
@@ -127,8 +129,8 @@ def _elementwise(x: ElementwiseOperation, device: Device) -> _Answer:
         device=device,
         constants=constants,
     )
-    # The reference set's shares of bandwidth and vector rate are estimates for every device.
-    return _on_roofline(cost, device.vector_flops, device, "datasheet")
+    measured = x.operator in MEASURED_ELEMENTWISE and x.dtype in MEASURED_DTYPES and constants.evidence == "calibrated"
+    return _on_roofline(cost, device.vector_flops, device, _evidence(device, "elementwise", measured=measured))
 
 
 def _collective(x: CollectiveOperation, cluster: Cluster) -> _Answer:

@@ -6,19 +6,7 @@ from dataclasses import dataclass
 from sightline.program.matmul_formats import MATMUL_FORMATS, MatmulFormat, format_of
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
-
-WEIGHT_FORMATS: Mapping[str, str] = {
-    **{name: name for name in MATMUL_FORMATS if name not in ("16-bit", "32-bit")},
-    "int8": "w8a16",
-    "int4": "w4a16",
-}
-"""Matmul format by the word a plan's quantization has for it."""
-
-CACHE_BYTES: Mapping[str, float] = {"kv-fp8": 1.0, "kv-int8": 1.0}
-"""Bytes per cached element by the word a plan's quantization has for it."""
-
-QUANTIZATIONS = (*WEIGHT_FORMATS, *CACHE_BYTES)
-"""Every word a plan's quantization may list."""
+from sightline.scenario.quantization import CACHE_BYTES, WEIGHT_FORMATS
 
 EXPERTS_ONLY = frozenset({"mxfp4"})
 """Formats that checkpoints use for experts alone: gpt-oss keeps attention and head in 16 bits."""

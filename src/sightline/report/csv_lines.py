@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.operator_profile import Answer
+from sightline.answer import Answer
 from sightline.report import summary
 from sightline.report.results import answer_to_dict, flatten
 from sightline.scenario import Scenario

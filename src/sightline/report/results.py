@@ -6,14 +6,48 @@ from typing import Any
 
 import numpy as np
 
-from sightline.operator_profile import Answer, OperatorProfile
+from sightline.answer import Answer
+from sightline.generation_profile import GenerationProfile
+from sightline.operator_profile import OperatorProfile
 from sightline.profile import Profile
-from sightline.scenario import OperatorScenario, Scenario
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 
 def answer_to_dict(answer: Answer) -> dict[str, Any]:
     """Return the answer to a scenario of any task under its documented result keys."""
-    return operator_to_dict(answer) if isinstance(answer, OperatorProfile) else profile_to_dict(answer)
+    match answer:
+        case OperatorProfile():
+            return operator_to_dict(answer)
+        case GenerationProfile():
+            return generation_to_dict(answer)
+        case Profile():
+            return profile_to_dict(answer)
+
+
+def generation_to_dict(profile: GenerationProfile) -> dict[str, Any]:
+    """Return a generation's profile under the documented result keys, in SI units and plain Python numbers."""
+    result: dict[str, Any] = plain(
+        {
+            "scenario": scenario_to_dict(profile.scenario),
+            "source": profile.source,
+            "fits": bool(profile.fits),
+            "ttft_s": profile.ttft_s,
+            "tpot_s": profile.tpot_s,
+            "latency_s": profile.latency_s,
+            "output_tokens_per_s": profile.output_tokens_per_s,
+            "output_tokens_per_s_per_device": profile.output_tokens_per_s_per_device,
+            "bottleneck": profile.bottleneck,
+            "phases": profile.phases,
+            "memory_bytes": profile.memory_bytes,
+            "energy_j": profile.energy_j,
+            "cost_usd": profile.cost_usd,
+            "cost_usd_per_million_tokens": profile.cost_usd_per_million_tokens,
+            "interval": profile.interval,
+            "evidence": profile.evidence,
+            "warnings": list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
+        }
+    )
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def operator_to_dict(profile: OperatorProfile) -> dict[str, Any]:
@@ -61,7 +95,7 @@ def profile_to_dict(profile: Profile) -> dict[str, Any]:
     return plain_result
 
 
-def scenario_to_dict(scenario: Scenario | OperatorScenario) -> dict[str, Any]:
+def scenario_to_dict(scenario: Scenario | OperatorScenario | GenerationScenario) -> dict[str, Any]:
     """Return the fully resolved scenario as the mapping a scenario file would hold."""
     from sightline.loading import to_mapping
 

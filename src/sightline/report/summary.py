@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.operator_profile import Answer
+from sightline.answer import Answer
 from sightline.profile import MEMORY_PARTS, PHASES, Profile
 from sightline.report import units
 from sightline.report.results import answer_to_dict, flatten, scenario_to_dict

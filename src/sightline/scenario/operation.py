@@ -9,7 +9,17 @@ from sightline.scenario.cluster import Cluster
 
 CollectiveName = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
 ElementwiseName = Literal[
-    "copy", "norm", "activation", "rope", "softmax", "cross_entropy", "adam", "dropout", "residual"
+    "copy",
+    "norm",
+    "activation",
+    "gated_activation",
+    "embedding",
+    "rope",
+    "softmax",
+    "cross_entropy",
+    "adam",
+    "dropout",
+    "residual",
 ]
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 ELEMENTWISE: tuple[ElementwiseName, ...] = get_args(ElementwiseName)

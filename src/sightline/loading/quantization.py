@@ -1,0 +1,23 @@
+"""``plan.quantization``: the formats of weights and cache."""
+
+from sightline.errors import nearest
+from sightline.loading.complaints import Complaints
+from sightline.quantities import show
+from sightline.scenario.quantization import CACHE_BYTES, QUANTIZATIONS
+
+
+def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[str, ...] | None:
+    """Return the formats that a plan lists: none stated is None, ``none`` is the empty tuple; mistakes are noted."""
+    if value is None:
+        return None
+    words = list(value) if isinstance(value, list | tuple) else [value]
+    if words == ["none"]:
+        return ()
+    wrong = [w for w in words if w not in QUANTIZATIONS]
+    for word in wrong:
+        near = nearest(word, QUANTIZATIONS) if isinstance(word, str) else ""
+        complaints.add(f"{key} is {show(word)}; allowed: none, {', '.join(QUANTIZATIONS)}{near}")
+    weights = [w for w in words if w not in wrong and w not in CACHE_BYTES]
+    if len(weights) > 1:
+        complaints.add(f"{key} lists {', '.join(map(str, weights))}; allowed: one format of the weights, beside one of the cache")
+    return tuple(str(w) for w in words)

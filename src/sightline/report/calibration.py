@@ -1,0 +1,103 @@
+"""A calibration for people and as JSON: constants, rows, range covered, and what the fit leaves unexplained."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sightline.report import units
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sightline.calibration.from_tables import Calibration
+
+
+def tables(calibration: "Calibration") -> "list[Table]":
+    """Return the constants of each kernel, then the residuals of all."""
+    return [_constants(calibration), _residuals(calibration)]
+
+
+def to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, Any]:
+    """Return everything a calibration says."""
+    from sightline.calibration.writing import plain
+
+    fit = calibration.fit
+    said: dict[str, Any] = plain(
+        {
+            "device": calibration.device,
+            "part": calibration.part,
+            "source": calibration.source,
+            "evidence": "calibrated",
+            "constants": fit.constants,
+            "rows": fit.rows,
+            "covered": calibration.covered,
+            "residuals": fit.residuals,
+        }
+    )
+    return {**said, "file": path}
+
+
+def _constants(calibration: "Calibration") -> "Table":
+    table = _table(f"{calibration.device}, {calibration.part}: constants", "constant")
+    kernels = calibration.fit.constants
+    for kernel in kernels:
+        table.add_column(kernel, justify="right", no_wrap=True)
+    rows = dict.fromkeys(name for constants in kernels.values() for name in constants)
+    for name in rows:
+        table.add_row(name, *(_value(name, constants.get(name)) for constants in kernels.values()))
+    table.add_section()
+    fitted = calibration.fit.rows
+    for count in dict.fromkeys(name for counts in fitted.values() for name in counts):
+        table.add_row(
+            f"rows, {count.replace('_', ' ')}", *(_count(fitted.get(kernel, {}), count) for kernel in kernels)
+        )
+    for column in dict.fromkeys(c for ranges in calibration.covered.values() for c in ranges):
+        table.add_row(f"{column} covered", *(_range(calibration.covered.get(kernel, {}), column) for kernel in kernels))
+    table.add_row("evidence", *("calibrated" if kernel in fitted else "with it" for kernel in kernels))
+    return table
+
+
+def _residuals(calibration: "Calibration") -> "Table":
+    table = _table("Errors of the fit: predicted over measured, less one", "kernel")
+    table.add_column("rows of", overflow="fold")
+    for heading in ("rows", "median", "90th percentile", "bias"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for kernel, ranges in calibration.fit.residuals.items():
+        for name, figures in ranges.items():
+            shares = (f"{100 * figures[key]:.1f} %" for key in ("median", "p90"))
+            table.add_row(kernel, name, f"{figures['rows']:.0f}", *shares, f"{100 * figures['bias']:+.1f} %")
+    return table
+
+
+def use(family: str, device: str, relatives: Sequence[str], folder: str) -> str:
+    """Return how a scenario takes the constants that were written."""
+    others = f", relatives: [{', '.join(relatives)}]" if relatives else ""
+    return (
+        f"with SIGHTLINE_CATALOG={folder} a scenario takes them by\n"
+        f"  cluster: {{devices: 8x {device}, device: {{calibration: {family}{others}}}}}\n"
+    )
+
+
+def _value(name: str, value: Any) -> str:
+    if not isinstance(value, int | float):
+        return "-" if value is None else str(value)
+    return units.seconds(value) if name.endswith("_s") else f"{value:.3g}"
+
+
+def _count(counts: Mapping[str, int], name: str) -> str:
+    return f"{counts[name]:,}" if name in counts else "-"
+
+
+def _range(ranges: Mapping[str, tuple[float, float]], column: str) -> str:
+    if column not in ranges:
+        return "-"
+    low, high = ranges[column]
+    shown = units.size if column == "bytes" else units.digits
+    return shown(low) if low == high else f"{shown(low)} - {shown(high)}"
+
+
+def _table(title: str, first: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), title=title, title_justify="left")
+    table.add_column(first, overflow="fold")
+    return table

@@ -1,0 +1,25 @@
+"""The words a plan's quantization may list, and what they stand for."""
+
+from collections.abc import Mapping
+
+WEIGHT_FORMATS: Mapping[str, str] = {
+    "fp8": "fp8",
+    "fp8-block": "fp8-block",
+    "w8a8": "w8a8",
+    "w8a16": "w8a16",
+    "int8": "w8a16",
+    "w4a16": "w4a16",
+    "int4": "w4a16",
+    "nf4": "nf4",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "q4_0": "q4_0",
+    "q4_k_m": "q4_k_m",
+}
+"""Format of the weights, as matmul kernels are called, by word."""
+
+CACHE_BYTES: Mapping[str, float] = {"kv-fp8": 1.0, "kv-int8": 1.0}
+"""Bytes per cached key or value element by word."""
+
+QUANTIZATIONS = (*WEIGHT_FORMATS, *CACHE_BYTES)
+"""Every word."""
