@@ -9,12 +9,16 @@ from sightline.catalog import entry, names
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.validation import suites
+from sightline.validation.cells import scalar
 from sightline.validation.suite import split_of
-from sightline.validation.tables import scalar
 
 
 def by_name(data=None):
     return {suite.name: suite for suite in suites(data)}
+
+
+def training(data=None):
+    return [suite for suite in suites(data) if suite.kind == "training"]
 
 
 def write_csv(path, rows):
@@ -55,9 +59,11 @@ def test_the_catalog_alone_has_the_small_tables():
         "korthikanti-2022-fig1": 8,
         "korthikanti-2022-fig7": 16,
         "korthikanti-2022-table5": 8,
+        "lmdeploy-static-batch": 15,
         "megatron-2020": 12,
         "megatron-core-h100": 5,
         "narayanan-2021-table1": 6,
+        "qwen-transformers": 13,
     }
 
 
@@ -69,7 +75,7 @@ def test_every_suite_writes_down_its_decisions(name):
 
 
 def test_every_case_is_a_scenario_that_loading_accepts():
-    for suite in suites():
+    for suite in training():
         for case in suite.cases:
             assert scenario_from_mapping(case.scenario).workload.global_batch > 0
 
@@ -78,7 +84,7 @@ def test_every_case_of_the_bulk_sets_is_a_scenario(data):
     known = by_name(data)
     assert len(known["vtrain-single-node"].cases) >= 715
     assert len(known["mosaicml-mpt"].cases) >= 103
-    for suite in known.values():
+    for suite in training(data):
         for case in suite.cases:
             assert scenario_from_mapping(case.scenario).cluster.devices > 0
 
@@ -86,6 +92,9 @@ def test_every_case_of_the_bulk_sets_is_a_scenario(data):
 def test_the_parts_of_a_suite_are_about_halves(data):
     for suite in suites(data):
         parts = Counter(case.split for case in suite.cases)
+        if suite.name == "aiconfigurator-unseen":
+            assert set(parts) == {"test"}
+            continue
         assert 0.35 < parts["test"] / len(suite.cases) < 0.65, suite.name
 
 
@@ -96,7 +105,7 @@ def test_the_split_is_fixed():
 
 
 def test_neighbouring_rows_of_one_shape_share_their_part(data):
-    for suite in suites(data):
+    for suite in training(data):
         parts = {}
         for case in suite.cases:
             model, devices = case.scenario["model"], case.scenario["cluster"]["devices"]

@@ -1,6 +1,7 @@
 """The quantities that suites measure, taken out of a predicted profile."""
 
 from collections.abc import Callable
+from typing import Any
 
 from sightline.profile import Profile
 
@@ -10,10 +11,16 @@ def layer_activation_bytes(profile: Profile) -> float:
     return float(profile.stages[0].items["layer activations"])
 
 
-QUANTITIES: dict[str, Callable[[Profile], float]] = {
+def _attribute(name: str) -> Callable[[Any], float]:
+    """Return what reads a result that every profile of generation has under its own name."""
+    return lambda profile: float(getattr(profile, name))
+
+
+QUANTITIES: dict[str, Callable[[Any], float]] = {
     "step_time_s": lambda profile: float(profile.step_time_s),
     "tokens_per_s": lambda profile: float(profile.tokens_per_s),
     "layer_activation_bytes": layer_activation_bytes,
     "relative_layer_activations": layer_activation_bytes,
+    **{name: _attribute(name) for name in ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s")},
 }
 """By the name a suite's ``quantity`` key gives; a relative one is divided by that of the case's baseline."""

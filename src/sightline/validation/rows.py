@@ -1,28 +1,30 @@
 """A row of a published table becomes a case: the same way whether the catalog restates it or a data folder holds it.
 
-A row maps dotted scenario keys to values. Beside those it may hold ``devices`` (their number), ``device`` (their name),
-``measured.<quantity>`` or ``measured.flops_per_s_per_device`` (a rate whose FLOPs the suite's ``flops`` formula gives),
-and ``check.flops_per_s_per_device`` (printed beside a measured time).
+A row maps dotted scenario keys to values. Beside those it may hold ``model`` (a catalog's name), ``devices`` (their
+number), ``device`` (their name), ``measured.<quantity>`` or ``measured.flops_per_s_per_device`` (a rate whose FLOPs
+the suite's ``flops`` formula gives), and ``check.flops_per_s_per_device`` (printed beside a measured time). Keys
+without a dot that are none of these only serve to calculate others.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from sightline.validation.published_flops import FORMULAS
-from sightline.validation.suite import Case, split_of
+from sightline.validation.suite import Case, Split, digest, split_of
+from sightline.validation.versions import known_version
 
 Row = Mapping[str, Any]
 
-NEEDED = (
-    "model.hidden_size",
-    "model.num_hidden_layers",
-    "model.num_attention_heads",
-    "model.vocab_size",
-    "workload.sequence_length",
-    "workload.global_batch",
-    "devices",
-)
-"""Numbers that every row must have."""
+SHAPE = ("model.hidden_size", "model.num_hidden_layers", "model.num_attention_heads")
+
+NEEDED = {
+    "pretrain": (*SHAPE, "model.vocab_size", "workload.sequence_length", "workload.global_batch", "devices"),
+    "generate": ("workload.batch", "workload.prompt_tokens", "workload.output_tokens", "devices"),
+}
+"""Numbers that every row must have, by task."""
+
+FAMILY = (*SHAPE, "devices")
+"""What rows of one part share, unless the suite's ``split`` says otherwise."""
 
 CONSISTENT_WITHIN = 0.05
 """Largest disagreement between a row's printed FLOP/s and its printed time that is read as one measurement."""
@@ -34,16 +36,18 @@ class LeftOutError(Exception):
 
 def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
     """Return the row as a case of the suite (a catalog entry); raise `LeftOutError` when it is not one."""
-    full = {**_constants(suite), **row}
+    full = {**_constants(suite), **row, **suite.get("set", {})}
     _require_numbers(full, suite)
     _require_usable(full, suite)
     if suite.get("interleaved") and full["plan.pipeline_parallel"] > 1:
         full["plan.virtual_stages"] = fewest_virtual_stages(full)
+    if "plan.framework_version" in full:
+        full["plan.framework_version"] = known_version(full["plan.framework"], full["plan.framework_version"])
     baseline = suite.get("baseline")
     return Case(
         scenario=_scenario(full),
         measured=_measured(full, suite),
-        split=split_of(*_shape(full), full["devices"]),
+        split=_split(full, suite.get("split", {})),
         baseline=None if baseline is None else _scenario({**full, **baseline}),
     )
 
@@ -57,21 +61,30 @@ def fewest_virtual_stages(row: Row) -> int:
     return next((v for v in range(2, per_stage + 1) if per_stage % v == 0), 1)
 
 
+def is_held_out(row: Row, rule: Mapping[str, Any]) -> bool:
+    """Say whether all of the row's wider family is kept from every fit: ``held_out`` names it, ``one_in`` how many."""
+    return "held_out" in rule and digest([row.get(key) for key in rule["held_out"]]) % rule["one_in"] == 0
+
+
+def _split(row: Row, rule: Mapping[str, Any]) -> Split:
+    if is_held_out(row, rule):
+        return "test"
+    family = [row.get(key) for key in rule.get("by", FAMILY)]
+    return split_of(*family, seed=rule["seed"]) if "seed" in rule else split_of(*family)
+
+
 def _constants(suite: Mapping[str, Any]) -> dict[str, Any]:
     """Return what all rows of the suite share, under the keys of a row."""
     flat = {f"{section}.{key}": value for section, keys in suite["scenario"].items() for key, value in keys.items()}
-    return flat | ({"device": suite["device"]} if "device" in suite else {})
-
-
-def _shape(row: Row) -> tuple[int, int, int]:
-    return row["model.hidden_size"], row["model.num_hidden_layers"], row["model.num_attention_heads"]
+    return flat | {key: suite[key] for key in ("model", "device", "devices") if key in suite}
 
 
 def _require_numbers(row: Row, suite: Mapping[str, Any]) -> None:
     """Raise `LeftOutError` unless the row has a positive number wherever this module calculates."""
     measured = f"measured.{suite['quantity']}"
-    stated = suite.get("columns") or suite["csv"]["columns"]
-    needed = [*NEEDED, measured if measured in stated else "measured.flops_per_s_per_device"]
+    stated = suite.get("columns") or suite["csv"].get("columns", {})
+    rate = "measured.flops_per_s_per_device"
+    needed = [*NEEDED[suite["scenario"]["workload"]["task"]], rate if rate in stated else measured]
     for key in needed:
         if key not in row:
             raise LeftOutError(f"no {key}")
@@ -81,7 +94,7 @@ def _require_numbers(row: Row, suite: Mapping[str, Any]) -> None:
 
 def _require_usable(row: Row, suite: Mapping[str, Any]) -> None:
     """Raise `LeftOutError` when the row contradicts itself or belongs to another suite."""
-    hidden, _, heads = _shape(row)
+    hidden, heads = row.get("model.hidden_size", 0), row.get("model.num_attention_heads", 1)
     if hidden % heads:
         raise LeftOutError("heads do not divide the hidden size")
     tensor, pipeline, data = (row.get(f"plan.{kind}_parallel", 1) for kind in ("tensor", "pipeline", "data"))
@@ -91,7 +104,9 @@ def _require_usable(row: Row, suite: Mapping[str, Any]) -> None:
     if not low <= row["devices"] <= high:
         raise LeftOutError("of another suite by its number of devices")
     if any(row.get(key) != value for key, value in suite.get("only", {}).items()):
-        raise LeftOutError("of the wider suite alone")
+        raise LeftOutError("of another suite of the source")
+    if suite.get("only_held_out") and not is_held_out(row, suite["split"]):
+        raise LeftOutError("of another suite of the source")
     if "check.flops_per_s_per_device" in row:
         implied = _time_from_flops(row, "check.flops_per_s_per_device", suite["flops"])
         if abs(row["measured.step_time_s"] / implied - 1) > CONSISTENT_WITHIN:
@@ -119,10 +134,10 @@ def _time_from_flops(row: Row, rate: str, formula: str) -> float:
 
 def _scenario(row: Row) -> dict[str, Any]:
     """Return the nested mapping of a scenario file: dotted keys unfolded, devices in one phrase."""
-    nested: dict[str, Any] = {}
+    nested: dict[str, Any] = {"model": row["model"]} if "model" in row else {}
     for key, value in row.items():
         section, _, name = key.partition(".")
         if name and section not in ("measured", "check"):
             nested.setdefault(section, {})[name] = value
-    nested["cluster"]["devices"] = f"{row['devices']}x {row['device']}"
+    nested.setdefault("cluster", {})["devices"] = f"{row['devices']}x {row['device']}"
     return nested

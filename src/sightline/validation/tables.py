@@ -1,15 +1,27 @@
 """Rows of a suite: those the catalog restates, or those of the source's table in a data folder when it holds more."""
 
 import csv
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, cast, get_args
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError
+from sightline.validation import silicon_sample
+from sightline.validation.cells import Cells, row_of_cells
 from sightline.validation.rows import LeftOutError, Row, case_of
-from sightline.validation.suite import Case, Suite
+from sightline.validation.suite import Case, Kind, Suite
+
+KINDS: Mapping[str, Kind] = {"pretrain": "training", "generate": "generation"}
+
+Reader = Callable[[Cells, Mapping[str, Any], str], Row]
+
+READERS: Mapping[str, Reader] = {"silicon-sample": silicon_sample.row_of_cells}
+"""Tables whose columns mean different things in different rows, by the ``reader`` of the ``csv`` part."""
 
 
 def suites(data: Path | str | None = None) -> tuple[Suite, ...]:
@@ -17,8 +29,9 @@ def suites(data: Path | str | None = None) -> tuple[Suite, ...]:
     folder = None if data is None else Path(data)
     if folder is not None and not folder.is_dir():
         raise InputError(f"the data folder '{folder}' is not a folder")
-    found = (_suite(name, folder) for name in names("published"))
-    return tuple(suite for suite in found if suite.cases)
+    found = [_suite(name, folder) for name in names("published")]
+    kinds = get_args(Kind)
+    return tuple(sorted((suite for suite in found if suite.cases), key=lambda suite: kinds.index(suite.kind)))
 
 
 def _suite(name: str, folder: Path | None) -> Suite:
@@ -31,11 +44,13 @@ def _suite(name: str, folder: Path | None) -> Suite:
             cases, left_out = read, not_read
     return Suite(
         name=name,
+        kind=KINDS[stated["scenario"]["workload"]["task"]],
         quantity=stated["quantity"],
         source=stated["source"],
         decisions=tuple(stated["decisions"]),
-        cases=tuple(cases),
+        cases=tuple(_averaged(cases) if stated.get("average") else cases),
         left_out=left_out,
+        goal=stated.get("goal", ""),
     )
 
 
@@ -53,49 +68,25 @@ def _cases(rows: Iterable[Row | LeftOutError], suite: Mapping[str, Any]) -> tupl
     return cases, left_out
 
 
+def _averaged(cases: Iterable[Case]) -> list[Case]:
+    """Return one case for all that ask the same question, with the mean of what was measured."""
+    asked: dict[str, list[Case]] = {}
+    for case in cases:
+        asked.setdefault(json.dumps(case.scenario, sort_keys=True), []).append(case)
+    return [replace(same[0], measured=fmean(case.measured for case in same)) for same in asked.values()]
+
+
 def _restated(suite: Mapping[str, Any]) -> Iterator[Row]:
     for values in suite.get("rows", ()):
         yield dict(zip(suite["columns"], values, strict=True))
 
 
 def _from_folder(spec: Mapping[str, Any], folder: Path) -> Iterator[Row | LeftOutError]:
+    read = READERS[spec["reader"]] if "reader" in spec else row_of_cells
     for path in sorted(folder.glob(spec["files"])):
         with path.open(encoding="utf-8", newline="") as lines:
             for number, cells in enumerate(csv.DictReader(lines), start=2):
-                yield _row_of_cells(cells, spec, where=f"{path} line {number}")
-
-
-def _row_of_cells(cells: Mapping[str, str], spec: Mapping[str, Any], where: str) -> Row | LeftOutError:
-    """Return a line of the source's table under our keys, or why it is left out."""
-    row: dict[str, Any] = {}
-    for key, column in spec["columns"].items():
-        if column not in cells:
-            raise InputError(f"{where}: column '{column}' is missing")
-        if cells[column] not in (None, ""):
-            row[key] = scalar(cells[column])
-    for column, meanings in spec.get("values", {}).items():
-        meaning = _lookup(meanings, cells.get(column))
-        if meaning is None:
-            return LeftOutError(f"{column} is {cells.get(column) or 'empty'}")
-        row |= meaning
-    for correction in spec.get("corrections", ()):
-        if all(cells.get(column) == str(value) for column, value in correction["where"].items()):
-            row |= correction["set"]
-    for key, factor in spec.get("scale", {}).items():
-        if key in row:
-            row[key] *= factor
-    return row
-
-
-def _lookup(meanings: Mapping[Any, Row], cell: str | None) -> Row | None:
-    return next((row for value, row in meanings.items() if str(value) == cell), None)
-
-
-def scalar(text: str) -> int | float | str:
-    """Return a table cell as the number it is, or as text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+                try:
+                    yield read(cast(Cells, cells), spec, f"{path} line {number}")
+                except LeftOutError as reason:
+                    yield reason
