@@ -10,7 +10,7 @@ from typing import Any
 
 from sightline.loading.frameworks import offering
 from sightline.quantities import show
-from sightline.scenario import Device, Framework
+from sightline.scenario import Device, Framework, Model
 
 Facts = Mapping[str, Any]
 """What is known: plan fields, workload fields, figures of the model and the cluster, by name."""
@@ -97,6 +97,34 @@ def window_covers_the_sequence(model_name: str, sliding_window: int | None, sequ
         )
 
 
+def blocks_can_be_trained(task: str, model: Model) -> Iterator[str]:
+    """Training is written out for layers of full attention and a dense MLP; windows are for the check above."""
+    others = {
+        "a mixture of experts": any(kind.mlp == "experts" for kind in model.kinds),
+        "layers without attention or MLP": any("none" in (kind.mixer, kind.mlp) for kind in model.kinds),
+        **{what: any(kind.mixer == mixer for kind in model.kinds) for mixer, what in _OTHER_MIXERS.items()},
+        "layers of different widths": any(kind.attention or kind.intermediate_size for kind in model.kinds),
+        "attention and MLP in parallel": model.parallel_block,
+        "gated attention": model.attention_gate,
+        "norms after its blocks": model.layer_norms > 2,
+        "values of another width than keys": model.value_head_dim not in (None, model.head_dim),
+    }
+    found = [what for what, holds in others.items() if holds]
+    if task in ("pretrain", "finetune") and found:
+        yield (
+            f"workload.task is {show(task)}; {model.name} has {', '.join(found)}, of which this version predicts only "
+            "generate; its training covers layers of full attention and a dense MLP"
+        )
+
+
+_OTHER_MIXERS = {
+    "latent": "multi-head latent attention",
+    "sparse": "sparse attention",
+    "compressed": "attention to folded tokens",
+    "linear": "linear attention",
+    "state-space": "state-space layers",
+}
+
 _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tuple(
     (check, tuple(signature(check).parameters))
     for check in (
@@ -109,6 +137,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         device_computes_in_dtype,
         framework_offers,
         window_covers_the_sequence,
+        blocks_can_be_trained,
     )
 )
 

@@ -1,15 +1,21 @@
 """A model's ``config.json``, in whatever family's spelling, into a `Model`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.loading.complaints import Checked, Complaints, check, require
+from sightline.loading.checkpoints import Checkpoint, checkpoint_of
+from sightline.loading.complaints import Complaints, require
+from sightline.loading.config_keys import figures_of, flat
 from sightline.loading.dotted_keys import dotted
-from sightline.loading.families import ACTIVATIONS, DROPOUTS, FAMILIES, FEATURES, IGNORED, SPELLINGS, Family
-from sightline.loading.fields import FRACTION, is_fraction
-from sightline.loading.schema import ModelKeys
+from sightline.loading.families import ALIASES, FAMILIES, OWN_FAMILY, family_of
+from sightline.loading.family import CHUNKS, LINEAR, SPARSE, WINDOWS, Family
+from sightline.loading.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
+from sightline.loading.model_blocks import block_problems, blocks_of, stated_blocks
+from sightline.loading.model_figures import settled
+from sightline.loading.model_keys import MIXERS
+from sightline.loading.spellings import ACTIVATIONS
 from sightline.quantities import show
 from sightline.scenario import Model
 
@@ -22,20 +28,41 @@ _NEEDS: Mapping[str, str] = {
     "num_key_value_heads": "the number of key/value heads",
     "max_position_embeddings": "the longest sequence trained for",
     "norm": "layernorm or rmsnorm",
-    "hidden_act": "gelu, relu or swiglu",
+    "hidden_act": "gelu, relu, relu2, swiglu or geglu",
     "positions": "learned, rotary or alibi",
+    "num_experts": "the number of routed experts",
+    "num_experts_per_tok": "the number of experts a token is routed to",
+    "moe_intermediate_size": "the width of an expert",
+    "kv_lora_rank": "the width of the latent vector of keys and values",
+    "q_lora_rank": "the width of the latent vector of queries",
+    "qk_nope_head_dim": "the width of a head without positions",
+    "qk_rope_head_dim": "the width of a head's rotary part",
+    "v_head_dim": "the width of a value head",
+    "index_topk": "the tokens that the indexer selects",
+    "index_n_heads": "the number of heads of the indexer",
+    "index_head_dim": "the width of a head of the indexer",
+    "o_lora_rank": "the width of the latent vector of an output group",
+    "o_groups": "the number of output groups",
+    "compress_ratios": "the tokens folded together in each layer",
+    "sliding_window": "the tokens that attention looks back",
+    "block_configs": "the widths of each layer",
+    "single_blocks": "the block of each layer as a text of M, *, E and -",
 }
-_READ_APART = frozenset({"model_type", "layer_types", "word_embed_proj_dim", "attn_config.attn_type", "same_as"})
-"""Keys that are read, but not as a figure."""
+_WRAPPED = ("text_config", "llm_config", "language_config")
+"""Where a model of several modalities keeps the config of its language model."""
+
+_OF_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache")
+"""Keys that stand beside the language model's config but are about it."""
+
+_MIXER_FEATURES = {"sliding": WINDOWS, "chunked": CHUNKS, "linear": LINEAR, "sparse": SPARSE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadModel:
-    """A model, and what of its config concerns the scenario rather than the architecture."""
+    """A model, and what is to be said about how its config was read."""
 
     model: Model
-    sliding_window: int | None = None
-    """Tokens an attention layer looks back, when that is limited."""
+    remarks: tuple[str, ...] = ()
 
 
 def read_model(
@@ -51,134 +78,59 @@ def read_model(
     ``written`` is the part of the config that a person wrote into the scenario: there a key nobody knows is a mistake,
     in a published file it is not.
     """
-    model_type = config.get("model_type")
-    family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
+    language, own, wrapped = _language_model(config, written or {})
+    model_type = language.get("model_type")
+    family = family_of(model_type)
     if family is None:
         complaints.add(_unknown_family(key, model_type))
         return None
     before = len(complaints.problems)
-    figures = _figures(_flat(config), family, key, complaints, set(_flat(written or {})))
+    config = flat(language)
+    figures = figures_of(config, family, key, complaints, set(flat(own)))
     require(figures, {n: _NEEDS[n] for n in (*list(_NEEDS)[:4], *family.needs)}, key, complaints)
     if len(complaints.problems) > before:
         return None
-    values = _settled(figures.values, config)
+    values = settled(figures.values, config, family)
     complaints.add(*(f"{key}.{problem}" for problem in _inconsistencies(values, family)))
     if len(complaints.problems) > before:
         return None
-    model = _model(values, name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}")
-    return ReadModel(model=model, sliding_window=values.get("sliding_window"))
+    checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
+    blocks = _blocks(values, family, key, complaints)
+    if len(complaints.problems) > before:
+        return None
+    model = _model(values, name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}", blocks)
+    return ReadModel(model=_stored(model, values, checkpoint, family), remarks=_remarks(model, wrapped, checkpoint))
+
+
+def _language_model(
+    config: Mapping[str, Any], written: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any], bool]:
+    """The config of the language model, the part of it that was written by hand, and whether it stood in a wrapper."""
+    where = next((k for k in _WRAPPED if isinstance(config.get(k), Mapping)), None)
+    if where is None:
+        return config, written, False
+    inner = {k: v for k, v in config[where].items() if v is not None}
+    beside = {k: config[k] for k in _OF_WRAPPER if k in config}
+    changed = {k: v for k, v in written.items() if k != where and where not in written}
+    model_type = inner.get("model_type")
+    if family_of(model_type) is None:
+        model_type = config.get("model_type", model_type)
+    by_hand = written.get(where, changed)
+    return {**beside, **inner, **changed, "model_type": model_type}, by_hand, True
 
 
 def _unknown_family(key: str, model_type: object) -> str:
-    known = ", ".join(FAMILIES)
+    known = [*FAMILIES, *ALIASES]
+    listed = ", ".join(FAMILIES)
     if model_type is None:
-        return f"{dotted(key, 'model_type')} is missing; known: {known}"
-    near = nearest(model_type, list(FAMILIES)) if isinstance(model_type, str) else ""
-    return (
-        f"{dotted(key, 'model_type')} is {show(model_type)}; this version predicts only the architectures {known}{near}"
-    )
-
-
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with MPT's nested ``attn_config`` laid flat; null means absent."""
-    nested = config.get("attn_config")
-    inner = {f"attn_config.{k}": v for k, v in nested.items()} if isinstance(nested, Mapping) else {}
-    outer = {k: v for k, v in config.items() if not (k == "attn_config" and (inner or not nested))}
-    return {k: v for k, v in (outer | inner).items() if v is not None}
-
-
-def _figures(config: dict[str, Any], family: Family, key: str, complaints: Complaints, written: set[str]) -> Checked:
-    """The config under our names with the family's defaults, held to the structure; foreign features noted."""
-    named = _renamed(config, key, complaints)
-    _note_foreign_features(dict(family.defaults) | config, key, complaints)
-    own = {k: v for k, v in named.items() if k in ModelKeys.model_fields or (k in written and not _meant(k))}
-    if "dropout" not in own and (parts := _dropouts(config, key, complaints)):
-        own["dropout"] = max(parts)
-    defaults = {k: v for k, v in family.defaults.items() if k in ModelKeys.model_fields and k not in own}
-    governed = _governed({**defaults, **own}, family)
-    return check(ModelKeys, defaults | {k: v for k, v in governed.items() if k not in own} | own, key, complaints)
-
-
-def _meant(key: object) -> bool:
-    """Whether a key that is no figure of `ModelKeys` is one of a config all the same."""
-    return key in FEATURES or key in IGNORED or key in DROPOUTS or key in _READ_APART or str(key).startswith("_")
-
-
-def _renamed(config: dict[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:
-    named = dict(config)
-    for ours, spellings in SPELLINGS.items():
-        for theirs in spellings:
-            if theirs not in named:
-                continue
-            value = named.pop(theirs)
-            if ours in named and (isinstance(value, list | dict) or named[ours] != value):
-                complaints.add(
-                    f"{dotted(key, theirs)} is {show(value)} but {dotted(key, ours)}, another spelling of it, "
-                    f"is {show(named[ours])}; give one"
-                )
-            named.setdefault(ours, value)
-    return named
-
-
-def _governed(values: dict[str, Any], family: Family) -> dict[str, Any]:
-    """What the family's switches say about the keys they govern."""
-    return {
-        target: (not values[switch]) if switch.startswith("no_") else values[switch]
-        for switch, targets in family.switches.items()
-        for target in targets
-        if isinstance(values.get(switch), bool)
-    }
-
-
-def _dropouts(config: Mapping[str, Any], key: str, complaints: Complaints) -> list[float]:
-    stated = {k: config[k] for k in DROPOUTS if k in config}
-    wrong = {k: v for k, v in stated.items() if not is_fraction(v)}
-    complaints.add(*(f"{dotted(key, k)} is {show(v)}; allowed: {FRACTION}" for k, v in wrong.items()))
-    return [float(v) for k, v in stated.items() if k not in wrong]
-
-
-def _note_foreign_features(config: Mapping[str, Any], key: str, complaints: Complaints) -> None:
-    unknown = "which this version does not predict"
-    for feature, (off, what) in FEATURES.items():
-        value = config.get(feature)
-        if value is not None and not any(value == v for v in off):
-            complaints.add(f"{dotted(key, feature)} is {show(value)}: {what}, {unknown}")
-    kinds = config.get("layer_types")
-    if kinds is not None and (not isinstance(kinds, list) or any(k != "full_attention" for k in kinds)):
-        complaints.add(f"{dotted(key, 'layer_types')} is {show(kinds)}: layers of several kinds, {unknown}")
-    embedding, width = config.get("word_embed_proj_dim"), config.get("hidden_size")
-    if embedding is not None and width is not None and embedding != width:
-        complaints.add(
-            f"{dotted(key, 'word_embed_proj_dim')} is {show(embedding)}: an embedding of another width than hidden_size "
-            f"{show(width)}, {unknown}"
-        )
-
-
-def _settled(values: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures with everything derived: kv heads, head width, MLP width, positions, window."""
-    settled = dict(values)
-    heads, hidden = settled["num_attention_heads"], settled["hidden_size"]
-    attention = config.get("attn_config")
-    attention_type = attention.get("attn_type") if isinstance(attention, Mapping) else None
-    one_kv_head = settled.get("multi_query", False) or attention_type == "multiquery_attention"
-    settled.setdefault("num_key_value_heads", 1 if one_kv_head else heads)
-    settled.setdefault("head_dim", hidden / heads)
-    settled.setdefault("intermediate_size", hidden * settled.get("expansion_ratio", 4.0))
-    if "alibi" in settled:
-        settled["positions"] = "alibi" if settled["alibi"] else _without_alibi(settled["positions"])
-    if not settled.get("use_sliding_window", True) or config.get("sliding_window", 0) is None:
-        settled.pop("sliding_window", None)
-    settled["activation"] = ACTIVATIONS.get(settled["hidden_act"])
-    return settled
-
-
-def _without_alibi(positions: str) -> str:
-    return "learned" if positions == "alibi" else positions
+        return f"{dotted(key, 'model_type')} is missing; known: {listed}"
+    near = nearest(model_type, known) if isinstance(model_type, str) else ""
+    return f"{dotted(key, 'model_type')} is {show(model_type)}; this version predicts only the architectures {listed}{near}"
 
 
 def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
-    problems = []
     heads, kv_heads, hidden = values["num_attention_heads"], values["num_key_value_heads"], values["hidden_size"]
+    problems = []
     if kv_heads > heads or heads % kv_heads:
         problems.append(f"num_key_value_heads is {kv_heads}; allowed: a divisor of num_attention_heads {heads}")
     if values["head_dim"] % 1:
@@ -188,16 +140,41 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
     if values["intermediate_size"] % 1:
         problems.append(f"expansion_ratio is {values['expansion_ratio']}; allowed: what makes a whole MLP width")
     if values["activation"] not in family.activations:
-        spelled = [k for k, v in ACTIVATIONS.items() if v in family.activations]
+        spelled = [k for k, v in ACTIVATIONS.items() if v in family.activations or (v, *family.activations) == _GEGLU]
         act = values["hidden_act"]
         problems.append(
             f"hidden_act is {show(act)}; allowed for this model_type: {', '.join(spelled)}{nearest(act, spelled)}"
         )
-    return problems
+    for word in dict.fromkeys(values.get("layer_types", ())):
+        feature = _MIXER_FEATURES.get(MIXERS[word])
+        if feature is not None and feature not in family.features:
+            problems.append(
+                f"layer_types is {show(list(values['layer_types']))}: {word}, which this model_type has not"
+            )
+    return [*problems, *list_problems(values), *block_problems(values), *pruned_problems(values)]
 
 
-def _model(values: Mapping[str, Any], name: str) -> Model:
+_GEGLU = ("gelu", "geglu")
+"""A gelu is the gate of a geglu where that is all a family has."""
+
+
+def _blocks(values: Mapping[str, Any], family: Family, key: str, complaints: Complaints) -> dict[str, Any]:
+    if family is FAMILIES[OWN_FAMILY]:
+        blocks = stated_blocks(values, key, complaints)
+        layers, counted = values["num_hidden_layers"], sum(kind.count for kind in blocks.get("layer_kinds", ()) if kind)
+        if blocks.get("layer_kinds") and counted != layers:
+            complaints.add(f"{key}.layer_kinds counts {counted} layers; allowed: num_hidden_layers {layers} in all")
+        return blocks | ({"window": values["window"]} if "window" in values else {})
+    return blocks_of(values, family) | {
+        "layer_kinds": layer_kinds(values, family),
+        "window": window_of(values, family),
+    }
+
+
+def _model(values: Mapping[str, Any], name: str, blocks: Mapping[str, Any]) -> Model:
     switches = ("attention_bias", "output_bias", "mlp_bias", "norm_bias", "embedding_norm")
+    features = ("attention_gate", "qk_norm", "parallel_block")
+    numbers = {"layer_norms": 2, "residual_streams": 1, "prediction_layers": 0}
     return Model(
         name=values.get("name", name),
         hidden_size=values["hidden_size"],
@@ -205,6 +182,7 @@ def _model(values: Mapping[str, Any], name: str) -> Model:
         heads=values["num_attention_heads"],
         kv_heads=values["num_key_value_heads"],
         head_dim=int(values["head_dim"]),
+        value_head_dim=values.get("value_head_dim"),
         intermediate_size=int(values["intermediate_size"]),
         vocab_size=values["vocab_size"],
         norm=values["norm"],
@@ -214,5 +192,31 @@ def _model(values: Mapping[str, Any], name: str) -> Model:
         tied_embeddings=values.get("tie_word_embeddings", False),
         position_offset=values.get("position_offset", 0),
         dropout=values.get("dropout", 0.0),
-        **{s: values.get(s, False) for s in switches},
+        **{s: values.get(s, False) for s in (*switches, *features)},
+        **{n: values.get(n, default) for n, default in numbers.items()},
+        **blocks,
     )
+
+
+def _stored(model: Model, values: Mapping[str, Any], checkpoint: Checkpoint, family: Family) -> Model:
+    """The model with the formats of its checkpoint, or those stated."""
+    if "weights" in values:
+        exceptions, weights = model.weight_exceptions, values["weights"]
+    else:
+        weights = checkpoint.weights
+        exceptions = tuple(
+            ("shared" if part == "dense" and family.shared_is_dense and model.experts else part, form)
+            for part, form in checkpoint.exceptions
+        )
+    return replace(
+        model, weights=weights, weight_exceptions=exceptions, kv_cache=values.get("kv_cache", checkpoint.kv_cache)
+    )
+
+
+def _remarks(model: Model, wrapped: bool, checkpoint: Checkpoint) -> tuple[str, ...]:
+    remarks = []
+    if wrapped:
+        remarks.append(f"{model.name} has parts for other modalities; only its language model is predicted")
+    if checkpoint.remark:
+        remarks.append(f"{model.name}: {checkpoint.remark}")
+    return tuple(remarks)

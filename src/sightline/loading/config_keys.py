@@ -1,0 +1,103 @@
+"""The keys of a ``config.json`` under our names: spellings, defaults of the family, and what the family has not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.loading.complaints import Checked, Complaints, check
+from sightline.loading.dotted_keys import dotted
+from sightline.loading.families import FAMILIES, OWN_FAMILY
+from sightline.loading.family import STATE_SPACE, Family
+from sightline.loading.fields import FRACTION, is_fraction
+from sightline.loading.model_keys import ModelKeys, OwnKeys
+from sightline.loading.spellings import DROPOUTS, FEATURES, FOREIGN, IGNORED, NESTED, SPELLINGS
+from sightline.quantities import show
+
+_READ_APART = frozenset(
+    {"model_type", "layer_types", "word_embed_proj_dim", "attn_config.attn_type", "same_as", "attention_chunk_size"}
+)
+"""Keys that are read, but not as a figure."""
+_WINDOWS = ("sliding_window", "attention_chunk_size")
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config with the nested mappings that are read laid flat; null means absent, of a window none."""
+    laid: dict[str, Any] = {}
+    for key, value in config.items():
+        if key in NESTED and isinstance(value, Mapping):
+            laid |= {f"{key}.{k}": v for k, v in value.items() if v is not None}
+        elif value is None and key in _WINDOWS:
+            laid[key] = 0
+        elif value is not None and not (key in NESTED and not value):
+            laid[key] = value
+    return laid
+
+
+def figures_of(config: dict[str, Any], family: Family, key: str, complaints: Complaints, written: set[str]) -> Checked:
+    """Return a flat config under our names with the family's defaults, held to the structure; mistakes noted.
+
+    ``written`` are the keys a person wrote: there a key nobody knows is a mistake.
+    """
+    keys = OwnKeys if family is FAMILIES[OWN_FAMILY] else ModelKeys
+    named = _renamed(config, key, complaints)
+    if STATE_SPACE in family.features and "layer_types" in named:
+        named.setdefault("single_blocks", named.pop("layer_types"))
+    _note_foreign_features(config, family, key, complaints)
+    own = {k: v for k, v in named.items() if k in keys.model_fields or (k in written and not _meant(k))}
+    if "dropout" not in own and (parts := _dropouts(config, key, complaints)):
+        own["dropout"] = max(parts)
+    defaults = {k: v for k, v in family.defaults.items() if k in keys.model_fields and k not in own}
+    governed = _governed({**defaults, **named}, family)
+    return check(keys, defaults | {k: v for k, v in governed.items() if k not in own} | own, key, complaints)
+
+
+def _meant(key: object) -> bool:
+    """Whether a key that is no figure of `ModelKeys` is one of a config all the same."""
+    known = (FEATURES, FOREIGN, IGNORED, DROPOUTS, _READ_APART)
+    return any(key in group for group in known) or str(key).startswith(("_", *NESTED))
+
+
+def _renamed(config: dict[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:
+    named = dict(config)
+    for ours, spellings in SPELLINGS.items():
+        for theirs in spellings:
+            if theirs not in named:
+                continue
+            value = named.pop(theirs)
+            if ours in named and (isinstance(value, list | dict) or named[ours] != value):
+                complaints.add(
+                    f"{dotted(key, theirs)} is {show(value)} but {dotted(key, ours)}, another spelling of it, "
+                    f"is {show(named[ours])}; give one"
+                )
+            named.setdefault(ours, value)
+    return named
+
+
+def _governed(values: dict[str, Any], family: Family) -> dict[str, Any]:
+    """What the family's switches say about the keys they govern."""
+    return {
+        target: (not values[switch]) if switch.startswith("no_") else values[switch]
+        for switch, targets in family.switches.items()
+        for target in targets
+        if isinstance(values.get(switch), bool)
+    }
+
+
+def _dropouts(config: Mapping[str, Any], key: str, complaints: Complaints) -> list[float]:
+    stated = {k: config[k] for k in DROPOUTS if k in config}
+    wrong = {k: v for k, v in stated.items() if not is_fraction(v)}
+    complaints.add(*(f"{dotted(key, k)} is {show(v)}; allowed: {FRACTION}" for k, v in wrong.items()))
+    return [float(v) for k, v in stated.items() if k not in wrong]
+
+
+def _note_foreign_features(config: Mapping[str, Any], family: Family, key: str, complaints: Complaints) -> None:
+    for feature, (off, what) in (FEATURES | FOREIGN).items():  # type: ignore[operator]
+        value = config.get(feature)
+        if value is not None and what not in family.features and not any(value == v for v in off):
+            unknown = "which this version does not predict" if feature in FOREIGN else "which this model_type has not"
+            complaints.add(f"{dotted(key, feature)} is {show(value)}: {what}, {unknown}")
+    embedding, width = config.get("word_embed_proj_dim"), config.get("hidden_size")
+    if embedding is not None and width is not None and embedding != width:
+        complaints.add(
+            f"{dotted(key, 'word_embed_proj_dim')} is {show(embedding)}: an embedding of another width than hidden_size "
+            f"{show(width)}, which this version does not predict"
+        )

@@ -1,0 +1,208 @@
+"""The blocks of a model - experts, latent, sparse and linear attention, state spaces - from a config's figures."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel, create_model
+
+from sightline.errors import nearest
+from sightline.loading.complaints import Complaints, check, require
+from sightline.loading.family import Family
+from sightline.loading.fields import choice, flag, whole
+from sightline.loading.schema import Section
+from sightline.quantities import show
+from sightline.scenario import (
+    CompressedAttention,
+    Experts,
+    Heads,
+    LatentAttention,
+    LayerKind,
+    LinearAttention,
+    SparseAttention,
+    StateSpace,
+)
+
+_BLOCKS: Mapping[str, type] = {
+    "experts": Experts,
+    "latent": LatentAttention,
+    "sparse": SparseAttention,
+    "compressed": CompressedAttention,
+    "linear": LinearAttention,
+    "state_space": StateSpace,
+}
+"""Fields of `sightline.scenario.Model` that are blocks."""
+
+
+def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """Return the blocks that the figures of a config describe, by the field of `Model` they belong to."""
+    found = {
+        "experts": _experts(values, family),
+        "latent": _latent(values),
+        "sparse": _sparse(values),
+        "compressed": _compressed(values),
+        "linear": _linear(values),
+        "state_space": _state_space(values),
+    }
+    return {name: block for name, block in found.items() if block is not None}
+
+
+def _experts(values: Mapping[str, Any], family: Family) -> Experts | None:
+    if values.get("num_experts", 0) < 2:
+        return None
+    width = values.get("moe_intermediate_size", values["intermediate_size"])
+    shared_width = values.get("shared_expert_intermediate_size")
+    if family.shared_is_dense:
+        shared_width = values["intermediate_size"]
+    shared = values.get("n_shared_experts", 1 if shared_width else 0)
+    return Experts(
+        count=values["num_experts"],
+        per_token=values["num_experts_per_tok"],
+        width=width,
+        shared=shared,
+        shared_width=(shared_width or width) if shared else 0,
+        latent_width=values.get("moe_latent_size"),
+    )
+
+
+def _latent(values: Mapping[str, Any]) -> LatentAttention | None:
+    if "kv_lora_rank" not in values:
+        return None
+    return LatentAttention(
+        query_rank=values.get("q_lora_rank"),
+        kv_rank=values["kv_lora_rank"],
+        nope_head_dim=values["qk_nope_head_dim"],
+        rope_head_dim=values["qk_rope_head_dim"],
+        value_head_dim=values["v_head_dim"],
+    )
+
+
+def _sparse(values: Mapping[str, Any]) -> SparseAttention | None:
+    if "index_topk" not in values:
+        return None
+    return SparseAttention(
+        heads=values["index_n_heads"],
+        head_dim=values["index_head_dim"],
+        selected_tokens=values["index_topk"],
+        block_tokens=values.get("index_block_size", 1),
+    )
+
+
+def _compressed(values: Mapping[str, Any]) -> CompressedAttention | None:
+    if "compress_ratios" not in values:
+        return None
+    return CompressedAttention(
+        query_rank=values["q_lora_rank"], output_rank=values["o_lora_rank"], output_groups=values["o_groups"]
+    )
+
+
+def _linear(values: Mapping[str, Any]) -> LinearAttention | None:
+    if "linear_num_value_heads" not in values:
+        return None
+    return LinearAttention(
+        key_heads=values["linear_num_key_heads"],
+        value_heads=values["linear_num_value_heads"],
+        key_dim=values["linear_key_head_dim"],
+        value_dim=values["linear_value_head_dim"],
+        conv_width=values["linear_conv_kernel_dim"],
+    )
+
+
+def _state_space(values: Mapping[str, Any]) -> StateSpace | None:
+    if "mamba_num_heads" not in values:
+        return None
+    return StateSpace(
+        heads=values["mamba_num_heads"],
+        head_dim=values["mamba_head_dim"],
+        groups=values["n_groups"],
+        state=values["ssm_state_size"],
+        conv_width=values["conv_kernel"],
+    )
+
+
+def stated_blocks(values: Mapping[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:
+    """Return the blocks and layer kinds that a mapping of model_type ``transformer`` states outright."""
+    blocks: dict[str, Any] = {
+        name: _built(kind, values[name], f"{key}.{name}", complaints)
+        for name, kind in _BLOCKS.items()
+        if name in values
+    }
+    listed = values.get("layer_kinds")
+    if listed is not None and not isinstance(listed, list | tuple):
+        complaints.add(f"{key}.layer_kinds is {show(listed)}; allowed: a list of mappings with mixer, mlp and count")
+    elif listed:
+        kinds = [_built(LayerKind, item, f"{key}.layer_kinds[{i}]", complaints) for i, item in enumerate(listed)]
+        blocks["layer_kinds"] = tuple(kinds)
+    if "weight_exceptions" in values:
+        blocks["weight_exceptions"] = _exceptions(values["weight_exceptions"], key, complaints)
+    return blocks
+
+
+def _exceptions(given: object, key: str, complaints: Complaints) -> tuple[tuple[str, str], ...]:
+    parts = ("attention", "dense", "experts", "shared", "head")
+    if not isinstance(given, Mapping):
+        complaints.add(f"{key}.weight_exceptions is {show(given)}; allowed: a mapping of part to format")
+        return ()
+    for part in given:
+        if part not in parts:
+            near = nearest(part, parts) if isinstance(part, str) else ""
+            complaints.add(f"{key}.weight_exceptions.{part} is no part; allowed: {', '.join(parts)}{near}")
+    return tuple((str(part), str(name)) for part, name in given.items())
+
+
+def _built(cls: type, mapping: object, key: str, complaints: Complaints) -> Any:
+    """A dataclass of blocks from a mapping with its fields as keys, or None with the reasons noted."""
+    before = len(complaints.problems)
+    checked = check(_keys_of(cls), mapping, key, complaints)
+    needed = {f.name: "a whole number of 1 or more" for f in fields(cls) if _is_needed(f)}
+    if isinstance(mapping, Mapping):
+        require(checked, needed, key, complaints)
+    values = dict(checked.values)
+    if isinstance(values.get("attention"), Mapping):
+        values["attention"] = _built(Heads, values["attention"], f"{key}.attention", complaints)
+    if len(complaints.problems) > before:
+        return None
+    return cls(**({"query_rank": None} if cls is LatentAttention else {}) | values)
+
+
+def _is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.name != "query_rank"
+
+
+@cache
+def _keys_of(cls: type) -> type[BaseModel]:
+    """The structure of a mapping with a dataclass's fields as keys."""
+    hints = get_type_hints(cls)
+    keys: Any = {name: (_validated(hint), None) for name, hint in hints.items()}
+    return create_model(f"{cls.__name__}Keys", __base__=Section, **keys)
+
+
+def _validated(hint: Any) -> Any:
+    from typing import Annotated
+
+    if hint is bool:
+        return Annotated[bool | None, flag()]
+    words = [value for value in get_args(hint) if isinstance(value, str)]
+    if words:
+        return Annotated[str | None, choice(*words)]
+    if hint is int or int in get_args(hint):
+        return Annotated[int | None, whole(0)]
+    return Any
+
+
+def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what makes no sense about the experts and heads of a config."""
+    count, chosen = values.get("num_experts", 0), values.get("num_experts_per_tok")
+    if count > 1 and chosen is not None and not 1 <= chosen <= count:
+        yield f"num_experts_per_tok is {chosen}; allowed: from 1 to num_experts {count}"
+    needs = {
+        "linear_num_value_heads": ("linear_num_key_heads", "linear_key_head_dim", "linear_value_head_dim"),
+        "mamba_num_heads": ("mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel"),
+    }
+    for feature, figures in needs.items():
+        if feature in values:
+            yield from (f"{f} is missing; needed beside {feature}" for f in figures if f not in values)
+    keys, heads = values.get("linear_num_key_heads"), values.get("linear_num_value_heads")
+    if keys and heads and heads % keys:
+        yield f"linear_num_key_heads is {keys}; allowed: a divisor of linear_num_value_heads {heads}"
