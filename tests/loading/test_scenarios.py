@@ -245,7 +245,7 @@ def test_not_a_mapping() -> None:
         scenario_from_mapping(3)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("path", sorted(Path(__file__).parents[2].glob("examples/*")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted(Path(__file__).parents[2].glob("examples/*.*")), ids=lambda p: p.name)
 def test_the_examples_load(path: Path) -> None:
     assert load(path)
 

@@ -1,5 +1,5 @@
 """What is known: models, devices, links, hosts, clusters, frameworks, calibrations and published results, with sources."""
 
-from sightline.catalog.index import KINDS, entry, names
+from sightline.catalog.index import KINDS, VARIABLE, entry, names, shipped
 
-__all__ = ["KINDS", "entry", "names"]
+__all__ = ["KINDS", "VARIABLE", "entry", "names", "shipped"]

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli import output
+from sightline.cli.calibrate import calibrate
 from sightline.cli.catalog import catalog
 from sightline.cli.predict import predict
 from sightline.cli.validate import validate
@@ -41,3 +42,4 @@ def sightline(
 app.command()(predict)
 app.command()(catalog)
 app.command()(validate)
+app.command()(calibrate)

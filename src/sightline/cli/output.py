@@ -89,9 +89,9 @@ def check_output_paths(paths: Iterable[tuple[str, str | None, Sequence[str]]]) -
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Callable[[], None]]:
-    """Give a function that counts one item done; a bar on stderr shows it when there is much to do and a terminal."""
-    if total < _PROGRESS_FROM or not sys.stderr.isatty():
+def progress(total: int, what: str, least: int = _PROGRESS_FROM) -> Iterator[Callable[[], None]]:
+    """Give a function that counts one item done; a bar on stderr shows it for ``least`` items and on a terminal."""
+    if total < least or not sys.stderr.isatty():
         yield lambda: None
         return
     from rich.console import Console

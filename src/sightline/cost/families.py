@@ -6,7 +6,7 @@ family may have been measured in some parts only; for the others the device's re
 
 from functools import cache
 
-from sightline.catalog import names
+from sightline.catalog import entry, names
 from sightline.operator_profile import Evidence
 from sightline.scenario import Device
 
@@ -22,12 +22,14 @@ def family_of(device: Device, part: str) -> str:
 def evidence_of(device: Device, part: str) -> Evidence:
     """What constants of ``part`` rest on for ``device``: its own measurements, those of a relative, or its datasheet.
 
-    A family's name begins the names of the devices it was measured on (a100-sxm of a100-sxm-80gb); others borrow it.
+    A family's name begins the names of the devices it was measured on (a100-sxm of a100-sxm-80gb), or its entry says
+    which ``device`` that was; others borrow it.
     """
     family = family_of(device, part)
     if family == UNMEASURED:
         return "datasheet"
-    return "calibrated" if device.name.startswith(family) else "extrapolated"
+    own = device.name.startswith(family) or entry("calibrations", f"{family}/{part}").get("device") == device.name
+    return "calibrated" if own else "extrapolated"
 
 
 @cache

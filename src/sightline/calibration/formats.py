@@ -1,0 +1,133 @@
+"""The formats of measured tables: recognised by their columns, never by a file's name, and read into one vocabulary.
+
+A reader returns the rows of one part of a calibration, in SI units. Beside ``seconds`` there are:
+
+- matmul: ``kernel`` (a number format: 16-bit, fp8, w8a16, ...), ``m``, ``n``, ``k``
+- attention: ``batch``, ``heads``, ``kv_heads``, ``head_dim``, ``query_tokens``, ``context_tokens``, ``kernel``
+- collectives: ``kernel`` (a kind: all_reduce, ...), ``ranks``, ``ranks_per_node``, ``bytes``
+- grouped: ``kernel`` (a layout), ``experts``, ``local_experts``, ``rows_per_expert``, ``mfu``, ``n``, ``k``
+
+and always ``row``, its place in the file, ``library`` and ``device``, empty where the file does not say.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sightline.calibration import formats_attention, formats_collectives, formats_matmul, formats_results
+from sightline.calibration.raw_table import RawTable
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way of writing measurements down."""
+
+    name: str
+    part: str
+    columns: tuple[str, ...]
+    """Columns that a table of this format has; others may stand beside them."""
+    read: Callable[[RawTable], "pl.DataFrame"]
+
+
+_AIC_ATTENTION = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "step", "latency")
+_RESULT = ("scenario.workload.operator", "time_s")
+
+FORMATS: Sequence[Format] = (
+    Format(
+        name="AIConfigurator gemm",
+        part="matmul",
+        columns=("gemm_dtype", "m", "n", "k", "latency"),
+        read=formats_matmul.aiconfigurator,
+    ),
+    Format(name="InferSim gemm", part="matmul", columns=("m", "n", "k", "latency_us"), read=formats_matmul.infersim),
+    Format(
+        name="Vidur or Frontier mlp",
+        part="matmul",
+        columns=(
+            "time_stats.mlp_up_proj.median",
+            "n_embd",
+            "n_expanded_embd",
+            "num_tokens",
+            "num_tensor_parallel_workers",
+        ),
+        read=formats_matmul.vidur,
+    ),
+    Format(
+        name="InferSim grouped gemm",
+        part="grouped",
+        columns=("num_local_experts", "tokens_per_expert", "hidden_size", "intermediate_size", "up_proj_us", "up_mfu"),
+        read=formats_matmul.infersim_grouped,
+    ),
+    Format(
+        name="AIConfigurator attention",
+        part="attention",
+        columns=_AIC_ATTENTION,
+        read=formats_attention.aiconfigurator,
+    ),
+    Format(
+        name="Vidur or Frontier attention",
+        part="attention",
+        columns=("time_stats.attn_prefill.median", "n_q_head", "n_kv_head", "prefill_chunk_size", "kv_cache_size"),
+        read=formats_attention.vidur,
+    ),
+    Format(
+        name="AIConfigurator nccl",
+        part="collectives",
+        columns=("op_name", "nccl_dtype", "num_gpus", "message_size", "latency"),
+        read=formats_collectives.aiconfigurator,
+    ),
+    Format(
+        name="AIConfigurator custom_allreduce",
+        part="collectives",
+        columns=("op_name", "allreduce_dtype", "num_gpus", "message_size", "latency"),
+        read=formats_collectives.aiconfigurator,
+    ),
+    Format(
+        name="Vidur or Frontier network",
+        part="collectives",
+        columns=("collective", "num_workers", "devices_per_node", "size"),
+        read=formats_collectives.vidur,
+    ),
+    Format(
+        name="APEX+ collectives",
+        part="collectives",
+        columns=("gpu", "num_nodes", "num_gpus_per_node", "dtype", "size(kb)", "time(us)"),
+        read=formats_collectives.apex,
+    ),
+    Format(
+        name="nccl-tests output",
+        part="collectives",
+        columns=("nccl_tests", "bytes", "time_us", "ranks"),
+        read=formats_collectives.nccl_tests,
+    ),
+    Format(name="Sightline matmul", part="matmul", columns=_RESULT, read=formats_results.matmul),
+    Format(name="Sightline attention", part="attention", columns=_RESULT, read=formats_results.attention),
+    Format(name="Sightline collectives", part="collectives", columns=_RESULT, read=formats_results.collectives),
+)
+"""One line per format; the first that fits a table's columns and part reads it."""
+
+
+def formats_of(table: RawTable) -> list[Format]:
+    """Return the formats that a table has, at most one per part; raises `InputError` naming the nearest one's columns."""
+    fitting: dict[str, Format] = {}
+    for known in FORMATS:
+        if set(known.columns) <= table.columns:
+            fitting.setdefault(known.part, known)
+    if not fitting:
+        raise InputError(f"'{table.path}' {_nearest(table)}")
+    return list(fitting.values())
+
+
+def _nearest(table: RawTable) -> str:
+    best = max(FORMATS, key=lambda f: len(set(f.columns) & table.columns) / len(f.columns))
+    missing = [c for c in best.columns if c not in table.columns]
+    if len(missing) == len(best.columns):
+        return f"has none of the known formats' columns; known: {', '.join(dict.fromkeys(f.name for f in FORMATS))}"
+    return (
+        f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; nearest format: {best.name}, which needs "
+        f"{', '.join(best.columns)}"
+    )

@@ -1,0 +1,62 @@
+"""Calibrations as files: a folder of the catalog's structure, or one file; nothing is replaced unless asked for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sightline.calibration.from_tables import Calibration
+from sightline.catalog import shipped
+from sightline.errors import InputError
+
+YAML_ENDINGS = (".yaml", ".yml")
+
+
+def target_paths(out: Path, family: str, parts: Sequence[str], *, overwrite: bool = False) -> dict[str, Path]:
+    """Return the file of each part: ``OUT/calibrations/FAMILY/PART.yaml``, or ``OUT`` itself where it is a YAML file.
+
+    Raises `InputError` where a file is there already, or where Sightline ships constants under the family's name.
+    """
+    if out.suffix.lower() in YAML_ENDINGS:
+        if len(parts) > 1:
+            raise InputError(f"--out '{out}' is one file for {len(parts)} parts ({', '.join(parts)}); name a folder")
+        if not out.parent.is_dir():
+            raise InputError(f"--out '{out}': there is no folder '{out.parent}'")
+        paths = {parts[0]: out}
+    else:
+        for part in parts:
+            if shipped("calibrations", f"{family}/{part}"):
+                raise InputError(f"Sightline ships {part} constants of the family '{family}'; name yours with --family")
+        paths = {part: out / "calibrations" / family / f"{part}.yaml" for part in parts}
+    taken = [path for path in paths.values() if path.exists()]
+    if taken and not overwrite:
+        raise InputError(f"'{taken[0]}' is already there; --overwrite replaces it")
+    return paths
+
+
+def write_yaml(path: Path, content: dict[str, Any]) -> None:
+    """Write a catalog entry, whole or not at all."""
+    import yaml
+
+    text = yaml.safe_dump(plain(content), sort_keys=False, default_flow_style=None, width=120)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
+
+
+def write_calibrations(calibrations: Sequence[Calibration], paths: dict[str, Path], date: str) -> None:
+    """Write every part to its file."""
+    for calibration in calibrations:
+        write_yaml(paths[calibration.part], calibration.entry(date))
+
+
+def plain(value: Any) -> Any:
+    """Return mappings, lists, strings and numbers of Python's own for what stands for them."""
+    if hasattr(value, "items"):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return value.item() if hasattr(value, "item") else value
