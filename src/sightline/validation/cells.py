@@ -105,7 +105,7 @@ def _matches(cells: Cells, where: Mapping[str, Any]) -> bool:
     def allowed(value: Any) -> list[Any]:
         return value if isinstance(value, list) else [value]
 
-    return all(cells.get(column) in map(str, allowed(value)) for column, value in where.items())
+    return all(cells.get(column) in [str(one) for one in allowed(value)] for column, value in where.items())
 
 
 def _calculate(row: dict[str, Any], cells: Cells, spec: Mapping[str, Any]) -> None:

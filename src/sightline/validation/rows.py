@@ -11,7 +11,6 @@ from typing import Any
 
 from sightline.validation.published_flops import FORMULAS
 from sightline.validation.suite import Case, Split, digest, split_of
-from sightline.validation.versions import known_version
 
 Row = Mapping[str, Any]
 
@@ -41,8 +40,6 @@ def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
     _require_usable(full, suite)
     if suite.get("interleaved") and full["plan.pipeline_parallel"] > 1:
         full["plan.virtual_stages"] = fewest_virtual_stages(full)
-    if "plan.framework_version" in full:
-        full["plan.framework_version"] = known_version(full["plan.framework"], full["plan.framework_version"])
     baseline = suite.get("baseline")
     return Case(
         scenario=_scenario(full),

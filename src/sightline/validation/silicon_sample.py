@@ -173,7 +173,7 @@ def _stated_worker(cells: Cells) -> Worker:
 def _disaggregated(cells: Cells, asked: Row, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the published deployment that the row belongs to, else what its columns say."""
     found = _deployed(cells, asked, spec["deployments"]) or _stated_deployment(cells)
-    sides = {name: {"devices": side.total, **side.plan()} for name, side in _sides(found)}
+    sides = {name: side.plan() for name, side in _sides(found)}
     drafts = {"plan.speculative": {"tokens": found.drafted, "acceptance": ACCEPTANCE}} if found.drafted else {}
     return {"devices": found.devices, "plan.disaggregate": sides, **drafts}
 

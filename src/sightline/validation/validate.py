@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 from sightline.errors import InputError, SightlineError, nearest
-from sightline.profile import Profile
-from sightline.scenario import Scenario
 from sightline.validation.quantities import QUANTITIES
 from sightline.validation.statistics import Answer, Result, result_of
 from sightline.validation.suite import Case, Split, Suite
 from sightline.validation.tables import suites
 
-Predict: TypeAlias = Callable[[Scenario], Profile]
+Predict: TypeAlias = Callable[[Any], Any]
+"""A scenario, of training or generation, into its profile."""
 
 
 def validate(
@@ -69,7 +68,8 @@ def _answer(case: Case, quantity: str, predict: Predict) -> Answer:
     return Answer(case=case, predicted=value, interval=interval)
 
 
-def _profile(scenario: Mapping[str, Any], predict: Predict) -> Profile:
-    from sightline.loading import scenario_from_mapping
+def _profile(scenario: Mapping[str, Any], predict: Predict) -> Any:
+    from sightline.loading import generation_from_mapping, scenario_from_mapping
 
-    return predict(scenario_from_mapping(scenario))
+    generates = scenario["workload"]["task"] == "generate"
+    return predict(generation_from_mapping(scenario) if generates else scenario_from_mapping(scenario))
