@@ -119,7 +119,10 @@ def test_a_matmul_is_what_its_cost_function_says():
         (matmul(), "8x rtx-4090", "datasheet"),
         (attention(), "8x h100-sxm-80gb", "calibrated"),
         (attention(query_tokens=1), "8x h100-sxm-80gb", "extrapolated"),
-        (ElementwiseOperation(operator="copy", elements=1e9), "8x a100-sxm-80gb", "datasheet"),
+        (ElementwiseOperation(operator="norm", elements=1e9), "8x a100-sxm-80gb", "calibrated"),
+        (ElementwiseOperation(operator="norm", elements=1e9, dtype="fp32"), "8x a100-sxm-80gb", "extrapolated"),
+        (ElementwiseOperation(operator="copy", elements=1e9), "8x a100-sxm-80gb", "extrapolated"),
+        (ElementwiseOperation(operator="norm", elements=1e9), "8x v100-sxm2-32gb", "datasheet"),
         (CollectiveOperation(operator="all_reduce", bytes=1e9), "8x a100-sxm-80gb", "calibrated"),
         (CollectiveOperation(operator="all_reduce", bytes=1e9), "16x a100-sxm-80gb", "extrapolated"),
         (CollectiveOperation(operator="broadcast", bytes=1e9), "8x a100-sxm-80gb", "extrapolated"),
@@ -133,6 +136,26 @@ def test_evidence_says_what_was_measured(workload, cluster, evidence):
 def test_decoding_is_answered_with_a_warning():
     assert profile(attention(query_tokens=1)).warnings
     assert not profile(attention()).warnings
+
+
+@pytest.mark.parametrize(
+    ("operator", "elements", "cluster", "measured_us"),
+    [
+        # microsoft/vidur@7d47513, Llama-2-7B on one device, 4,096 tokens: not what a fused kernel of today would take.
+        ("norm", 4096 * 4096, "1x a100-sxm-80gb", 104),
+        ("gated_activation", 4096 * 11008, "1x a100-sxm-80gb", 264.5),
+        ("rope", 4096 * 8192, "1x a100-sxm-80gb", 148.5),
+        ("residual", 4096 * 4096, "1x a100-sxm-80gb", 55),
+        ("embedding", 4096 * 4096, "1x a100-sxm-80gb", 235),
+        ("norm", 4096 * 4096, "1x a40", 176),
+        ("rope", 4096 * 8192, "1x a40", 250),
+        ("norm", 4096 * 4096, "1x h100-sxm-80gb", 66.5),
+        ("gated_activation", 4096 * 11008, "1x h100-sxm-80gb", 138),
+    ],
+)
+def test_serving_kernels_take_what_was_measured(operator, elements, cluster, measured_us):
+    answer = profile(ElementwiseOperation(operator=operator, elements=float(elements)), cluster)
+    assert answer.time_s * 1e6 == pytest.approx(measured_us, rel=0.15)
 
 
 def test_adam_moves_its_states():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from sightline.catalog import entry
 
@@ -40,6 +40,9 @@ class TrainingConstants:
     """Share of a hidden collective's time by which it slows the compute beside it."""
     collective_slowdown: float
     """Time of a collective inside training over that of the benchmark: stragglers, contention, unpinned streams."""
+
+    cache_gain: ClassVar[float] = 1.0
+    """Element-wise kernels of training are bound by bytes, so the cache helps them in full."""
 
     spread: float = 0.0
     """Four in five measured steps lie within exp(+-spread) of the prediction; 0 where nobody knows."""

@@ -1,0 +1,91 @@
+"""What bandwidth-bound kernels reach on a device, by what they do and by how they were written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from sightline.catalog import entry
+from sightline.operator_profile import Evidence
+from sightline.quantities import Number
+
+KernelGeneration = Literal["scalar", "vectorized"]
+"""Serving kernels of 2023, which move one element per instruction and give each token a thread block, or later ones."""
+FALLBACK = "copy"
+"""The class of kernels that no table knows."""
+
+
+class StreamConstants(Protocol):
+    """What the price of a bandwidth-bound kernel needs."""
+
+    @property
+    def memory_fraction(self) -> Number:
+        """Share of the datasheet's memory bandwidth at which its bytes move."""
+        ...
+
+    @property
+    def cache_gain(self) -> Number:
+        """Share of the L2 cache's gain that it sees: 1 where bytes bind it, 0 where its instructions do."""
+        ...
+
+    @property
+    def vector_fraction(self) -> Number:
+        """Share of the vector units' rate that its arithmetic reaches."""
+        ...
+
+    @property
+    def kernel_latency_s(self) -> Number:
+        """Ramp-up and drain of one kernel on the device."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ElementwiseConstants:
+    """One set per device family, generation and class of kernel; of several kernels, arrays."""
+
+    memory_fraction: Number
+    """Far below 1 where a kernel is bound by its instructions, not by the memory."""
+    cache_gain: Number
+    vector_fraction: Number
+    kernel_latency_s: Number
+    evidence: Evidence = "calibrated"
+
+
+@cache
+def load_elementwise(
+    calibration: str, generation: KernelGeneration | None = None
+) -> Mapping[str, ElementwiseConstants]:
+    """Return the constants by class of kernel: norm, rope, activation, residual, embedding, copy, softmax, sampling...
+
+    Without a ``generation``, or without constants of it, they are those that the family was measured with.
+    """
+    content = entry("calibrations", f"{calibration}/elementwise")
+    kernels = content["kernels"]
+    return {kind: _constants(x) for kind, x in kernels.get(generation, kernels[content["measured"]]).items()}
+
+
+def elementwise_constants(
+    kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None
+) -> ElementwiseConstants:
+    """The constants of several kernels along a first axis, so that one call prices them all."""
+    known = load_elementwise(calibration, generation)
+    chosen = [known.get(kind, known[FALLBACK]) for kind in kinds]
+    return ElementwiseConstants(
+        memory_fraction=np.array([c.memory_fraction for c in chosen]),
+        cache_gain=np.array([c.cache_gain for c in chosen]),
+        vector_fraction=np.array([c.vector_fraction for c in chosen]),
+        kernel_latency_s=np.array([c.kernel_latency_s for c in chosen]),
+        evidence="extrapolated" if any(c.evidence != "calibrated" for c in chosen) else "calibrated",
+    )
+
+
+def _constants(mapping: Mapping[str, Any]) -> ElementwiseConstants:
+    return ElementwiseConstants(
+        memory_fraction=float(mapping["memory_fraction"]),
+        cache_gain=float(mapping["cache_gain"]),
+        vector_fraction=float(mapping["vector_fraction"]),
+        kernel_latency_s=float(mapping["kernel_latency_s"]),
+        evidence=mapping["evidence"],
+    )

@@ -1,0 +1,78 @@
+"""Fits of bandwidth-bound kernels: they find what a table was made with, and rewrite what is shipped."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline.calibration.elementwise import fit_elementwise, predicted_seconds
+from sightline.calibration.elementwise_entries import _frontier_a800, _frontier_h800
+from sightline.calibration.elementwise_tables import ElementwiseTable, joined, read_llmcompass, read_vidur_elementwise
+from sightline.calibration.fitting import error_statistics
+from sightline.catalog import entry
+from sightline.cost.elementwise_constants import ElementwiseConstants, load_elementwise
+from sightline.loading.clusters import read_cluster
+
+DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
+with_tables = pytest.mark.skipif(
+    not (DATA / "vidur").is_dir(), reason=f"no public tables in {DATA}; SIGHTLINE_DATA names their folder"
+)
+A100 = read_cluster("1x a100-sxm-80gb").device
+
+
+def table_of(seconds=None):
+    traffic = np.repeat(np.logspace(4, 9, 40), 2)
+    blank = {"footprint_bytes": traffic, "kernels": np.ones(80), "width": np.tile([4096.0, 8192.0], 40)}
+    table = ElementwiseTable(traffic_bytes=traffic, seconds=np.ones(80), **blank)
+    return table if seconds is None else ElementwiseTable(traffic_bytes=traffic, seconds=seconds(table), **blank)
+
+
+def test_a_fit_finds_the_constants_behind_clean_times():
+    truth = ElementwiseConstants(memory_fraction=0.4, cache_gain=0.6, vector_fraction=0.25, kernel_latency_s=3e-6)
+    result = fit_elementwise(table_of(lambda t: predicted_seconds(t, A100, truth)), A100)
+    assert result.constants["memory_fraction"] == pytest.approx(0.4, rel=0.02)
+    assert result.constants["cache_gain"] == pytest.approx(0.6, rel=0.05)
+    assert result.constants["kernel_latency_s"] == pytest.approx(3e-6, rel=0.02)
+    assert result.residuals["width left out"]["median"] < 0.01
+
+
+def test_what_is_given_is_not_fitted():
+    truth = ElementwiseConstants(memory_fraction=0.4, cache_gain=1.0, vector_fraction=0.25, kernel_latency_s=3e-6)
+    table = table_of(lambda t: predicted_seconds(t, A100, truth))
+    assert fit_elementwise(table, A100, {"memory_fraction": 0.8}).constants["memory_fraction"] == 0.8
+
+
+@with_tables
+def test_profiles_are_read_with_their_units():
+    table = read_vidur_elementwise(DATA / "vidur" / "a100_Llama-2-7b-hf_mlp.csv")
+    large = table["norm"].traffic_bytes == 4096 * 4096 * 2 * 2
+    assert np.median(table["norm"].seconds[large]) == pytest.approx(100e-6, rel=0.06)
+    gelu = read_llmcompass(DATA / "llmcompass_measured_ops.csv", "A100")["activation"]
+    assert gelu.seconds[np.argmax(gelu.traffic_bytes)] == pytest.approx(33554432 / 277.04e9, rel=1e-3)
+    assert len(joined([table, table])["norm"]) == 2 * len(table["norm"])
+
+
+@with_tables
+@pytest.mark.parametrize(
+    ("family", "remade", "generation"),
+    [("a800-sxm", _frontier_a800, "scalar"), ("h800-sxm", _frontier_h800, "vectorized")],
+)
+def test_the_shipped_constants_are_what_the_tables_give(family, remade, generation):
+    fitted, shipped = (e["kernels"][generation] for e in (remade(DATA), entry("calibrations", f"{family}/elementwise")))
+    for kind, constants in shipped.items():
+        assert fitted[kind]["memory_fraction"] == pytest.approx(constants["memory_fraction"], rel=0.05)
+        assert fitted[kind]["kernel_latency_s"] == pytest.approx(constants["kernel_latency_s"], rel=0.1)
+
+
+@with_tables
+@pytest.mark.parametrize(
+    ("family", "profile"), [("a100-sxm", "a100_Llama-2-70b-hf"), ("h100-sxm", "h100_Llama-2-7b-hf")]
+)
+@pytest.mark.parametrize("kind", ["norm", "rope", "activation", "residual", "embedding"])
+def test_profiles_are_predicted(family, profile, kind):
+    table = read_vidur_elementwise(DATA / "vidur" / f"{profile}_mlp.csv")[kind]
+    device = read_cluster(f"1x {family}-80gb").device
+    errors = error_statistics(predicted_seconds(table, device, load_elementwise(family)[kind]), table.seconds)
+    assert errors["median"] < 0.15
+    assert abs(errors["bias"]) < 0.12

@@ -1,0 +1,52 @@
+"""Constants of bandwidth-bound kernels by class: every family has every class; several at once equal each alone."""
+
+import numpy as np
+import pytest
+
+from sightline.catalog import names
+from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.elementwise_constants import elementwise_constants, load_elementwise
+from sightline.loading.clusters import read_cluster
+
+FAMILIES = [name.split("/")[0] for name in names("calibrations") if name.endswith("/elementwise")]
+CLASSES = {
+    "norm",
+    "rope",
+    "activation",
+    "residual",
+    "copy",
+    "embedding",
+    "softmax",
+    "cache write",
+    "sampling",
+    "conv",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("generation", [None, "scalar", "vectorized"])
+def test_every_family_has_every_class(family, generation):
+    constants = load_elementwise(family, generation)
+    assert set(constants) == CLASSES
+    for c in constants.values():
+        assert 0.1 < c.memory_fraction < 1
+        assert 0 <= c.cache_gain <= 1
+        assert 1e-7 < c.kernel_latency_s < 6e-5
+
+
+def test_kernels_of_2023_are_slower_than_later_ones():
+    before, after = (load_elementwise("a100-sxm", generation)["norm"] for generation in ("scalar", "vectorized"))
+    assert before.memory_fraction < 0.5 * after.memory_fraction
+    assert load_elementwise("a100-sxm")["norm"].memory_fraction == before.memory_fraction
+
+
+def test_several_kernels_in_one_call_cost_what_each_costs():
+    device = read_cluster("1x a100-sxm-80gb").device
+    kinds, traffic = ["norm", "rope", "unheard of"], np.array([1e6, 1e8, 1e7])
+    together = elementwise_cost(
+        traffic, 0.0, 1.0, device=device, constants=elementwise_constants(kinds, "a100-sxm")
+    ).time_s
+    known = load_elementwise("a100-sxm")
+    for i, kind in enumerate(kinds):
+        alone = elementwise_cost(traffic[i], 0.0, 1.0, device=device, constants=known.get(kind, known["copy"])).time_s
+        assert together[i] == pytest.approx(float(alone), rel=1e-12)
