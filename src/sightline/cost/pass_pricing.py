@@ -20,7 +20,6 @@ from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.families import family_of
 from sightline.cost.grouped_matmul import grouped_matmul_cost
 from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
-from sightline.cost.inference_constants import InferenceConstants
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pricing import Prices, stacked
@@ -33,13 +32,12 @@ from sightline.scenario import Cluster, Device
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ranks:
-    """Where a pass runs: the cluster, the degrees, the library of collectives, what the engine adds."""
+    """Where a pass runs: the cluster, the degrees, the library of collectives."""
 
     cluster: Cluster
     tensor_parallel: Count
     data_parallel: Count
     library: CollectiveConstants
-    constants: InferenceConstants
 
     @property
     def device(self) -> Device:
@@ -58,16 +56,19 @@ def price_operators(operators: Sequence[Operator], ranks: Ranks, axes: int) -> P
     prices: Prices = {}
     for (kind, *_), alike in _alike(operators).items():
         costs = _PRICING[kind](alike, ranks, axes)  # type: ignore[index]
-        for i, op in enumerate(alike):
-            prices[id(op)] = OperatorCost(*(_at(leg, i) for leg in costs))
+        legs = (_one_by_one(leg, len(alike)) for leg in costs)
+        prices |= {id(op): OperatorCost(*each) for op, *each in zip(alike, *legs, strict=True)}
     return prices
 
 
-def _at(values: Any, index: int) -> Number:
-    """One operator's value out of those of its stack, which may be the same for all."""
-    if isinstance(values, list) or np.ndim(values):
-        return values[index if len(values) > 1 else 0]  # type: ignore[no-any-return]
-    return values  # type: ignore[no-any-return]
+def _one_by_one(values: Number | list[Number], count: int) -> Sequence[Number]:
+    """Each operator's value out of those of its stack; plain floats where they are numbers, which adds up faster."""
+    if isinstance(values, list):
+        return values
+    stack = np.asarray(values)
+    if stack.ndim == 0 or (stack.shape[0] == 1 and count > 1):
+        stack = np.broadcast_to(stack, (count, *stack.shape[1:]))
+    return stack.tolist() if stack.ndim == 1 else stack  # type: ignore[return-value]
 
 
 _KEYS: Mapping[type[Operator], Sequence[str]] = {
@@ -99,7 +100,8 @@ def _alike(operators: Sequence[Operator]) -> dict[tuple[Hashable, ...], list[Ope
     groups: dict[tuple[Hashable, ...], list[Operator]] = {}
     for op in operators:
         kind = type(op)
-        shape = np.broadcast_shapes(*(np.shape(getattr(op, name)) for name in _SIZES[kind]))
+        sizes = [size for name in _SIZES[kind] if not isinstance(size := getattr(op, name), float)]
+        shape = np.broadcast_shapes(*map(np.shape, sizes)) if sizes else ()
         key = (kind, *(getattr(op, name) for name in _KEYS[kind]), shape)
         groups.setdefault(key, []).append(op)
     return groups
@@ -107,7 +109,7 @@ def _alike(operators: Sequence[Operator]) -> dict[tuple[Hashable, ...], list[Ope
 
 def _price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> OperatorCost:
     first, device = operators[0], ranks.device
-    cost = matmul_cost(
+    return matmul_cost(
         *(stacked(operators, name, axes) for name in ("m", "n", "k", "batch")),
         dtype=first.dtype,
         element_bytes=first.element_bytes,
@@ -116,7 +118,6 @@ def _price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> Oper
         device=device,
         constants=load_matmul(family_of(device, "matmul"), first.kernel),
     )
-    return _slower(cost, ranks.constants.matmul_slowdown)
 
 
 def _price_attention(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
@@ -130,7 +131,7 @@ def _attention_sizes(operators: Sequence[CachedAttention], axes: int) -> list[Nu
 
 def _price_prefill(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
     first, device = operators[0], ranks.device
-    cost = attention_cost(
+    return attention_cost(
         *_attention_sizes(operators, axes),
         causal=True,
         backward=False,
@@ -141,13 +142,12 @@ def _price_prefill(operators: Sequence[CachedAttention], ranks: Ranks, axes: int
         kv_bytes=first.cache_bytes,
         window=first.window,
     )
-    return _slower(cost, ranks.constants.prefill_attention_slowdown)
 
 
 def _price_decode(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
     first, device = operators[0], ranks.device
     family = attention_family(device, "mla-decode" if first.shared_kv else "decode")
-    cost = decode_attention_cost(
+    return decode_attention_cost(
         *_attention_sizes(operators, axes),
         value_dim=stacked(operators, "value_dim", axes),
         shared_kv=first.shared_kv,
@@ -157,13 +157,12 @@ def _price_decode(operators: Sequence[CachedAttention], ranks: Ranks, axes: int)
         constants=load_decode_attention(family, "mla" if first.shared_kv else "mha"),
         window=first.window,
     )
-    return _slower(cost, ranks.constants.decode_attention_slowdown)
 
 
 def _price_experts(operators: Sequence[GroupedMatmul], ranks: Ranks, axes: int) -> OperatorCost:
     first, device = operators[0], ranks.device
     layout: GroupedLayout = "masked" if first.decode else "contiguous"
-    cost = grouped_matmul_cost(
+    return grouped_matmul_cost(
         *(stacked(operators, name, axes) for name in ("rows", "experts", "n", "k")),
         active=stacked(operators, "active", axes),
         dtype=first.dtype,
@@ -173,35 +172,28 @@ def _price_experts(operators: Sequence[GroupedMatmul], ranks: Ranks, axes: int) 
         device=device,
         constants=load_grouped(family_of(device, "grouped"), first.kernel, layout)[0],
     )
-    return _slower(cost, ranks.constants.experts_slowdown)
 
 
 def _price_elementwise(operators: Sequence[Elementwise], ranks: Ranks, axes: int) -> OperatorCost:
-    cost = elementwise_cost(
+    return elementwise_cost(
         stacked(operators, "traffic_bytes", axes),
         stacked(operators, "arithmetic", axes),
         stacked(operators, "kernels", axes),
         device=ranks.device,
         constants=load_training(family_of(ranks.device, "training"), "reference")[0],
     )
-    return _slower(cost, ranks.constants.elementwise_slowdown)
 
 
 def _price_collectives(operators: Sequence[Collective], ranks: Ranks, axes: int) -> OperatorCost:
-    first, constants = operators[0], ranks.constants
-    alone_s = collective_time(
+    first = operators[0]
+    time_s = collective_time(
         first.kind,
         stacked(operators, "buffer_bytes", axes),
         group=ranks.group(first.ranks),
         cluster=ranks.cluster,
         constants=ranks.library,
     )
-    time_s = constants.collective_slowdown * alone_s + constants.meeting_s * np.greater(alone_s, 0.0)
     return OperatorCost(time_s, 0.0 * time_s, 0.0 * time_s)
-
-
-def _slower(cost: OperatorCost, slowdown: float) -> OperatorCost:
-    return cost._replace(time_s=cost.time_s * slowdown)
 
 
 _PRICING: Mapping[type[Operator], Callable[[Any, Ranks, int], OperatorCost]] = {

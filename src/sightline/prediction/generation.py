@@ -1,21 +1,45 @@
 """The prediction of generation: a batch's prefill and its decode steps, assembled into a profile."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.cost.inference_constants import InferenceConstants
+from sightline.cost.inference_constants import InferenceConstants, load_inference
 from sightline.generation_profile import GenerationProfile
 from sightline.prediction.energy import energy_of_generation_j
 from sightline.prediction.generation_evidence import evidence_of_passes
 from sightline.prediction.generation_interval import generation_intervals
 from sightline.prediction.generation_memory import generation_memory
-from sightline.prediction.generation_pricing import Priced, price_generation
+from sightline.prediction.generation_phases import Phase, decode_phase, prefill_phase
+from sightline.prediction.generation_pricing import PricedGeneration, price_generation
 from sightline.prediction.generation_rows import generation_rows
-from sightline.program.formats import Formats
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workers:
+    """Who prefills and who decodes: the same workers, or disaggregated ones with a transfer between them."""
+
+    scenario: GenerationScenario
+    prefilling: PricedGeneration
+    decoding: PricedGeneration
+    moved_s: Number
+    """Seconds of a prompt's keys and values on their way from one to the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Latencies:
+    """What a user of the engine sees, and the phases behind it."""
+
+    ttft_s: Number
+    tpot_s: Number
+    prefill: Phase
+    decode: Phase
+    prefills: Number
+    """Prefill passes during the life of a sequence, those of its successors in a steady loop included."""
 
 
 def predict_generation(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> GenerationProfile:
@@ -23,62 +47,94 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
 
     ``constants`` replace those of the catalog's engine, as a fit does.
     """
-    decoding = price_generation(scenario, constants)
-    prefilling = decoding
-    moved_s: Number = 0.0
+    engine, evidence = scenario.plan.engine, "given"
+    if constants is None:
+        constants, evidence = load_inference(engine.name, engine.version)
+    workers = price_workers(scenario)
+    return _profile(workers, latencies(workers, constants), constants, evidence)
+
+
+def price_workers(scenario: GenerationScenario) -> Workers:
+    """Price the passes of all workers, whatever engine runs them."""
+    decoding = price_generation(scenario)
     split = scenario.plan.disaggregate
-    if split is not None:
-        work = replace(scenario.workload, batch=split.prefill_batch)
-        prefilling = price_generation(replace(scenario, workload=work, plan=split.prefill), constants)
-        moved_s = _cache_transfer_s(scenario, prefilling.formats)
-    return _profile(scenario, prefilling, decoding, moved_s)
+    if split is None:
+        return Workers(scenario=scenario, prefilling=decoding, decoding=decoding, moved_s=0.0)
+    work = replace(scenario.workload, batch=split.prefill_batch, continuous=False)
+    prefilling = price_generation(replace(scenario, workload=work, plan=split.prefill))
+    cached = cached_bytes(scenario.model, prefilling.formats, scenario.workload.prompt_tokens * 1.0)
+    return Workers(
+        scenario=scenario,
+        prefilling=prefilling,
+        decoding=decoding,
+        moved_s=cached / scenario.cluster.network.bandwidth_per_node,
+    )
 
 
-def _cache_transfer_s(scenario: GenerationScenario, formats: Formats) -> Number:
-    """Seconds of one prompt's keys and values from a prefill worker to a decode worker, over the nodes' network."""
-    work, cluster = scenario.workload, scenario.cluster
-    return cached_bytes(scenario.model, formats, work.prompt_tokens * 1.0) / cluster.network.bandwidth_per_node
+def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
+    """Return time to first token and per further token under an engine.
 
-
-def _profile(scenario: GenerationScenario, prefilling: Priced, decoding: Priced, moved_s: Number) -> GenerationProfile:
-    work, prefill, decode = scenario.workload, prefilling.prefill, decoding.decode
-    first_s = prefill.count * prefill.pass_s + moved_s
-    tokens = np.maximum(work.output_tokens - 1.0, 0.0)
-    step_s = decode.count * decode.pass_s / np.maximum(tokens, 1.0)
-    stalls: Number = 0.0
+    A static batch is prefilled, then decoded. In a steady loop of continuous batching every other sequence is replaced
+    once while one makes its tokens, and each replacement's prefill holds the decoding sequences up.
+    """
+    scenario, work = workers.scenario, workers.scenario.workload
+    prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
+    first_s = prefill.passes * prefill.pass_s + workers.moved_s
+    further = np.maximum(work.output_tokens - 1.0, 1.0)
+    replaced: Number = 0.0
     if work.continuous and scenario.plan.disaggregate is None:
-        # While a sequence makes its tokens, every other one is replaced once, and its prompt takes the device.
-        stalls = scenario.workload.batch / (scenario.plan.data_parallel * scenario.plan.replicas)
-    tpot_s = step_s + stalls * first_s / np.maximum(work.output_tokens, 1.0)
-    prefills = prefill.count * (1.0 + stalls * tokens / np.maximum(work.output_tokens, 1.0))
-    phases = {
-        "prefill": prefills * (prefill.times.compute_s + prefill.times.memory_s),
-        "decode": decode.count * (decode.times.compute_s + decode.times.memory_s),
-        "communication": prefills * prefill.times.collective_s + decode.count * decode.times.collective_s,
-        "transfer": prefills * prefill.transfer_s + decode.count * decode.transfer_s + moved_s,
-        "host": prefills * prefill.host_s + decode.count * decode.host_s,
-    }
-    limits = {
-        "compute": prefills * prefill.times.compute_s + decode.count * decode.times.compute_s,
-        "memory": prefills * prefill.times.memory_s + decode.count * decode.times.memory_s,
-        "network": phases["communication"] + phases["transfer"],
-        "host": phases["host"],
-        "bubble": 0.0 * phases["host"],
-    }
-    memory = generation_memory(decoding.scenario, decoding.formats, decode.of, prefill.of)
-    scalar = np.ndim(tpot_s) == 0
+        replaced = work.batch / (scenario.plan.data_parallel * scenario.plan.replicas) * (further / work.output_tokens)
+    return Latencies(
+        ttft_s=first_s,
+        tpot_s=(decode.passes * decode.pass_s + replaced * first_s) / further,
+        prefill=prefill,
+        decode=decode,
+        prefills=prefill.passes * (1.0 + replaced),
+    )
+
+
+def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str) -> GenerationProfile:
+    scenario = workers.scenario
+    parts = [(found.prefills, found.prefill), (found.decode.passes, found.decode)]
+    phases, limits = _phases(parts, workers.moved_s), _limits(parts, workers.moved_s)
+    memory = generation_memory(workers.decoding, workers.prefilling)
+    scalar = np.ndim(found.tpot_s) == 0
     profile = GenerationProfile(
         scenario=scenario,
         source="predicted",
-        ttft_s=first_s,
-        tpot_s=tpot_s,
+        ttft_s=found.ttft_s,
+        tpot_s=found.tpot_s,
         phases=phases,
         memory_bytes=memory,
         fits=memory["total"] <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction,
         limits=limits,
         energy_j=energy_of_generation_j(scenario, limits),
-        rows=generation_rows(prefilling, decoding) if scalar else (),
-        evidence=evidence_of_passes(decoding),
+        rows=generation_rows(workers.prefilling, workers.decoding, parts, constants) if scalar else (),
+        evidence=evidence_of_passes(workers.decoding) | {"framework": evidence},
         warnings=scenario.warnings,
     )
-    return replace(profile, interval=generation_intervals(profile, decoding.constants)) if scalar else profile
+    return replace(profile, interval=generation_intervals(profile, constants)) if scalar else profile
+
+
+def _phases(parts: list[tuple[Number, Phase]], moved_s: Number) -> dict[str, Number]:
+    """Seconds of a batch's latency by what happens in them."""
+    work = [count * (phase.times.compute_s + phase.times.memory_s) for count, phase in parts]
+    return {
+        "prefill": work[0],
+        "decode": work[1],
+        "communication": sum(count * phase.times.collective_s for count, phase in parts),
+        "transfer": sum((count * phase.transfer_s for count, phase in parts), moved_s),
+        "host": sum(count * phase.host_s for count, phase in parts),
+    }
+
+
+def _limits(parts: list[tuple[Number, Phase]], moved_s: Number) -> Mapping[str, Number]:
+    """The same seconds by what bounds them."""
+    network_s = sum((count * (phase.times.collective_s + phase.transfer_s) for count, phase in parts), moved_s)
+    return {
+        "compute": sum(count * phase.times.compute_s for count, phase in parts),
+        "memory": sum(count * phase.times.memory_s for count, phase in parts),
+        "network": network_s,
+        "host": sum(count * phase.host_s for count, phase in parts),
+        "bubble": 0.0 * network_s,
+    }

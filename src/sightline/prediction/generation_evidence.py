@@ -4,18 +4,18 @@ from sightline.cost.attention_families import AttentionPhase, attention_evidence
 from sightline.cost.collective_families import collective_evidence
 from sightline.cost.families import evidence_of
 from sightline.cost.matmul_constants import matmul_evidence
-from sightline.prediction.generation_pricing import Priced
+from sightline.prediction.generation_pricing import PricedGeneration
 
 _WORST = ("datasheet", "extrapolated", "calibrated")
 
 
-def evidence_of_passes(priced: Priced) -> dict[str, str]:
-    """Return the weakest evidence of each kind of operator that the passes have, and the engine's."""
+def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
+    """Return the weakest evidence of each kind of operator that the passes have."""
     scenario = priced.scenario
     device, model = scenario.cluster.device, scenario.model
     kernels = {priced.formats.parts[part] for part in ("attention", "dense", "head")}
     decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
-    found = {
+    found: dict[str, str] = {
         "matmul": min((matmul_evidence(device, kernel) for kernel in kernels), key=_WORST.index),
         "prefill attention": attention_evidence(device, "prefill"),
         "decode attention": attention_evidence(device, decode),
@@ -24,4 +24,4 @@ def evidence_of_passes(priced: Priced) -> dict[str, str]:
         found["experts"] = evidence_of(device, "grouped")
     if max(scenario.plan.tensor_parallel, scenario.plan.data_parallel) > 1:
         found["collectives"] = collective_evidence(scenario.cluster, "all_reduce")
-    return {**found, "framework": priced.evidence}
+    return found

@@ -2,24 +2,24 @@
 
 import numpy as np
 
+from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.profile import MEMORY_PARTS
 from sightline.program import Matmul
-from sightline.program.formats import Formats
-from sightline.program.inference import Block, GroupedMatmul, Pass
+from sightline.program.inference import Block, GroupedMatmul
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
-from sightline.scenario import GenerationScenario
 
 LIVE_ACTIVATIONS = 3.0
 """Hidden-wide activations alive beside the widest one: the residual stream, a norm's output, a block's output."""
 
 
-def generation_memory(scenario: GenerationScenario, formats: Formats, decode: Pass, prefill: Pass) -> dict[str, Number]:
+def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration) -> dict[str, Number]:
     """Return bytes by part, with ``total``, of the device that holds most.
 
     Weights are those that the decode step's matmuls read, and the embedding; each pipeline stage holds its share of the
     layers, the last the head. The cache holds every sequence to its last token, in whole blocks.
     """
+    scenario, formats, decode = decoding.scenario, decoding.formats, decoding.decode
     plan, work, model = scenario.plan, scenario.workload, scenario.model
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
     layers = sum(block.count * _weights(block) for block in decode.layers)
@@ -29,9 +29,10 @@ def generation_memory(scenario: GenerationScenario, formats: Formats, decode: Pa
     blocks = np.ceil((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
     sequences = np.ceil(work.batch / (plan.data_parallel * plan.replicas))
     widest = max(
-        (op.n / 1.0 for block in prefill.layers for op in block.operators if isinstance(op, Matmul)), key=np.max
+        (op.n / 1.0 for block in prefilling.prefill.layers for op in block.operators if isinstance(op, Matmul)),
+        key=np.max,
     )
-    tokens = next(op.m for op in prefill.layers[0].operators if isinstance(op, Matmul))
+    tokens = next(op.m for op in prefilling.prefill.layers[0].operators if isinstance(op, Matmul))
     activations = (
         formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
     )

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from sightline.cost.inference_constants import InferenceConstants
+from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pass_pricing import Ranks, price_operators
 from sightline.cost.pricing import Prices
-from sightline.program import Collective, Operator
-from sightline.program.inference import Pass
+from sightline.program import Collective, Matmul, Operator
+from sightline.program.inference import CachedAttention, GroupedMatmul, Pass
 from sightline.quantities import Number
 
 
@@ -53,7 +52,7 @@ def price_passes(passes: Sequence[Pass], ranks: Ranks, axes: int) -> Prices:
 
 
 def pass_times(of: Pass, prices: Prices, constants: InferenceConstants) -> PassTimes:
-    """Return the seconds of a whole pass."""
+    """Return the seconds of a whole pass under an engine."""
     total = block_times(of.embedding.operators, prices, constants)
     for block in (*of.layers, of.head):
         total = total + block_times(block.operators, prices, constants) * block.count
@@ -68,16 +67,30 @@ def block_times(operators: Sequence[Operator], prices: Prices, constants: Infere
     launches: Number = 0.0
     for op in operators:
         price = prices[id(op)]
+        time_s = op.count * engine_time(op, price, constants)
         launches = launches + op.count * op.kernels
         if isinstance(op, Collective):
-            collective_s = collective_s + op.count * price.time_s
-            continue
-        bound = np.greater(price.compute_s, price.memory_s)
-        compute_s = compute_s + op.count * price.time_s * bound
-        memory_s = memory_s + op.count * price.time_s * (1.0 - bound)
-    return PassTimes(
-        compute_s=compute_s,
-        memory_s=memory_s + constants.kernel_gap_s * launches,
-        collective_s=collective_s,
-        launches=launches,
-    )
+            collective_s = collective_s + time_s
+        else:
+            bound = price.compute_s > price.memory_s
+            compute_s = compute_s + time_s * bound
+            memory_s = memory_s + time_s * (1.0 - bound)
+    return PassTimes(compute_s=compute_s, memory_s=memory_s, collective_s=collective_s, launches=launches)
+
+
+def engine_time(op: Operator, price: OperatorCost, constants: InferenceConstants) -> Number:
+    """Return the seconds of one execution between other kernels, the gap before the next one included."""
+    c = constants
+    gap_s = c.kernel_gap_s * op.kernels
+    match op:
+        case Matmul():
+            return price.time_s * c.matmul_slowdown + gap_s
+        case CachedAttention():
+            slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
+            return price.time_s * slowdown + gap_s
+        case GroupedMatmul():
+            return price.time_s * c.experts_slowdown + gap_s
+        case Collective():
+            return price.time_s * c.collective_slowdown + (price.time_s > 0.0) * c.meeting_s
+        case _:
+            return price.time_s * c.elementwise_slowdown + gap_s

@@ -1,0 +1,85 @@
+"""Seconds of prefill and of a decode step under an engine: device work, hand-overs between stages, the host.
+
+Legend: ``p`` pipeline stages, ``m`` micro-batches that fill them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.cost.collectives import collective_time, pipeline_boundary
+from sightline.cost.inference_constants import InferenceConstants
+from sightline.prediction.generation_pricing import PricedGeneration, micro_batches
+from sightline.prediction.inference_pass import PassTimes, block_times, pass_times
+from sightline.program.inference import PassShapes
+from sightline.quantities import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Phase:
+    """One phase: the seconds of a pass, and how many passes a batch needs."""
+
+    times: PassTimes
+    transfer_s: Number
+    """Seconds of handing activations from pipeline stage to stage, per pass."""
+    host_s: Number
+    """Seconds per pass that the device waits for the host."""
+    passes: Number
+
+    @property
+    def pass_s(self) -> Number:
+        """Seconds of one pass."""
+        return self.times.device_s + self.transfer_s + self.host_s
+
+
+def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:
+    """Prompts through all stages; micro-batches fill the pipeline and drain it: (p + m - 1) / p passes long."""
+    plan, x = priced.scenario.plan, priced.prompt
+    times = pass_times(priced.prefill, priced.prices, constants)
+    p = plan.pipeline_parallel * 1.0
+    m = micro_batches(plan, priced.chunks.sequences * p)
+    waits_s = np.maximum(constants.launch_s * times.launches - times.device_s, 0.0)
+    return Phase(
+        times=times * ((p + m - 1.0) / p),
+        transfer_s=(p + m - 2.0) * _handover_s(priced, x),
+        host_s=constants.prefill_s + constants.prompt_token_s * x.tokens * m + waits_s,
+        passes=priced.chunks.passes,
+    )
+
+
+def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:
+    """A step of all sequences: each micro-batch passes every stage once."""
+    scenario, x = priced.scenario, priced.step
+    plan, speculative = scenario.plan, scenario.plan.speculative
+    times = pass_times(priced.decode, priced.prices, constants)
+    if speculative is not None and scenario.model.prediction_layers:
+        # A prediction layer drafts token by token: a layer and the head, each for one token of every sequence.
+        blocks = (priced.decode.layers[-1], priced.decode.head)
+        for block in blocks:
+            drafted = block_times(block.operators, priced.prices, constants)
+            times = times + drafted * (speculative.tokens / (1.0 + speculative.tokens))
+    waits_s = 0.0 if plan.cuda_graphs else np.maximum(constants.launch_s * times.launches - times.device_s, 0.0)
+    p = plan.pipeline_parallel * 1.0
+    sequences = x.b * micro_batches(plan, x.b * p)
+    return Phase(
+        times=times,
+        transfer_s=np.where(p > 1.0, p, 0.0) * _handover_s(priced, x),
+        host_s=constants.iteration_s + constants.sequence_s * sequences + waits_s,
+        passes=np.maximum(scenario.workload.output_tokens - 1.0, 0.0) / tokens_per_pass(priced),
+    )
+
+
+def tokens_per_pass(priced: PricedGeneration) -> Number:
+    """Tokens a decode pass yields per sequence."""
+    speculative = priced.scenario.plan.speculative
+    return 1.0 if speculative is None else speculative.tokens_per_pass
+
+
+def _handover_s(priced: PricedGeneration, x: PassShapes) -> Number:
+    """Seconds of a pipeline boundary's activations; 0 without a pipeline."""
+    ranks = priced.ranks
+    if not np.any(np.greater(priced.scenario.plan.pipeline_parallel, 1)):
+        return 0.0
+    group = pipeline_boundary(ranks.tensor_parallel, ranks.data_parallel, ranks.cluster)
+    sent = x.hidden_bytes / x.t
+    return collective_time("send_recv", sent, group=group, cluster=ranks.cluster, constants=ranks.library)
