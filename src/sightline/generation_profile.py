@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.profile import BOUNDS, Row, picked, row_table
 from sightline.quantities import Number
-from sightline.scenario import GenerationScenario
+from sightline.scenario import Generate, GenerationScenario
 
 if TYPE_CHECKING:
     import polars
@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 PHASES = ("prefill", "decode", "communication", "transfer", "host")
 """Parts of a batch's latency, in seconds; they sum to it. Prefill and decode are device work; ``transfer`` moves keys and
 values between disaggregated workers and activations between pipeline stages."""
+
+
+def latency_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
+    """Return seconds from arrival to the last token."""
+    return ttft_s + (work.output_tokens - 1.0) * tpot_s
+
+
+def output_tokens_per_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
+    """Return tokens per second: of a steady loop its sequences' rate, of a static batch all tokens over its latency."""
+    if work.continuous:
+        return work.batch / tpot_s
+    return work.batch * work.output_tokens / latency_s(work, ttft_s, tpot_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,15 +60,12 @@ class GenerationProfile:
     @property
     def latency_s(self) -> Number:
         """From arrival to the last token."""
-        return self.ttft_s + (self.scenario.workload.output_tokens - 1.0) * self.tpot_s
+        return latency_s(self.scenario.workload, self.ttft_s, self.tpot_s)
 
     @property
     def output_tokens_per_s(self) -> Number:
         """Tokens generated per second on the whole cluster."""
-        work = self.scenario.workload
-        if work.continuous:
-            return work.batch / self.tpot_s
-        return work.batch * work.output_tokens / self.latency_s
+        return output_tokens_per_s(self.scenario.workload, self.ttft_s, self.tpot_s)
 
     @property
     def output_tokens_per_s_per_device(self) -> Number:

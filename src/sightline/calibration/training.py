@@ -11,23 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fitting import ORDINARY_ERROR, FitResult, error_statistics
+from sightline.calibration.fitting import FitResult, error_statistics
+from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.predict import predict
 from sightline.scenario import Scenario
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prior:
-    """Where a constant lies before anything is measured."""
-
-    value: float
-    spread: float
-    """Standard deviation of its logarithm."""
-    low: float
-    high: float
 
 
 PRIORS: Mapping[str, Prior] = {
@@ -46,9 +36,6 @@ PRIORS: Mapping[str, Prior] = {
     "collective_slowdown": Prior(value=1.2, spread=0.2, low=1.0, high=2.2),
 }
 """Fractions and slowdowns near 1; host times between a compiled and an interpreted loop."""
-
-COVERAGE = 0.8
-"""Share of measurements that an interval should hold."""
 
 SLOW_HOST = {"launch_forward_s": 8e-5, "launch_backward_s": 4e-5}
 """Another start of the search: an interpreter that needs long for every kernel."""
@@ -73,58 +60,21 @@ def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapp
 
     Each step counts with its weight, normalised so that the data's total weight is their number.
     """
-    from scipy.optimize import least_squares
-
     base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
     seconds = np.array([step.seconds for step in steps])
-    weights = np.array([step.weight for step in steps])
-    scale = np.sqrt(weights / weights.mean())
-    prior_values = np.array([PRIORS[name].value for name in free])
-    spreads = np.array([PRIORS[name].spread for name in free])
 
-    def constants_of(logs: Array) -> TrainingConstants:
-        values = dict(zip(free, prior_values * np.exp(logs), strict=True))
-        return TrainingConstants.from_mapping(base | values)
+    def predict_with(values: Mapping[str, float]) -> Array:
+        return predicted_seconds(steps, TrainingConstants.from_mapping(base | dict(values)))
 
-    def errors(logs: Array) -> Array:
-        data = scale * np.log(predicted_seconds(steps, constants_of(logs)) / seconds)
-        return np.concatenate([data, ORDINARY_ERROR * logs / spreads])
-
-    low, high = (np.log([getattr(PRIORS[n], side) / PRIORS[n].value for n in free]) for side in ("low", "high"))
-    ends = [
-        least_squares(
-            errors,
-            np.clip(start, low + 1e-3, high - 1e-3),
-            bounds=(low, high),
-            loss="soft_l1",
-            f_scale=ORDINARY_ERROR,
-            diff_step=0.02,
-            max_nfev=25,
-        )
-        for start in _starts(free)
-    ]
-    end = min(ends, key=lambda e: float(e.cost))
-    fitted = {n: float(f"{v:.3g}") for n, v in zip(free, prior_values * np.exp(end.x), strict=True)}
+    fitted = fit_with_priors(
+        predict_with,
+        seconds,
+        np.array([step.weight for step in steps]),
+        {name: PRIORS[name] for name in free},
+        start={name: value for name, value in SLOW_HOST.items() if name in free},
+    )
     constants = base | fitted
     predicted = predicted_seconds(steps, TrainingConstants.from_mapping(constants))
-    constants["spread"] = _spread(np.abs(np.log(predicted / seconds)))
+    constants["spread"] = conformal_spread(np.abs(np.log(predicted / seconds)))
     residuals = error_statistics(predicted, seconds)
     return FitResult(constants=constants, rows={"fitted": len(steps)}, residuals={"fit": residuals})
-
-
-def _spread(errors: Array) -> float:
-    """Half-width that holds four in five further steps: the conformal quantile of the fit's errors.
-
-    With n errors that is the ceil(0.8 (n + 1))-th smallest (Vovk 2005); too few to have one take half again the largest.
-    """
-    rank = int(np.ceil(COVERAGE * (len(errors) + 1)))
-    ordered = np.sort(errors)
-    value = ordered[rank - 1] if rank <= len(ordered) else 1.5 * ordered[-1]
-    return float(f"{value:.3g}")
-
-
-def _starts(free: Sequence[str]) -> list[Array]:
-    """From the priors, and from a slow host: a fast one never binds, so its launch times would have no gradient."""
-    start = np.zeros(len(free))
-    slow = np.array([np.log(SLOW_HOST[n] / PRIORS[n].value) if n in SLOW_HOST else 0.0 for n in free])
-    return [start, slow] if slow.any() else [start]

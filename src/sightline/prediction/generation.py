@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.cost.inference_constants import InferenceConstants, load_inference
-from sightline.generation_profile import GenerationProfile
+from sightline.generation_profile import GenerationProfile, latency_s, output_tokens_per_s
 from sightline.prediction.energy import energy_of_generation_j
 from sightline.prediction.generation_evidence import evidence_of_passes
 from sightline.prediction.generation_interval import generation_intervals
@@ -34,12 +34,23 @@ class Workers:
 class Latencies:
     """What a user of the engine sees, and the phases behind it."""
 
+    workers: Workers
     ttft_s: Number
     tpot_s: Number
     prefill: Phase
     decode: Phase
     prefills: Number
     """Prefill passes during the life of a sequence, those of its successors in a steady loop included."""
+
+    @property
+    def latency_s(self) -> Number:
+        """From arrival to the last token."""
+        return latency_s(self.workers.scenario.workload, self.ttft_s, self.tpot_s)
+
+    @property
+    def output_tokens_per_s(self) -> Number:
+        """Tokens generated per second on the whole cluster."""
+        return output_tokens_per_s(self.workers.scenario.workload, self.ttft_s, self.tpot_s)
 
 
 def predict_generation(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> GenerationProfile:
@@ -85,6 +96,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     if work.continuous and scenario.plan.disaggregate is None:
         replaced = work.batch / (scenario.plan.data_parallel * scenario.plan.replicas) * (further / work.output_tokens)
     return Latencies(
+        workers=workers,
         ttft_s=first_s,
         tpot_s=(decode.passes * decode.pass_s + replaced * first_s) / further,
         prefill=prefill,

@@ -1,0 +1,82 @@
+"""What inference engines reach beyond single operators, fitted to measured generations.
+
+Every case is priced once; only the engine's constants vary, which are few and have priors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.fitting import FitResult, error_statistics
+from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors
+from sightline.cost.inference_constants import InferenceConstants
+from sightline.prediction.generation import Workers, latencies
+
+Array = NDArray[np.float64]
+
+PRIORS: Mapping[str, Prior] = {
+    "matmul_slowdown": Prior(value=1.05, spread=0.1, low=0.85, high=1.6),
+    "prefill_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.7, high=2.5),
+    "decode_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.7, high=3.0),
+    "experts_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
+    "elementwise_slowdown": Prior(value=1.0, spread=0.2, low=0.5, high=3.0),
+    "collective_slowdown": Prior(value=1.0, spread=0.2, low=0.7, high=2.5),
+    "meeting_s": Prior(value=2e-6, spread=1.0, low=1e-7, high=1e-4),
+    "kernel_gap_s": Prior(value=1e-6, spread=0.7, low=1e-7, high=2e-5),
+    "launch_s": Prior(value=6e-6, spread=0.7, low=1e-6, high=1e-4),
+    "iteration_s": Prior(value=1e-3, spread=1.0, low=1e-5, high=5e-2),
+    "sequence_s": Prior(value=1e-5, spread=1.0, low=1e-8, high=1e-3),
+    "prefill_s": Prior(value=5e-3, spread=1.0, low=1e-5, high=2e-1),
+    "prompt_token_s": Prior(value=1e-7, spread=1.0, low=1e-9, high=1e-4),
+}
+"""Slowdowns near 1; host times between a compiled and an interpreted loop."""
+
+SLOW_HOST = {"launch_s": 2e-5, "iteration_s": 1e-2}
+"""Another start of the search: a host that binds, since one that never does has no gradient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeasuredGeneration:
+    """One quantity of a generation that somebody measured; ``weight`` evens out suites of different size."""
+
+    workers: Workers
+    quantity: str
+    """ttft_s, tpot_s, latency_s or output_tokens_per_s."""
+    value: float
+    weight: float = 1.0
+
+
+def predicted_values(cases: Sequence[MeasuredGeneration], constants: InferenceConstants) -> Array:
+    """Predicted value of each case's quantity."""
+    return np.array([float(getattr(latencies(case.workers, constants), case.quantity)) for case in cases])
+
+
+def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], given: Mapping[str, Any]) -> FitResult:
+    """Return the constants ``free`` fitted to measured generations, the others as ``given`` or at their priors.
+
+    The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest.
+    """
+    base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
+    measured = np.array([case.value for case in cases])
+
+    def predict_with(values: Mapping[str, float]) -> Array:
+        return predicted_values(cases, InferenceConstants.from_mapping(base | dict(values)))
+
+    fitted = fit_with_priors(
+        predict_with,
+        measured,
+        np.array([case.weight for case in cases]),
+        {name: PRIORS[name] for name in free},
+        start={name: value for name, value in SLOW_HOST.items() if name in free},
+    )
+    constants = base | fitted
+    predicted = predicted_values(cases, InferenceConstants.from_mapping(constants))
+    errors = np.abs(np.log(predicted / measured))
+    first = np.array([case.quantity == "ttft_s" for case in cases])
+    for name, chosen in (("ttft_spread", first), ("tpot_spread", ~first)):
+        constants[name] = conformal_spread(errors[chosen] if chosen.any() else errors)
+    residuals = {"fit": error_statistics(predicted, measured)}
+    return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)

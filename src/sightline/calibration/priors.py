@@ -1,0 +1,88 @@
+"""Fits of constants that few measurements support: every constant has a prior, where it would lie by physics.
+
+The fit is the maximum a posteriori: robust squares of logarithmic errors plus squared distances to the priors.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.fitting import ORDINARY_ERROR
+
+Array = NDArray[np.float64]
+
+COVERAGE = 0.8
+"""Share of measurements that an interval should hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """Where a constant lies before anything is measured."""
+
+    value: float
+    spread: float
+    """Standard deviation of its logarithm."""
+    low: float
+    high: float
+
+
+def fit_with_priors(
+    predict: Callable[[Mapping[str, float]], Array],
+    measured: Array,
+    weights: Array,
+    priors: Mapping[str, Prior],
+    *,
+    start: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Return the constants named in ``priors`` whose predictions are nearest to ``measured``, to three digits.
+
+    Each measurement counts with its weight, normalised so that the data's total weight is their number. The search
+    starts from the priors, and again from ``start`` where that is given; the better end wins.
+    """
+    from scipy.optimize import least_squares
+
+    names = list(priors)
+    values = np.array([priors[name].value for name in names])
+    spreads = np.array([priors[name].spread for name in names])
+    scale = np.sqrt(weights / weights.mean())
+
+    def errors(logs: Array) -> Array:
+        data = scale * np.log(predict(dict(zip(names, values * np.exp(logs), strict=True))) / measured)
+        return np.concatenate([data, ORDINARY_ERROR * logs / spreads])
+
+    low, high = (np.log([getattr(priors[n], side) / priors[n].value for n in names]) for side in ("low", "high"))
+    ends = [
+        least_squares(
+            errors,
+            np.clip(logs, low + 1e-3, high - 1e-3),
+            bounds=(low, high),
+            loss="soft_l1",
+            f_scale=ORDINARY_ERROR,
+            diff_step=0.02,
+            max_nfev=25,
+        )
+        for logs in _starts(names, values, start or {})
+    ]
+    best = min(ends, key=lambda end: float(end.cost))
+    return {n: float(f"{v:.3g}") for n, v in zip(names, values * np.exp(best.x), strict=True)}
+
+
+def _starts(names: Sequence[str], values: Array, start: Mapping[str, float]) -> list[Array]:
+    """The priors, and another start that differs where ``start`` names a constant."""
+    first = np.zeros(len(names))
+    other = np.array([np.log(start[n] / v) if n in start else 0.0 for n, v in zip(names, values, strict=True)])
+    return [first, other] if other.any() else [first]
+
+
+def conformal_spread(errors: Sequence[float] | Array) -> float:
+    """Return the half-width that holds four in five further measurements: the conformal quantile of ``errors``.
+
+    With n absolute logarithmic errors that is the ceil(0.8 (n + 1))-th smallest (Vovk 2005); too few to have one take
+    half again the largest.
+    """
+    ordered = np.sort(np.asarray(errors, dtype=float))
+    rank = int(np.ceil(COVERAGE * (len(ordered) + 1)))
+    value = ordered[rank - 1] if rank <= len(ordered) else 1.5 * ordered[-1]
+    return float(f"{value:.3g}")
