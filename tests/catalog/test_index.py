@@ -42,3 +42,47 @@ def test_unknown_names_are_refused_with_the_nearest(kind, name, sentence):
     with pytest.raises(InputError) as error:
         entry(kind, name)
     assert sentence in str(error.value)
+
+
+@pytest.fixture
+def further(tmp_path, monkeypatch):
+    """A folder of further entries, and the caches emptied before and after."""
+    from sightline.catalog import index
+
+    monkeypatch.setenv("SIGHTLINE_CATALOG", str(tmp_path))
+    caches = (index.names, index.entry, index._paths)
+    for cache in caches:
+        cache.cache_clear()
+    yield tmp_path
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_a_folder_of_ones_own_adds_entries(further):
+    (further / "devices").mkdir()
+    (further / "devices" / "mine.yaml").write_text("same_as: rtx-3090\ntdp: 280 W\n")
+    assert "mine" in names("devices")
+    assert entry("devices", "mine")["tdp"] == "280 W"
+    assert entry("devices", "mine")["memory"] == entry("devices", "rtx-3090")["memory"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "sentence"),
+    [
+        ("devices/rtx-3090.yaml", "tdp: 1 W", "has the name of an entry that is there already, 'rtx-3090'"),
+        ("devices/mine.yaml", "[1, 2]", "is no catalog entry: a mapping is needed"),
+        ("devices/mine.yaml", "a: 1\na: 2", "mine.yaml': not valid YAML at line 2, column 1: the key 'a' appears twice"),
+    ],
+)
+def test_an_entry_of_ones_own_replaces_nothing_and_must_be_a_mapping(further, file, text, sentence):
+    (further / file).parent.mkdir()
+    (further / file).write_text(text)
+    with pytest.raises(InputError) as error:
+        entry("devices", "mine")
+    assert sentence in str(error.value)
+
+
+def test_a_catalog_that_is_no_folder_is_refused(further, monkeypatch):
+    monkeypatch.setenv("SIGHTLINE_CATALOG", str(further / "none"))
+    with pytest.raises(InputError, match="which is no folder"):
+        names("devices")

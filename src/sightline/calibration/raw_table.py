@@ -87,7 +87,8 @@ def open_table(path: Path) -> RawTable:
     import polars as pl
 
     try:
-        head = path.open("rb").read(4096)
+        with path.open("rb") as file:
+            head = file.read(4096)
         if not head.strip():
             raise InputError(f"'{path}' is empty")
         if head.startswith(b"PAR1"):

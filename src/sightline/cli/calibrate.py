@@ -51,8 +51,8 @@ def calibrate(
 
     \b
     Examples:
-      sightline calibrate --from examples/matmuls-h20.csv --device h20
-      sightline calibrate --from examples/matmuls-h20.csv --device h20 --family my-h20 --out my-catalog
+      sightline calibrate --from examples/tables/matmuls-a100.csv --device a100-sxm-80gb
+      sightline calibrate --from examples/tables/matmuls-a100.csv --device a100-sxm-80gb --out my-catalog
       sightline calibrate --from nccl-tests.log --device h100-sxm-80gb --part collectives --json
       sightline calibrate --from TABLES --device a100-sxm-80gb --chart residuals.svg
     """
