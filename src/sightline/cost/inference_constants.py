@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from sightline.catalog import entry, names
+from sightline.catalog.versions import release_line
 
 UNKNOWN = "reference"
 """The engine whose constants stand in for engines that nobody measured."""
@@ -57,14 +58,15 @@ class InferenceConstants:
 def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, str]:
     """Return the constants of an engine, and their evidence.
 
-    A version that was not measured takes the engine's default set; an engine without measurements takes a relative's
+    A version takes the set of its release line, or the engine's own where that line was not measured; an engine without measurements takes a relative's
     (``like``) but for what it gives itself.
     """
     known = names("inference")
     stated = entry("inference", engine if engine in known else UNKNOWN)
     versions: Mapping[str, Any] = stated.get("versions") or {}
-    chosen = {**stated["constants"], **versions.get(version, {}).get("constants", {})}
-    evidence = versions.get(version, {}).get("evidence", stated["evidence"])
+    line = versions.get(release_line(version, versions), {})
+    chosen = {**stated.get("constants", {}), **line.get("constants", {})}
+    evidence = line.get("evidence", stated["evidence"])
     if "like" in stated:
         relative, _ = load_inference(stated["like"])
         chosen = {f.name: getattr(relative, f.name) for f in fields(InferenceConstants)} | chosen

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from sightline import catalog
+from sightline.catalog.versions import release_line
 from sightline.errors import InputError, nearest
 from sightline.quantities import BYTES, parse_quantity, show
 from sightline.scenario import Engine
@@ -25,16 +26,10 @@ def read_engine(name: str, version: str = "") -> Engine:
         raise InputError(f"plan.framework is {show(name)}{trains}; generates: {', '.join(known)}{near}")
     entry = catalog.entry("engines", name)
     versions: Mapping[str, Mapping[str, Any]] = {str(k): v or {} for k, v in (entry.get("versions") or {}).items()}
-    line = release_line(version, versions)
-    values = {**entry, **versions.get(line, {}), "name": name, "version": version}
+    line = versions.get(release_line(version, versions), {})
+    defaults = {**(entry.get("defaults") or {}), **line.get("defaults", {})}
+    values = {**entry, **line, "defaults": defaults, "name": name, "version": version}
     return Engine(**{f.name: _value(f.name, values[f.name]) for f in fields(Engine) if f.name in values})
-
-
-def release_line(version: str, known: Mapping[str, object]) -> str:
-    """Return the longest of the ``known`` versions that ``version`` is or begins with, part by part; empty for none."""
-    parts = version.split(".")
-    lines = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
-    return next((line for line in lines if line in known), "")
 
 
 def _value(name: str, value: Any) -> Any:

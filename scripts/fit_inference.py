@@ -1,0 +1,159 @@
+"""Fit the engines' constants of the catalog to the fit splits of the published suites.
+
+    python scripts/fit_inference.py --data DIR --out DIR [--engine NAME ...]
+
+writes OUT/<engine>.yaml; a rerun on the same data reproduces the shipped files. The test splits are never looked at.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sightline.calibration.fitting import FitResult
+from sightline.calibration.inference import MeasuredGeneration, fit_inference
+from sightline.catalog.versions import release_line
+from sightline.loading import generation_from_mapping
+from sightline.prediction.generation import price_workers
+from sightline.validation import suites
+from sightline.validation.suite import Case, Suite
+
+KERNELS = ("matmul_slowdown", "decode_attention_slowdown", "elementwise_slowdown")
+PREFILL = ("prefill_attention_slowdown", "prefill_s", "prompt_token_s")
+HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
+NETWORK = ("collective_slowdown", "meeting_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """One set of constants: an engine, or one of its release lines."""
+
+    engine: str
+    line: str = ""
+    suites: Sequence[str]
+    free: Sequence[str]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+    """Release lines whose cases count; empty for all."""
+
+
+FITS = (
+    Fit(
+        engine="vllm",
+        line="0.2",
+        suites=["splitwise-prefill", "splitwise-decode"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s"],
+        lines=["0.2"],
+    ),
+    Fit(
+        engine="vllm",
+        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "experts_slowdown"],
+    ),
+    Fit(
+        engine="sglang",
+        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "experts_slowdown"],
+    ),
+    Fit(
+        engine="tensorrt-llm",
+        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "experts_slowdown"],
+    ),
+    Fit(
+        engine="tensorrt-llm",
+        line="0",
+        suites=["tensorrt-llm-first-token", "tensorrt-llm-throughput", "nemo-llama-2-128-20"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK],
+        lines=["0.5", "0.6", "0.7", "0.8", "0.9"],
+    ),
+    Fit(
+        engine="fastertransformer",
+        suites=["fastertransformer-gpt"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s"],
+    ),
+    Fit(engine="lmdeploy", suites=["lmdeploy-static-batch"], free=[*KERNELS, "prefill_s", "iteration_s", "sequence_s"]),
+    Fit(
+        engine="llama.cpp",
+        suites=[
+            "llama.cpp-llama-2-prefill",
+            "llama.cpp-llama-2-decode",
+            "llama.cpp-llama-3-prefill",
+            "llama.cpp-llama-3-decode",
+        ],
+        free=[*KERNELS, *PREFILL, "iteration_s", "kernel_gap_s"],
+    ),
+    Fit(engine="mlc", suites=["mlc-llm"], free=[*KERNELS, "iteration_s", "kernel_gap_s", *NETWORK]),
+    Fit(
+        engine="transformers",
+        suites=["qwen-transformers", "litgpt-decode"],
+        free=["matmul_slowdown", "launch_s", "iteration_s"],
+    ),
+)
+
+
+def cases_of(fit: Fit, known: Mapping[str, Suite]) -> Iterator[MeasuredGeneration]:
+    """The fit splits' cases of the fit's engine and release lines; suites count alike whatever their size."""
+    chosen = [(suite, case) for name in fit.suites if (suite := known.get(name)) for case in suite.cases]
+    chosen = [(suite, case) for suite, case in chosen if case.split == "fit" and _is_of(case, fit)]
+    for suite, case in chosen:
+        alike = sum(other is suite for other, _ in chosen)
+        scenario = generation_from_mapping(case.scenario)
+        yield MeasuredGeneration(
+            workers=price_workers(scenario), quantity=suite.quantity, value=case.measured, weight=1.0 / alike
+        )
+
+
+def _is_of(case: Case, fit: Fit) -> bool:
+    plan = case.scenario["plan"]
+    version = str(plan.get("framework_version", ""))
+    return plan["framework"] == fit.engine and (not fit.lines or bool(release_line(version, fit.lines)))
+
+
+def entry_of(engine: str, known: Mapping[str, Suite]) -> dict[str, Any]:
+    """The engine's catalog entry: its own set, and those of the release lines that were fitted apart."""
+    entry: dict[str, Any] = {}
+    lines: dict[str, Any] = {}
+    for fit in (f for f in FITS if f.engine == engine):
+        result = fit_inference(list(cases_of(fit, known)), fit.free, fit.given)
+        if fit.line:
+            lines[fit.line] = _figures(fit, result)
+        else:
+            entry = _figures(fit, result)
+    if not entry:
+        entry = {"evidence": "extrapolated", "like": "reference"}
+    written_by = "python scripts/fit_inference.py --data DIR --out DIR"
+    return {"written_by": written_by, "date": "2026-11", **entry} | ({"versions": lines} if lines else {})
+
+
+def _figures(fit: Fit, result: FitResult) -> dict[str, Any]:
+    return {
+        "evidence": "calibrated",
+        "source": f"fit splits of {', '.join(fit.suites)}",
+        "free": list(fit.free),
+        "rows": dict(result.rows),
+        "residuals": {name: dict(r) for name, r in result.residuals.items()},
+        "constants": dict(result.constants),
+    }
+
+
+def main() -> None:
+    """Fit every engine asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public tables")
+    parser.add_argument("--out", type=Path, required=True, help="folder that receives a file per engine")
+    parser.add_argument("--engine", action="append", help="only this engine; repeatable")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    known = {suite.name: suite for suite in suites(options.data)}
+    for engine in dict.fromkeys(options.engine or [fit.engine for fit in FITS]):
+        text = yaml.safe_dump(entry_of(engine, known), sort_keys=False, default_flow_style=None, width=120)
+        (options.out / f"{engine}.yaml").write_text(text, encoding="utf-8")
+        print(options.out / f"{engine}.yaml")
+
+
+if __name__ == "__main__":
+    main()
