@@ -1,0 +1,84 @@
+"""What DeepSeek V3.2's sparse attention costs: an indexer scores every cached token, attention reads the chosen ones.
+
+Source of the operators: DeepSeek-V3.2-Exp, technical report; kernels: DeepGEMM's fp8 MQA logits, FlashMLA's sparse ones.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.sparse_attention_constants import SparseConstants, load_sparse
+from sightline.quantities import Number
+from sightline.scenario import Device
+
+__all__ = ["SparseConstants", "indexer_cost", "load_sparse", "sparse_attention_cost"]
+
+SCORE_BYTES = 4.0
+OVERLAP = 4.0
+"""Exponent of the norm in which arithmetic and traffic, which overlap, add up."""
+
+
+def indexer_cost(
+    sequences: Number,
+    new_tokens: Number,
+    context_tokens: Number,
+    heads: Number,
+    head_dim: Number,
+    *,
+    dtype: str,
+    key_bytes: Number,
+    device: Device,
+    constants: SparseConstants,
+) -> OperatorCost:
+    """Seconds to score the ``context_tokens`` (the new ones included) that each new token sees, summed over ``heads``.
+
+    The compute leg is ``2 heads head_dim`` FLOPs per pair of tokens; the memory leg reads the indexer's keys, one head
+    for all, with ``key_bytes`` per element, and the queries, and writes an fp32 score per pair. Left out: the choice of
+    the best scores, an element-wise kernel.
+    """
+    c = constants
+    b, q, k = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, context_tokens))
+    pairs = b * q * (k - (np.minimum(q, k) - 1) / 2)
+    compute_s = 2 * heads * head_dim * pairs / device.peak_flops[dtype]
+    operands = b * (k + q * heads) * head_dim * key_bytes
+    memory_s = (operands + SCORE_BYTES * pairs) / device.memory_bandwidth
+    legs = (compute_s / c.index_peak_fraction) ** OVERLAP + (memory_s / c.index_memory_fraction) ** OVERLAP
+    return OperatorCost(legs ** (1 / OVERLAP) + c.latency_s, compute_s, memory_s)
+
+
+def sparse_attention_cost(
+    sequences: Number,
+    new_tokens: Number,
+    context_tokens: Number,
+    selected_tokens: Number,
+    heads: Number,
+    key_dim: Number,
+    value_dim: Number,
+    *,
+    decode: Any,
+    dtype: str,
+    element_bytes: Number,
+    cache_bytes: Number,
+    device: Device,
+    constants: SparseConstants,
+) -> OperatorCost:
+    """Seconds of latent attention of each new token over the ``selected_tokens`` that its indexer chose.
+
+    The compute leg is ``2 heads (key_dim + value_dim)`` FLOPs per query and token that it reads; the memory leg moves
+    queries and outputs and every cached latent that any query may read, once. The kernel works on all slots, also those
+    that a short context leaves empty, and gathers the latents of many queries from L2.
+    """
+    c = constants
+    b, q, k = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, context_tokens))
+    tokens, latent = b * q, key_dim * cache_bytes
+    flops = 2 * heads * (key_dim + value_dim) * tokens
+    compute_s = flops * np.minimum(selected_tokens, k) / device.peak_flops[dtype]
+    read = b * np.minimum(q * np.minimum(selected_tokens, k), k) * latent
+    memory_s = (read + tokens * heads * (key_dim + value_dim) * element_bytes) / device.memory_bandwidth
+
+    fraction = np.where(decode, c.decode_peak_fraction, c.prefill_peak_fraction)
+    kernel_s = flops * selected_tokens / device.peak_flops[dtype] / fraction
+    gather_s = tokens * selected_tokens * latent / device.l2_bandwidth
+    time_s = np.maximum(np.maximum(kernel_s, gather_s), memory_s / c.index_memory_fraction) + c.latency_s
+    return OperatorCost(time_s, compute_s, memory_s)

@@ -1,0 +1,101 @@
+"""Recurrent mixers: decoding streams states, prefill grows with tokens, one H20's published kernels."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.cost.linear_attention import gated_delta_cost, load_linear
+from sightline.cost.short_convolution import short_convolution_cost
+from sightline.cost.state_space import state_space_cost
+from sightline.loading.clusters import read_cluster
+
+H20, H100 = (read_cluster(f"1x {name}").device for name in ("h20", "h100-sxm-80gb"))
+DELTA, _ = load_linear("h20", "gated-delta")
+SCAN, _ = load_linear("generic", "state-space")
+
+
+def delta(sequences, tokens, *, decode, heads=32, device=H20):
+    return gated_delta_cost(
+        sequences,
+        tokens,
+        heads / 2,
+        heads,
+        128,
+        128,
+        decode=decode,
+        dtype="bf16",
+        element_bytes=2,
+        device=device,
+        constants=DELTA,
+    )
+
+
+def scan(sequences, tokens, *, decode, device=H100):
+    return state_space_cost(
+        sequences,
+        tokens,
+        128,
+        64,
+        8,
+        128,
+        decode=decode,
+        dtype="bf16",
+        element_bytes=2,
+        device=device,
+        constants=SCAN,
+    )
+
+
+def conv(sequences, tokens, *, decode):
+    return short_convolution_cost(
+        sequences, tokens, 8192, 4, decode=decode, element_bytes=2, device=H20, constants=DELTA
+    )
+
+
+@pytest.mark.parametrize("cost", [delta, scan, conv])
+@given(sequences=st.integers(1, 1024), tokens=st.integers(1, 65536), decode=st.booleans())
+def test_no_mixer_is_faster_than_its_roofline(cost, sequences, tokens, decode):
+    time_s, compute_s, memory_s = cost(sequences, tokens, decode=decode)
+    assert time_s >= max(compute_s, memory_s)
+
+
+@pytest.mark.parametrize("cost", [delta, scan, conv])
+@given(sequences=st.integers(1, 256), tokens=st.integers(1, 32768), factor=st.integers(2, 5))
+def test_more_tokens_or_sequences_are_never_faster(cost, sequences, tokens, factor):
+    base = cost(sequences, tokens, decode=False).time_s
+    assert cost(sequences, factor * tokens, decode=False).time_s >= base
+    assert cost(factor * sequences, tokens, decode=False).time_s >= base
+
+
+@pytest.mark.parametrize("cost", [delta, scan])
+def test_the_context_costs_decoding_nothing_and_prefill_grows_with_tokens_alone(cost):
+    assert cost(8, 1, decode=True).time_s < 5e-5
+    long, short = cost(1, 65536, decode=False).time_s, cost(1, 8192, decode=False).time_s
+    assert long / short == pytest.approx(8, rel=0.1)
+
+
+@pytest.mark.parametrize(("sequences", "update_us", "conv_us"), [(64, 129, 18), (256, 483, 49), (1024, 1914, 159)])
+def test_decoding_is_as_infersim_measured_it(sequences, update_us, conv_us):
+    assert delta(sequences, 1, decode=True).time_s * 1e6 == pytest.approx(update_us, rel=0.05)
+    assert conv(sequences, 1, decode=True).time_s * 1e6 == pytest.approx(conv_us, rel=0.1)
+
+
+def test_prefill_is_as_infersim_measured_it():
+    assert delta(1, 4096, decode=False).time_s * 1e6 == pytest.approx(45 + 86 + 79 + 188 + 129, rel=0.05)
+    assert conv(1, 4096, decode=False).time_s * 1e6 == pytest.approx(65, rel=0.05)
+
+
+def test_one_long_prompt_goes_from_chunk_to_chunk_while_many_share_the_device():
+    alone = delta(1, 16384, decode=False).time_s
+    together = delta(16, 1024, decode=False).time_s
+    assert together < alone
+
+
+def test_many_shapes_at_once_equal_them_one_by_one():
+    sequences, tokens = np.array([1.0, 64.0])[:, None], np.array([1.0, 512.0, 4096.0])
+    for cost in (delta, scan, conv):
+        grid = cost(sequences, tokens, decode=tokens == 1).time_s
+        assert grid.shape == (2, 3)
+        for i, j in np.ndindex(2, 3):
+            assert grid[i, j] == pytest.approx(float(cost(sequences[i, 0], tokens[j], decode=tokens[j] == 1).time_s))
