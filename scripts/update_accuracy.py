@@ -2,26 +2,15 @@
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from generated import markdown_table, replace_part
 
+from sightline.report.accuracy import by_kind
 from sightline.report.drawing import draw
 from sightline.report.validation_chart import validation_chart
-from sightline.validation import Result, Suite, suites, validate
-
-GOALS = {
-    "bigscience-tr11": "mean 8 %",
-    "korthikanti-2022-fig1": "0.1 %",
-    "korthikanti-2022-fig7": "1 %",
-    "korthikanti-2022-table5": "mean 3.5 %, largest 8 %",
-    "megatron-core-h100": "mean 5 %",
-    "mosaicml-mpt": "mean 7 %",
-    "narayanan-2021-table1": "mean 5 %",
-    "vtrain-single-node": "mean 5 %",
-    "vtrain-single-node-tp8": "mean 7 %",
-}
-"""What the project set itself for the test part of each suite."""
+from sightline.validation import OperatorSuite, Result, Suite, choose, evaluate
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -31,45 +20,60 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=os.environ.get("SIGHTLINE_DATA"), help="folder with the public data sets")
     data = parser.parse_args().data
-    results = validate(data=data)
+    chosen = choose(data=data)
+    results = evaluate(chosen)
+    goals = {suite.name: suite.goal for suite in chosen}
     page = DOCS / "accuracy.md"
-    replace_part(page, "errors", errors(results))
-    replace_part(page, "suites", "\n\n".join(described(suite) for suite in suites(data)))
+    replace_part(page, "errors", errors(results, goals))
+    replace_part(page, "suites", "\n\n".join(described(same) for same in read_alike(chosen)))
     (DOCS / "images" / "accuracy.svg").write_text(
         str(draw(validation_chart(results), "accuracy.svg")), encoding="utf-8"
     )
 
 
-def errors(results: list[Result]) -> str:
-    """Return the table of errors, one line per suite: the part kept for testing, then the fitted one."""
-    headings = ["suite", "goal", "test cases", "mean error", "largest", "bias", "fitted cases", "mean error"]
+def errors(results: list[Result], goals: Mapping[str, str]) -> str:
+    """Return the tables of errors by kind of suite, one line per suite: the part kept for testing, then the fitted one."""
+    return "\n\n".join(
+        f"### {kind.capitalize()}\n\n{_error_table(suites, goals)}" for kind, suites in by_kind(results).items()
+    )
+
+
+def _error_table(suites: Mapping[str, list[Result]], goals: Mapping[str, str]) -> str:
+    headings = ["suite", "goal", "part", "cases", "mean", "median", "p90", "largest", "bias", "inside interval"]
     rows = []
-    for suite in dict.fromkeys(result.suite for result in results):
-        parts = {result.split: result for result in results if result.suite == suite}
-        test, fit = parts.get("test"), parts.get("fit")
-        rows.append([suite, GOALS.get(suite, "-"), *_test_cells(test), *_fit_cells(fit)])
+    for suite, parts in suites.items():
+        for result in sorted(parts, key=lambda part: part.split, reverse=True):
+            sizes = [_percent(x) for x in (result.mape, result.median_ape, result.p90_ape, result.max_ape)]
+            ends = [_percent(result.bias, signed=True), _percent(result.coverage)]
+            rows.append([suite, goals.get(suite) or "-", result.split, _cases(result), *sizes, *ends])
     return markdown_table(headings, rows)
-
-
-def _test_cells(result: Result | None) -> list[str]:
-    if result is None:
-        return ["0", "-", "-", "-"]
-    return [_cases(result), _percent(result.mape), _percent(result.max_ape), _percent(result.bias, signed=True)]
-
-
-def _fit_cells(result: Result | None) -> list[str]:
-    return ["0", "-"] if result is None else [_cases(result), _percent(result.mape)]
 
 
 def _cases(result: Result) -> str:
     return f"{result.cases} ({result.unanswered} unanswered)" if result.unanswered else str(result.cases)
 
 
-def described(suite: Suite) -> str:
-    """Return a suite's source, what had to be decided to read it, and what was left out."""
-    decisions = "\n".join(f"- {decision}" for decision in suite.decisions)
-    left_out = "".join(f"\n- Left out: {number} rows, {reason}." for reason, number in suite.left_out.items())
-    return f"### {suite.name}\n\nQuantity: `{suite.quantity}`. Source: {suite.source}.\n\n{decisions}{left_out}"
+def read_alike(chosen: Sequence[Suite | OperatorSuite]) -> list[list[Suite | OperatorSuite]]:
+    """Return the suites in groups with the same decisions and, but for operators, of the same source."""
+    groups: dict[tuple[object, ...], list[Suite | OperatorSuite]] = {}
+    for suite in chosen:
+        source = "" if isinstance(suite, OperatorSuite) else suite.name
+        groups.setdefault((source, suite.decisions), []).append(suite)
+    return list(groups.values())
+
+
+def described(same: Sequence[Suite | OperatorSuite]) -> str:
+    """Return the source of suites that are read alike, what had to be decided to read them, and what was left out."""
+    decisions = "\n".join(f"- {decision}" for decision in same[0].decisions)
+    left_out = "".join(
+        f"\n- Left out: {number} rows, {reason}."
+        for suite in same
+        if isinstance(suite, Suite)
+        for reason, number in suite.left_out.items()
+    )
+    named = ", ".join(suite.name for suite in same)
+    sources = "; ".join(dict.fromkeys(suite.source for suite in same))
+    return f"### {named}\n\nQuantity: `{same[0].quantity}`. Source: {sources}.\n\n{decisions}{left_out}"
 
 
 def _percent(value: float | None, *, signed: bool = False) -> str:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-KEYS = {"suite", "quantity", "split", "cases", "unanswered", "mape", "median_ape", "max_ape", "bias", "coverage"}
+KEYS = {"suite", "quantity", "split", "cases", "unanswered", "mape", "median_ape", "p90_ape", "max_ape", "bias"}
+KEYS |= {"coverage"}
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +17,7 @@ def published_only(monkeypatch):
 def test_the_errors_of_each_suite_are_a_table(in_process):
     code, out, err = in_process("validate")
     assert (code, err) == (0, "")
-    assert out.splitlines()[0].split() == ["suite", "part", "cases", "mean", "median", "max", "bias"]
+    assert out.splitlines()[0].split() == ["suite", "part", "cases", "mean", "median", "p90", "max", "bias", "inside"]
     assert any("test" in line and "%" in line for line in out.splitlines())
 
 
@@ -36,6 +37,25 @@ def test_cases_stand_behind_the_errors(in_process):
         assert len(suite["answers"]) == suite["cases"]
         if errors:
             assert sum(errors) / len(errors) == pytest.approx(suite["mape"])
+
+
+def test_without_a_data_folder_a_line_says_what_it_adds(in_process):
+    assert "--data DIR" in in_process("validate")[1].splitlines()[-1]
+    assert "--data" not in in_process("validate", "korthikanti-2022-table5")[1]
+
+
+def test_a_beginning_or_a_pattern_chooses_suites(in_process):
+    for asked in ("korthikanti-2022", "korth*"):
+        suites = json.loads(in_process("validate", asked, "--json")[1])["suites"]
+        assert {s["suite"].rpartition("-")[0] for s in suites} == {"korthikanti-2022"}
+        assert len({s["suite"] for s in suites}) == 3
+
+
+def test_a_suite_that_needs_the_data_folder_says_so(in_process):
+    code, out, err = in_process("validate", "splitwise-decode")
+    assert (code, out) == (2, "")
+    assert "splitwise-decode" in err
+    assert "--data" in err
 
 
 def test_one_suite_can_be_asked_for(in_process):

@@ -9,14 +9,15 @@ from sightline.cli import output
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.profile import Profile
-    from sightline.scenario import Scenario
     from sightline.validation import Result
 
 
 def validate(
     suite: Annotated[
-        str | None, typer.Argument(metavar="[SUITE]", help="One suite; without it, all.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[SUITE]", help="A suite, the beginning of its name, or a pattern with *.", show_default=False
+        ),
     ] = None,
     data: Annotated[
         Path | None,
@@ -32,14 +33,16 @@ def validate(
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
 
-    The small published tables are part of the catalog; the large sets are read from the data folder. Each suite has a
-    part that constants were fitted on and a part that was kept for testing.
+    The suites are of training, of generation and of single operators. The small published tables are part of the
+    catalog; the large sets are read from the data folder. Each suite has a part that constants were fitted on and, where
+    it has families enough, a part that was kept for testing.
 
     \b
     Examples:
       sightline validate
       sightline validate --data DIR
       sightline validate korthikanti-2022-table5 --cases
+      sightline validate "matmul*h100*" --data DIR
       sightline validate --data DIR --json
       sightline validate --data DIR --chart accuracy.svg
     """
@@ -55,27 +58,21 @@ def validate(
 
         output.print_json(results_to_dict(results, cases=cases))
     else:
-        _print(results, cases=cases)
+        _print(results, cases=cases, complete=data is not None or suite is not None)
 
 
 def _run(suite: str | None, data: Path | None) -> "list[Result]":
     """Validate, and show on a terminal how far it is."""
-    from sightline.prediction import predict
-    from sightline.validation import suites, validate
+    from sightline.validation import choose, evaluate, work_of
 
     if data is not None and not data.is_dir():
         raise InputError(f"--data '{data}' is not a folder")
-    total = sum(len(known.cases) for known in suites(data) if suite in (None, known.name))
-    with output.progress(total, "validating") as advance:
-
-        def predict_and_count(scenario: "Scenario") -> "Profile":
-            advance()
-            return predict(scenario)
-
-        return validate(suite, data=data, predict=predict_and_count)
+    chosen = choose(suite, data)
+    with output.progress(sum(map(work_of, chosen)), "validating") as advance:
+        return evaluate(chosen, done=advance)
 
 
-def _print(results: "list[Result]", *, cases: bool) -> None:
+def _print(results: "list[Result]", *, cases: bool, complete: bool) -> None:
     from sightline.report.accuracy import case_table, error_table
 
     if cases:
@@ -83,3 +80,5 @@ def _print(results: "list[Result]", *, cases: bool) -> None:
             output.print_table(case_table(result))
             output.print_text("\n")
     output.print_table(error_table(results))
+    if not complete:
+        output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")

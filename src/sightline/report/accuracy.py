@@ -22,6 +22,8 @@ _SHORT = {
     "recompute": "recompute",
 }
 """How a list of cases abbreviates the plan."""
+_ASKED = {"batch": "batch", "prompt_tokens": "in", "output_tokens": "out"}
+"""How it abbreviates what was generated."""
 
 
 def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict[str, Any]:
@@ -36,24 +38,38 @@ def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict
 
 
 def error_table(results: "Sequence[Result]") -> "RenderableType":
-    """Return the errors of each suite's parts, a line each; the quantity stands below the suite's name."""
+    """Return the errors of each suite's parts, a line each, by kind of suite; the quantity stands below the name."""
     from rich.text import Text
 
-    table = _table(("suite", "part"), ("cases", "mean", "median", "max", "bias"))
-    named = ""
-    for position, result in enumerate(results):
-        is_first, is_last = result.suite != named, result.suite not in [r.suite for r in results[position + 1 :]]
-        named = result.suite
-        quantity = Text(f"  {quantity_name(result.quantity)}", style="dim")
-        table.add_row(Text(named, style="bold") if is_first else quantity, *_error_cells(result))
-        if is_first and is_last:
-            table.add_row(quantity)
+    table = _table(("suite", "part"), ("cases", "mean", "median", "p90", "max", "bias", "inside"))
+    kinds = by_kind(results)
+    for kind, suites in kinds.items():
+        if len(kinds) > 1:
+            table.add_row(Text(kind, style="bold underline"))
+        for name, parts in suites.items():
+            quantity = Text(f"  {quantity_name(parts[0].quantity)}", style="dim")
+            beside = [Text(name, style="bold"), quantity]
+            for first, result in zip(beside, parts, strict=False):
+                table.add_row(first, *_error_cells(result))
+            if len(parts) == 1:
+                table.add_row(quantity)
+        if kind != list(kinds)[-1]:
+            table.add_row()
     return table
+
+
+def by_kind(results: "Sequence[Result]") -> "dict[str, dict[str, list[Result]]]":
+    """Return the results by kind of suite and then by suite, in the order they come."""
+    kinds: dict[str, dict[str, list[Result]]] = {}
+    for result in results:
+        kinds.setdefault(result.kind, {}).setdefault(result.suite, []).append(result)
+    return kinds
 
 
 def quantity_name(quantity: str) -> str:
     """Return the name of a quantity for people."""
-    return quantity.removesuffix("_s").replace("tokens_per", "tokens/s").replace("_", " ")
+    known = {"ttft_s": "time to first token", "tpot_s": "time per output token"}
+    return known.get(quantity) or quantity.removesuffix("_s").replace("tokens_per", "tokens/s").replace("_", " ")
 
 
 def case_table(result: "Result") -> "RenderableType":
@@ -73,7 +89,7 @@ def case_table(result: "Result") -> "RenderableType":
 
 
 def case_label(answer: "Answer") -> str:
-    """Return the case's name, or what it trains on what and how."""
+    """Return the case's name, or which model runs on what and how."""
     scenario = answer.case.scenario
     if scenario.get("name"):
         return str(scenario["name"])
@@ -82,14 +98,17 @@ def case_label(answer: "Answer") -> str:
         model = model.get("name") or f"{model.get('hidden_size')} x {model.get('num_hidden_layers')} layers"
     if isinstance(cluster, dict):
         cluster = cluster.get("devices")
+    workload = scenario.get("workload", {})
     said = [f"{short} {plan[key]}" for key, short in _SHORT.items() if key in plan]
+    said += [f"{short} {workload[key]}" for key, short in _ASKED.items() if key in workload]
     return ", ".join([f"{model} on {cluster}", " ".join(said)]).rstrip(", ")
 
 
 def _error_cells(result: "Result") -> list[str]:
     unanswered = f" ({result.unanswered} unanswered)" if result.unanswered else ""
-    sizes = [_error(value) for value in (result.mape, result.median_ape, result.max_ape)]
-    return [result.split, f"{result.cases}{unanswered}", *sizes, _error(result.bias, signed=True)]
+    sizes = [_error(value) for value in (result.mape, result.median_ape, result.p90_ape, result.max_ape)]
+    inside = NOTHING if result.coverage is None else f"{100 * result.coverage:.0f} %"
+    return [result.split, f"{result.cases}{unanswered}", *sizes, _error(result.bias, signed=True), inside]
 
 
 def _answer_to_dict(answer: "Answer") -> dict[str, Any]:

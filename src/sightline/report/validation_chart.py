@@ -4,31 +4,34 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.report import look
-from sightline.report.accuracy import case_label, quantity_name
+from sightline.report.accuracy import by_kind, case_label, quantity_name
 
 if TYPE_CHECKING:
     from sightline.validation import Result
 
 _SIDE, _COLUMNS = 230, 3
 _BAND = 0.1
+_POINTS = 400
+"""Cases of a part that are drawn; of more, evenly many."""
 _SPLIT_COLOURS = {"fit": "#b9c9da", "test": "#d9534f"}
 
 
 def validation_chart(results: "Sequence[Result]") -> dict[str, Any]:
-    """Return the Vega-Lite specification: one log-log panel per suite and quantity."""
+    """Return the Vega-Lite specification: one log-log panel per suite, the panels of a kind under one heading."""
     import altair as alt
 
-    suites: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        if any(answer.predicted for answer in result.answers):
-            suites.setdefault((result.suite, result.quantity), []).append(result)
-    panels = [_panel(suite, quantity, parts) for (suite, quantity), parts in suites.items()]
-    if not panels:
-        panels = [
+    answered = [result for result in results if any(answer.predicted for answer in result.answers)]
+    groups = []
+    for kind, suites in by_kind(answered).items():
+        panels = [_panel(name, parts[0].quantity, parts) for name, parts in suites.items()]
+        heading = alt.TitleParams(kind, anchor="start", fontSize=16)
+        groups.append(alt.concat(*panels, columns=_COLUMNS).properties(title=heading))
+    if not groups:
+        groups = [
             alt.Chart(alt.InlineData(values=[{"text": "no case was answered"}])).mark_text().encode(text="text:N")
         ]
     lines = ["Test cases red, fitted cases grey; the band is 10 per cent either way. SI units, logarithmic axes."]
-    return look.configure(alt.concat(*panels, columns=_COLUMNS), "Predicted over measured", lines)
+    return look.configure(alt.vconcat(*groups), "Predicted over measured", lines)
 
 
 def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
@@ -37,7 +40,7 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
     points: list[dict[str, Any]] = [
         {"case": case_label(a), "measured": a.case.measured, "predicted": a.predicted, "part": part.split}
         for part in parts
-        for a in part.answers
+        for a in part.answers[:: 1 + len(part.answers) // _POINTS]
         if a.predicted is not None
     ]
     values = [p[key] for p in points for key in ("measured", "predicted")]

@@ -1,8 +1,9 @@
 """Suites of measurements, and how far predictions are from them."""
 
+from sightline.validation.operator_suite import OperatorSuite
 from sightline.validation.statistics import Answer, Result
 from sightline.validation.suite import Case, Suite
 from sightline.validation.tables import suites
-from sightline.validation.validate import validate
+from sightline.validation.validate import choose, evaluate, validate, work_of
 
-__all__ = ["Answer", "Case", "Result", "Suite", "suites", "validate"]
+__all__ = ["Answer", "Case", "OperatorSuite", "Result", "Suite", "choose", "evaluate", "suites", "validate", "work_of"]

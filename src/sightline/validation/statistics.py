@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
-from typing import Any
+from statistics import fmean
+from typing import Any, TypedDict
 
-from sightline.validation.suite import Case, Split
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.validation.suite import Case, Kind, Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +28,22 @@ class Answer:
         return self.predicted / self.case.measured - 1
 
 
+class Figures(TypedDict):
+    """Statistics of relative errors; None where there are none."""
+
+    mape: float | None
+    median_ape: float | None
+    p90_ape: float | None
+    max_ape: float | None
+    bias: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """How well one split of a suite is predicted; errors are fractions of the measured value."""
 
     suite: str
+    kind: Kind = "training"
     quantity: str
     split: Split
     cases: int
@@ -37,12 +51,15 @@ class Result:
     mape: float | None
     """Mean absolute error, relative to the measured value; None when no case was answered."""
     median_ape: float | None
+    p90_ape: float | None
+    """Nine in ten absolute errors are smaller."""
     max_ape: float | None
     bias: float | None
     """Mean error; positive when predictions are larger than measurements."""
     coverage: float | None
     """Part of the predicted intervals that hold the measured value; None without intervals."""
     answers: tuple[Answer, ...] = field(repr=False)
+    """All cases; of operators, whose tables have thousands, some of them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented result keys."""
@@ -54,6 +71,7 @@ class Result:
             "unanswered",
             "mape",
             "median_ape",
+            "p90_ape",
             "max_ape",
             "bias",
             "coverage",
@@ -61,22 +79,33 @@ class Result:
         return {key: getattr(self, key) for key in keys}
 
 
-def result_of(suite: str, quantity: str, split: Split, answers: Sequence[Answer]) -> Result:
+def figures_of(errors: Sequence[float] | NDArray[np.float64]) -> Figures:
+    """Return the statistics of signed relative errors."""
+    if not len(errors):
+        return Figures(mape=None, median_ape=None, p90_ape=None, max_ape=None, bias=None)
+    signed = np.asarray(errors, dtype=float)
+    sizes = np.abs(signed)
+    return Figures(
+        mape=float(sizes.mean()),
+        median_ape=float(np.median(sizes)),
+        p90_ape=float(np.quantile(sizes, 0.9)),
+        max_ape=float(sizes.max()),
+        bias=float(signed.mean()),
+    )
+
+
+def result_of(suite: str, quantity: str, split: Split, answers: Sequence[Answer], kind: Kind = "training") -> Result:
     """Return the statistics of the answers of one split."""
     answered = [a for a in answers if a.predicted is not None]
-    errors = [a.error for a in answered]
-    sizes = [abs(e) for e in errors]
     inside = [low <= a.case.measured <= high for a in answered if a.interval for low, high in [a.interval]]
     return Result(
         suite=suite,
+        kind=kind,
         quantity=quantity,
         split=split,
         cases=len(answers),
         unanswered=len(answers) - len(answered),
-        mape=fmean(sizes) if sizes else None,
-        median_ape=median(sizes) if sizes else None,
-        max_ape=max(sizes, default=None),
-        bias=fmean(errors) if errors else None,
+        **figures_of([a.error for a in answered]),
         coverage=fmean(inside) if inside else None,
         answers=tuple(answers),
     )

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -24,12 +24,15 @@ READERS: Mapping[str, Reader] = {"silicon-sample": silicon_sample.row_of_cells}
 """Tables whose columns mean different things in different rows, by the ``reader`` of the ``csv`` part."""
 
 
-def suites(data: Path | str | None = None) -> tuple[Suite, ...]:
-    """Return all suites with cases: those of the catalog, and those read from the ``data`` folder when it is given."""
+def suites(data: Path | str | None = None, chosen: Collection[str] | None = None) -> tuple[Suite, ...]:
+    """Return the suites with cases: those of the catalog, and those read from the ``data`` folder when it is given.
+
+    ``chosen`` names the ones to read; None reads all.
+    """
     folder = None if data is None else Path(data)
     if folder is not None and not folder.is_dir():
         raise InputError(f"the data folder '{folder}' is not a folder")
-    found = [_suite(name, folder) for name in names("published")]
+    found = [_suite(name, folder) for name in names("published") if chosen is None or name in chosen]
     kinds = get_args(Kind)
     return tuple(sorted((suite for suite in found if suite.cases), key=lambda suite: kinds.index(suite.kind)))
 

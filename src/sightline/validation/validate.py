@@ -1,17 +1,24 @@
 """Predicted against published and measured results."""
 
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
+from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
+from sightline.validation.operator_suite import OperatorSuite, results_of
 from sightline.validation.quantities import QUANTITIES
 from sightline.validation.statistics import Answer, Result, result_of
 from sightline.validation.suite import Case, Split, Suite
 from sightline.validation.tables import suites
 
+_TABLE = 100
+"""Predictions of one case that take as long as a table of operators, about."""
+
 Predict: TypeAlias = Callable[[Any], Any]
 """A scenario, of training or generation, into its profile."""
+AnySuite: TypeAlias = Suite | OperatorSuite
 
 
 def validate(
@@ -20,12 +27,52 @@ def validate(
     data: Path | str | None = None,
     predict: Predict | None = None,
 ) -> list[Result]:
-    """Predict every case of the named suites (all when None) and return the errors of each suite's two splits.
+    """Predict every case of the chosen suites (all when None) and return the errors of each suite's two splits.
 
-    ``data`` is a folder with the public data sets; ``predict`` replaces `sightline.prediction.predict`.
+    ``names`` are names of suites, beginnings of them, or patterns with ``*``. ``data`` is a folder with the public data
+    sets; ``predict`` replaces `sightline.prediction.predict`.
     """
-    chosen = _chosen(suites(data), [names] if isinstance(names, str) else names)
-    return [result for suite in chosen for result in _results(suite, predict or _default_predict())]
+    return evaluate(choose(names, data), predict)
+
+
+def choose(names: str | Sequence[str] | None = None, data: Path | str | None = None) -> Sequence[AnySuite]:
+    """Return the suites of these names, beginnings or patterns; raise `InputError` for those there are none of."""
+    operators = _operator_suites(data)
+    published = catalog.names("published")
+    if names is None:
+        return (*suites(data), *operators)
+    wanted = _matching([names] if isinstance(names, str) else names, [*published, *(s.name for s in operators)])
+    found = suites(data, [name for name in wanted if name in published])
+    missing = [name for name in wanted if name in published and name not in {suite.name for suite in found}]
+    if missing and data is None and not found:
+        raise InputError([f"the suite '{name}' is read from a data folder; --data names it" for name in missing])
+    return (*found, *(suite for suite in operators if suite.name in wanted))
+
+
+def evaluate(
+    chosen: Sequence[AnySuite], predict: Predict | None = None, done: Callable[[], None] | None = None
+) -> list[Result]:
+    """Predict the chosen suites and return the errors of each suite's splits; ``done`` is called for each piece of work."""
+    predict = predict or _default_predict()
+    tell = done or _nobody
+    results: list[Result] = []
+    for suite in chosen:
+        if isinstance(suite, OperatorSuite):
+            results += results_of(suite)
+            for _ in range(work_of(suite)):
+                tell()
+        else:
+            results += _results(suite, predict, tell)
+    return results
+
+
+def work_of(suite: AnySuite) -> int:
+    """Return how much work a suite is, in predictions of one case."""
+    return _TABLE if isinstance(suite, OperatorSuite) else len(suite.cases)
+
+
+def _nobody() -> None:
+    """Hear of the work without a use for it."""
 
 
 def _default_predict() -> Predict:
@@ -34,24 +81,37 @@ def _default_predict() -> Predict:
     return predict
 
 
-def _chosen(known: Sequence[Suite], names: Sequence[str] | None) -> Sequence[Suite]:
-    """Return the suites of these names; raise `InputError` for those there are none of."""
-    by_name = {suite.name: suite for suite in known}
-    if names is None:
-        return known
-    unknown = [name for name in names if name not in by_name]
+def _operator_suites(data: Path | str | None) -> Sequence[OperatorSuite]:
+    if data is None:
+        return ()
+    from sightline.validation.operators import operator_suites
+
+    return operator_suites(data)
+
+
+def _matching(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the known names that are, match or begin with one of the patterns, in the order they are known."""
+    by_pattern = {pattern: _named(pattern, known) for pattern in patterns}
+    unknown = [pattern for pattern, found in by_pattern.items() if not found]
     if unknown:
-        listed = ", ".join(by_name)
-        raise InputError(
-            [f"unknown suite '{name}'{nearest(name, list(by_name))}; suites: {listed}" for name in unknown]
-        )
-    return [by_name[name] for name in names]
+        listed = ", ".join(known)
+        raise InputError([f"unknown suite '{name}'{nearest(name, known)}; suites: {listed}" for name in unknown])
+    return [name for name in known if any(name in found for found in by_pattern.values())]
 
 
-def _results(suite: Suite, predict: Predict) -> list[Result]:
-    answers = [_answer(case, suite.quantity, predict) for case in suite.cases]
+def _named(pattern: str, known: Sequence[str]) -> list[str]:
+    if pattern in known:
+        return [pattern]
+    return [name for name in known if fnmatchcase(name, pattern) or name.startswith(pattern)]
+
+
+def _results(suite: Suite, predict: Predict, done: Callable[[], None]) -> list[Result]:
+    answers = []
+    for case in suite.cases:
+        answers.append(_answer(case, suite.quantity, predict))
+        done()
     by_split = {split: [a for a in answers if a.case.split == split] for split in get_args(Split)}
-    return [result_of(suite.name, suite.quantity, split, part) for split, part in by_split.items() if part]
+    return [result_of(suite.name, suite.quantity, split, part, suite.kind) for split, part in by_split.items() if part]
 
 
 def _answer(case: Case, quantity: str, predict: Predict) -> Answer:

@@ -1,0 +1,78 @@
+"""A suite of measured operators: a table of thousands of times that is predicted at once, as arrays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.validation.statistics import Answer, Figures, Result, figures_of
+from sightline.validation.suite import Case, Split
+
+Array = NDArray[np.float64]
+
+SHOWN = 200
+"""Measurements of a part that are listed and drawn, evenly over the part; its figures are those of all of them."""
+
+INTERVAL = 0.8
+"""Part of the fitted measurements that lies within the interval of a table's predictions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compared:
+    """One part of a table: predicted and measured seconds of every row."""
+
+    predicted: Array
+    measured: Array
+    sizes: Mapping[str, Array]
+    """What tells a row from the others, by name."""
+
+    def label(self, row: int) -> str:
+        """Return the sizes of a row."""
+        return " ".join(f"{name} {values[row]:g}" for name, values in self.sizes.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OperatorSuite:
+    """Times of one kind of operator on one device family, and what had to be decided to read them."""
+
+    name: str
+    source: str
+    decisions: tuple[str, ...]
+    compare: Callable[[], Mapping[Split, Compared]] = field(repr=False)
+    """Reads the table and predicts it."""
+    goal: str = ""
+    quantity: str = "time_s"
+
+
+def results_of(suite: OperatorSuite) -> list[Result]:
+    """Return the errors of the suite's parts; intervals are as wide as the fitted part's errors."""
+    parts = suite.compare()
+    reference = parts.get("fit") or next(iter(parts.values()), None)
+    if reference is None or not len(reference.measured):
+        return []
+    width = float(np.quantile(np.abs(np.log(reference.predicted / reference.measured)), INTERVAL))
+    return [_result(suite, split, part, width) for split, part in parts.items() if len(part.measured)]
+
+
+def _result(suite: OperatorSuite, split: Split, part: Compared, width: float) -> Result:
+    inside = np.abs(np.log(part.predicted / part.measured)) <= width
+    found: Figures = figures_of(part.predicted / part.measured - 1)
+    shown = np.unique(np.linspace(0, len(part.measured) - 1, SHOWN).astype(int))
+    return Result(
+        suite=suite.name,
+        kind="operators",
+        quantity=suite.quantity,
+        split=split,
+        cases=len(part.measured),
+        unanswered=0,
+        **found,
+        coverage=float(inside.mean()),
+        answers=tuple(_answer(part, int(row), split, width) for row in shown),
+    )
+
+
+def _answer(part: Compared, row: int, split: Split, width: float) -> Answer:
+    predicted = float(part.predicted[row])
+    case = Case(scenario={"name": part.label(row)}, measured=float(part.measured[row]), split=split)
+    return Answer(case=case, predicted=predicted, interval=(predicted * np.exp(-width), predicted * np.exp(width)))

@@ -1,0 +1,23 @@
+"""All suites of measured operators that a data folder has tables for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from sightline.validation.operator_attention import attention_suites
+from sightline.validation.operator_collectives import collective_suites
+from sightline.validation.operator_kernels import elementwise_suites
+from sightline.validation.operator_matmuls import grouped_suites, matmul_suites
+from sightline.validation.operator_suite import OperatorSuite
+
+PARTS: Sequence[Callable[[Path], Iterator[OperatorSuite]]] = (
+    matmul_suites,
+    grouped_suites,
+    attention_suites,
+    elementwise_suites,
+    collective_suites,
+)
+
+
+def operator_suites(data: Path | str | None) -> tuple[OperatorSuite, ...]:
+    """Return the suites of operators; none without a data folder."""
+    return () if data is None else tuple(suite for part in PARTS for suite in part(Path(data)))
