@@ -7,7 +7,7 @@ import pytest
 
 from sightline import catalog
 from sightline.loading import load, scenario_from_mapping, to_mapping
-from sightline.scenario import Scenario
+from sightline.scenario import GenerationScenario, Scenario
 
 EXAMPLE: dict[str, Any] = {
     "name": "x",
@@ -38,9 +38,12 @@ def test_a_written_scenario_loads_as_the_same() -> None:
 
 @pytest.mark.parametrize("name", catalog.names("models"))
 def test_every_model_survives(name: str) -> None:
-    workload = {"task": "pretrain", "sequence_length": 1, "global_batch": 1}
-    scenario = scenario_from_mapping({"model": name, "cluster": "1x a100-sxm-80gb", "workload": workload})
-    assert again(scenario).model == scenario.model
+    workload = {"task": "generate", "batch": 1, "prompt_tokens": 1, "output_tokens": 1}
+    scenario = load({"model": name, "cluster": "1x b200-sxm-180gb", "workload": workload})
+    loaded = load(json.dumps(to_mapping(scenario)))
+    assert isinstance(scenario, GenerationScenario)
+    assert isinstance(loaded, GenerationScenario)
+    assert loaded.model == scenario.model
 
 
 def test_what_it_shows() -> None:

@@ -83,10 +83,10 @@ DENSE_FAMILIES: Mapping[str, Family] = {
     ),
     "internlm": _llama(attention_bias=True),
     "internlm2": Family(defaults=LLAMA, needs=WIDTH, switches={"bias": _LINEAR_BIASES}, activations=GATED),
-    "internlm3": _llama(max_position_embeddings=32768),
+    "internlm3": _llama(max_position_embeddings=32768, head_dim=128),
     "baichuan": _llama(max_position_embeddings=4096),
     "granite": _llama(),
-    "smollm3": _llama(max_position_embeddings=32768),
+    "smollm3": _llama(max_position_embeddings=32768, tie_word_embeddings=True),
     "chatglm": Family(defaults=LLAMA | {"attention_bias": True, "multi_query": True}, needs=WIDTH, activations=GATED),
     "glm": Family(
         defaults=LLAMA | {"max_position_embeddings": 131072, "head_dim": 128, "attention_bias": True},
