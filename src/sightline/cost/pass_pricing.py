@@ -5,7 +5,7 @@ axes of a mesh are kept apart, so that nothing is computed twice.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,27 +17,42 @@ from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import Group, collective_time, data_group, tensor_group
 from sightline.cost.decode_attention import decode_attention_cost, load_decode_attention
 from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.elementwise_constants import ElementwiseConstants, KernelGeneration, elementwise_constants
 from sightline.cost.families import family_of
 from sightline.cost.grouped_matmul import grouped_matmul_cost
 from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
+from sightline.cost.linear_attention import gated_delta_cost
+from sightline.cost.linear_attention_constants import load_linear
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pricing import Prices, stacked
-from sightline.cost.training_constants import load_training
+from sightline.cost.short_convolution import short_convolution_cost
+from sightline.cost.sparse_attention import indexer_cost, sparse_attention_cost
+from sightline.cost.sparse_attention_constants import load_sparse
+from sightline.cost.state_space import state_space_cost
 from sightline.program import Collective, Elementwise, Matmul, Operator
-from sightline.program.inference import CachedAttention, GatedDelta, GroupedMatmul, Indexer, StateSpaceScan
+from sightline.program.inference import (
+    CachedAttention,
+    GatedDelta,
+    GroupedMatmul,
+    Indexer,
+    SelectedAttention,
+    ShortConvolution,
+    StateSpaceScan,
+)
 from sightline.quantities import Count, Number
 from sightline.scenario import Cluster, Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ranks:
-    """Where a pass runs: the cluster, the degrees, the library of collectives."""
+    """Where a pass runs: the cluster, the degrees, the library of collectives, how kernels were written."""
 
     cluster: Cluster
     tensor_parallel: Count
     data_parallel: Count
     library: CollectiveConstants
+    stream_kernels: KernelGeneration
 
     @property
     def device(self) -> Device:
@@ -75,9 +90,11 @@ _KEYS: Mapping[type[Operator], Sequence[str]] = {
     Matmul: ("kernel", "dtype"),
     CachedAttention: ("decode", "shared_kv", "window", "dtype"),
     GroupedMatmul: ("kernel", "dtype", "decode"),
-    GatedDelta: ("decode",),
-    StateSpaceScan: ("decode",),
-    Indexer: ("decode",),
+    GatedDelta: ("decode", "dtype"),
+    StateSpaceScan: ("decode", "dtype"),
+    ShortConvolution: ("decode",),
+    Indexer: ("dtype",),
+    SelectedAttention: ("decode", "dtype"),
     Elementwise: (),
     Collective: ("kind", "ranks"),
 }
@@ -88,7 +105,9 @@ _SIZES: Mapping[type[Operator], Sequence[str]] = {
     GroupedMatmul: ("rows", "experts", "active", "n"),
     GatedDelta: ("sequences", "new_tokens", "key_heads"),
     StateSpaceScan: ("sequences", "new_tokens", "heads"),
+    ShortConvolution: ("sequences", "new_tokens", "channels"),
     Indexer: ("sequences", "new_tokens", "context_tokens"),
+    SelectedAttention: ("sequences", "new_tokens", "context_tokens", "heads"),
     Elementwise: ("traffic_bytes",),
     Collective: ("buffer_bytes",),
 }
@@ -175,12 +194,94 @@ def _price_experts(operators: Sequence[GroupedMatmul], ranks: Ranks, axes: int) 
 
 
 def _price_elementwise(operators: Sequence[Elementwise], ranks: Ranks, axes: int) -> OperatorCost:
+    family = family_of(ranks.device, "elementwise")
+    constants = elementwise_constants([op.kind for op in operators], family, ranks.stream_kernels)
     return elementwise_cost(
         stacked(operators, "traffic_bytes", axes),
         stacked(operators, "arithmetic", axes),
         stacked(operators, "kernels", axes),
         device=ranks.device,
-        constants=load_training(family_of(ranks.device, "training"), "reference")[0],
+        constants=_shaped(constants, axes),
+    )
+
+
+def _shaped(constants: ElementwiseConstants, axes: int) -> ElementwiseConstants:
+    """The constants of several kernels with room for the plans' axes."""
+    if not axes:
+        return constants
+
+    def shaped(values: Number) -> Number:
+        return np.reshape(values, (-1,) + (1,) * axes)
+
+    return replace(
+        constants,
+        memory_fraction=shaped(constants.memory_fraction),
+        cache_gain=shaped(constants.cache_gain),
+        vector_fraction=shaped(constants.vector_fraction),
+        kernel_latency_s=shaped(constants.kernel_latency_s),
+    )
+
+
+def _price_gated_delta(operators: Sequence[GatedDelta], ranks: Ranks, axes: int) -> OperatorCost:
+    first, device = operators[0], ranks.device
+    names = ("sequences", "new_tokens", "key_heads", "value_heads", "key_dim", "value_dim")
+    return gated_delta_cost(
+        *(stacked(operators, name, axes) for name in names),
+        decode=first.decode,
+        dtype=first.dtype,
+        element_bytes=first.element_bytes,
+        device=device,
+        constants=load_linear(family_of(device, "linear"), "gated-delta")[0],
+    )
+
+
+def _price_state_space(operators: Sequence[StateSpaceScan], ranks: Ranks, axes: int) -> OperatorCost:
+    first, device = operators[0], ranks.device
+    names = ("sequences", "new_tokens", "heads", "head_dim", "groups", "state")
+    return state_space_cost(
+        *(stacked(operators, name, axes) for name in names),
+        decode=first.decode,
+        dtype=first.dtype,
+        element_bytes=first.element_bytes,
+        device=device,
+        constants=load_linear(family_of(device, "linear"), "state-space")[0],
+    )
+
+
+def _price_convolution(operators: Sequence[ShortConvolution], ranks: Ranks, axes: int) -> OperatorCost:
+    first, device = operators[0], ranks.device
+    return short_convolution_cost(
+        *(stacked(operators, name, axes) for name in ("sequences", "new_tokens", "channels", "width")),
+        decode=first.decode,
+        element_bytes=first.element_bytes,
+        device=device,
+        constants=load_linear(family_of(device, "linear"))[0],
+    )
+
+
+def _price_indexer(operators: Sequence[Indexer], ranks: Ranks, axes: int) -> OperatorCost:
+    first, device = operators[0], ranks.device
+    names = ("sequences", "new_tokens", "context_tokens", "heads", "head_dim")
+    return indexer_cost(
+        *(stacked(operators, name, axes) for name in names),
+        dtype=first.dtype,
+        key_bytes=first.key_bytes,
+        device=device,
+        constants=load_sparse(family_of(device, "sparse")),
+    )
+
+
+def _price_selected(operators: Sequence[SelectedAttention], ranks: Ranks, axes: int) -> OperatorCost:
+    first, device = operators[0], ranks.device
+    names = ("sequences", "new_tokens", "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim")
+    return sparse_attention_cost(
+        *(stacked(operators, name, axes) for name in names),
+        decode=first.decode,
+        dtype=first.dtype,
+        element_bytes=first.element_bytes,
+        cache_bytes=first.cache_bytes,
+        device=device,
+        constants=load_sparse(family_of(device, "sparse")),
     )
 
 
@@ -200,6 +301,11 @@ _PRICING: Mapping[type[Operator], Callable[[Any, Ranks, int], OperatorCost]] = {
     Matmul: _price_matmuls,
     CachedAttention: _price_attention,
     GroupedMatmul: _price_experts,
+    GatedDelta: _price_gated_delta,
+    StateSpaceScan: _price_state_space,
+    ShortConvolution: _price_convolution,
+    Indexer: _price_indexer,
+    SelectedAttention: _price_selected,
     Elementwise: _price_elementwise,
     Collective: _price_collectives,
 }

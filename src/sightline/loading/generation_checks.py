@@ -33,8 +33,8 @@ def _layout(model: Model, plan: GenerationPlan, key: str) -> Iterator[str]:
         yield f"{key}.expert_parallel is {e}; {model.name} has no experts, so allowed: 1"
     elif e > 1 and (t * d) % e:
         yield f"{key}.expert_parallel is {e}; allowed: a divisor of tensor_parallel {t} x data_parallel {d} = {t * d}"
-    elif model.experts is not None and model.experts.count % e:
-        yield f"{key}.expert_parallel is {e}; allowed: a divisor of the model's {model.experts.count} experts"
+    elif model.experts is not None and model.experts.count < e:
+        yield f"{key}.expert_parallel is {e}; allowed: up to the model's {model.experts.count} experts"
 
 
 def _fills(cluster: Cluster, plan: GenerationPlan) -> Iterator[str]:

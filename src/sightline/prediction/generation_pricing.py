@@ -63,6 +63,7 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         tensor_parallel=plan.tensor_parallel,
         data_parallel=plan.data_parallel,
         library=cluster_collectives(scenario.cluster, all_reduce=engine.all_reduce),
+        stream_kernels=engine.stream_kernels,
     )
     prefill, decode = write_pass(prompt), write_pass(step)
     return PricedGeneration(

@@ -8,7 +8,7 @@ from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pass_pricing import Ranks, price_operators
 from sightline.cost.pricing import Prices
 from sightline.program import Collective, Matmul, Operator
-from sightline.program.inference import CachedAttention, GroupedMatmul, Pass
+from sightline.program.inference import CachedAttention, GroupedMatmul, Pass, SelectedAttention
 from sightline.quantities import Number
 
 
@@ -85,7 +85,7 @@ def engine_time(op: Operator, price: OperatorCost, constants: InferenceConstants
     match op:
         case Matmul():
             return price.time_s * c.matmul_slowdown + gap_s
-        case CachedAttention():
+        case CachedAttention() | SelectedAttention():
             slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
             return price.time_s * slowdown + gap_s
         case GroupedMatmul():

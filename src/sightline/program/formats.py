@@ -26,6 +26,8 @@ class Formats:
     """What each format means on the device."""
     cache_bytes: float
     """Bytes per cached key or value element."""
+    index_dtype: str
+    """In what an indexer scores tokens: fp8 where the device has it."""
 
 
 def formats_of(
@@ -51,6 +53,7 @@ def formats_of(
         parts=parts,
         plain=plain,
         operands={name: format_of(name, _plain_dtype(dtype), device) for name in {plain, *parts.values()}},
+        index_dtype="fp8" if "fp8" in device.peak_flops else _plain_dtype(dtype),
         cache_bytes=next((CACHE_BYTES[q] for q in cached if q in CACHE_BYTES), MATMUL_FORMATS[plain].weight_bytes),
     )
 

@@ -6,7 +6,9 @@ from typing import Literal
 
 AllReduce = Literal["nccl", "custom"]
 ExpertDispatch = Literal["all-gather", "all-to-all"]
-Batching = Literal["static", "continuous"]
+
+
+StreamKernels = Literal["scalar", "vectorized"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Engine:
     """Devices that no degree claims hold layers each (llama.cpp), instead of being replicas."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
+    stream_kernels: StreamKernels = "vectorized"
+    """How norms, rotations, activations and the like were written."""
     memory_fraction: float
     """Share of the device's memory that weights, cache and activations may take."""
     context_bytes: float

@@ -1,6 +1,14 @@
 """Passes of inference written out: prefill and decode, block kind by block kind."""
 
-from sightline.program.inference.operators import CachedAttention, GatedDelta, GroupedMatmul, Indexer, StateSpaceScan
+from sightline.program.inference.operators import (
+    CachedAttention,
+    GatedDelta,
+    GroupedMatmul,
+    Indexer,
+    SelectedAttention,
+    ShortConvolution,
+    StateSpaceScan,
+)
 from sightline.program.inference.passes import Block, Pass, write_pass
 from sightline.program.inference.shapes import PassShapes
 
@@ -12,6 +20,8 @@ __all__ = [
     "Indexer",
     "Pass",
     "PassShapes",
+    "SelectedAttention",
+    "ShortConvolution",
     "StateSpaceScan",
     "write_pass",
 ]

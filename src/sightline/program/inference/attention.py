@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.program.inference.operators import CachedAttention, Indexer
+from sightline.program.inference.operators import CachedAttention, Indexer, SelectedAttention
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.operators import Elementwise, Operator
 from sightline.quantities import Number
@@ -72,7 +72,8 @@ def latent_attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
             x.linear("qkv", "down", cached, x.h),
             x.stream("qkv", "norm", 2.0 * x.tokens * latent.kv_rank),
         ]
-    core = _absorbed(x, a) if x.decode else _expanded(x, a)
+    # Selected tokens differ by query, so sparse attention reads the latents in prefill too.
+    core = _absorbed(x, a) if x.decode or kind.mixer == "sparse" else _expanded(x, a)
     return [
         *inputs,
         _rope(x, (a + 1.0) * latent.rope_head_dim),
@@ -206,7 +207,8 @@ def _selection(x: PassShapes, kind: LayerKind) -> list[Operator]:
             context_tokens=context,
             heads=float(sparse.heads),
             head_dim=float(sparse.head_dim),
-            decode=x.decode,
+            dtype=x.formats.index_dtype,
+            key_bytes=1.0 if x.formats.index_dtype == "fp8" else x.element_bytes,
         ),
         x.stream("indexer", "softmax", 4.0 * x.tokens * context, kernels=2.0, name="top-k"),
     ]
@@ -217,7 +219,24 @@ def _of_selected(x: PassShapes, kind: LayerKind, operator: Operator) -> Operator
     sparse = x.model.sparse
     if kind.mixer != "sparse" or sparse is None or not isinstance(operator, CachedAttention):
         return operator
-    return replace(operator, window=float(sparse.selected_tokens * sparse.block_tokens))
+    chosen = float(sparse.selected_tokens * sparse.block_tokens)
+    if not operator.shared_kv:
+        return replace(operator, window=chosen)
+    return SelectedAttention(
+        module=operator.module,
+        name="selected attention",
+        sequences=operator.batch,
+        new_tokens=operator.query_tokens,
+        context_tokens=operator.context_tokens,
+        selected_tokens=chosen,
+        heads=operator.heads,
+        key_dim=operator.head_dim,
+        value_dim=operator.value_dim,
+        decode=x.decode,
+        dtype=operator.dtype,
+        element_bytes=operator.element_bytes,
+        cache_bytes=operator.cache_bytes,
+    )
 
 
 def _rope(x: PassShapes, width: Number, module: str = "rope") -> Elementwise:

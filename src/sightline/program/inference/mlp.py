@@ -32,7 +32,7 @@ def experts(x: PassShapes) -> list[Operator]:
     if of is None:
         raise ValueError(f"{x.model.name} has no experts")
     rows = x.tokens * x.d * of.per_token / x.e * busiest(x.tokens * x.d * of.per_token / x.e, x.e, x.skew)
-    local = of.count / x.e
+    local = np.ceil(of.count / x.e)  # ranks that experts do not fill evenly hold copies of busy ones
     active = local * (1.0 - (1.0 - of.per_token / of.count) ** (x.tokens * x.d))
     f, width = of.width / x.u, float(of.latent_width or x.h)
     inputs = 2.0 * f if x.model.gated else f

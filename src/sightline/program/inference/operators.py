@@ -101,8 +101,8 @@ class GatedDelta(Operator):
     value_heads: Number
     key_dim: float
     value_dim: float
-    conv_width: float
     decode: bool
+    dtype: str
     element_bytes: float
 
     @property
@@ -129,8 +129,8 @@ class StateSpaceScan(Operator):
     head_dim: float
     groups: Number
     state: float
-    conv_width: float
     decode: bool
+    dtype: str
     element_bytes: float
 
     @property
@@ -147,6 +147,53 @@ class StateSpaceScan(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShortConvolution(Operator):
+    """The causal convolution of a few taps before a recurrent mixer."""
+
+    sequences: Number
+    new_tokens: Number
+    channels: Number
+    width: float
+    decode: bool
+    element_bytes: float
+
+    @property
+    def bytes(self) -> Number:
+        """Every token in and out, and the last tokens of each sequence in and out."""
+        return 2.0 * self.channels * self.sequences * (self.new_tokens + self.width) * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectedAttention(Operator):
+    """Absorbed latent attention over the cached tokens that an indexer selected."""
+
+    sequences: Number
+    new_tokens: Number
+    context_tokens: Number
+    selected_tokens: float
+    heads: Number
+    key_dim: float
+    value_dim: float
+    decode: bool
+    dtype: str
+    element_bytes: float
+    cache_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """2 heads (d_k + d_v) per query and token that it reads."""
+        read = np.minimum(self.context_tokens, self.selected_tokens)
+        return 2.0 * self.sequences * self.new_tokens * read * self.heads * (self.key_dim + self.value_dim)
+
+    @property
+    def bytes(self) -> Number:
+        """Queries and outputs, and every latent that any query may read, once."""
+        queries = self.sequences * self.new_tokens * self.heads * (self.key_dim + self.value_dim)
+        reached = np.minimum(self.context_tokens, self.selected_tokens * self.new_tokens)
+        return queries * self.element_bytes + self.sequences * reached * self.key_dim * self.cache_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Indexer(Operator):
     """Scores of every cached token for choosing those that sparse attention reads (DeepSeek V3.2's lightning indexer)."""
 
@@ -155,7 +202,8 @@ class Indexer(Operator):
     context_tokens: Number
     heads: float
     head_dim: float
-    decode: bool
+    dtype: str
+    key_bytes: float
 
     @property
     def flops(self) -> Number:
@@ -164,6 +212,6 @@ class Indexer(Operator):
 
     @property
     def bytes(self) -> Number:
-        """The index keys of the context in fp8, and the scores in fp32."""
-        keys = self.sequences * self.context_tokens * self.head_dim
+        """The index keys of the context, and the scores in fp32."""
+        keys = self.sequences * self.context_tokens * self.head_dim * self.key_bytes
         return keys + 4.0 * self.sequences * self.new_tokens * self.context_tokens

@@ -1,8 +1,9 @@
 """Mixers that keep a state of fixed size: gated delta (linear attention) and Mamba-2."""
 
-from sightline.program.inference.operators import GatedDelta, StateSpaceScan
+from sightline.program.inference.operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.operators import Operator
+from sightline.quantities import Number
 
 CORE = "linear attention"
 
@@ -16,7 +17,7 @@ def gated_delta(x: PassShapes) -> list[Operator]:
     return [
         x.linear("qkv", "query, key, value, gate", 2.0 * key + 2.0 * value, x.h),
         x.linear("qkv", "decay, strength", 2.0 * linear.value_heads / x.t, x.h),
-        x.stream(CORE, "conv", 2.0 * x.tokens * (2.0 * key + value)),
+        _convolution(x, CORE, 2.0 * key + value, float(linear.conv_width)),
         GatedDelta(
             module=CORE,
             name="gated delta",
@@ -26,8 +27,8 @@ def gated_delta(x: PassShapes) -> list[Operator]:
             value_heads=linear.value_heads / x.t,
             key_dim=float(linear.key_dim),
             value_dim=float(linear.value_dim),
-            conv_width=float(linear.conv_width),
             decode=x.decode,
+            dtype=x.dtype,
             element_bytes=x.element_bytes,
         ),
         x.stream(CORE, "norm", 3.0 * x.tokens * value, name="gated norm"),
@@ -43,7 +44,7 @@ def state_space(x: PassShapes) -> list[Operator]:
     inner, shared = space.heads * space.head_dim / x.t, 2.0 * space.groups * space.state / x.t
     return [
         x.linear("qkv", "input", 2.0 * inner + shared + space.heads / x.t, x.h),
-        x.stream("state space", "conv", 2.0 * x.tokens * (inner + shared)),
+        _convolution(x, "state space", inner + shared, float(space.conv_width)),
         StateSpaceScan(
             module="state space",
             name="scan",
@@ -53,10 +54,23 @@ def state_space(x: PassShapes) -> list[Operator]:
             head_dim=float(space.head_dim),
             groups=space.groups / x.t,
             state=float(space.state),
-            conv_width=float(space.conv_width),
             decode=x.decode,
+            dtype=x.dtype,
             element_bytes=x.element_bytes,
         ),
         x.stream("state space", "norm", 3.0 * x.tokens * inner, name="gated norm"),
         x.linear("output projection", "output", x.h, inner),
     ]
+
+
+def _convolution(x: PassShapes, module: str, channels: Number, width: float) -> ShortConvolution:
+    return ShortConvolution(
+        module=module,
+        name="conv",
+        sequences=x.b,
+        new_tokens=x.q,
+        channels=channels,
+        width=width,
+        decode=x.decode,
+        element_bytes=x.element_bytes,
+    )
