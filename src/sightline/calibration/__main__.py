@@ -10,12 +10,20 @@ import yaml
 
 from sightline.calibration import collective_entries
 from sightline.calibration.attention_entries import attention_entries
+from sightline.calibration.elementwise_entries import elementwise_entries
+from sightline.calibration.grouped_matmul_entries import grouped_entries
+from sightline.calibration.linear_attention_entries import linear_entries
 from sightline.calibration.matmul_entries import matmul_entries
+from sightline.calibration.sparse_attention_entries import sparse_entries
 from sightline.errors import InputError
 
 ENTRIES: Mapping[str, Callable[[Path], dict[str, dict[str, Any]]]] = {
     "matmul": matmul_entries,
     "attention": attention_entries,
+    "grouped": grouped_entries,
+    "elementwise": elementwise_entries,
+    "linear": linear_entries,
+    "sparse": sparse_entries,
 }
 
 
