@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sightline.calibration.formats_matmul import kernels, named, stated
-from sightline.calibration.nccl_tests import KINDS
+from sightline.calibration.formats_nccl_tests import KINDS
 from sightline.calibration.raw_table import RawTable
 from sightline.errors import InputError
 
@@ -21,8 +21,12 @@ def aiconfigurator(table: RawTable) -> "pl.DataFrame":
     dtype = table.text("nccl_dtype" if "nccl_dtype" in table.columns else "allreduce_dtype")
     ranks = table.numbers("num_gpus", least=2)
     said = stated(table)
+    if "path" in table.columns:
+        # Of tables joined from several folders, the folder tells the library's release; the version column does not.
+        folders = table.text("path").str.split("/")
+        said["library"] = folders.list.get(2, null_on_oob=True) + " " + folders.list.get(3, null_on_oob=True)
     if "kernel_source" in table.columns and "allreduce_dtype" in table.columns:
-        said["library"] = table.text("kernel_source")
+        said["library"] = said["library"] + " " + table.text("kernel_source")
     rows = named(
         table,
         kernel=kernels(table, "op_name", _NAMES),
