@@ -54,7 +54,9 @@ class Worker(NamedTuple):
         """Return the plan's fields."""
         tensor = max(1, self.devices // self.attention)
         fields = {"replicas": self.replicas, "tensor_parallel": tensor, "data_parallel": self.devices // tensor}
-        return fields | ({"expert_parallel": self.experts} if self.experts > 1 else {})
+        # Where replicas of experts fill up 24 or 48 ranks, the experts themselves divide by the power of two in it.
+        experts = self.experts & -self.experts
+        return fields | ({"expert_parallel": experts} if experts > 1 else {})
 
 
 class Deployment(NamedTuple):
@@ -194,11 +196,16 @@ def _deployed(cells: Cells, asked: Row, table: Sequence[Sequence[Any]]) -> Deplo
         _int(cells, "osl"),
     ]
     same = [
-        Deployment(drafted, Worker(*numbers[:4]), Worker(*numbers[4:]))
+        (concurrencies, Deployment(drafted, Worker(*numbers[:4]), Worker(*numbers[4:])))
         for *key, concurrencies, drafted, numbers in table
-        if key == question and asked["workload.batch"] in concurrencies
+        if key == question
     ]
-    fitting = [one for one in same if _fits(cells, one)]
+    concurrency = asked["workload.batch"]
+    fitting = [one for listed, one in same if concurrency in listed and _fits(cells, one)]
+    # Some deployments list what one decode worker has in flight.
+    fitting = fitting or [
+        one for listed, one in same if concurrency / one.decode.replicas in listed and _fits(cells, one)
+    ]
     return min(fitting, key=lambda one: one.drafted, default=None)
 
 
