@@ -22,11 +22,11 @@ def main(examples: Path) -> None:
     tool = Path(sys.executable).with_name("sightline")
     example = examples / "llama-2-7b-zero2-8xa800.yaml"
     subprocess.run([tool, "--version"], check=True)
-    for file in sorted(examples.iterdir()):
+    for file in sorted(path for path in examples.iterdir() if path.is_file()):
         answer = subprocess.run([tool, "predict", file, "--json"], check=True, capture_output=True).stdout
         results = json.loads(answer)
         for result in results if isinstance(results, list) else [results]:
-            seconds = result["time_s"] if "time_s" in result else result["step_time_s"]
+            seconds = next(result[key] for key in ("time_s", "step_time_s", "latency_s") if key in result)
             if not seconds > 0:
                 raise SystemExit(f"{file.name}: predicted is {seconds} s")
     with tempfile.TemporaryDirectory() as folder:

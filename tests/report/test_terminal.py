@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from sightline.report import summary, terminal
+from sightline.report import summary, terminal, terminal_parts
 
 
 def render(renderable, width=80):
@@ -74,6 +74,6 @@ def test_labels_are_distinct_even_for_equal_scenarios(build):
 
 
 def test_bars_grow_with_the_share():
-    lengths = [len(terminal._bar(share, "blue").plain) for share in (0.0, 0.25, 0.5, 1.0)]
+    lengths = [len(terminal_parts.bar(share, "blue").plain) for share in (0.0, 0.25, 0.5, 1.0)]
     assert lengths == sorted(lengths)
-    assert lengths[-1] == terminal._BAR_WIDTH
+    assert lengths[-1] == terminal_parts.BAR_WIDTH

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sightline.answer import Answer
+    from sightline.generation_profile import GenerationProfile
     from sightline.loading.loader import Asked
     from sightline.operator_profile import OperatorProfile
     from sightline.profile import Profile
 
 _MOST_WARNINGS = 5
+_TRAINING = ("pretrain", "finetune")
 
 
 def predict(
@@ -34,7 +36,7 @@ def predict(
         str | None, typer.Option(metavar="REPORT", help="Write a report as one .html page that needs no network.")
     ] = None,
     trace: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Write the step's timeline as a Chrome trace (.json).")
+        str | None, typer.Option(metavar="OUT", help="Write a training step's timeline as a Chrome trace (.json).")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -44,13 +46,16 @@ def predict(
         list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
     ] = None,
 ) -> None:
-    """Predict how long a training step takes, where time and memory go, and whether it fits; or a single operator.
+    """Predict training, generation or a single operator: how long it takes, where time and memory go, whether it fits.
 
-    A scenario that does not fit in memory is answered all the same, with what would make it fit.
+    The task stands in the scenario. One that does not fit in memory is answered all the same; for training with what
+    would make it fit.
 
     \b
     Examples:
       sightline predict examples/llama-2-7b-zero2-8xa800.yaml
+      sightline predict examples/llama-2-70b-generate-4xh100.yaml
+      sightline predict examples/llama-2-70b-generate-4xh100.yaml --sweep workload.batch=1,4,16,64 --chart curve.svg
       sightline predict scenario.yaml --chart prediction.svg
       sightline predict scenario.yaml --set plan.zero_stage=3 --json
       sightline predict scenario.yaml --sweep plan.micro_batch=1,2,4 --csv
@@ -63,9 +68,7 @@ def predict(
         [("--chart", chart, output.CHART_ENDINGS), ("--html", html, (".html", ".htm")), ("--trace", trace, (".json",))]
     )
     scenarios, is_one = _read(files, settings or [], sweeps or [])
-    if trace is not None and len(scenarios) > 1:
-        raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
-    _refuse_pictures_of_operators(scenarios, chart or html or trace)
+    _refuse_pictures(scenarios, chart or html, trace)
     answers = _predict_all(scenarios)
     _write_files(answers, chart, html, trace)
     _print(answers, is_one=is_one, as_json=as_json, as_csv=as_csv)
@@ -81,9 +84,20 @@ def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[li
     return (loaded, False) if isinstance(loaded, list) else ([loaded], True)
 
 
-def _refuse_pictures_of_operators(scenarios: "list[Asked]", path: str | None) -> None:
-    if path is not None and any(scenario.workload.task == "operator" for scenario in scenarios):
-        raise InputError(f"'{path}': charts, reports and traces are of training; operators have --json and --csv")
+def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str | None) -> None:
+    """Refuse pictures that nobody could draw, before any work is done."""
+    tasks = {scenario.workload.task for scenario in scenarios}
+    path = picture or trace
+    if path is not None and "operator" in tasks:
+        raise InputError(
+            f"'{path}': charts, reports and traces are of training and generation; operators have --json and --csv"
+        )
+    if trace is not None and len(scenarios) > 1:
+        raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
+    if trace is not None and "generate" in tasks:
+        raise InputError(f"'{trace}': a trace shows a training step; generation has --chart and --html")
+    if picture is not None and "generate" in tasks and tasks & set(_TRAINING):
+        raise InputError(f"'{picture}': a picture is of training or of generation, both were asked for; ask apart")
 
 
 def _predict_all(scenarios: "list[Asked]") -> "list[Answer]":
@@ -98,28 +112,33 @@ def _predict_all(scenarios: "list[Asked]") -> "list[Answer]":
 
 
 def _write_files(answers: "list[Answer]", chart: str | None, html: str | None, trace: str | None) -> None:
-    profiles, _ = _by_kind(answers)
+    steps, generations, _ = _by_kind(answers)
     if chart is not None:
         from sightline.report.charts import prediction_chart
         from sightline.report.drawing import draw
 
-        output.write_file(chart, draw(prediction_chart(profiles), chart))
+        output.write_file(chart, draw(prediction_chart(steps or generations), chart))
     if html is not None:
         from sightline.report.page import page
 
-        output.write_file(html, page(profiles))
+        output.write_file(html, page(steps or generations))
     if trace is not None:
         from sightline.report.trace import chrome_trace
 
-        output.write_file(trace, chrome_trace(profiles[0]))
+        output.write_file(trace, chrome_trace(steps[0]))
 
 
-def _by_kind(answers: "list[Answer]") -> "tuple[list[Profile], list[OperatorProfile]]":
-    """Return the training steps among the answers, and the single operators."""
+def _by_kind(answers: "list[Answer]") -> "tuple[list[Profile], list[GenerationProfile], list[OperatorProfile]]":
+    """Return the training steps among the answers, the generations, and the single operators."""
+    from sightline.generation_profile import GenerationProfile
     from sightline.operator_profile import OperatorProfile
+    from sightline.profile import Profile
 
-    operators = [a for a in answers if isinstance(a, OperatorProfile)]
-    return [a for a in answers if not isinstance(a, OperatorProfile)], operators
+    return (
+        [a for a in answers if isinstance(a, Profile)],
+        [a for a in answers if isinstance(a, GenerationProfile)],
+        [a for a in answers if isinstance(a, OperatorProfile)],
+    )
 
 
 def _print(answers: "list[Answer]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
@@ -139,11 +158,14 @@ def _print(answers: "list[Answer]", *, is_one: bool, as_json: bool, as_csv: bool
 
 
 def _tables(answers: "list[Answer]") -> "list[RenderableType]":
-    """Return a block for one answer, a table for several; operators have their own."""
-    from sightline.report import operator_terminal, terminal
+    """Return, for each kind of answer, a block for one and a table for several."""
+    from sightline.report import generation_terminal, operator_terminal, terminal
 
-    steps, operators = _by_kind(answers)
+    steps, generations, operators = _by_kind(answers)
     tables = [terminal.one(steps[0]) if len(steps) == 1 else terminal.many(steps)] if steps else []
+    if generations:
+        one = len(generations) == 1
+        tables.append(generation_terminal.one(generations[0]) if one else generation_terminal.many(generations))
     if operators:
         one = len(operators) == 1
         tables.append(operator_terminal.one(operators[0]) if one else operator_terminal.many(operators))

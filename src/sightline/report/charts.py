@@ -1,28 +1,39 @@
-"""The picture of a prediction: where the step's time goes, and the fullest device's memory against what there is."""
+"""The picture of a prediction: where its time goes, and the fullest device's memory against what there is."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from sightline.generation_profile import GenerationProfile
 from sightline.profile import Profile
-from sightline.report import look, summary, units
+from sightline.report import look, panels, summary, units
 from sightline.report.comparison_chart import comparison_chart
+from sightline.report.generation_charts import generation_chart, generations_chart
 
-_WIDTH, _LABELS = 560, 150
-_MOST_MODULES = 10
 _COMPUTE_PHASES = ("forward", "backward", "recompute")
 
 
-def prediction_chart(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Return the Vega-Lite specification for one prediction, or for several side by side."""
-    return single_chart(profiles[0]) if len(profiles) == 1 else comparison_chart(profiles)
+def prediction_chart(profiles: Sequence[Profile | GenerationProfile]) -> dict[str, Any]:
+    """Return the Vega-Lite specification for one prediction, or for several of one kind side by side."""
+    generations = [p for p in profiles if isinstance(p, GenerationProfile)]
+    steps = [p for p in profiles if isinstance(p, Profile)]
+    if len(profiles) == 1:
+        return single_chart(profiles[0])
+    return comparison_chart(steps) if steps else generations_chart(generations)
 
 
-def single_chart(profile: Profile, *, titled: bool = True) -> dict[str, Any]:
+def single_chart(profile: Profile | GenerationProfile, *, titled: bool = True) -> dict[str, Any]:
     """Return one prediction as three panels: time by phase, time by module, memory by part."""
+    if isinstance(profile, GenerationProfile):
+        return generation_chart(profile, titled=titled)
     import altair as alt
 
-    panels = [_phase_panel(profile), _module_panel(profile), _memory_panel(profile)]
-    chart = alt.vconcat(*(panel for panel in panels if panel is not None)).resolve_scale(color="independent")
+    total_s = float(profile.step_time_s)
+    drawn = [
+        panels.time_panel(summary.phases(profile), total_s, "Where a step's time goes", "step"),
+        panels.module_panel(summary.modules(profile), _COMPUTE_PHASES, total_s),
+        panels.memory_panel(profile),
+    ]
+    chart = alt.vconcat(*(panel for panel in drawn if panel is not None)).resolve_scale(color="independent")
     if not titled:
         return look.configure(chart)
     lines = [*summary.subtitle(profile.scenario), _headline(profile)]
@@ -38,132 +49,3 @@ def _headline(profile: Profile) -> str:
         summary.fit_sentence(profile),
     )
     return " · ".join(figures)
-
-
-def _phase_panel(profile: Profile) -> Any:
-    divisor, unit = units.time_unit(float(profile.step_time_s))
-    parts = summary.phases(profile)
-    bars = _waterfall(parts, divisor, [f"{units.seconds(p.value)} · {units.percent(p.share)}" for p in parts])
-    whole = units.seconds(float(profile.step_time_s))
-    colours = [look.PHASE_COLOURS[p.key] for p in parts]
-    return _waterfall_panel(bars, colours, "Where a step's time goes", f"{unit} on one device", ("step", whole))
-
-
-def _memory_panel(profile: Profile) -> Any:
-    import altair as alt
-
-    parts = summary.memory(profile)
-    bars = _waterfall(parts, 2**30, [f"{units.gib(p.value)} · {units.percent(p.share)}" for p in parts])
-    total, capacity = float(profile.memory_bytes["total"]), float(profile.scenario.cluster.device.memory_bytes)
-    colours = [look.MEMORY_COLOURS[p.key] for p in parts]
-    panel = _waterfall_panel(
-        bars,
-        colours,
-        "Memory of the fullest device",
-        "GiB, and per cent of the device",
-        ("total", units.gib(total)),
-        reach=capacity / 2**30,
-    )
-    colour = look.FAINT if profile.fits else look.WARNING
-    mark = alt.Chart(alt.InlineData(values=[{"x": capacity / 2**30, "text": f"{units.gib(capacity)} on the device"}]))
-    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=colour).encode(x="x:Q")
-    label = mark.mark_text(align="center", baseline="bottom", color=colour, fontSize=11).encode(
-        x="x:Q", y=alt.value(-4), text="text:N"
-    )
-    return alt.layer(panel, rule, label)
-
-
-def _module_panel(profile: Profile) -> Any:
-    """Return forward, backward and recomputation by module, or None when the profile has no rows."""
-    import altair as alt
-
-    divisor, unit = units.time_unit(float(profile.step_time_s))
-    tables = [(m, {p: t for p, t in times.items() if p in _COMPUTE_PHASES}) for m, times in summary.modules(profile)]
-    tables = _shorten([(module, times) for module, times in tables if times])
-    if not tables:
-        return None
-    bars: list[dict[str, Any]] = []
-    totals: list[dict[str, Any]] = []
-    for module, times in tables:
-        start = 0.0
-        for phase in (p for p in _COMPUTE_PHASES if p in times):
-            end = start + times[phase] / divisor
-            bars.append({"row": module, "part": phase, "start": start, "end": end})
-            start = end
-        totals.append({"row": module, "end": start, "text": units.seconds(start * divisor)})
-    used = [p for p in _COMPUTE_PHASES if any(p in times for _, times in tables)]
-    colours = alt.Scale(domain=used, range=[look.PHASE_COLOURS[p] for p in used])
-    rows = [module for module, _ in tables]
-    reach = max(t["end"] for t in totals) * 1.16
-    return _panel(bars, totals, rows, colours, f"{_and(used).capitalize()} by module", unit, reach)
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
-def _waterfall(parts: Sequence[summary.Part], divisor: float, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a bar per part that begins where the one before ended."""
-    bars: list[dict[str, Any]] = []
-    start = 0.0
-    for part, text in zip(parts, texts, strict=True):
-        end = start + part.value / divisor
-        bars.append({"row": part.label, "part": part.label, "start": start, "end": end, "text": text})
-        start = end
-    return bars
-
-
-def _waterfall_panel(
-    bars: list[dict[str, Any]],
-    colours: Sequence[str],
-    title: str,
-    axis: str,
-    whole: tuple[str, str],
-    reach: float = 0.0,
-) -> Any:
-    """Return the whole as one stacked bar and, below it, its parts pulled apart and labelled."""
-    import altair as alt
-
-    name, text = whole
-    end = bars[-1]["end"] if bars else 0.0
-    stacked = [{**bar, "row": name} for bar in bars]
-    labels = [{"row": name, "end": end, "text": text}, *bars]
-    scale = alt.Scale(domain=[bar["part"] for bar in bars], range=list(colours))
-    rows = [name, *(bar["row"] for bar in bars)]
-    return _panel([*stacked, *bars], labels, rows, scale, title, axis, max(end, reach) * 1.24)
-
-
-def _panel(
-    bars: list[dict[str, Any]],
-    labels: list[dict[str, Any]],
-    rows: list[str],
-    colours: Any,
-    title: str,
-    axis: str,
-    reach: float,
-) -> Any:
-    import altair as alt
-
-    colour = alt.Color("part:N", scale=colours, legend=None)
-    x_scale, y_scale = alt.Scale(domain=[0, reach], nice=False), alt.Scale(paddingInner=0.25)
-    x = alt.X("start:Q", title=axis, scale=x_scale, axis=alt.Axis(tickCount=6, labelFlush=False))
-    # One width of labels for all panels, so that they line up.
-    names = alt.Axis(grid=False, minExtent=_LABELS, maxExtent=_LABELS, labelLimit=_LABELS)
-    y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=y_scale)
-    drawn = alt.Chart(alt.InlineData(values=bars)).mark_bar().encode(x=x, x2="end:Q", y=y, color=colour)
-    text = alt.Chart(alt.InlineData(values=labels)).mark_text(align="left", dx=5, fontSize=11, color=look.INK)
-    heading = alt.TitleParams(title, anchor="start", fontSize=13, frame="bounds", offset=8)
-    return alt.layer(drawn, text.encode(x="end:Q", y=y, text="text:N")).properties(
-        width=_WIDTH, height=look.ROW_HEIGHT * len(rows), title=heading
-    )
-
-
-def _shorten(tables: list[tuple[str, dict[str, float]]]) -> list[tuple[str, dict[str, float]]]:
-    """Keep the modules that take longest and add up the rest."""
-    if len(tables) <= _MOST_MODULES:
-        return tables
-    rest: dict[str, float] = {}
-    for _, times in tables[_MOST_MODULES - 1 :]:
-        for phase, time in times.items():
-            rest[phase] = rest.get(phase, 0.0) + time
-    return [*tables[: _MOST_MODULES - 1], ("everything else", rest)]

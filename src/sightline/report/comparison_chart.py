@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from sightline.generation_profile import GenerationProfile
 from sightline.profile import Profile
 from sightline.report import look, summary, units
 
@@ -22,39 +23,48 @@ def comparison_chart(profiles: Sequence[Profile]) -> dict[str, Any]:
         chosen = chosen[:_MOST]
         lines.append(f"The {_MOST} with most tokens per second and device of {len(profiles):,}.")
     rows = [label for label, _ in chosen]
-    chart = alt.hconcat(_times(chosen, rows), _memory(chosen, rows), spacing=36).resolve_scale(color="independent")
-    return look.configure(chart, _title(profiles), lines)
+    chart = alt.hconcat(_times(chosen, rows), memory_bars(chosen, rows), spacing=36).resolve_scale(color="independent")
+    return look.configure(chart, comparison_title(profiles), lines)
 
 
-def _title(profiles: Sequence[Profile]) -> str:
+def comparison_title(profiles: Sequence[Profile] | Sequence[GenerationProfile]) -> str:
+    """Return the scenarios' common name, or how many they are."""
     names = list(dict.fromkeys(summary.title(p.scenario) for p in profiles))
     return names[0] if len(names) == 1 else f"{len(profiles):,} scenarios compared"
 
 
 def _times(chosen: Sequence[tuple[str, Profile]], rows: list[str]) -> Any:
-
-    divisor, unit = units.time_unit(max(float(p.step_time_s) for _, p in chosen))
-    bars = [bar for label, p in chosen for bar in _stack(label, summary.phases(p), divisor)]
-    texts: list[dict[str, Any]] = [
-        {
-            "row": label,
-            "end": float(p.step_time_s) / divisor,
-            "text": f"{units.seconds(float(p.step_time_s))} · {units.digits(float(p.tokens_per_s))} tokens/s",
-        }
-        for label, p in chosen
-    ]
-    reach = max(t["end"] for t in texts) * 1.62
-    return _panel(bars, texts, rows, look.PHASE_COLOURS, f"Step time ({unit})", reach, named=True)
+    stacks = [(label, summary.phases(p), float(p.step_time_s), _rate(p)) for label, p in chosen]
+    return time_bars(stacks, rows, "Step time")
 
 
-def _memory(chosen: Sequence[tuple[str, Profile]], rows: list[str]) -> Any:
+def _rate(profile: Profile) -> str:
+    return f"{units.seconds(float(profile.step_time_s))} · {units.digits(float(profile.tokens_per_s))} tokens/s"
+
+
+def time_bars(
+    stacks: Sequence[tuple[str, Sequence[summary.Part], float, str]], rows: list[str], title: str, room: float = 1.62
+) -> Any:
+    """Return a stacked bar per scenario: its label, parts, seconds in all and the text behind the bar.
+
+    ``room`` is the width for bar and text over that of the longest bar.
+    """
+    divisor, unit = units.time_unit(max(total_s for _, _, total_s, _ in stacks))
+    bars = [bar for label, parts, _, _ in stacks for bar in _stack(label, parts, divisor)]
+    texts = [{"row": label, "end": total_s / divisor, "text": text} for label, _, total_s, text in stacks]
+    reach = max(total_s for _, _, total_s, _ in stacks) / divisor * room
+    return _panel(bars, texts, rows, look.PHASE_COLOURS, f"{title} ({unit})", reach, named=True)
+
+
+def memory_bars(chosen: Sequence[tuple[str, Profile | GenerationProfile]], rows: list[str]) -> Any:
+    """Return a stacked bar of memory by part per scenario, with a tick at what may be filled."""
     import altair as alt
 
     bars = [bar for label, p in chosen for bar in _stack(label, summary.memory(p), 2**30)]
     texts: list[dict[str, Any]] = []
     ticks: list[dict[str, Any]] = []
     for label, p in chosen:
-        total, there = float(p.memory_bytes["total"]), float(p.scenario.cluster.device.memory_bytes)
+        total, there = float(p.memory_bytes["total"]), summary.usable_bytes(p)
         verdict = units.gib(total) if p.fits else f"{units.gib(total)}, does not fit"
         texts.append({"row": label, "end": max(total, there) / 2**30, "text": verdict})
         ticks.append({"row": label, "there": there / 2**30})

@@ -8,7 +8,7 @@ from typing import Any
 from sightline.answer import Answer
 from sightline.report import summary
 from sightline.report.results import answer_to_dict, flatten
-from sightline.scenario import Scenario
+from sightline.scenario import OperatorScenario
 
 _SCENARIO_KEYS = ("workload.", "plan.")
 _LISTS = ("advice", "warnings")
@@ -28,7 +28,7 @@ def to_csv(profiles: Sequence[Answer]) -> str:
 def _line(profile: Answer) -> dict[str, Any]:
     result = answer_to_dict(profile)
     scenario = flatten(result.pop("scenario"))
-    model = {"model": profile.scenario.model.name} if isinstance(profile.scenario, Scenario) else {}
+    model = {} if isinstance(profile.scenario, OperatorScenario) else {"model": profile.scenario.model.name}
     line: dict[str, Any] = {
         "name": summary.title(profile.scenario),
         **model,

@@ -10,6 +10,10 @@ PHASE_COLOURS = {
     "optimizer": "#4f9d69",
     "communication_exposed": "#d9534f",
     "pipeline_bubble": "#e0b040",
+    "prefill": "#5b8fc7",
+    "decode": "#e08a3c",
+    "communication": "#d9534f",
+    "transfer": "#9a6fb0",
     "host": "#8c8c8c",
 }
 MEMORY_COLOURS = {

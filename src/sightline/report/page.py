@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from sightline.generation_profile import GenerationProfile
 from sightline.profile import Profile
-from sightline.report import summary, units
+from sightline.report import generation_summary, summary, units
 from sightline.report.charts import prediction_chart, single_chart
 from sightline.report.drawing import chart_element, html_document
 from sightline.report.results import scenario_to_dict
@@ -31,8 +32,11 @@ details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor
 """
 
 
-def page(profiles: Sequence[Profile]) -> str:
-    """Return the report on one prediction, or on several with a comparison first."""
+Shown = Profile | GenerationProfile
+
+
+def page(profiles: Sequence[Shown]) -> str:
+    """Return the report on one prediction, or on several of one kind with a comparison first."""
     if len(profiles) == 1:
         title = summary.title(profiles[0].scenario)
         return html_document(title, f"<main><h1>{escape(title)}</h1>{_detail(profiles[0], 'chart')}</main>", STYLE)
@@ -50,25 +54,34 @@ def page(profiles: Sequence[Profile]) -> str:
     return html_document(title, body, STYLE)
 
 
-def _detail(profile: Profile, identifier: str) -> str:
-    what, how = (escape(line) for line in summary.subtitle(profile.scenario))
+def _detail(profile: Shown, identifier: str) -> str:
+    """Return everything about one prediction."""
+    if isinstance(profile, GenerationProfile):
+        subtitle, cards = generation_summary.subtitle(profile.scenario), generation_summary.cards(profile)
+        intervals, advice, stages = generation_summary.interval_sentences(profile), list[str](), ""
+    else:
+        subtitle, cards = summary.subtitle(profile.scenario), _cards(profile)
+        intervals, advice, stages = summary.interval_sentences(profile), list(profile.advice), _stages(profile)
+    verdict = f"Memory of the fullest device {summary.fit_sentence(profile)}"
     sections = [
-        f'<p class="faint">{what}</p><p class="faint">{how}</p>',
-        _figures(profile),
-        "".join(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
-        "".join(f"<p>{escape(sentence)}</p>" for sentence in summary.measured_sentences(profile)),
-        "".join(f"<p>Warning: {escape(w)}</p>" for w in dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
+        *(f'<p class="faint">{escape(line)}</p>' for line in subtitle),
+        _figures(cards),
+        f'<p class="{"good" if profile.fits else "bad"}">{verdict}</p>',
+        *(f'<p class="faint">{escape(sentence)}</p>' for sentence in intervals),
+        *(f'<p class="bad">{escape(sentence)}</p>' for sentence in advice),
+        *(f"<p>{escape(sentence)}</p>" for sentence in summary.measured_sentences(profile)),
+        *(f"<p>Warning: {escape(w)}</p>" for w in dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
         f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',
         _modules(profile),
-        _stages(profile),
+        stages,
         _evidence(profile),
         f"<h2>The scenario, fully resolved</h2><pre>{escape(_yaml(profile))}</pre>",
     ]
     return "".join(sections)
 
 
-def _figures(profile: Profile) -> str:
-    cards = [
+def _cards(profile: Profile) -> list[tuple[str, str]]:
+    return [
         ("step time", units.seconds(float(profile.step_time_s))),
         ("tokens/s", units.digits(float(profile.tokens_per_s))),
         ("tokens/s per device", units.digits(float(profile.tokens_per_s_per_device))),
@@ -78,14 +91,16 @@ def _figures(profile: Profile) -> str:
         ("bottleneck", str(profile.bottleneck)),
         *summary.run_figures(profile),
     ]
+
+
+def _figures(cards: Sequence[tuple[str, str]]) -> str:
     figures = "".join(
         f'<div class="figure"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in cards
     )
-    verdict = f'<p class="{"good" if profile.fits else "bad"}">Memory of the fullest device {summary.fit_sentence(profile)}</p>'
-    return f'<div class="figures">{figures}</div>{verdict}'
+    return f'<div class="figures">{figures}</div>'
 
 
-def _modules(profile: Profile) -> str:
+def _modules(profile: Shown) -> str:
     tables = summary.modules(profile)
     if not tables:
         return ""
@@ -114,27 +129,21 @@ def _stages(profile: Profile) -> str:
     return text
 
 
-def _evidence(profile: Profile) -> str:
+def _evidence(profile: Shown) -> str:
     if not profile.evidence:
         return ""
     rows = [(name, str(value)) for name, value in profile.evidence.items()]
     return "<h2>Where the constants come from</h2>" + _table(("for", "evidence"), rows, numbers=False)
 
 
-def _comparison(labels: Sequence[str], profiles: Sequence[Profile]) -> str:
+def _comparison(labels: Sequence[str], profiles: Sequence[Shown]) -> str:
+    generation = isinstance(profiles[0], GenerationProfile)
+    headings = generation_summary.COMPARED if generation else summary.COMPARED
     rows = [
-        (
-            label,
-            units.seconds(float(p.step_time_s)),
-            units.digits(float(p.tokens_per_s)),
-            units.percent(float(p.mfu)),
-            units.gib(float(p.memory_bytes["total"])),
-            "yes" if p.fits else "no",
-            str(p.bottleneck),
-        )
+        (label, *(generation_summary.compared(p) if isinstance(p, GenerationProfile) else summary.compared(p)))
         for label, p in zip(labels, profiles, strict=True)
     ]
-    return _table(("scenario", "step", "tokens/s", "MFU", "memory", "fits", "bound by"), rows)
+    return _table(("scenario", *headings), rows)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> str:
@@ -146,7 +155,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: b
     return f'<div class="scroll"><table><tr>{cells("th", headings)}</tr>{body}</table></div>'
 
 
-def _yaml(profile: Profile) -> str:
+def _yaml(profile: Shown) -> str:
     import yaml
 
     from sightline.report.results import plain

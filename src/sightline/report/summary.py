@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.answer import Answer
+from sightline.generation_profile import GenerationProfile
 from sightline.profile import MEMORY_PARTS, PHASES, Profile
 from sightline.report import units
 from sightline.report.results import answer_to_dict, flatten, scenario_to_dict
-from sightline.scenario import CollectiveOperation, OperatorScenario, Scenario
+from sightline.scenario import CollectiveOperation, GenerationScenario, OperatorScenario, Scenario
+
+Asked = Scenario | OperatorScenario | GenerationScenario
 
 LABELS = {
     "communication_exposed": "communication, exposed",
@@ -28,10 +31,10 @@ class Part:
     share: float
 
 
-def title(scenario: Scenario | OperatorScenario) -> str:
-    """Return the scenario's name, or what it trains, or runs, on what."""
+def title(scenario: Asked) -> str:
+    """Return the scenario's name, or the model or operator and what it runs on."""
     cluster = scenario.cluster
-    if isinstance(scenario, Scenario):
+    if not isinstance(scenario, OperatorScenario):
         return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
     count = f"{cluster.devices} x " if isinstance(scenario.workload, CollectiveOperation) else ""
     return scenario.name or f"{operation(scenario)} on {count}{cluster.device.name}"
@@ -72,15 +75,15 @@ def subtitle(scenario: Scenario) -> tuple[str, str]:
 
 def phases(profile: Profile) -> list[Part]:
     """Return the phases of the step that take any time, in the order they are documented."""
-    return _parts(PHASES, profile.phases, float(profile.step_time_s))
+    return parts(PHASES, profile.phases, float(profile.step_time_s))
 
 
-def memory(profile: Profile) -> list[Part]:
+def memory(profile: Profile | GenerationProfile) -> list[Part]:
     """Return the parts of the fullest device's memory that hold anything."""
-    return _parts(MEMORY_PARTS, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
+    return parts(MEMORY_PARTS, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
 
 
-def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
+def modules(profile: Profile | GenerationProfile) -> list[tuple[str, dict[str, float]]]:
     """Return seconds by module and phase, the module that takes longest first."""
     table: dict[str, dict[str, float]] = {}
     for row in profile.rows:
@@ -116,14 +119,37 @@ def measured_sentences(profile: Answer) -> list[str]:
     return sentences
 
 
-def fit_sentence(profile: Profile) -> str:
+def fit_sentence(profile: Profile | GenerationProfile) -> str:
     """Return whether the fullest device's memory is enough, with both figures."""
-    needed, there = float(profile.memory_bytes["total"]), float(profile.scenario.cluster.device.memory_bytes)
     verdict = "fits" if profile.fits else "does not fit"
-    return f"{verdict}: {units.gib(needed)} of {units.gib(there)}"
+    return f"{verdict}: {units.gib(float(profile.memory_bytes['total']))} of {units.gib(usable_bytes(profile))}"
 
 
-def differing(scenarios: Sequence[Scenario | OperatorScenario]) -> list[dict[str, Any]]:
+def usable_bytes(profile: Profile | GenerationProfile) -> float:
+    """Return the bytes of a device that may be filled: all of them, or the share that an engine takes."""
+    there = float(profile.scenario.cluster.device.memory_bytes)
+    if isinstance(profile, GenerationProfile):
+        return there * float(profile.scenario.plan.memory_fraction)
+    return there
+
+
+COMPARED = ("step", "tokens/s", "MFU", "memory", "fits", "bound by")
+"""Headings of a table with a line per training scenario."""
+
+
+def compared(profile: Profile) -> tuple[str, ...]:
+    """Return a training scenario's cells under ``COMPARED``."""
+    return (
+        units.seconds(float(profile.step_time_s)),
+        units.digits(float(profile.tokens_per_s)),
+        units.percent(float(profile.mfu)),
+        units.gib(float(profile.memory_bytes["total"])),
+        "yes" if profile.fits else "no",
+        str(profile.bottleneck),
+    )
+
+
+def differing(scenarios: Sequence[Asked]) -> list[dict[str, Any]]:
     """Return, per scenario, only the keys whose values are not the same in all of them."""
     flat = [flatten({k: v for k, v in scenario_to_dict(s).items() if k != "measured"}) for s in scenarios]
     keys = dict.fromkeys(key for mapping in flat for key in mapping)
@@ -131,7 +157,7 @@ def differing(scenarios: Sequence[Scenario | OperatorScenario]) -> list[dict[str
     return [{key: mapping.get(key) for key in telling} for mapping in flat]
 
 
-def variant_labels(scenarios: Sequence[Scenario | OperatorScenario]) -> list[str]:
+def variant_labels(scenarios: Sequence[Asked]) -> list[str]:
     """Return a short, distinct label per scenario: its name, or what sets it apart when names repeat."""
     names = [title(s) for s in scenarios]
     if len(set(names)) == len(names):
@@ -144,17 +170,33 @@ def variant_labels(scenarios: Sequence[Scenario | OperatorScenario]) -> list[str
     return labels
 
 
+def line_labels(scenarios: Sequence[Asked], axis: str) -> list[str]:
+    """Return a label per scenario that is the same for all that differ in the key ``axis`` alone."""
+    names = [title(s) for s in scenarios]
+    others = [{k: v for k, v in keys.items() if k != axis} for keys in differing(scenarios)]
+    variants = [_variant({k: v for k, v in keys.items() if k != "name"}) for keys in others]
+    if len(set(names)) == 1:
+        return [variant or name for variant, name in zip(variants, names, strict=True)]
+    if len(set(names)) == len(set(zip(names, variants, strict=True))):
+        return names
+    return [f"{name}, {variant}" for name, variant in zip(names, variants, strict=True)]
+
+
 _MAIN_KEYS = ("name", "plan.", "workload.")
+_DERIVED = ("plan.data_parallel", "plan.replicas")
+_NAMES = ("model.name", "cluster.name")
 
 
 def _variant(keys: Mapping[str, Any]) -> str:
-    """Name what differs; a derived data_parallel only when nothing else tells the scenarios apart."""
-    plain = {k: v for k, v in keys.items() if k.startswith(_MAIN_KEYS) and k != "plan.data_parallel"}
-    chosen = plain or dict(keys)
-    return ", ".join(str(v) if k == "name" else f"{k.rpartition('.')[2]} {v}" for k, v in chosen.items())
+    """Name what differs; derived degrees and the figures of a model or device only where nothing else differs."""
+    plain = {k: v for k, v in keys.items() if k.startswith(_MAIN_KEYS) and k not in _DERIVED}
+    whole = {k: v for k, v in keys.items() if k in _NAMES}
+    chosen = {**whole, **plain} or dict(keys)
+    return ", ".join(str(v) if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in chosen.items())
 
 
-def _parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
+def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
+    """Return the parts of ``whole`` that are more than nothing, in the order of ``keys``."""
     return [
         Part(key=key, label=LABELS.get(key, key), value=float(values[key]), share=float(values[key]) / whole)
         for key in keys

@@ -1,16 +1,14 @@
-"""Predictions as compact text: one scenario in full, several side by side."""
+"""Predictions of training as compact text: one scenario in full, several side by side."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sightline.profile import Profile
-from sightline.report import summary, units
+from sightline.report import summary, terminal_parts, units
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
-_BAR_WIDTH = 24
 _COLOURS = {
     "forward": "blue",
     "backward": "cyan",
@@ -27,14 +25,15 @@ def one(profile: Profile) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
+    parts, held = summary.phases(profile), summary.memory(profile)
     blocks: list[RenderableType] = [
         Text(summary.title(profile.scenario), style="bold"),
         *(Text(line, style="dim") for line in summary.subtitle(profile.scenario)),
         Text(),
-        _headline(profile),
+        terminal_parts.headline(_headline(profile), fits=bool(profile.fits)),
         *(Text(line, style="dim") for line in summary.interval_sentences(profile)),
         Text(),
-        _breakdown(profile),
+        terminal_parts.breakdown("where the step goes", parts, _COLOURS, held, fits=bool(profile.fits)),
     ]
     run = summary.run_figures(profile)
     if run:
@@ -49,93 +48,22 @@ def one(profile: Profile) -> "RenderableType":
 
 
 def many(profiles: Sequence[Profile]) -> "RenderableType":
-    """Return several predictions as one table, a line each."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("scenario", overflow="fold", ratio=1)
-    for heading in ("step", "tokens/s", "MFU", "memory"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("fits", no_wrap=True)
-    table.add_column("bound by", no_wrap=True)
-    fastest = max(float(p.tokens_per_s_per_device) for p in profiles if p.fits) if any(p.fits for p in profiles) else -1
-    for label, p in zip(summary.variant_labels([p.scenario for p in profiles]), profiles, strict=True):
-        best = bool(p.fits) and float(p.tokens_per_s_per_device) == fastest
-        table.add_row(
-            Text(label),
-            units.seconds(float(p.step_time_s)),
-            units.digits(float(p.tokens_per_s)),
-            units.percent(float(p.mfu)),
-            units.gib(float(p.memory_bytes["total"])),
-            Text("yes", style="green") if p.fits else Text("no", style="red"),
-            str(p.bottleneck),
-            style="bold" if best else "",
-        )
-    return table
+    """Return several predictions as one table, a line each; the fastest per device in bold."""
+    labels = summary.variant_labels([p.scenario for p in profiles])
+    rates = [float(p.tokens_per_s_per_device) if p.fits else -1.0 for p in profiles]
+    best = [rate == max(rates) and rate > 0 for rate in rates]
+    return terminal_parts.comparison(labels, summary.COMPARED, [summary.compared(p) for p in profiles], best)
 
 
-def _headline(profile: Profile) -> "Table":
-    from rich.text import Text
-
-    rows = (
-        ("step time", units.seconds(float(profile.step_time_s)), "tokens/s", _tokens(profile)),
+def _headline(profile: Profile) -> list[tuple[str, str, str, str]]:
+    total, each = float(profile.tokens_per_s), float(profile.tokens_per_s_per_device)
+    return [
+        (
+            "step time",
+            units.seconds(float(profile.step_time_s)),
+            "tokens/s",
+            f"{units.digits(total)} ({units.digits(each)} per device)",
+        ),
         ("MFU", units.percent(float(profile.mfu)), "HFU", units.percent(float(profile.hfu))),
         ("bottleneck", str(profile.bottleneck), "memory", summary.fit_sentence(profile)),
-    )
-    table = _grid(4)
-    for left, left_value, right, right_value in rows:
-        style = "bold" if profile.fits or right != "memory" else "bold red"
-        table.add_row(
-            Text(left, style="dim"), Text(left_value, style="bold"), Text(right, style="dim"), Text(right_value, style)
-        )
-    return table
-
-
-def _tokens(profile: Profile) -> str:
-    total, each = float(profile.tokens_per_s), float(profile.tokens_per_s_per_device)
-    return f"{units.digits(total)} ({units.digits(each)} per device)"
-
-
-def _breakdown(profile: Profile) -> "Table":
-    """Return the phases of the step and the memory of the fullest device in one grid, so that columns line up."""
-    from rich.text import Text
-
-    table = _grid(4)
-    steps = summary.phases(profile)
-    longest = max((part.share for part in steps), default=1.0)
-    table.add_row(Text("where the step goes", style="dim"))
-    for part in steps:
-        _add_part(table, part, units.seconds(part.value), part.share / longest, _COLOURS[part.key])
-    table.add_row()
-    held = summary.memory(profile)
-    largest = max((part.share for part in held), default=1.0)
-    table.add_row(Text("memory of the fullest device", style="dim"))
-    for part in held:
-        _add_part(table, part, units.gib(part.value), part.share / largest, "blue" if profile.fits else "red")
-    return table
-
-
-def _add_part(table: "Table", part: summary.Part, value: str, length: float, colour: str) -> None:
-    from rich.text import Text
-
-    share = Text(units.percent(part.share), justify="right")
-    table.add_row(part.label, Text(value, justify="right"), share, _bar(length, colour))
-
-
-def _grid(columns: int) -> "Table":
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 3, 0, 0))
-    for _ in range(columns):
-        table.add_column(no_wrap=True)
-    return table
-
-
-def _bar(share: float, colour: str) -> "RenderableType":
-    """Return a bar of eighth blocks, so that one per cent can still be told from two."""
-    from rich.text import Text
-
-    eighths = max(round(max(share, 0.0) * _BAR_WIDTH * 8), 1)
-    full, rest = divmod(eighths, 8)
-    return Text("█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1]), style=colour)
+    ]

@@ -1,0 +1,124 @@
+"""Throughput against time per token: what an engine's operator trades when the batch grows."""
+
+from collections.abc import Sequence
+from math import ceil, floor, log10
+from typing import Any
+
+from sightline.generation_profile import GenerationProfile
+from sightline.report import look, summary
+
+_WIDTH, _HEIGHT = 330, 300
+_LEAST_POINTS, _MOST_LINES = 3, 10
+_BATCH = "workload.batch"
+_COLOURS = (
+    *("#2b5d94", "#e08a3c", "#4f9d69", "#d9534f", "#9a6fb0"),
+    *("#8c564b", "#5b8fc7", "#e0b040", "#8c8c8c", "#17becf"),
+)
+
+
+def curve_chart(profiles: Sequence[GenerationProfile]) -> dict[str, Any] | None:
+    """Return two panels over the batch, a line per whatever else differs; None where there is no such curve.
+
+    Left: tokens per second against time per token, the batch beside each point. Right: time to first token.
+    """
+    import altair as alt
+
+    points = _points(profiles)
+    names = list(dict.fromkeys(p["line"] for p in points))
+    batches = [len({p["batch"] for p in points if p["line"] == name}) for name in names]
+    if len(names) > _MOST_LINES or min(batches) < _LEAST_POINTS or len(points) != sum(batches):
+        return None
+    named = len(names) > 1
+    legend = alt.Legend(title=None, orient="bottom", columns=1, symbolType="circle") if named else None
+    colour = alt.Color("line:N", scale=alt.Scale(domain=names, range=list(_COLOURS[: len(names)])), legend=legend)
+    source = alt.Chart(alt.InlineData(values=points))
+    chart = alt.hconcat(_trade(source, colour, points), _first_token(source, colour, points), spacing=44)
+    lines = [
+        "Numbers beside the points are sequences in flight; hollow points do not fit in memory.",
+        "Up is more for the operator, left is faster for the reader.",
+    ]
+    return look.configure(chart, _title(profiles), lines)
+
+
+def _title(profiles: Sequence[GenerationProfile]) -> str:
+    names = list(dict.fromkeys(summary.title(p.scenario) for p in profiles))
+    return names[0] if len(names) == 1 else f"{len(names)} set-ups over the batch"
+
+
+def _points(profiles: Sequence[GenerationProfile]) -> list[dict[str, Any]]:
+    """A point per scenario; its line is named by what differs besides the batch."""
+    labels = summary.line_labels([p.scenario for p in profiles], _BATCH)
+    return [
+        {
+            "line": label,
+            "batch": int(p.scenario.workload.batch),
+            "tpot": 1e3 * float(p.tpot_s),
+            "ttft": float(p.ttft_s),
+            "rate": float(p.output_tokens_per_s),
+            "fits": bool(p.fits),
+            "text": f"{int(p.scenario.workload.batch):,}",
+        }
+        for label, p in zip(labels, profiles, strict=True)
+    ]
+
+
+def _trade(source: Any, colour: Any, points: Sequence[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    fastest = min(points, key=lambda p: float(p["tpot"]))["line"]
+    labelled = [p for p in points if p["line"] == fastest]
+    scale, axis = _log_axis([p["tpot"] for p in points])
+    x = alt.X("tpot:Q", title="milliseconds per token of a sequence (TPOT)", scale=scale, axis=axis)
+    most = max(p["rate"] for p in points)
+    y = alt.Y(
+        "rate:Q",
+        title="tokens/s of all sequences",
+        axis=alt.Axis(format="~s", tickCount=6),
+        scale=alt.Scale(domain=[0, 1.06 * most], nice=False),
+    )
+    text = alt.Chart(alt.InlineData(values=labelled)).mark_text(align="right", dx=-7, dy=-6, fontSize=11)
+    drawn = [*_line(source, x, y, colour), text.encode(x=x, y=y, text="text:N")]
+    return alt.layer(*drawn).properties(width=_WIDTH, height=_HEIGHT, title=_heading("Throughput against TPOT"))
+
+
+def _first_token(source: Any, colour: Any, points: Sequence[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    batches = sorted({p["batch"] for p in points})
+    axis = alt.Axis(values=batches, grid=False, labelOverlap=True)
+    x_scale = alt.Scale(type="log", base=2, nice=False, padding=12)
+    x = alt.X("batch:Q", title="sequences in flight", scale=x_scale, axis=axis)
+    scale, axis = _log_axis([p["ttft"] for p in points])
+    y = alt.Y("ttft:Q", title="seconds to the first token (TTFT)", scale=scale, axis=axis)
+    drawn = _line(source, x, y, colour)
+    return alt.layer(*drawn).properties(width=_WIDTH, height=_HEIGHT, title=_heading("Time to first token"))
+
+
+def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
+    """A logarithmic scale over ``values`` with some room, and an axis that marks 1, 2 and 5 of each decade."""
+    import altair as alt
+
+    low, high = min(values) / 1.25, max(values) * 1.3
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    axis = alt.Axis(values=[m for m in marks if low <= m <= high], format="~g", labelOverlap=True)
+    return alt.Scale(type="log", domain=[low, high], nice=False), axis
+
+
+def _line(source: Any, x: Any, y: Any, colour: Any) -> list[Any]:
+    """The curve and its points; those that do not fit are hollow."""
+    import altair as alt
+
+    fill = alt.condition("datum.fits", colour, alt.value("white"))
+    points = source.mark_point(size=46, filled=False, strokeWidth=1.5, opacity=1)
+    tooltip = ["line:N", "batch:Q", "tpot:Q", "ttft:Q", "rate:Q", "fits:N"]
+    return [
+        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, order="batch:Q"),
+        points.encode(x=x, y=y, stroke=colour, fill=fill, tooltip=tooltip),
+    ]
+
+
+def _heading(title: str) -> Any:
+    import altair as alt
+
+    return alt.TitleParams(title, anchor="start", fontSize=13, offset=8)
