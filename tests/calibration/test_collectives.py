@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.collective_entries import FAMILIES, entry_text, main, mean_kinds
-from sightline.calibration.collective_tables import CollectiveTable, read_nccl, read_vidur
+from sightline.calibration.collective_entries import entry_text, mean_kernels, mean_kinds, write_entries
+from sightline.calibration.collective_kernels import fit_kernels
+from sightline.calibration.collective_systems import SYSTEMS, system_tables
+from sightline.calibration.collective_tables import CollectiveTable, read_kernels, read_nccl, read_vidur
 from sightline.calibration.collectives import TYPICAL_NETWORK, errors, fit_collectives, measured_node, predicted
 from sightline.catalog.yaml12 import parse
-from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.collective_families import load_collectives
+from sightline.cost.collective_constants import CollectiveConstants, CustomAllReduce
+from sightline.cost.collective_families import load_collectives, load_custom
 from sightline.errors import InputError
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
@@ -46,7 +48,16 @@ def test_a_spike_does_not_move_the_fit() -> None:
 
 def test_an_entry_reads_back_as_it_was_written() -> None:
     kinds = load_collectives("a100-sxm").kinds
-    text = entry_text(source="test", evidence="fitted", network=TYPICAL_NETWORK, versions={"1.0": kinds})
+    kernels = load_custom("a100-sxm", "vllm")
+    text = entry_text(
+        source="test",
+        evidence="fitted",
+        topology="switch",
+        network=TYPICAL_NETWORK,
+        versions={"1.0": kinds},
+        engines={"vllm": {"0.1": kernels}},
+    )
+    assert CustomAllReduce.from_mapping(parse(text)["custom"]["vllm"]["0.1"], name=kernels.name) == kernels
     again = CollectiveConstants.from_mapping(parse(text))
     assert again.kinds == kinds
     assert again.network == TYPICAL_NETWORK
@@ -57,6 +68,23 @@ def test_the_mean_of_equal_sets_is_the_set() -> None:
     mean = mean_kinds([kinds, kinds])
     assert mean["nvls"].protocols[0].launch_s == pytest.approx(kinds["nvls"].protocols[0].launch_s)
     assert mean["all_reduce"].local == pytest.approx(kinds["all_reduce"].local)
+    kernels = load_custom("h100-sxm", "trtllm")
+    assert mean_kernels([kernels, kernels]).most_bytes == kernels.most_bytes
+
+
+@pytest.mark.parametrize("multicast", [False, True])
+def test_kernels_and_their_limits_are_found_again(multicast: bool) -> None:
+    node, nccl = measured_node("nvlink4"), load_collectives("h100-sxm").kinds
+    known = load_custom("h100-sxm", "vllm 0.24.0" if multicast else "sglang 0.5.10")
+    n, size = (x.ravel() for x in np.meshgrid([2.0, 4.0, 8.0], 2.0 ** np.arange(8, 31)))
+    table = CollectiveTable(
+        kind="all_reduce", size=n, ranks_per_node=n, bytes=size, seconds=np.ones_like(n), source="test"
+    )
+    table.seconds[:] = predicted(table, node, nccl, custom=known)
+    found = fit_kernels(table, node, nccl, hold_out=False)
+    assert found.fitted.p90 < 0.05
+    assert ("multicast" in found.kernels.algorithms) is multicast
+    assert found.kernels.most_bytes[8] == pytest.approx(known.most_bytes[8], rel=1.01)
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
@@ -64,19 +92,34 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     taken.parent.mkdir()
     taken.write_text("mine")
     with pytest.raises(InputError, match="already there"):
-        main(["--data", str(tmp_path), "--out", str(tmp_path)])
+        write_entries(tmp_path, tmp_path)
     assert taken.read_text() == "mine"
 
 
 @needs_data
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f.name != "pcie"], ids=lambda f: f.name)
-def test_shipped_constants_describe_the_tables(family) -> None:  # type: ignore[no-untyped-def]
-    constants = load_collectives(family.name)
-    node = measured_node(family.interconnect)
-    for kind, table in read_nccl(DATA, family.system, constants.version).items():
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.family)
+def test_shipped_constants_describe_the_tables(system) -> None:  # type: ignore[no-untyped-def]
+    constants = load_collectives(system.family)
+    node = measured_node(system.interconnect)
+    noisy = system.family == "l40s"  # its runs of 8 differ by half at equal sizes
+    for kind, table in system_tables(DATA, system)[constants.version].items():
         found = errors(table, node, constants.kinds)
         assert found.median < 0.05, kind
-        assert found.p90 < 0.15, kind
+        assert found.p90 < (0.25 if noisy else 0.15), kind
+    for (engine, release), table in read_kernels(DATA, system.aiconfigurator).items():
+        kernels = load_custom(system.family, f"{engine} {release}")
+        if kernels.name == f"{engine} {release}":
+            assert errors(table, node, constants.kinds, custom=kernels).median < (0.1 if noisy else 0.055), kernels.name
+
+
+@needs_data
+def test_a_system_is_foreseen_from_its_relative() -> None:
+    for family, relative in (("h200-sxm", "h100-sxm"), ("b300-sxm", "b200-sxm"), ("gb200", "b200-sxm")):
+        system = next(s for s in SYSTEMS if s.family == family)
+        for kind in ("all_reduce", "all_gather", "all_to_all"):
+            table = system_tables(DATA, system)[load_collectives(family).version][kind]
+            found = errors(table, measured_node(system.interconnect), load_collectives(relative).kinds)
+            assert found.median < 0.06, (family, kind)
 
 
 @needs_data

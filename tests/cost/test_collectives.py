@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.catalog import names
 from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import (
     KINDS,
@@ -49,7 +50,7 @@ CLUSTER = Cluster(
     host=Host(name="epyc"),
 )
 A100 = load_collectives("a100-sxm")
-FAMILIES = [load_collectives(name) for name in ("a100-sxm", "h100-sxm", "b200-sxm", "generic", "pcie")]
+FAMILIES = [load_collectives(n.removesuffix("/collectives")) for n in names("calibrations") if "/collectives" in n]
 NUMBER_OF_RANKS = st.sampled_from([2, 3, 4, 5, 6, 8, 16, 24, 64])
 MESSAGES = st.floats(1.0, 2.0**33)
 FAMILY = st.sampled_from(FAMILIES)
@@ -249,3 +250,24 @@ def test_expert_groups_fill_the_nodes_they_span() -> None:
     assert (expert_group(8, 4, CLUSTER, 4).size, expert_group(8, 4, CLUSTER, 4).ranks_per_node) == (8, 2)
     rack = replace(CLUSTER, per_node=72)
     assert expert_group(4, 16, rack).ranks_per_node == 64
+
+
+def test_bridges_join_pairs_and_larger_groups_meet_over_pcie() -> None:
+    bridge = Interconnect(name="bridge", bandwidth=56e9, latency_s=2e-6, topology="pairs", beyond=PCIE)
+    bridged = replace(CLUSTER, intra_node=bridge, device=replace(DEVICE, calibration="generic"))
+    on_pcie = replace(bridged, intra_node=PCIE)
+    constants, far = cluster_collectives(bridged), cluster_collectives(on_pcie)
+    assert timed("all_reduce", 1e8, 2, constants, bridged) < 0.7 * timed("all_reduce", 1e8, 2, far, on_pcie)
+    assert timed("all_reduce", 1e8, 4, constants, bridged) == timed("all_reduce", 1e8, 4, far, on_pcie)
+    several = collective_time(
+        "all_gather", 1e8, group=tensor_group(np.array([1, 2, 8]), bridged), cluster=bridged, constants=constants
+    )
+    assert list(several) == [timed("all_gather", 1e8, n, constants, bridged) for n in (1, 2, 8)]
+
+
+def test_ranks_over_pcie_share_what_joins_them() -> None:
+    constants = load_collectives("rtx-pro-6000")
+    kind = constants.kinds["all_gather"]
+    assert kind.share(2) == 1.0
+    assert kind.share(4) > kind.share(6) > kind.share(8) == pytest.approx(kind.shares[8])
+    assert A100.kinds["all_gather"].share(8) == 1.0

@@ -32,6 +32,10 @@ class CollectiveTable:
     def __len__(self) -> int:
         return len(self.bytes)
 
+    def every(self, stride: int) -> "CollectiveTable":
+        """One measurement in ``stride``."""
+        return self.where(np.arange(len(self)) % stride == 0)
+
     def where(self, mask: NDArray[np.bool_]) -> "CollectiveTable":
         """The measurements for which ``mask`` holds."""
         return CollectiveTable(
@@ -66,6 +70,29 @@ def read_nccl(data: Path, system: str, version: str) -> dict[str, CollectiveTabl
     for (name,), part in rows.sort("num_gpus", "bytes", "latency").group_by(["op_name"], maintain_order=True):
         kind = _NAMES.get(str(name), str(name))
         tables[kind] = _table(kind, part["num_gpus"], part["num_gpus"], part["bytes"], part["latency"] * 1e-3, "nccl")
+    return tables
+
+
+def read_kernels(data: Path, system: str) -> dict[tuple[str, str], CollectiveTable]:
+    """Return one system's engines' all-reduce by engine and release (`custom_allreduce_all_systems.csv`).
+
+    Only what runs inside a CUDA graph: outside, the host's launch hides the kernel, and its buffer is copied first.
+    TensorRT-LLM's kernels are kept under their own engine, not under SGLang, whose folder repeats them.
+    """
+    import polars as pl
+
+    rows = pl.read_csv(data / "aiconfigurator" / "custom_allreduce_all_systems.csv", infer_schema_length=None)
+    path = pl.col("path").str.split("/")
+    rows = rows.with_columns(path.list.get(2).alias("engine"), path.list.get(3).alias("release"))
+    graph = (pl.col("backend") == pl.col("engine") + "_graph") | (
+        (pl.col("engine") == "trtllm") & (pl.col("kernel_source") == "TRTLLM")
+    )
+    rows = rows.filter((path.list.get(0) == system) & graph).sort("engine", "release", "num_gpus", "message_size")
+    tables = {}
+    for (engine, release), part in rows.group_by(["engine", "release"], maintain_order=True):
+        size = part["message_size"] * _ELEMENT_BYTES["half"]
+        table = _table("all_reduce", part["num_gpus"], part["num_gpus"], size, part["latency"] * 1e-3, str(engine))
+        tables[str(engine), str(release)] = table
     return tables
 
 

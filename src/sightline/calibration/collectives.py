@@ -1,6 +1,6 @@
 """Fit the constants of collectives to measured tables: robust least squares in log space, through the model itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -8,39 +8,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.collective_tables import CollectiveTable
+from sightline.calibration.robust_fit import Vector, robust_fit
 from sightline.catalog import entry
 from sightline.cost.collective_constants import (
     CollectiveConstants,
+    CustomAllReduce,
     KindConstants,
     NetworkConstants,
     NetworkProtocol,
-    PcieConstants,
     Protocol,
 )
+from sightline.cost.collective_families import PCIE
 from sightline.cost.collectives import collective_time
 from sightline.cost.topology import Group
 from sightline.quantities import BYTES_PER_SECOND, SECONDS, parse_quantity
 from sightline.scenario import Host, Interconnect, Network
 
-Vector = NDArray[np.float64]
-
-ROBUST_SCALE = 0.05
-"""Relative error beyond which a measurement loses weight: tables hold spikes of a busy host."""
-PRIOR_WEIGHT = 0.06
-"""Pull on the logarithm of every constant towards ``_CENTRES``: decides only what the data leave open."""
 _CENTRES = {
     "ring": (0.4, 5e-6, 0.45, 0.03, 6e-6, 0.45, 0.35, 18e-6, 0.8, 0.8),
     "all_to_all": (0.3, 6e-6, 0.15, 0.02, 11e-6, 0.1, 0.3, 18e-6, 0.5, 0.75),
     "send_recv": (1e-3, 5e-6, 0.45, 0.03, 7e-6, 0.45, 0.35, 9e-6, 0.5, 0.8),
-    "pcie ring": (0.4, 5e-6, 0.3, 0.3, 7e-6, 0.8, 0.7, 25e-6, 0.6, 0.8),
-    "pcie all_to_all": (0.4, 5e-6, 0.3, 0.2, 7e-6, 0.1, 0.3, 10e-6, 1.0, 0.7),
+    "pcie ring": (0.4, 4e-6, 1.0, 0.3, 7e-6, 2.7, 0.7, 25e-6, 2.0, 0.8),
+    "pcie all_to_all": (0.4, 5e-6, 1.0, 0.2, 7e-6, 0.3, 0.3, 10e-6, 3.0, 0.7),
 }
 """What NCCL reaches on NVLink and on PCIe by and large: local, then launch_s, hop, efficiency of each protocol."""
 _LEAST = (1e-3, *(5e-7, 1e-3, 2e-3) * 3)
 _MOST = (3.0, *(1e-4, 10.0, 0.95) * 3)
-_NVLS_CENTRE = (40e-6, 0.65)
+_NVLS_CENTRE, _NVLS_LEAST, _NVLS_MOST = (40e-6, 0.65), (5e-6, 0.05), (2e-4, 1.0)
 NVLS_HOP = 1.0
 """Hops of the switch cannot be told from the launch with one group size, so one link latency each is assumed."""
+SHARED_BY = (4, 8)
+"""Ranks whose share of a bandwidth over PCIe is fitted, over that of a pair."""
+_SHARES_CENTRE, _SHARES_LEAST, _SHARES_MOST = (0.7, 0.5), (0.01, 0.01), (1.5, 1.5)
+BOUNCE = 0.5
+"""Through host memory every byte crosses PCIe twice."""
+
+_ENOUGH = 250
+"""Measurements that parts are held out of; longer tables are thinned."""
 
 TYPICAL_NETWORK = NetworkConstants(
     protocols=(
@@ -51,8 +55,6 @@ TYPICAL_NETWORK = NetworkConstants(
     tree=0.85,
 )
 """What NCCL reaches over InfiniBand by and large: 8 us per hop in small messages, 88 % of the ports in large ones."""
-TYPICAL_PCIE = PcieConstants(shares={2: 1.0, 4: 0.75, 8: 0.375}, bounce=0.5)
-"""Rings of 8 keep 60 % of a pair's bandwidth with peer-to-peer access (RTX PRO 6000) and a tenth without (L40S)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +115,11 @@ def predicted(
     node: MeasuredNode,
     kinds: Mapping[str, KindConstants],
     network: NetworkConstants = TYPICAL_NETWORK,
+    custom: CustomAllReduce | None = None,
 ) -> Vector:
     """Return the model's seconds for every measurement of ``table``."""
     constants = CollectiveConstants(
-        name="fit", version="", evidence="fitted", kinds=kinds, network=network, pcie=TYPICAL_PCIE
+        name="fit", version="", evidence="fitted", kinds=kinds, network=network, bounce=BOUNCE, custom=custom
     )
     group = Group(size=table.size, ranks_per_node=table.ranks_per_node, sharing=1.0)
     return np.asarray(collective_time(table.kind, table.bytes, group=group, cluster=node, constants=constants))
@@ -127,9 +130,10 @@ def errors(
     node: MeasuredNode,
     kinds: Mapping[str, KindConstants],
     network: NetworkConstants = TYPICAL_NETWORK,
+    custom: CustomAllReduce | None = None,
 ) -> Errors:
     """Return how far the model with these constants is from the measurements."""
-    ratio = predicted(table, node, kinds, network) / table.seconds
+    ratio = predicted(table, node, kinds, network, custom) / table.seconds
     off = np.abs(ratio - 1)
     return Errors(
         cases=len(table),
@@ -139,18 +143,28 @@ def errors(
     )
 
 
-def fit_collectives(table: CollectiveTable, node: MeasuredNode, *, hold_out: bool = True) -> FitResult:
-    """Fit one kind of collective to its measurements, and again without parts of them to see how far it carries."""
-    kinds = _fit(table, node)
+def fit_collectives(
+    table: CollectiveTable,
+    node: MeasuredNode,
+    *,
+    hold_out: bool = True,
+    relative: Mapping[str, KindConstants] | None = None,
+) -> FitResult:
+    """Fit one kind of collective to its measurements, and again without parts of them to see how far it carries.
+
+    Constants that the measurements leave open stay near those of ``relative``, or near what is usual on such links.
+    """
+    kinds = _fit(table, node, relative)
     held_out = {}
-    for name, left_out in _parts(table).items() if hold_out else ():
-        seen = _fit(table.where(~left_out), node)
-        held_out[name] = errors(table.where(left_out), node, seen)
+    thinned = table.every(1 + len(table) // _ENOUGH)
+    for name, left_out in left_out_parts(thinned).items() if hold_out else ():
+        seen = _fit(thinned.where(~left_out), node, relative, thorough=False)
+        held_out[name] = errors(thinned.where(left_out), node, seen)
     return FitResult(kinds=kinds, fitted=errors(table, node, kinds), held_out=held_out)
 
 
-def _parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
-    """What is left out in turn: every group size but the only ones, ranges of messages, every other message size."""
+def left_out_parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
+    """Return what is left out in turn: every group size but the only ones, message ranges, every other size."""
     sizes = np.unique(table.size)
     parts = {f"{n:.0f} ranks": table.size == n for n in sizes if len(sizes) > 1}
     edges = (("under 16 KiB", 0, 2**14), ("16 KiB to 1 MiB", 2**14, 2**20), ("1 to 32 MiB", 2**20, 2**25))
@@ -160,75 +174,29 @@ def _parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
     return {name: mask for name, mask in parts.items() if mask.any() and not mask.all()}
 
 
-def _fit(table: CollectiveTable, node: MeasuredNode) -> dict[str, KindConstants]:
-    """The constants of the table's kind with the least robust error."""
+def _fit(
+    table: CollectiveTable,
+    node: MeasuredNode,
+    relative: Mapping[str, KindConstants] | None,
+    *,
+    thorough: bool = True,
+) -> dict[str, KindConstants]:
+    """The constants of the table's kind with the least robust error, from all starts or from two of them."""
     in_switch = table.kind == "all_reduce" and node.intra_node.in_network_reduction and bool(np.any(table.size > 4))
+    on_pcie = node.intra_node.topology == PCIE
     shape = table.kind if table.kind in ("all_to_all", "send_recv") else "ring"
-    name = f"pcie {shape}" if node.intra_node.topology == "pcie" else shape
-    centre = np.array(_CENTRES[name] + (_NVLS_CENTRE if in_switch else ()))
-    least = np.array(_LEAST + ((5e-6, 0.05) if in_switch else ()))
-    most = np.array(_MOST + ((2e-4, 1.0) if in_switch else ()))
+    name = f"pcie {shape}" if f"pcie {shape}" in _CENTRES and on_pcie else shape
+    more = _NVLS_CENTRE if in_switch else _SHARES_CENTRE if on_pcie else ()
+    centre = np.array((_CENTRES[name] if relative is None else _values(relative[table.kind])) + more)
+    least = np.array(_LEAST + (_NVLS_LEAST if in_switch else _SHARES_LEAST if on_pcie else ()))
+    most = np.array(_MOST + (_NVLS_MOST if in_switch else _SHARES_MOST if on_pcie else ()))
 
     def model(values: Vector) -> Vector:
-        return predicted(table, node, _constants(table.kind, values))
+        return predicted(table, node, _constants(table.kind, values, on_pcie=on_pcie))
 
-    return _constants(table.kind, _robust_fit(model, table.seconds, centre, least, most, _starts(np.log(centre))))
-
-
-def fit_network(
-    table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]
-) -> tuple[NetworkConstants, Errors]:
-    """Return what all-reduces across nodes say of the network, given the constants inside a node.
-
-    One sweep cannot tell the bandwidth of ports from the share of it that is reached: ``node`` says the former. Nor
-    can it tell hops of one protocol inside from hops outside, so no constant moves further from ``TYPICAL_NETWORK``
-    than by half.
-    """
-    typical = TYPICAL_NETWORK
-    centre = np.array([x for p in typical.protocols for x in (p.hop, p.efficiency)] + [typical.tree])
-    least, most = centre / 1.5, np.minimum(centre * 1.5, [np.inf, 0.95] * 3 + [0.95])
-
-    def constants(values: Vector) -> NetworkConstants:
-        protocols = tuple(NetworkProtocol(hop=float(h), efficiency=float(e)) for h, e in values[:6].reshape(3, 2))
-        return NetworkConstants(protocols=protocols, tree=float(values[6]))
-
-    def model(values: Vector) -> Vector:
-        return predicted(table, node, kinds, constants(values))
-
-    network = constants(_robust_fit(model, table.seconds, centre, least, most, [np.log(centre)]))
-    return network, errors(table, node, kinds, network)
-
-
-def _robust_fit(
-    model: Callable[[Vector], Vector],
-    measured: Vector,
-    centre: Vector,
-    least: Vector,
-    most: Vector,
-    starts: Sequence[Vector],
-) -> Vector:
-    """The positive values, within bounds, whose model is nearest to what was measured, from the best of the starts."""
-    from scipy.optimize import least_squares
-
-    def misfit(logs: Vector) -> Vector:
-        pull = PRIOR_WEIGHT * (logs - np.log(centre))
-        return np.concatenate([np.log(model(np.exp(logs)) / measured), pull])
-
-    low, high = np.log(least), np.log(most)
-    found = [
-        least_squares(
-            misfit,
-            np.clip(start, low + 1e-6, high - 1e-6),
-            bounds=(low, high),
-            loss="soft_l1",
-            f_scale=ROBUST_SCALE,
-            max_nfev=200,
-            xtol=1e-6,
-        )
-        for start in starts
-    ]
-    values: Vector = np.exp(min(found, key=lambda f: f.cost).x)
-    return values
+    starts = _starts(np.log(centre))
+    values = robust_fit(model, table.seconds, centre, least, most, starts if thorough else starts[::4])
+    return _constants(table.kind, values, on_pcie=on_pcie)
 
 
 def _starts(prior: Vector) -> list[Vector]:
@@ -243,15 +211,22 @@ def _starts(prior: Vector) -> list[Vector]:
     return starts
 
 
-def _constants(kind: str, values: Vector) -> dict[str, KindConstants]:
-    """Constants out of the fit's vector: local, three per protocol, then launch and efficiency of ``nvls``."""
+def _constants(kind: str, values: Vector, *, on_pcie: bool) -> dict[str, KindConstants]:
+    """Constants out of the fit's vector: local, three per protocol, then shares, or launch and efficiency of ``nvls``."""
     local = 0.0 if kind in ("send_recv", "broadcast") else float(values[0])
     protocols = tuple(
         Protocol(launch_s=float(launch), hop=float(hop), efficiency=float(share))
         for launch, hop, share in values[1:10].reshape(3, 3)
     )
-    kinds = {kind: KindConstants(local=local, protocols=protocols)}
-    if len(values) > 10:
+    shares = {2: 1.0, **dict(zip(SHARED_BY, map(float, values[10:12]), strict=True))} if on_pcie else {}
+    kinds = {kind: KindConstants(local=local, protocols=protocols, shares=shares)}
+    if len(values) > 10 and not on_pcie:
         switch = Protocol(launch_s=float(values[10]), hop=NVLS_HOP, efficiency=float(values[11]))
         kinds["nvls"] = KindConstants(local=0.0, protocols=(switch,))
     return kinds
+
+
+def _values(fitted: KindConstants) -> tuple[float, ...]:
+    """The fit's vector out of constants: local and three per protocol."""
+    each = [x for p in fitted.protocols for x in (p.launch_s, p.hop, p.efficiency)]
+    return (max(fitted.local, _LEAST[0]), *each)

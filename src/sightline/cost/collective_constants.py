@@ -1,7 +1,7 @@
 """What a collective library reaches on its links: constants relative to the datasheet, per device family and version."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,16 @@ class KindConstants:
     local: float
     """What a rank's own S / n bytes, copied or added in place, count against bytes over the link."""
     protocols: tuple[Protocol, ...]
+    shares: Mapping[int, float] = field(default_factory=dict)
+    """Where links meet in the host: the bandwidth left to each rank over that of a pair, by the ranks of the node
+    that take part; they share switches, root complexes and the link between sockets."""
+
+    def share(self, ranks: Number) -> Number:
+        """The share for a number of ranks, between the measured ones by interpolation of logarithms."""
+        if not self.shares:
+            return 1.0
+        share: Number = np.exp(np.interp(np.log(ranks), np.log(list(self.shares)), np.log(list(self.shares.values()))))
+        return share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +64,6 @@ class NetworkConstants:
     protocols: tuple[NetworkProtocol, ...]
     tree: float
     """Bandwidth of a tree over that of a ring."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PcieConstants:
-    """What devices share whose links meet in the host."""
-
-    shares: Mapping[int, float]
-    """Share of a link's bandwidth left to each rank, by the ranks of the node that use theirs at once: they share
-    switches, root complexes and the link between sockets."""
-    bounce: float
-    """Share of the bandwidth left when data goes through host memory, for want of peer-to-peer access."""
-
-    def share(self, ranks: Number) -> Number:
-        """The share for a number of ranks, between the measured ones by interpolation over log2."""
-        return np.interp(np.log2(ranks), np.log2(list(self.shares)), list(self.shares.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +104,14 @@ class CollectiveConstants:
     kinds: Mapping[str, KindConstants]
     """By kind of collective; ``nvls`` is the all-reduce that the switch adds up."""
     network: NetworkConstants
-    pcie: PcieConstants
+    bounce: float
+    """Share of the bandwidth left where data goes through host memory, for want of peer-to-peer access."""
     measured: tuple[str, ...] = ()
     """Kinds that were measured on the family; the others are taken from their like."""
     custom: CustomAllReduce | None = None
     """Kernels that an engine uses besides the library, where they are faster."""
+    beyond: "CollectiveConstants | None" = None
+    """What holds over PCIe for groups larger than a pair, where bridges join pairs only."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], *, name: str = "", version: str = "") -> "CollectiveConstants":
@@ -124,7 +122,7 @@ class CollectiveConstants:
         newest = str(mapping["default"])
         chosen = version or newest
         kinds = {**mapping["versions"][newest], **mapping["versions"][chosen]}
-        network, pcie = mapping["network"], mapping["pcie"]
+        network = mapping["network"]
         return cls(
             name=name,
             version=chosen,
@@ -133,13 +131,15 @@ class CollectiveConstants:
             network=NetworkConstants(
                 protocols=tuple(NetworkProtocol(**network[p]) for p in PROTOCOLS), tree=float(network["tree"])
             ),
-            pcie=PcieConstants(
-                shares={int(n): float(share) for n, share in pcie["shares"].items()}, bounce=float(pcie["bounce"])
-            ),
-            measured=tuple(mapping.get("measured", ())),
+            bounce=float(mapping["bounce"]),
+            measured=tuple(mapping.get("measured", mapping["versions"][newest])),
         )
 
 
 def kind_constants(raw: Mapping[str, Any]) -> KindConstants:
     """The constants of one kind: ``local`` and the protocols it has, in the order of ``PROTOCOLS``."""
-    return KindConstants(local=float(raw["local"]), protocols=tuple(Protocol(**raw[p]) for p in PROTOCOLS if p in raw))
+    return KindConstants(
+        local=float(raw["local"]),
+        protocols=tuple(Protocol(**raw[p]) for p in PROTOCOLS if p in raw),
+        shares={int(n): float(share) for n, share in raw.get("shares", {}).items()},
+    )

@@ -13,7 +13,7 @@ from sightline.cost.collective_constants import CollectiveConstants, CustomAllRe
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError, nearest
 from sightline.operator_profile import Evidence
-from sightline.scenario import Cluster
+from sightline.scenario import Cluster, Device, Interconnect
 
 PCIE = "pcie"
 """Name of the topology of devices whose links meet in the host, and of the calibration of those nobody measured."""
@@ -53,14 +53,14 @@ def load_custom(calibration: str, all_reduce: str = CUSTOM) -> CustomAllReduce:
         raise InputError(
             f"unknown all-reduce '{engine}' in {part}{nearest(engine, known)}; allowed: {', '.join(known)}"
         )
-    releases = sorted(engines[engine], key=_version_key)
-    older = [r for r in releases if not release or _version_key(r) <= _version_key(release)]
+    releases = sorted(engines[engine], key=release_key)
+    older = [r for r in releases if not release or release_key(r) <= release_key(release)]
     chosen = older[-1] if older else releases[0]
     return CustomAllReduce.from_mapping(engines[engine][chosen], name=f"{engine} {chosen}")
 
 
-def _version_key(release: str) -> tuple[int, ...]:
-    """Numbers of a release for comparison: 1.3.0rc10 comes after 1.2.0 and before 1.3.0rc20."""
+def release_key(release: str) -> tuple[int, ...]:
+    """Return the numbers of a release for comparison: 1.3.0rc10 comes after 1.2.0 and before 1.3.0rc20."""
     return tuple(int(part) for part in release.replace("rc", ".").replace(".post", ".").split(".") if part.isdigit())
 
 
@@ -70,11 +70,18 @@ def cluster_collectives(cluster: Cluster, version: str = "", all_reduce: str = N
     With ``all_reduce`` as in ``load_custom``, sums inside a node take the faster of NCCL and that engine's kernels,
     up to the size at which the engine turns to NCCL. Families without kernels take their relative's.
     """
-    families = _families(cluster)
-    library = load_collectives(next(families), version)
+    link = cluster.intra_node
+    constants = _constants(cluster.device, link, version, all_reduce)
+    if link.beyond is None:
+        return constants
+    return replace(constants, beyond=_constants(cluster.device, link.beyond, "", all_reduce))
+
+
+def _constants(device: Device, link: Interconnect, version: str, all_reduce: str) -> CollectiveConstants:
+    library = load_collectives(next(_families(device, link)), version)
     if all_reduce == NCCL:
         return library
-    with_kernels = next(f for f in _families(cluster) if "custom" in entry("calibrations", f"{f}/collectives"))
+    with_kernels = next(f for f in _families(device, link) if "custom" in entry("calibrations", f"{f}/collectives"))
     return replace(library, custom=load_custom(with_kernels, all_reduce))
 
 
@@ -84,17 +91,17 @@ def collective_evidence(cluster: Cluster, kind: str) -> Evidence:
     calibrated: measured on the device's own family; extrapolated: on a relative, on PCIe in general, or another
     kind; datasheet: on nobody's. A family's name begins the names of its devices.
     """
-    family = next(_families(cluster))
+    family = next(_families(cluster.device, cluster.intra_node))
     if family == UNMEASURED:
         return "datasheet"
     own = cluster.device.name.startswith(family) and kind in load_collectives(family).measured
     return "calibrated" if own else "extrapolated"
 
 
-def _families(cluster: Cluster) -> Iterator[str]:
-    """The families whose constants fit the cluster's links, nearest first; the last has everything."""
-    on_pcie = cluster.intra_node.topology == PCIE
-    for family in (cluster.device.calibration, *cluster.device.relatives):
+def _families(device: Device, link: Interconnect) -> Iterator[str]:
+    """The families whose constants fit links of the kind, nearest first; the last has everything."""
+    on_pcie = link.topology == PCIE
+    for family in (device.calibration, *device.relatives):
         if f"{family}/collectives" in names("calibrations") and family != UNMEASURED:
             measured_on = entry("calibrations", f"{family}/collectives")["topology"]
             if (measured_on == PCIE) == on_pcie:

@@ -6,6 +6,7 @@ moves the least bytes over each link (Patarasu & Yuan 2009), a double binary tre
 are hierarchical: devices of a node form a chain, and the links inside work while the network does.
 """
 
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from sightline.cost.topology import (
 )
 from sightline.errors import InputError, nearest
 from sightline.quantities import Number
+from sightline.scenario import Host, Interconnect, Network
 
 __all__ = [
     "KINDS",
@@ -68,6 +70,15 @@ class _Route(NamedTuple):
     network_hops: Number
 
 
+class _Node(NamedTuple):
+    """A cluster's node with other links inside."""
+
+    per_node: int
+    intra_node: Interconnect
+    network: Network
+    host: Host
+
+
 class _Wires(NamedTuple):
     """The links as the group sees them."""
 
@@ -90,13 +101,15 @@ def collective_time(
     """
     if kind not in KINDS:
         raise InputError(f"unknown collective '{kind}'{nearest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+    if cluster.intra_node.beyond is not None and constants.beyond is not None:
+        return _paired_time(kind, bytes, group, cluster, constants)
     n, r = group.size, group.ranks_per_node
     alone = np.equal(n, 1) if isinstance(n, np.ndarray) else bool(n == 1)
     if alone is True:
         return 0.0 * bytes
     nodes = -(-n // r)
-    wires = _wires(group, cluster, constants)
     fitted = constants.kinds[kind]
+    wires = _wires(group, cluster, fitted, constants.bounce)
     chunk = bytes / n if kind == "all_to_all" else None
     time_s = _least_time(
         _ring(kind, bytes, n, r, nodes), fitted, wires, constants, 1.0, fitted.local * bytes / n, chunk
@@ -113,7 +126,19 @@ def collective_time(
     return time_s if alone is False else np.where(alone, 0.0, time_s)
 
 
-def _wires(group: Group, cluster: Links, constants: CollectiveConstants) -> _Wires:
+def _paired_time(kind: str, bytes: Number, group: Group, cluster: Links, constants: CollectiveConstants) -> Number:
+    """Seconds where bridges join pairs of devices: a node's two ranks use theirs, more of them meet over PCIe."""
+    near = _Node(cluster.per_node, replace(cluster.intra_node, beyond=None), cluster.network, cluster.host)
+    pair_s = collective_time(kind, bytes, group=group, cluster=near, constants=constants)
+    far, constants_far = cluster.intra_node.beyond, constants.beyond
+    if np.max(group.ranks_per_node) <= 2 or far is None or constants_far is None:
+        return pair_s
+    beyond = _Node(cluster.per_node, far, cluster.network, cluster.host)
+    beyond_s = collective_time(kind, bytes, group=group, cluster=beyond, constants=constants_far)
+    return np.where(np.greater(group.ranks_per_node, 2), beyond_s, pair_s)
+
+
+def _wires(group: Group, cluster: Links, fitted: KindConstants, bounce: float) -> _Wires:
     """Bandwidths and latencies as the group's ranks find them; its share of the network counts all its ports.
 
     Links that meet in the host share its root; without peer-to-peer access every byte is written to and read from
@@ -122,9 +147,9 @@ def _wires(group: Group, cluster: Links, constants: CollectiveConstants) -> _Wir
     link, r = cluster.intra_node, group.ranks_per_node
     bandwidth = link.bandwidth
     if link.topology == "pcie":
-        bandwidth = bandwidth * constants.pcie.share(r)
+        bandwidth = bandwidth * fitted.share(r)
         if not link.peer_to_peer:
-            bandwidth = smaller(bandwidth * constants.pcie.bounce, cluster.host.memory_bandwidth / (2.0 * r))
+            bandwidth = smaller(bandwidth * bounce, cluster.host.memory_bandwidth / (2.0 * r))
     elif link.topology == "full-mesh":
         bandwidth = bandwidth * larger(1, r - 1) / max(1, cluster.per_node - 1)
     elif link.topology == "ring":

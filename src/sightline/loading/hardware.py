@@ -51,7 +51,12 @@ def _device(v: Values) -> Device:
 def _interconnect(v: Values) -> Interconnect:
     switches = {k: v[k] for k in ("peer_to_peer", "in_network_reduction") if k in v}
     return Interconnect(
-        name=v["name"], bandwidth=v["bandwidth"], latency_s=v["latency"], topology=v["topology"], **switches
+        name=v["name"],
+        bandwidth=v["bandwidth"],
+        latency_s=v["latency"],
+        topology=v["topology"],
+        beyond=_interconnect(_of_catalog("interconnects", v["beyond"])) if v.get("beyond") else None,
+        **switches,
     )
 
 
@@ -91,7 +96,7 @@ INTERCONNECT = Part(
     needs={
         "bandwidth": "bytes per second that one device sends, such as 300 GB/s",
         "latency": "the time of a small message, such as 2 us",
-        "topology": "switch, full-mesh, pcie or ring",
+        "topology": "switch, full-mesh, pcie, ring or pairs",
     },
 )
 NETWORK = Part(

@@ -212,9 +212,10 @@ class InterconnectKeys(Sourced):
 
     bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
     latency: Annotated[float | None, quantity(SECONDS, zero=True)] = None
-    topology: Annotated[str | None, choice("switch", "full-mesh", "pcie", "ring")] = None
+    topology: Annotated[str | None, choice("switch", "full-mesh", "pcie", "ring", "pairs")] = None
     peer_to_peer: Annotated[bool | None, flag()] = None
     in_network_reduction: Annotated[bool | None, flag()] = None
+    beyond: Text = None
 
 
 class NetworkKeys(Sourced):

@@ -61,6 +61,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
             "topology": link.topology,
             "peer_to_peer": link.peer_to_peer,
             "in_network_reduction": link.in_network_reduction,
+            "beyond": None if link.beyond is None else link.beyond.name,
         },
         "network": {
             "name": network.name,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sightline.quantities import Number
 
-LinkTopology = Literal["switch", "full-mesh", "pcie", "ring"]
+LinkTopology = Literal["switch", "full-mesh", "pcie", "ring", "pairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +52,8 @@ class Interconnect:
     """False where traffic bounces through host memory (RTX 4090 with the stock driver)."""
     in_network_reduction: bool = False
     """The switch adds and multicasts (NVLink SHARP)."""
+    beyond: "Interconnect | None" = None
+    """What larger groups cross where bridges join pairs of devices only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
