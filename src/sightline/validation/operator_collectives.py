@@ -1,6 +1,6 @@
 """Suites of measured collectives: NCCL by version, and the engines' own all-reduce, by device family."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,18 @@ from sightline.calibration.collectives import MeasuredNode, measured_node, predi
 from sightline.catalog import entry, names
 from sightline.cost.collective_constants import CustomAllReduce, KindConstants
 from sightline.cost.collective_families import load_collectives, load_custom
-from sightline.validation.operator_suite import Compared, OperatorSuite
+from sightline.validation.operator_suite import Compared, OperatorSuite, joined
 from sightline.validation.suite import Split
 
 SMALLEST, LARGEST, MOST_RANKS = 2**10, 2**30, 8
 """Messages and ranks that the suites hold."""
-SIZES = {"ranks": "size", "bytes": "bytes"}
-"""Columns of a table that tell its rows apart."""
 GOAL = "median 4 %, p90 12 %"
 NCCL_DECISIONS = (
     "Inside a node, 2 to 8 ranks, buffers as nccl-tests reports them from 1 KiB to 1 GiB; versions of NCCL are kept apart.",
     "All of them are fitted on. The catalog's entry holds the errors of leaving ranks, message ranges and every other size out.",
 )
 CUSTOM_DECISIONS = (
-    "All-reduce as the engine calls it inside CUDA graphs, its own kernels up to their limit and NCCL beyond, 2 to 8 ranks, 1 KiB to 1 GiB.",
+    "All-reduce as the engine calls it inside CUDA graphs, all its releases that were measured, its own kernels up to their limit and NCCL beyond, 2 to 8 ranks, 1 KiB to 1 GiB.",
     "All of them are fitted on. The catalog's entry holds the errors of leaving ranks and message ranges out.",
 )
 
@@ -39,45 +37,60 @@ def collective_suites(data: Path) -> Iterator[OperatorSuite]:
         if part not in names("calibrations"):
             continue
         stated = entry("calibrations", part)
-        for version in stated["versions"]:
-            if _has_nccl(data, system):
+        if _has_tables(data, system):
+            yield from _nccl_suites(data, system, stated)
+        if system.aiconfigurator and (data / "aiconfigurator" / "custom_allreduce_all_systems.csv").is_file():
+            for engine, releases in stated.get("custom", {}).items():
                 yield OperatorSuite(
-                    name=f"nccl-{version} {system.family}",
+                    name=f"all-reduce-{engine} {system.family}",
                     source=stated["source"],
-                    decisions=NCCL_DECISIONS,
-                    compare=partial(_compare_nccl, data, system, version),
-                    goal=GOAL,
+                    decisions=CUSTOM_DECISIONS,
+                    compare=partial(_compare_custom, data, system, engine, tuple(map(str, releases))),
                 )
-        for engine, release in _kernels(data, system, stated.get("custom", {})):
-            yield OperatorSuite(
-                name=f"all-reduce-{engine}-{release} {system.family}",
-                source=stated["source"],
-                decisions=CUSTOM_DECISIONS,
-                compare=partial(_compare_custom, data, system, engine, release),
-            )
 
 
-def _has_nccl(data: Path, system: System) -> bool:
+def _nccl_suites(data: Path, system: System, stated: Mapping[str, Any]) -> Iterator[OperatorSuite]:
+    """Yield a suite per version of NCCL, and one of the kinds that further tables add without naming theirs."""
+    for version in stated["versions"]:
+        yield OperatorSuite(
+            name=f"nccl-{version} {system.family}",
+            source=stated["source"],
+            decisions=NCCL_DECISIONS,
+            compare=partial(_compare_nccl, data, system, version),
+            goal=GOAL,
+        )
+    if system.aiconfigurator and system.tables:
+        yield OperatorSuite(
+            name=f"send-recv {system.family}",
+            source=", ".join(system.tables),
+            decisions=NCCL_DECISIONS,
+            compare=partial(_compare_nccl, data, system, stated["default"], further=True),
+        )
+
+
+def _has_tables(data: Path, system: System) -> bool:
     needed = ["aiconfigurator/nccl_all_systems.csv"] if system.aiconfigurator else []
     return all((data / name).is_file() for name in (*needed, *system.tables))
 
 
-def _kernels(data: Path, system: System, custom: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    if system.aiconfigurator and (data / "aiconfigurator" / "custom_allreduce_all_systems.csv").is_file():
-        yield from ((engine, str(release)) for engine, releases in custom.items() for release in releases)
-
-
-def _compare_nccl(data: Path, system: System, version: str) -> Mapping[Split, Compared]:
+def _compare_nccl(data: Path, system: System, version: str, *, further: bool = False) -> Mapping[Split, Compared]:
     tables = system_tables(data, system).get(version, {})
+    added = {"send_recv"} if system.aiconfigurator else set()
     kinds = load_collectives(system.family, version).kinds
-    return _compared(tables.values(), measured_node(system.interconnect), kinds)
+    chosen = [table for kind, table in tables.items() if (kind in added) == further]
+    return {"fit": part} if (part := _compared(chosen, measured_node(system.interconnect), kinds)) else {}
 
 
-def _compare_custom(data: Path, system: System, engine: str, release: str) -> Mapping[Split, Compared]:
-    table = read_kernels(data, system.aiconfigurator).get((engine, release))
-    kinds = load_collectives(system.family).kinds
-    custom = load_custom(system.family, f"{engine} {release}")
-    return _compared([] if table is None else [table], measured_node(system.interconnect), kinds, custom)
+def _compare_custom(data: Path, system: System, engine: str, releases: Sequence[str]) -> Mapping[Split, Compared]:
+    tables = read_kernels(data, system.aiconfigurator)
+    node, kinds = measured_node(system.interconnect), load_collectives(system.family).kinds
+    parts = [
+        _compared([tables[engine, release]], node, kinds, load_custom(system.family, f"{engine} {release}"))
+        for release in releases
+        if (engine, release) in tables
+    ]
+    known = [part for part in parts if part is not None]
+    return {"fit": joined(known)} if known else {}
 
 
 def _compared(
@@ -85,18 +98,18 @@ def _compared(
     node: MeasuredNode,
     kinds: Mapping[str, KindConstants],
     custom: CustomAllReduce | None = None,
-) -> Mapping[Split, Compared]:
+) -> Compared | None:
     wanted = [table.where(_is_wanted(table)) for table in tables if table.kind in kinds]
-    parts = [table for table in wanted if len(table)]
-    if not parts:
-        return {}
-    return {
-        "fit": Compared(
-            predicted=np.concatenate([predicted(table, node, kinds, custom=custom) for table in parts]),
-            measured=np.concatenate([table.seconds for table in parts]),
-            sizes={name: np.concatenate([getattr(t, column) for t in parts]) for name, column in SIZES.items()},
+    parts = [
+        Compared(
+            predicted=predicted(table, node, kinds, custom=custom),
+            measured=table.seconds,
+            sizes={"ranks": table.size, "bytes": table.bytes},
         )
-    }
+        for table in wanted
+        if len(table)
+    ]
+    return joined(parts) if parts else None
 
 
 def _is_wanted(table: CollectiveTable) -> NDArray[np.bool_]:

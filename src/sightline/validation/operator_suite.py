@@ -1,6 +1,6 @@
 """A suite of measured operators: a table of thousands of times that is predicted at once, as arrays."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +30,15 @@ class Compared:
     def label(self, row: int) -> str:
         """Return the sizes of a row."""
         return " ".join(f"{name} {values[row]:g}" for name, values in self.sizes.items())
+
+
+def joined(parts: Sequence[Compared]) -> Compared:
+    """Return the rows of several comparisons with the same sizes."""
+    return Compared(
+        predicted=np.concatenate([part.predicted for part in parts]),
+        measured=np.concatenate([part.measured for part in parts]),
+        sizes={name: np.concatenate([part.sizes[name] for part in parts]) for name in parts[0].sizes},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

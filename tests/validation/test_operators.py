@@ -1,0 +1,51 @@
+"""Suites of operators: thousands of rows predicted at once, with the figures of all and some of them shown."""
+
+import numpy as np
+import pytest
+
+from sightline.validation import validate
+from sightline.validation.operator_suite import SHOWN, Compared, OperatorSuite, results_of
+from sightline.validation.operators import operator_suites
+
+
+def suite(predicted, measured):
+    part = Compared(predicted=np.array(predicted), measured=np.array(measured), sizes={"m": np.arange(len(measured))})
+    return OperatorSuite(name="matmul", source="here", decisions=("none.",), compare=lambda: {"fit": part})
+
+
+def test_figures_are_those_of_all_rows():
+    measured = np.ones(1000)
+    (result,) = results_of(suite(1 + np.linspace(0, 0.1, 1000), measured))
+    assert (result.cases, result.unanswered, result.kind) == (1000, 0, "operators")
+    assert result.mape == pytest.approx(0.05)
+    assert result.median_ape == pytest.approx(0.05)
+    assert result.p90_ape == pytest.approx(0.09)
+    assert result.max_ape == pytest.approx(0.1)
+    assert result.coverage == pytest.approx(0.8, abs=0.01)
+
+
+def test_some_rows_are_shown():
+    (result,) = results_of(suite(np.ones(5000), np.ones(5000)))
+    assert len(result.answers) == SHOWN
+    assert result.answers[-1].case.scenario["name"] == "m 4999"
+
+
+def test_a_table_without_rows_has_no_result():
+    assert results_of(suite([], [])) == []
+
+
+def test_there_are_none_without_a_data_folder(tmp_path):
+    assert operator_suites(None) == ()
+    assert operator_suites(tmp_path) == ()
+
+
+def test_matmuls_are_compared_by_families_of_shapes(data):
+    results = {r.split: r for r in validate("matmul-16-bit a100-sxm", data=data)}
+    assert set(results) == {"fit", "test"}
+    assert results["test"].cases > 1000
+    assert results["test"].median_ape < 0.08
+
+
+@pytest.mark.parametrize("kind", ["matmul", "grouped-matmul", "attention", "element-wise", "nccl"])
+def test_every_kind_of_operator_has_suites(data, kind):
+    assert any(s.name.startswith(kind) for s in operator_suites(data))
