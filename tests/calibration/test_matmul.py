@@ -11,14 +11,16 @@ from sightline.calibration.attention_tables import read_aiconfigurator_attention
 from sightline.calibration.fitting import Range, error_statistics, fit_constants, share_of
 from sightline.calibration.matmul import (
     fit_matmul,
+    fit_small_matmul,
     held_out,
     possible,
     predicted_seconds,
     residuals_by_range,
     training_sized,
 )
-from sightline.calibration.matmul_entries import matmul_entries
-from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
+from sightline.calibration.matmul_entries import FAMILIES, matmul_entries
+from sightline.calibration.matmul_surface import fit_matmul_surface
+from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul, read_vidur_matmul
 from sightline.catalog import entry
 from sightline.cost.matmul import MatmulConstants, load_matmul
 from sightline.errors import InputError
@@ -109,7 +111,7 @@ def test_shipped_constants_hold_on_families_no_fit_has_seen(family, file, median
     table = table.where(possible(table, device))
     table = table.where(held_out(table))
     assert training_sized(table).sum() > 400
-    found = residuals_by_range(table, device, load_matmul(family))
+    found = residuals_by_range(table, device, load_matmul(family).without_surface())
     assert found["training"]["median"] < median
     assert found["training"]["p90"] < p90
     assert found["m >= 16"]["median"] < 0.06
@@ -118,12 +120,94 @@ def test_shipped_constants_hold_on_families_no_fit_has_seen(family, file, median
 
 
 @with_tables
+@pytest.mark.parametrize(
+    ("family", "kernel", "device", "read", "median", "p90"),
+    [
+        ("a100-sxm", "16-bit", "a100-sxm-80gb", ("gemm_a100_sxm_trtllm-1.0.0.csv", "bfloat16"), 0.03, 0.09),
+        ("h100-sxm", "16-bit", "h100-sxm-80gb", ("gemm_h100_sxm_trtllm-1.2.0rc5.csv", "bfloat16"), 0.03, 0.10),
+        ("h100-sxm", "fp8", "h100-sxm-80gb", ("gemm_h100_sxm_trtllm-1.2.0rc5.csv", "fp8"), 0.03, 0.09),
+        ("h200-sxm", "16-bit", "h200-sxm-141gb", ("gemm_h200_sxm_trtllm-1.2.0rc5.csv", "bfloat16"), 0.03, 0.09),
+        ("h200-sxm", "fp8", "h200-sxm-141gb", ("gemm_h200_sxm_trtllm-1.2.0rc5.csv", "fp8"), 0.03, 0.09),
+        (
+            "b200-sxm",
+            "16-bit",
+            "b200-sxm-180gb",
+            ("gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv", "bfloat16"),
+            0.035,
+            0.11,
+        ),
+        ("b200-sxm", "fp8", "b200-sxm-180gb", ("gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv", "fp8"), 0.03, 0.09),
+    ],
+)
+def test_shipped_constants_with_their_surface_match_silicon(family, kernel, device, read, median, p90):
+    file, dtype = read
+    silicon = read_cluster(f"1x {device}").device
+    table = read_aiconfigurator_matmul(DATA / "aiconfigurator" / file, dtype)
+    table = table.where(possible(table, silicon, kernel))
+    predicted = predicted_seconds(table, silicon, load_matmul(family, kernel), kernel)
+    found = error_statistics(predicted, table.seconds)
+    assert found["median"] < median
+    assert found["p90"] < p90
+    left_out = entry("calibrations", f"{family}/matmul")["kernels"][kernel]["surface_residuals"]["families left out"]
+    assert left_out["median"] < 0.05
+
+
+@with_tables
+@pytest.mark.parametrize(
+    ("family", "file", "borrowed", "limit"),
+    [
+        ("h200-sxm-141gb", "gemm_h200_sxm_trtllm-1.2.0rc5.csv", "h100-sxm", 0.06),
+        ("b200-sxm-180gb", "gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv", "h100-sxm", 0.15),
+        ("h100-sxm-80gb", "gemm_h100_sxm_trtllm-1.2.0rc5.csv", "h200-sxm", 0.06),
+        ("a100-sxm-80gb", "gemm_a100_sxm_trtllm-1.0.0.csv", "a40", 0.15),
+    ],
+)
+def test_a_device_never_fitted_is_predicted_from_anothers_constants(family, file, borrowed, limit):
+    device = read_cluster(f"1x {family}").device
+    table = read_aiconfigurator_matmul(DATA / "aiconfigurator" / file)
+    table = table.where(possible(table, device))
+    predicted = predicted_seconds(table, device, load_matmul(borrowed).without_surface())
+    assert error_statistics(predicted, table.seconds)["median"] < limit
+
+
+def test_a_small_table_moves_a_relatives_constants_only_as_far_as_it_shows():
+    relative = entry("calibrations", "a100-sxm/matmul")["kernels"]["16-bit"]["constants"]
+    made_with = MatmulConstants.from_mapping({**relative, "memory_fraction": 0.7})
+    table = table_of(lambda t: predicted_seconds(t, A100, made_with), sizes=(4096, 8192), rows=(1, 4, 16, 64))
+    fitted = fit_small_matmul(table, A100, relative)
+    assert fitted.constants["memory_fraction"] == pytest.approx(0.7, rel=0.03)
+    assert fitted.constants["split_k"] == relative["split_k"]
+    assert fitted.residuals["all"]["median"] < 0.02
+
+
+def test_layers_of_a_model_are_matmuls_with_their_shapes(tmp_path):
+    header = "n_head,n_kv_head,n_embd,n_expanded_embd,num_tokens,num_tensor_parallel_workers"
+    layers = ("attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj")
+    times = ",".join(f"time_stats.{layer}.median" for layer in layers)
+    path = tmp_path / "mlp.csv"
+    path.write_text(f"{header},{times}\n64,8,8192,28672,16,2,0.1,0.2,0.3,0.4\n")
+    table = read_vidur_matmul([path])
+    assert table.n.tolist() == [5120, 8192, 28672, 8192]
+    assert table.k.tolist() == [8192, 4096, 8192, 14336]
+    assert table.seconds == pytest.approx([1e-4, 2e-4, 3e-4, 4e-4])
+
+
+def test_a_surface_takes_away_what_varies_smoothly_and_only_there():
+    table = table_of(lambda t: predicted_seconds(t, A100, load_matmul("a100-sxm").without_surface()))
+    slower = MatmulTable(m=table.m, n=table.n, k=table.k, seconds=table.seconds * (table.m / 512) ** 0.05)
+    fit = fit_matmul_surface(slower, A100, load_matmul("a100-sxm").without_surface())
+    assert fit.residuals["in range"]["median"] < 0.01
+    assert fit.surface.factor(8192, 4096, 4096) > 1.05
+    assert fit.surface.factor(8192 * 4, 4096, 4096) == pytest.approx(1.0)
+
+
+@with_tables
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["matmul", "attention"])
 def test_a_rerun_writes_the_shipped_entries_and_never_over_a_file(part, tmp_path, capsys):
     arguments = [part, "--data", str(DATA), "--out", str(tmp_path)]
     assert main(arguments) == 0
-    for family in ("a100-sxm", "h100-sxm", "generic"):
+    for family in FAMILIES if part == "matmul" else ("a100-sxm", "h100-sxm", "generic"):
         written, shipped = (folder / family / f"{part}.yaml" for folder in (tmp_path, SHIPPED))
         assert written.read_text() == shipped.read_text()
     capsys.readouterr()

@@ -57,7 +57,7 @@ def test_every_operator_has_the_price_of_its_own_formula(attention):
                         element_bytes=2.0,
                         output_bytes=op.output_bytes,
                         device=device,
-                        constants=load_matmul(device.calibration),
+                        constants=load_matmul(device.calibration).without_surface(),
                     ).time_s
                 )
             case FlashAttention():

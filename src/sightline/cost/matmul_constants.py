@@ -1,7 +1,7 @@
 """What a device's matmul kernels reach of its datasheet: a dozen numbers and the tiles its library chooses from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -57,13 +57,27 @@ class MatmulConstants:
     tiles: tuple[tuple[float, float], ...]
     """Output tiles (rows, columns) that the library's kernels come in."""
 
+    vector_rows: float = 0.0
+    """Rows up to which the library multiplies on the vector units, as it would a matrix and a vector."""
+    vector_fraction: float = 1.0
+    """Share of the datasheet's vector FLOP/s that such a kernel reaches."""
+    vector_latency_s: float = 0.0
+    """Fixed time of such a kernel."""
+    quantization_s: float = 0.0
+    """Fixed time of quantizing the input in kernels of its own before the product."""
+    quantization_bytes: float = 0.0
+    """What quantizing an element of the input costs, in bytes at the datasheet's memory bandwidth."""
     surface: ResidualSurface | None = None
     """What these numbers leave unexplained, smoothed over the sizes' logarithms; None where too little was measured."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "MatmulConstants":
         """The constants out of a calibration entry's mapping; other keys are left alone."""
-        plain: dict[str, Any] = {f.name: float(mapping[f.name]) for f in fields(cls) if f.type is float}
+        plain: dict[str, Any] = {
+            f.name: float(mapping[f.name])
+            for f in fields(cls)
+            if f.type is float and (f.default is MISSING or f.name in mapping)
+        }
         slowdown = tuple(float(x) for x in mapping["misaligned_slowdown"])
         return cls(
             **plain, misaligned_slowdown=slowdown, tiles=tuple((float(a), float(b)) for a, b in mapping["tiles"])
@@ -72,6 +86,12 @@ class MatmulConstants:
     def without_surface(self) -> "MatmulConstants":
         """The formula's own constants."""
         return replace(self, surface=None)
+
+    def without_quantization(self) -> "MatmulConstants":
+        """For inputs that an earlier kernel has quantized on its way, as engines fuse it with norms and activations."""
+        if not self.quantization_s and not self.quantization_bytes:
+            return self
+        return replace(self, quantization_s=0.0, quantization_bytes=0.0, surface=None)
 
 
 @cache
@@ -93,7 +113,8 @@ def matmul_evidence(device: Device, kernel: str = "16-bit") -> Evidence:
     """What the constants of ``kernel`` rest on for ``device``; a format that its family was not measured with borrows."""
     family = family_of(device, "matmul")
     found = evidence_of(device, "matmul")
-    measured = kernel in entry("calibrations", f"{family}/matmul")["kernels"]
+    stated = entry("calibrations", f"{family}/matmul")["kernels"].get(kernel)
+    measured = stated is not None and "of" not in stated
     return found if measured or family == UNMEASURED else "extrapolated"
 
 

@@ -68,7 +68,7 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
         element_bytes=operators[0].element_bytes,  # type: ignore[attr-defined]
         output_bytes=stacked(operators, "output_bytes", axes),
         device=device,
-        constants=load_matmul(family_of(device, "matmul")),
+        constants=load_matmul(family_of(device, "matmul")).without_surface(),
     )
     in_head = np.array([op.module == "head" for op in operators]).reshape((-1,) + (1,) * axes)
     unsharded = in_head & (np.asarray(scenario.plan.tensor_parallel) == 1)

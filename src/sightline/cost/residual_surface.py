@@ -5,6 +5,7 @@ the sizes' logarithms. It is a description of measurements and not physics: insi
 a library's choice of kernels adds smoothly, and beyond it fades to nothing within one octave.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,14 +67,19 @@ class ResidualSurface:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "ResidualSurface":
-        """The surface out of a calibration entry: ``[first, last, knots]`` per axis and ``steps``, multiples of ``UNIT``."""
+        """The surface out of a calibration entry.
+
+        ``axes`` holds ``[first, last, knots]`` each, ``steps`` whole multiples of ``UNIT`` as signed bytes in base64.
+        """
         axes = tuple(Axis(first=float(a), last=float(b), knots=int(count)) for a, b, count in mapping["axes"])
-        return cls.on(axes, np.array(mapping["steps"], dtype=float) * UNIT)
+        steps = np.frombuffer(b64decode(mapping["steps"]), dtype=np.int8)
+        return cls.on(axes, steps.astype(np.float64) * UNIT)
 
     def to_mapping(self) -> dict[str, Any]:
         """What ``from_mapping`` reads."""
         axes = [[axis.first, axis.last, axis.knots] for axis in self.axes]
-        return {"axes": axes, "steps": [round(float(value)) for value in self.logarithms / UNIT]}
+        steps = np.clip(np.round(self.logarithms / UNIT), -127, 127).astype(np.int8)
+        return {"axes": axes, "steps": b64encode(steps.tobytes()).decode()}
 
     def cells(self, *sizes: Number) -> tuple[NDArray[np.int64], Array, Array]:
         """Return the places of the cells' corners, their weights (both along a new last axis), and 1 inside the axes.

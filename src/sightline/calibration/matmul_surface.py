@@ -1,0 +1,77 @@
+"""What matmul constants leave unexplained, as a surface over rows, columns and depth, and how far it holds."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.fitting import error_statistics
+from sightline.calibration.matmul import families, held_out, possible, predicted_seconds
+from sightline.calibration.matmul_tables import MatmulTable
+from sightline.calibration.surface import axis_over, fit_surface
+from sightline.cost.matmul import MatmulConstants
+from sightline.cost.residual_surface import ResidualSurface
+from sightline.scenario import Device
+
+Array = NDArray[np.float64]
+
+KNOTS = (17, 12, 12)
+"""Knots over m, n and k: about one an octave."""
+DENSE_KNOTS = (17, 16, 16)
+DENSE_ROWS = 20_000
+"""Measurements that carry more knots."""
+LAYER_KNOTS = (25, 6, 5)
+FEW_FAMILIES = 40
+"""(n, k) families below which a table holds the layers of a few models: many rows of few weight matrices."""
+ENOUGH_ROWS = 300
+"""Measurements that a surface needs."""
+
+
+class SurfaceFit(NamedTuple):
+    """A surface with the errors that formula and surface leave together."""
+
+    surface: ResidualSurface
+    residuals: dict[str, dict[str, float]]
+
+
+def has_enough(table: MatmulTable) -> bool:
+    """Whether the table can carry a surface."""
+    return len(table) >= ENOUGH_ROWS
+
+
+def knots(table: MatmulTable) -> tuple[int, int, int]:
+    """Knots over m, n and k that the table can carry."""
+    if len(set(families(table))) < FEW_FAMILIES:
+        return LAYER_KNOTS
+    return DENSE_KNOTS if len(table) >= DENSE_ROWS else KNOTS
+
+
+def fit_matmul_surface(
+    table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit"
+) -> SurfaceFit:
+    """Return the surface over ``constants`` fitted to the whole table, and its errors there and on families left out.
+
+    The families left out are those that the constants' fit did not see; neither does the surface judged on them.
+    """
+    kept = table.where(possible(table, device, kernel))
+    predicted = predicted_seconds(kept, device, constants.without_surface(), kernel)
+    test = held_out(kept)
+    axes = tuple(axis_over(sizes, count) for sizes, count in zip((kept.m, kept.n, kept.k), knots(table), strict=True))
+
+    def fitted_on(rows: NDArray[np.bool_]) -> ResidualSurface:
+        part = kept.where(rows)
+        return fit_surface(axes, (part.m, part.n, part.k), np.log(part.seconds / predicted[rows]))
+
+    def errors(surface: ResidualSurface, rows: NDArray[np.bool_]) -> dict[str, float]:
+        part = kept.where(rows)
+        return error_statistics(predicted[rows] * surface.factor(part.m, part.n, part.k), part.seconds)
+
+    surface, without_test = fitted_on(np.ones(len(kept), dtype=bool)), fitted_on(~test)
+    small = kept.m <= 64
+    residuals = {
+        "in range": errors(surface, kept.m > 0),
+        "in range, m up to 64": errors(surface, small),
+        "families left out": errors(without_test, test),
+        "families left out, m up to 64": errors(without_test, test & small),
+    }
+    return SurfaceFit(surface, residuals)
