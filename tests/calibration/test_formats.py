@@ -121,7 +121,7 @@ def test_wrong_tables_end_in_one_sentence(tmp_path, text, sentence):
 
 
 def test_a_format_is_told_from_every_other():
-    names = [f.name for f in FORMATS]
+    names = [(f.name, f.part) for f in FORMATS]
     assert len(names) == len(set(names))
     shared = [
         (a.name, b.name)

@@ -1,4 +1,8 @@
-"""``python -m sightline.calibration PART --data DIR --out DIR``: fit constants and write them as catalog entries."""
+"""``python -m sightline.calibration PART --data DIR --out DIR``: make the shipped calibrations of operators again.
+
+``all`` in place of a part makes every one; the same data give the same bytes. What frameworks reach beyond operators is
+fitted to the suites of training by ``scripts/fit_training.py``.
+"""
 
 import argparse
 import sys
@@ -27,6 +31,20 @@ ENTRIES: Mapping[str, Callable[[Path], dict[str, dict[str, Any]]]] = {
 }
 
 
+ALL = "all"
+PARTS = (*ENTRIES, "collectives")
+
+
+def write_parts(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
+    """Fit one part, or ``all``, and return the paths; says on stderr how far it is."""
+    parts = PARTS if part == ALL else (part,)
+    paths = []
+    for number, name in enumerate(parts, 1):
+        sys.stderr.write(f"fitting {name} ({number} of {len(parts)})\n")
+        paths += write_part(name, data, out, overwrite=overwrite)
+    return paths
+
+
 def write_part(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
     """Fit one part to the tables under ``data``, write ``OUT/<device family>/<part>.yaml`` and return the paths."""
     if part == "collectives":
@@ -45,14 +63,18 @@ def write_part(part: str, data: Path, out: Path, *, overwrite: bool = False) -> 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m sightline.calibration", description=__doc__)
-    parser.add_argument("part", choices=[*ENTRIES, "collectives"])
+    parser = argparse.ArgumentParser(
+        prog="python -m sightline.calibration",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("part", choices=[ALL, *PARTS])
     parser.add_argument("--data", type=Path, required=True, help="folder of the public tables")
     parser.add_argument("--out", type=Path, required=True, help="folder that receives one folder per device family")
     parser.add_argument("--overwrite", action="store_true", help="replace entries that are already there")
     options = parser.parse_args(arguments)
     try:
-        paths = write_part(options.part, options.data, options.out, overwrite=options.overwrite)
+        paths = write_parts(options.part, options.data, options.out, overwrite=options.overwrite)
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -3,7 +3,8 @@
 A reader returns the rows of one part of a calibration, in SI units. Beside ``seconds`` there are:
 
 - matmul: ``kernel`` (a number format: 16-bit, fp8, w8a16, ...), ``m``, ``n``, ``k``
-- attention: ``batch``, ``heads``, ``kv_heads``, ``head_dim``, ``query_tokens``, ``context_tokens``, ``kernel``
+- prefill_attention, decode_attention: ``batch``, ``heads``, ``kv_heads``, ``head_dim``, ``query_tokens``,
+  ``context_tokens`` and ``kernel``, which says the elements of the cache
 - collectives: ``kernel`` (a kind: all_reduce, ...), ``ranks``, ``ranks_per_node``, ``bytes``
 - grouped: ``kernel`` (a layout), ``experts``, ``local_experts``, ``rows_per_expert``, ``mfu``, ``n``, ``k``
 
@@ -34,6 +35,13 @@ class Format:
 
 
 _AIC_ATTENTION = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "step", "latency")
+_VIDUR_ATTENTION = (
+    "time_stats.attn_prefill.median",
+    "n_q_head",
+    "n_kv_head",
+    "prefill_chunk_size",
+    "kv_cache_size",
+)
 _RESULT = ("scenario.workload.operator", "time_s")
 
 FORMATS: Sequence[Format] = (
@@ -62,17 +70,14 @@ FORMATS: Sequence[Format] = (
         columns=("num_local_experts", "tokens_per_expert", "hidden_size", "intermediate_size", "up_proj_us", "up_mfu"),
         read=formats_matmul.infersim_grouped,
     ),
-    Format(
-        name="AIConfigurator attention",
-        part="attention",
-        columns=_AIC_ATTENTION,
-        read=formats_attention.aiconfigurator,
-    ),
-    Format(
-        name="Vidur or Frontier attention",
-        part="attention",
-        columns=("time_stats.attn_prefill.median", "n_q_head", "n_kv_head", "prefill_chunk_size", "kv_cache_size"),
-        read=formats_attention.vidur,
+    *(
+        Format(name=f"{name} attention", part=part, columns=columns, read=formats_attention.of_phase(read, part))
+        for name, columns, read in (
+            ("AIConfigurator", _AIC_ATTENTION, formats_attention.aiconfigurator),
+            ("Vidur or Frontier", _VIDUR_ATTENTION, formats_attention.vidur),
+            ("Sightline", _RESULT, formats_results.attention),
+        )
+        for part in ("prefill_attention", "decode_attention")
     ),
     Format(
         name="AIConfigurator nccl",
@@ -105,7 +110,6 @@ FORMATS: Sequence[Format] = (
         read=formats_collectives.nccl_tests,
     ),
     Format(name="Sightline matmul", part="matmul", columns=_RESULT, read=formats_results.matmul),
-    Format(name="Sightline attention", part="attention", columns=_RESULT, read=formats_results.attention),
     Format(name="Sightline collectives", part="collectives", columns=_RESULT, read=formats_results.collectives),
 )
 """One line per format; the first that fits a table's columns and part reads it."""

@@ -1,5 +1,6 @@
 """Readers of attention tables."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sightline.calibration.formats_matmul import kernels, named, stated
@@ -10,6 +11,21 @@ if TYPE_CHECKING:
 
 CACHES = {"bfloat16": "16-bit cache", "float16": "16-bit cache", "fp8": "fp8 cache"}
 """What tables call the elements of a cache, and what we call the kernels that read them."""
+
+
+def of_phase(read: "Callable[[RawTable], pl.DataFrame]", part: str) -> "Callable[[RawTable], pl.DataFrame]":
+    """A reader of one phase of what ``read`` reads: steps have one query per sequence, prompts more."""
+
+    def phase(table: RawTable) -> "pl.DataFrame":
+        import polars as pl
+
+        rows = read(table)
+        if "query_tokens" not in rows.columns:
+            return rows
+        step = pl.col("query_tokens") == 1
+        return rows.filter(step if part == "decode_attention" else ~step)
+
+    return phase
 
 
 def aiconfigurator(table: RawTable) -> "pl.DataFrame":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.calibration import table_checks
 from sightline.calibration.formats import formats_of
 from sightline.calibration.part_fit import PartFit
-from sightline.calibration.parts import PARTS, wrong_part
+from sightline.calibration.parts import PARTS, parts_named
 from sightline.calibration.raw_table import ENDINGS, RawTable, open_table
 from sightline.catalog import names
 from sightline.errors import InputError, nearest
@@ -54,15 +54,14 @@ def read_tables(
 
     ``part`` keeps one part; ``only`` keeps rows by library or device.
     """
-    if part is not None and part not in PARTS:
-        raise InputError(wrong_part(part))
+    parts = parts_named(part)
     cluster = _cluster(device)
     found: dict[str, list[pl.DataFrame]] = {}
     files: dict[str, list[str]] = {}
     skipped = []
     for path, named in _files(paths):
         try:
-            read = _read(open_table(path), part, only or {})
+            read = _read(open_table(path), parts, only or {})
         except InputError:
             if named:
                 raise
@@ -74,7 +73,7 @@ def read_tables(
     if not found:
         wanted = f" of {part}" if part else ""
         raise InputError(f"no table{wanted} in {', '.join(map(repr, map(str, paths)))}")
-    checked = {name: _checked(name, parts, cluster, device) for name, parts in found.items()}
+    checked = {name: _checked(name, tables, cluster, device) for name, tables in found.items()}
     return Tables(rows=checked, files=files, skipped=skipped, cluster=cluster)
 
 
@@ -96,12 +95,12 @@ def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
     return files
 
 
-def _read(table: RawTable, part: str | None, only: Mapping[str, str]) -> dict[str, "pl.DataFrame"]:
+def _read(table: RawTable, parts: Sequence[str], only: Mapping[str, str]) -> dict[str, "pl.DataFrame"]:
     import polars as pl
 
     read = {}
     for known in formats_of(table):
-        if known.part not in PARTS or part not in (None, known.part):
+        if known.part not in parts:
             continue
         rows = known.read(table)
         for column, value in only.items():
@@ -110,7 +109,7 @@ def _read(table: RawTable, part: str | None, only: Mapping[str, str]) -> dict[st
             places = [f"'{table.path.name}', {table.counts} {table.first + row}" for row in rows["row"]]
             read[known.part] = rows.drop("row").with_columns(pl.Series("place", places))
     if not read:
-        wanted = f"no rows of {part}" if part else "no rows to fit"
+        wanted = f"no rows of {' or '.join(parts)}" if len(parts) < len(PARTS) else "no rows to fit"
         kept = f" with {', '.join(f'{c} {v}' for c, v in only.items())}" if only else ""
         raise InputError(f"'{table.path}' has {wanted}{kept}")
     return read
@@ -137,16 +136,19 @@ def kernels(tables: Tables) -> int:
 
 def calibrate(tables: Tables, done: Callable[[], None] = lambda: None) -> list[Calibration]:
     """Fit every part; ``done`` is called once per kernel."""
-    return [
-        Calibration(
-            device=tables.cluster.device.name,
-            part=name,
-            fit=PARTS[name].fit(rows, tables.cluster, done),
-            source=_source(tables.files[name], rows),
-            covered=_covered(rows, PARTS[name].keys),
+    calibrations = []
+    for name, rows in tables.rows.items():
+        fit = PARTS[name].fit(rows, tables.cluster, done)
+        calibrations.append(
+            Calibration(
+                device=tables.cluster.device.name,
+                part=name,
+                fit=fit,
+                source=_source(tables.files[name], rows),
+                covered=_covered(rows, PARTS[name].keys, tuple(fit.rows)),
+            )
         )
-        for name, rows in tables.rows.items()
-    ]
+    return calibrations
 
 
 def _source(files: Sequence[str], rows: "pl.DataFrame") -> str:
@@ -155,9 +157,16 @@ def _source(files: Sequence[str], rows: "pl.DataFrame") -> str:
     return f"sightline calibrate --from {shown}" + (f", measured with {library}" if library else "")
 
 
-def _covered(rows: "pl.DataFrame", keys: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
+def _covered(
+    rows: "pl.DataFrame", keys: Sequence[str], fitted: Sequence[str]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Smallest and largest sizes by what was fitted: each kernel of the rows, or all of them together."""
+    import polars as pl
+
     sizes = [key for key in keys if key != "kernel"]
+    parts = {name: rows.filter(pl.col("kernel") == name) if len(fitted) > 1 else rows for name in fitted}
     return {
-        str(kernel): {c: (float(some[c].min()), float(some[c].max())) for c in sizes}  # type: ignore[arg-type]
-        for (kernel,), some in sorted(rows.group_by(["kernel"]), key=lambda pair: str(pair[0]))
+        name: {c: (float(some[c].min()), float(some[c].max())) for c in sizes}  # type: ignore[arg-type]
+        for name, some in parts.items()
+        if some.height
     }

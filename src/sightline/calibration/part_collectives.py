@@ -38,48 +38,59 @@ def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> Par
         raise InputError(
             "no row stands for a collective inside one node; constants of the network are not fitted from tables yet"
         )
-    node = MeasuredNode(
-        per_node=cluster.per_node, intra_node=cluster.intra_node, network=cluster.network, host=cluster.host
-    )
+    node = _node(cluster)
     nearest = cluster_collectives(cluster)
     kinds = dict(nearest.kinds)
     constants: dict[str, dict[str, Any]] = {}
     counted: dict[str, dict[str, int]] = {}
     residuals: dict[str, dict[str, dict[str, float]]] = {}
-    points = []
+    drawn = []
     for kind, part in by_kernel(inside).items():
-        c = columns(part, "ranks", "ranks_per_node", "bytes", "seconds")
-        table = CollectiveTable(
-            kind=kind,
-            size=c["ranks"],
-            ranks_per_node=c["ranks_per_node"],
-            bytes=c["bytes"],
-            seconds=c["seconds"],
-            source="table",
-        )
+        table = _table(kind, part)
         result = fit_collectives(table, node)
         kinds |= result.kinds
         constants |= {name: _plain(k) for name, k in result.kinds.items()}
         counted[kind] = {"table": rows.filter(pl.col("kernel") == kind).height, "fitted": part.height}
         residuals[kind] = {"fit": _statistics(result.fitted)}
         residuals[kind] |= {f"{name} left out": _statistics(e) for name, e in result.held_out.items()}
-        points.append(
-            Points(
-                kernel=kind,
-                size=table.bytes,
-                unit="B",
-                predicted=predicted(table, node, result.kinds),
-                measured=table.seconds,
-            )
-        )
+        drawn.append(_points(table, node, result.kinds))
         done()
     return PartFit(
         content=_entry(cluster, nearest.name, kinds, residuals),
         constants=constants,
         rows=counted,
         residuals=residuals,
-        points=points,
+        points=drawn,
     )
+
+
+def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
+    """What the device's constants in the catalog predict, inside a node and for the library's newest version."""
+    kinds = cluster_collectives(cluster).kinds
+    return [_points(_table(kind, part), _node(cluster), kinds) for kind, part in by_kernel(rows).items()]
+
+
+def _node(cluster: Cluster) -> MeasuredNode:
+    return MeasuredNode(
+        per_node=cluster.per_node, intra_node=cluster.intra_node, network=cluster.network, host=cluster.host
+    )
+
+
+def _table(kind: str, rows: "pl.DataFrame") -> CollectiveTable:
+    c = columns(rows, "ranks", "ranks_per_node", "bytes", "seconds")
+    return CollectiveTable(
+        kind=kind,
+        size=c["ranks"],
+        ranks_per_node=c["ranks_per_node"],
+        bytes=c["bytes"],
+        seconds=c["seconds"],
+        source="table",
+    )
+
+
+def _points(table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]) -> Points:
+    times = predicted(table, node, kinds)
+    return Points(kernel=table.kind, size=table.bytes, unit="B", predicted=times, measured=table.seconds)
 
 
 def _entry(

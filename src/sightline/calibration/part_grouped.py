@@ -38,17 +38,30 @@ def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> Par
     """The constants of every layout in the rows; number formats that were not measured come from the nearest family."""
     shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"]
     kernels: dict[str, Any] = {name: dict(layouts) for name, layouts in shipped.items()}
-    counted, residuals, constants, points = {}, {}, {}, []
+    counted, residuals, constants, drawn = {}, {}, {}, []
     for layout, part in by_kernel(rows).items():
         table = _table(part, _peak(cluster))
         result = fit_grouped(table, cluster.device, layout)
         kernels[FORMAT][layout] = {"rows": dict(result.rows), "residuals": dict(result.residuals), **result.constants}
         constants[layout], counted[layout], residuals[layout] = result.constants, result.rows, result.residuals
-        predicted = predicted_seconds(table, cluster.device, GroupedConstants.from_mapping(result.constants))
-        flops = 2 * table.rows * table.n * table.k
-        points.append(Points(kernel=layout, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds))
+        drawn.append(_points(layout, table, cluster, GroupedConstants.from_mapping(result.constants)))
         done()
-    return PartFit(content={"kernels": kernels}, constants=constants, rows=counted, residuals=residuals, points=points)
+    return PartFit(content={"kernels": kernels}, constants=constants, rows=counted, residuals=residuals, points=drawn)
+
+
+def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
+    """What the device's constants in the catalog predict."""
+    shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"][FORMAT]
+    return [
+        _points(layout, _table(part, _peak(cluster)), cluster, GroupedConstants.from_mapping(shipped[layout]))
+        for layout, part in by_kernel(rows).items()
+    ]
+
+
+def _points(layout: str, table: GroupedTable, cluster: Cluster, constants: GroupedConstants) -> Points:
+    predicted = predicted_seconds(table, cluster.device, constants)
+    flops = 2 * table.rows * table.n * table.k
+    return Points(kernel=layout, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds)
 
 
 def _table(rows: "pl.DataFrame", peak: float) -> GroupedTable:

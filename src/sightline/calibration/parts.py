@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration import part_collectives, part_grouped, part_matmul
-from sightline.calibration.part_fit import PartFit
+from sightline.calibration.part_fit import PartFit, Points
+from sightline.errors import InputError, nearest
 from sightline.scenario import Cluster
 
 if TYPE_CHECKING:
@@ -29,29 +30,46 @@ class Part:
     """Seconds that no row's operator can be shorter than, by the device's peak, L2 bandwidth or links."""
     fit: Callable[["pl.DataFrame", Cluster, Callable[[], None]], PartFit]
     """The constants of every kernel in the rows; the function counts one kernel done."""
+    points: Callable[["pl.DataFrame", Cluster], list[Points]]
+    """What the constants that the catalog has for the device predict beside what was measured."""
 
 
 PARTS: Mapping[str, Part] = {
-    "matmul": Part(keys=("kernel", "m", "n", "k"), least=24, bound=part_matmul.bound, fit=part_matmul.fit),
+    "matmul": Part(
+        keys=("kernel", "m", "n", "k"),
+        least=24,
+        bound=part_matmul.bound,
+        fit=part_matmul.fit,
+        points=part_matmul.points,
+    ),
     "collectives": Part(
         keys=("kernel", "ranks", "ranks_per_node", "bytes"),
         least=10,
         bound=part_collectives.bound,
         fit=part_collectives.fit,
+        points=part_collectives.points,
     ),
     "grouped": Part(
         keys=("kernel", "experts", "local_experts", "rows_per_expert", "n", "k"),
         least=8,
         bound=part_grouped.bound,
         fit=part_grouped.fit,
+        points=part_grouped.points,
     ),
 }
 """By name, one line per part that tables can be fitted to."""
 
 
-def wrong_part(name: str) -> str:
-    """The sentence for a part that nothing is fitted to."""
-    from sightline.errors import nearest
+ATTENTION = "attention"
+"""Stands for attention's parts together."""
 
-    known: list[Any] = list(PARTS)
-    return f"unknown part '{name}'{nearest(name, known)}; parts: {', '.join(PARTS)}"
+
+def parts_named(name: str | None) -> tuple[str, ...]:
+    """Return the parts that a request names: all without a name; raises `InputError` for one that nothing is fitted to."""
+    if name is None:
+        return tuple(PARTS)
+    named = tuple(part for part in PARTS if name == part or (name == ATTENTION and part.endswith(ATTENTION)))
+    if not named:
+        known = [ATTENTION, *PARTS]
+        raise InputError(f"unknown part '{name}'{nearest(name, known)}; parts: {', '.join(known)}")
+    return named

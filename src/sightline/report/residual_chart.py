@@ -25,6 +25,13 @@ class Panel:
     ratio: NDArray[np.float64]
     """Predicted over measured time."""
 
+    @classmethod
+    def joined(cls, panels: "Sequence[Panel]") -> "Panel":
+        """One panel with the points of several of the same title."""
+        first = panels[0]
+        size, ratio = (np.concatenate([getattr(p, name) for p in panels]) for name in ("size", "ratio"))
+        return cls(title=first.title, size=size, unit=first.unit, ratio=ratio)
+
 
 def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 400) -> dict[str, Any]:
     """Return the Vega-Lite specification; of many points an even selection along the size is drawn."""
