@@ -70,4 +70,16 @@ def _show_entry(kind: str, name: str, fields: dict[str, Any], as_json: bool) -> 
         return
     from sightline.report.catalog_tables import entry_table
 
-    output.print_table(entry_table(name, fields))
+    output.print_table(entry_table(name, fields, _meaning(kind, name)))
+
+
+def _meaning(kind: str, name: str) -> list[tuple[str, str]]:
+    """What an entry is read as, where its own keys say it only to those who know the family."""
+    if kind != "models":
+        return []
+    from pathlib import Path
+
+    from sightline.loading.model_sources import resolve_model
+    from sightline.report.model_text import model_rows
+
+    return list(model_rows(resolve_model(name, Path()).model))

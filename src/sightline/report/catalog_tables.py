@@ -1,7 +1,10 @@
 """The catalog as text: its kinds, the entries of a kind, one entry with the source of each figure."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from sightline.report import units
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -10,11 +13,11 @@ if TYPE_CHECKING:
 _COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
     "models": (
         ("parameters",),
+        ("active_parameters",),
         ("hidden_size", "n_embd", "d_model"),
         ("num_hidden_layers", "n_layer", "n_layers"),
         ("num_attention_heads", "n_head", "n_heads"),
-        ("num_key_value_heads",),
-        ("vocab_size",),
+        ("num_key_value_heads", "num_kv_heads"),
     ),
     "devices": (("memory",), ("memory_bandwidth",), ("peak_flops.bf16", "peak_flops.fp16"), ("tdp",), ("price",)),
     "interconnects": (("bandwidth",), ("latency",), ("topology",), ("peer_to_peer",)),
@@ -25,11 +28,12 @@ _COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
 """Figures worth a column by kind; of several spellings the first that an entry has is shown."""
 
 _HEADINGS = {
+    "parameters": "size",
+    "active_parameters": "active",
     "hidden_size": "hidden",
     "num_hidden_layers": "layers",
     "num_attention_heads": "heads",
-    "num_key_value_heads": "kv heads",
-    "vocab_size": "vocabulary",
+    "num_key_value_heads": "kv",
     "memory_bandwidth": "bandwidth",
     "peak_flops.bf16": "16-bit peak",
     "bandwidth_per_node": "per node",
@@ -58,8 +62,11 @@ def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> "Rende
     return table
 
 
-def entry_table(name: str, fields: Mapping[str, Any]) -> "RenderableType":
-    """Return one entry: each value, and where it comes from when that is not the entry's own source."""
+def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[str, str]] = ()) -> "RenderableType":
+    """Return one entry: each value, and where it comes from when that is not the entry's own source.
+
+    ``meaning`` is what the entry was read as, shown above its values.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -71,8 +78,12 @@ def entry_table(name: str, fields: Mapping[str, Any]) -> "RenderableType":
     for key, value in _flat({k: v for k, v in fields.items() if k not in _ABOUT}).items():
         root = key.partition(".")[0]
         note = [str(part) for part in (sources.get(root), evidences.get(root)) if part]
-        table.add_row(key, _cell(value), *(["; ".join(note)] if sources or evidences else []))
-    return Group(Text(name, style="bold"), Text(about, style="dim"), Text(), table)
+        table.add_row(key, _figure(key, value), *(["; ".join(note)] if sources or evidences else []))
+    read = _table("read as", "")
+    for row in meaning:
+        read.add_row(*row)
+    heading = Group(Text(name, style="bold"), Text(about, style="dim"), Text())
+    return Group(heading, read, Text(), table) if meaning else Group(heading, table)
 
 
 def _table(*headings: str) -> "Table":
@@ -86,7 +97,12 @@ def _table(*headings: str) -> "Table":
 
 def _first(fields: Mapping[str, Any], spellings: str | tuple[str, ...]) -> str:
     flat = _flat(fields)
-    return next((_cell(flat[s]) for s in spellings if s in flat), "")
+    return next((_figure(s, flat[s]) for s in spellings if s in flat), "")
+
+
+def _figure(key: str, value: Any) -> str:
+    """A cell; parameters are counted in thousands, millions, ..."""
+    return units.count(value) if key in ("parameters", "active_parameters") else _cell(value)
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,4 +120,7 @@ def _cell(value: Any) -> str:
         return str(value)
     if any(isinstance(item, list | dict) for item in value):
         return f"{len(value)} lines, shown with --json"
+    runs = [(item, len(list(same))) for item, same in groupby(value)]
+    if len(runs) < len(value) / 2:
+        return "; ".join(f"{times} x {item}" for item, times in runs)
     return "; ".join(str(item) for item in value)

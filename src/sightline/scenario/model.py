@@ -219,8 +219,10 @@ class Model:
 
     @property
     def head_parameters(self) -> int:
-        """Parameters after the last layer that the embedding does not already hold."""
-        return self.norm_parameters + (0 if self.tied_embeddings else self.vocab_size * self.hidden_size)
+        """Parameters after the last layer that the embedding does not already hold, the joining of streams included."""
+        n = self.residual_streams
+        joined = 0 if n == 1 else n * (n * self.hidden_size + 1) + 1
+        return self.norm_parameters + joined + (0 if self.tied_embeddings else self.vocab_size * self.hidden_size)
 
     @property
     def parameters(self) -> int:

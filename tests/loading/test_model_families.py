@@ -1,0 +1,374 @@
+"""Families beyond the plain dense ones: their parameters, layers and checkpoints, against transformers and model cards."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping
+from sightline.loading.model_sources import resolve_model
+from sightline.scenario import Heads, Model
+
+CONFIGS = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "model_configs"
+
+PLAIN = {
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 96,
+    "vocab_size": 500,
+}
+ROUTED = PLAIN | {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+DEEPSEEK = {"n_routed_experts": 8, "n_shared_experts": 2, "first_k_dense_replace": 1}
+LATENT = {"kv_lora_rank": 16, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+INDEX = {"index_topk": 8, "index_n_heads": 2, "index_head_dim": 16}
+DELTA = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+}
+MAMBA = {"mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 16, "conv_kernel": 4}
+FALCON = {k: v for k, v in PLAIN.items() if k not in {"intermediate_size", "num_key_value_heads"}}
+FOLDED = {"q_lora_rank": 24, "o_lora_rank": 8, "o_groups": 2, "head_dim": 32, "sliding_window": 16, "hc_mult": 4}
+PAIRS = ["sliding_attention", "full_attention"] * 2
+
+SMALL: dict[str, dict[str, Any]] = {
+    "qwen3": PLAIN | {"head_dim": 32},
+    "phi3": PLAIN,
+    "gemma": PLAIN,
+    "gemma2": PLAIN,
+    "gemma3_text": PLAIN,
+    "gemma4_text": PLAIN
+    | {"hidden_size_per_layer_input": 0, "global_head_dim": 32, "head_dim": 16, "attention_k_eq_v": True}
+    | {"num_global_key_value_heads": 1, "num_kv_shared_layers": 0, "layer_types": PAIRS},
+    "cohere2": PLAIN,
+    "stablelm": PLAIN,
+    "glm4": PLAIN,
+    "nemotron": PLAIN,
+    "seed_oss": PLAIN,
+    "smollm3": PLAIN,
+    "starcoder2": PLAIN,
+    "gpt_bigcode": {"n_embd": 64, "n_layer": 4, "n_head": 4, "vocab_size": 500, "n_positions": 64},
+    "falcon": FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2, "multi_query": True},
+    "mixtral": PLAIN | {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "phimoe": PLAIN | {"num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True},
+    "qwen3_moe": ROUTED | {"num_experts": 8, "decoder_sparse_step": 2, "mlp_only_layers": [3], "head_dim": 16},
+    "qwen2_moe": ROUTED | {"num_experts": 8, "shared_expert_intermediate_size": 64, "decoder_sparse_step": 2},
+    "qwen3_next": ROUTED | DELTA | {"num_experts": 8, "shared_expert_intermediate_size": 64, "head_dim": 16},
+    "qwen3_5_text": PLAIN | DELTA | {"head_dim": 16},
+    "deepseek_v2": ROUTED | DEEPSEEK | LATENT,
+    "deepseek_v3": ROUTED | DEEPSEEK | LATENT,
+    "deepseek_v32": ROUTED | DEEPSEEK | LATENT | INDEX,
+    "deepseek_v4": {k: v for k, v in ROUTED.items() if k != "intermediate_size"}
+    | FOLDED
+    | INDEX
+    | {"n_routed_experts": 8, "n_shared_experts": 1, "num_key_value_heads": 1, "compress_ratios": [0, 4, 128, 4, 0]},
+    "glm4_moe": ROUTED | DEEPSEEK | {"use_qk_norm": True, "attention_bias": True, "head_dim": 16},
+    "glm4_moe_lite": ROUTED | DEEPSEEK | LATENT,
+    "glm_moe_dsa": ROUTED | DEEPSEEK | LATENT | INDEX | {"index_topk_freq": 2},
+    "dots1": ROUTED | DEEPSEEK,
+    "minimax_m2": PLAIN | {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
+    "gpt_oss": PLAIN | {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16, "layer_types": PAIRS},
+    "llama4_text": PLAIN
+    | {"num_local_experts": 4, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2}
+    | {"intermediate_size_mlp": 128, "head_dim": 16},
+    "nemotron_h": ROUTED
+    | MAMBA
+    | {"hybrid_override_pattern": "M*-E", "n_routed_experts": 4, "n_shared_experts": 1, "head_dim": 16}
+    | {"moe_shared_expert_intermediate_size": 48, "mlp_hidden_act": "relu2"},
+}
+
+TOTALS = {
+    # Model cards and technical reports; language model without prediction layers.
+    "deepseek-ai--DeepSeek-V3": 671e9,
+    "deepseek-ai--DeepSeek-R1": 671e9,
+    "deepseek-ai--DeepSeek-V4-Flash": 284e9,
+    "deepseek-v2-lite": 15.7e9,
+    "moonshotai--Kimi-K2-Instruct": 1.03e12,  # tensors of the checkpoint; the card rounds to 1T
+    "zai-org--GLM-5": 744e9,
+    "MiniMaxAI--MiniMax-M2.5": 229e9,
+    "nvidia--MiniMax-M3-NVFP4": 428e9,
+    "XiaomiMiMo--MiMo-V2-Flash": 309e9,
+    "Qwen--Qwen3-30B-A3B": 30.5e9,
+    "Qwen--Qwen3-235B-A22B": 235e9,
+    "Qwen--Qwen3-Coder-480B-A35B-Instruct": 480e9,
+    "Qwen--Qwen3.5-397B-A17B": 397e9,
+    "Qwen--Qwen3.5-27B": 27e9,
+    "openai--gpt-oss-120b": 116.83e9,
+    "openai--gpt-oss-20b": 20.91e9,
+    "mistralai--Mixtral-8x7B-v0.1": 46.7e9,
+    "mistralai--Mixtral-8x22B-v0.1": 141e9,
+    "nvidia--Gemma-4-26B-A4B-NVFP4": 25.2e9,
+    "nvidia--Gemma-4-31B-IT-NVFP4": 30.7e9,
+    "nvidia--Llama-3_3-Nemotron-Super-49B-v1": 49.9e9,
+    "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": 31.6e9,
+    "nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-FP8": 120.6e9,
+}
+ACTIVE = {
+    "mistralai--Mixtral-8x7B-v0.1": 12.9e9,
+    "Qwen--Qwen3-235B-A22B": 22e9,
+    "nvidia--Gemma-4-26B-A4B-NVFP4": 3.8e9,
+    "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": 3.6e9,
+    "nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-FP8": 12.7e9,
+    "deepseek-ai--DeepSeek-V3": 37.55e9,
+}
+needs_configs = pytest.mark.skipif(not CONFIGS.is_dir(), reason=f"no configs in {CONFIGS}; SIGHTLINE_DATA names them")
+
+
+def read(config: Any) -> Model:
+    return resolve_model(config, Path()).model
+
+
+def published(name: str) -> Model:
+    return read(str(CONFIGS / f"{name}.json"))
+
+
+def problems(config: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        resolve_model(config, Path())
+    return str(caught.value)
+
+
+def small(family: str, **changes: Any) -> dict[str, Any]:
+    return SMALL[family] | {"model_type": family} | changes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", SMALL)
+def test_parameters_are_those_of_the_real_model_class(family: str) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.AutoConfig.for_model(family, **SMALL[family], pad_token_id=0)
+    with torch.device("meta"):
+        real = transformers.AutoModelForCausalLM.from_config(config)
+    # Sinks, gates of shared experts and other vectors are left out.
+    assert read(small(family)).parameters == pytest.approx(sum(p.numel() for p in real.parameters()), rel=0.002)
+
+
+@needs_configs
+def test_every_published_config_is_read() -> None:
+    paths = sorted(CONFIGS.glob("*.json"))
+    assert len(paths) > 60
+    for path in paths:
+        model = read(str(path))
+        assert model.parameters >= model.active_parameters > 1e9
+        assert sum(kind.count for kind in model.kinds) == model.layers
+
+
+@needs_configs
+@pytest.mark.parametrize(("name", "total"), TOTALS.items())
+def test_parameters_are_those_of_the_model_card(name: str, total: float) -> None:
+    assert published(name).parameters == pytest.approx(total, rel=0.005)
+
+
+@needs_configs
+@pytest.mark.parametrize(("name", "active"), ACTIVE.items())
+def test_active_parameters_are_those_of_the_model_card(name: str, active: float) -> None:
+    assert published(name).active_parameters == pytest.approx(active, rel=0.01)
+
+
+@needs_configs
+@pytest.mark.parametrize(
+    ("name", "weights", "exceptions", "cache"),
+    [
+        ("Qwen--Qwen3-32B", "bf16", {}, None),
+        ("Qwen--Qwen3-32B-FP8", "fp8-block", {}, None),
+        ("Qwen--Qwen3-32B-FP8-Static-PerTensor", "fp8", {}, "fp8"),
+        ("llama-2-7b-hf", "fp16", {}, None),
+        ("llama-4-scout-17b-16e-instruct-fp8-dynamic", "fp8", {"attention": "bf16"}, None),
+        ("openai--gpt-oss-120b", "mxfp4", {"attention": "bf16"}, None),
+        ("moonshotai--Kimi-K2.5", "w4a16", dict.fromkeys(("attention", "shared", "dense"), "bf16"), None),
+        ("nvidia--Kimi-K2.5-NVFP4", "nvfp4", {"attention": "bf16"}, "fp8"),
+        ("nvidia--GLM-5.1-NVFP4", "nvfp4", {"attention": "bf16", "shared": "bf16"}, "fp8"),
+        ("nvidia--Gemma-4-26B-A4B-NVFP4", "nvfp4", {"attention": "bf16", "shared": "bf16"}, "fp8"),
+        ("nvidia--Gemma-4-31B-IT-NVFP4", "nvfp4", {"attention": "bf16"}, "fp8"),
+        (
+            "nvidia--MiniMax-M3-NVFP4",
+            "nvfp4",
+            dict.fromkeys(("attention", "shared", "dense"), "fp8-block"),
+            None,
+        ),
+        (
+            "nvidia--DeepSeek-V4-Flash-NVFP4",
+            "nvfp4",
+            dict.fromkeys(("attention", "shared", "dense"), "fp8-block"),
+            None,
+        ),
+        (
+            "deepseek-ai--DeepSeek-V4-Flash",
+            "mxfp4",
+            dict.fromkeys(("attention", "shared", "dense"), "fp8-block"),
+            None,
+        ),
+    ],
+)
+def test_the_checkpoint_says_its_formats(
+    name: str, weights: str, exceptions: dict[str, str], cache: str | None
+) -> None:
+    model = published(name)
+    assert (model.weights, dict(model.weight_exceptions), model.kv_cache) == (weights, exceptions, cache)
+    assert model.format_of("experts") == weights
+    assert model.format_of("attention") == exceptions.get("attention", weights)
+    assert model.format_of("head") == "bf16"
+
+
+def kinds(config: dict[str, Any]) -> list[tuple[str, str, int]]:
+    return [(kind.mixer, kind.mlp, kind.count) for kind in read(config).kinds]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (small("qwen3"), [("attention", "dense", 4)]),
+        (small("mixtral"), [("attention", "experts", 4)]),
+        (small("gemma2"), [("sliding", "dense", 2), ("attention", "dense", 2)]),
+        (small("deepseek_v3"), [("latent", "dense", 1), ("latent", "experts", 3)]),
+        (small("deepseek_v32"), [("sparse", "dense", 1), ("sparse", "experts", 3)]),
+        (small("qwen3_next"), [("linear", "experts", 3), ("attention", "experts", 1)]),
+        (small("qwen3_moe"), [("attention", "dense", 3), ("attention", "experts", 1)]),
+        (small("qwen3_moe", mlp_only_layers=[]), [("attention", "dense", 2), ("attention", "experts", 2)]),
+        (
+            small("nemotron_h"),
+            [("state-space", "none", 1), ("attention", "none", 1), ("none", "dense", 1), ("none", "experts", 1)],
+        ),
+        (
+            small("llama4_text"),
+            [("chunked", "dense", 2), ("chunked", "experts", 1), ("attention", "experts", 1)],
+        ),
+        (small("qwen3", num_hidden_layers=2, layer_types=["full_attention"] * 4), [("attention", "dense", 2)]),
+        (
+            small("qwen3", use_sliding_window=True, sliding_window=8, max_window_layers=3),
+            [("attention", "dense", 3), ("sliding", "dense", 1)],
+        ),
+        (small("qwen3", use_sliding_window=False, sliding_window=8), [("attention", "dense", 4)]),
+        (small("gemma2", sliding_window=None), [("attention", "dense", 4)]),
+    ],
+)
+def test_what_the_layers_are_made_of(config: dict[str, Any], expected: list[tuple[str, str, int]]) -> None:
+    assert kinds(config) == expected
+
+
+def test_folded_layers_say_how_many_tokens_become_one() -> None:
+    folded = [(kind.compression, kind.indexed, kind.count) for kind in read(small("deepseek_v4")).kinds]
+    assert folded == [(1, False, 1), (4, True, 2), (128, False, 1)]
+
+
+def test_layers_may_share_an_indexer() -> None:
+    model = read(small("glm_moe_dsa", index_topk_freq=2, index_skip_topk_offset=2))
+    assert [(kind.indexed, kind.count) for kind in model.kinds] == [(True, 1), (True, 2), (False, 1)]
+    alone = read(small("glm_moe_dsa", index_topk_freq=1))
+    assert alone.parameters > model.parameters
+
+
+def test_windowed_layers_may_have_heads_of_their_own() -> None:
+    full, sliding = (read(small("gemma4_text")).kinds[i] for i in (1, 0))
+    assert sliding.attention is None
+    assert full.attention == Heads(heads=4, kv_heads=1, head_dim=32, values_are_keys=True)
+
+
+def test_experts_beside_a_dense_mlp_share_it() -> None:
+    experts = read(small("gemma4_text", num_experts=4, top_k_experts=2, moe_intermediate_size=8)).experts
+    assert experts is not None
+    assert (experts.count, experts.per_token, experts.width, experts.shared, experts.shared_width) == (4, 2, 8, 1, 96)
+
+
+def test_pruned_layers_have_widths_of_their_own() -> None:
+    base = {k: v for k, v in PLAIN.items() if k not in {"intermediate_size", "num_key_value_heads"}}
+    blocks = [
+        {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 6.0}},
+        {"attention": {"no_op": True}, "ffn": {"ffn_mult": 1.0}},
+        {"attention": {"n_heads_in_group": 4}, "ffn": {"no_op": True}},
+        {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 6.0}},
+    ]
+    model = read(base | {"model_type": "nemotron-nas", "block_configs": blocks})
+    made = [(k.mixer, k.mlp, k.count, k.attention and k.attention.kv_heads, k.intermediate_size) for k in model.kinds]
+    assert made == [
+        ("attention", "dense", 2, 2, 256),
+        ("none", "dense", 1, None, 256),
+        ("attention", "none", 1, 1, None),
+    ]
+    linear = [blocks[0] | {"attention": {"replace_with_linear": True}}] * 4
+    assert "block_configs[0] replaces a block by one matrix" in problems(
+        base | {"model_type": "nemotron-nas", "block_configs": linear}
+    )
+
+
+def test_of_several_modalities_the_language_model_is_read() -> None:
+    wrapped = {
+        "model_type": "qwen3_5",
+        "tie_word_embeddings": True,
+        "vision_config": {"hidden_size": 7},
+        "text_config": SMALL["qwen3_5_text"] | {"model_type": "qwen3_5_text"},
+    }
+    found = resolve_model(wrapped, Path())
+    assert found.model.hidden_size == 64
+    assert found.model.tied_embeddings
+    assert "only its language model is predicted" in found.remarks[0]
+    assert resolve_model(wrapped["text_config"], Path()).remarks == ()
+
+
+def test_an_override_reaches_the_language_model(tmp_path: Path) -> None:
+    wrapped = {"model_type": "kimi_k25", "text_config": small("deepseek_v3", model_type="kimi_k2")}
+    (tmp_path / "config.json").write_text(json.dumps(wrapped))
+    assert resolve_model({"same_as": ".", "num_hidden_layers": 2}, tmp_path).model.layers == 2
+    assert resolve_model({"same_as": ".", "weights": "fp8-block"}, tmp_path).model.weights == "fp8-block"
+
+
+def test_an_unknown_checkpoint_format_is_remarked() -> None:
+    found = resolve_model(small("qwen3", quantization_config={"quant_method": "newest"}), Path())
+    assert found.model.weights == "bf16"
+    assert "'newest' is unknown and read as bf16" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (small("mixtral", num_experts_per_tok=9), "model.num_experts_per_tok is 9; allowed: from 1 to num_experts 4"),
+        (small("mixtral", num_experts_per_tok=None), "model.num_experts_per_tok is missing; needed: the number of ex"),
+        (small("deepseek_v3", kv_lora_rank=None), "model.kv_lora_rank is missing; needed: the width of the latent"),
+        (small("deepseek_v3", kv_lora_rank="x"), "model.kv_lora_rank is 'x'; allowed: a whole number of 1 or more"),
+        (small("gpt_oss", layer_types=PAIRS[:3]), "model.layer_types has 3 entries; allowed: one for each of num_hid"),
+        (small("gpt_oss", layer_types=["windowed"] * 4), "; allowed: a list of full_attention, attention, sliding_"),
+        (small("qwen3", layer_types=["linear_attention"] * 4), "linear_attention, which this model_type has not"),
+        (small("qwen3", kv_lora_rank=8), "model.kv_lora_rank is 8: multi-head latent attention, which this model_type"),
+        (small("nemotron_h", hybrid_override_pattern="M*-X"), "model.single_blocks is"),
+        (small("qwen3_next", linear_num_key_heads=3), "linear_num_key_heads is 3; allowed: a divisor of linear_num_v"),
+        (small("gemma4_text", num_kv_shared_layers=2), "layers that share keys and values, which this version does"),
+        (small("qwen3", weights="fp7"), "model.weights is 'fp7'; allowed: bf16, fp16,"),
+        (small("qwen3", model_type="qwen4"), "model.model_type is 'qwen4'; this version predicts only"),
+        (small("qwen3", model_type="deepseek_v33"), "did you mean 'deepseek_v3'?"),
+    ],
+)
+def test_refusals(config: dict[str, Any], sentence: str) -> None:
+    assert sentence in problems(config)
+    assert len(problems(config).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("mixtral-8x7b", "a mixture of experts"),
+        ("deepseek-v3", "a mixture of experts, multi-head latent attention"),
+        ("qwen3.5-27b", "linear attention, gated attention"),
+        ("llama-3.3-nemotron-super-49b-v1", "layers of different widths"),
+        ("gpt-j-6b", "attention and MLP in parallel"),
+    ],
+)
+def test_training_covers_plain_layers_only(name: str, what: str) -> None:
+    workload = {"task": "pretrain", "sequence_length": 128, "global_batch": 8}
+    with pytest.raises(InputError) as caught:
+        scenario_from_mapping({"model": name, "cluster": "8x h100-sxm-80gb", "workload": workload})
+    assert f"workload.task is 'pretrain'; {name} has " in str(caught.value)
+    assert what in str(caught.value)
+
+
+def test_training_of_plain_layers_goes_on() -> None:
+    workload = {"task": "finetune", "sequence_length": 128, "global_batch": 8}
+    for name in ("qwen3-8b", "mistral-7b", "qwen2.5-7b"):
+        scenario = scenario_from_mapping({"model": name, "cluster": "8x h100-sxm-80gb", "workload": workload})
+        assert scenario.model.name == name
