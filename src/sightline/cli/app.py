@@ -8,6 +8,7 @@ from sightline.cli import output
 from sightline.cli.calibrate import calibrate
 from sightline.cli.catalog import catalog
 from sightline.cli.predict import predict
+from sightline.cli.roofline import roofline
 from sightline.cli.validate import validate
 
 app = typer.Typer(
@@ -23,11 +24,12 @@ def sightline(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """How fast a large language model trains, where time and memory go, and whether it fits.
+    """How fast a large language model trains and generates, where time and memory go, and whether it fits.
 
     \b
     Examples:
       sightline predict examples/llama-2-7b-zero2-8xa800.yaml
+      sightline predict examples/llama-2-70b-generate-4xh100.yaml
       sightline catalog devices
       sightline validate --data DIR
     """
@@ -40,6 +42,7 @@ def sightline(
 
 
 app.command()(predict)
+app.command()(roofline)
 app.command()(catalog)
 app.command()(validate)
 app.command()(calibrate)

@@ -1,0 +1,157 @@
+"""Which matmuls of a layer arithmetic bounds and which memory, in prefill and in decode (arXiv 2407.14645, section 5).
+
+As the paper does, attention is taken apart into two products, which engines run as one kernel: the scores (queries by
+keys) and the context (scores by values). Each key/value head is one product of a batch; the query heads that share it
+are its rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from sightline.cost.pass_pricing import price_operators
+from sightline.prediction.generation_pricing import price_generation
+from sightline.program import Matmul
+from sightline.program.inference import CachedAttention, GroupedMatmul, Pass
+from sightline.scenario import Device, GenerationScenario
+
+Phase = Literal["prefill", "decode"]
+SCORES, CONTEXT = PRODUCTS = ("scores", "context")
+"""The two products of attention."""
+ALIGNED = 16
+"""Keys that a cache block holds: kernels read whole ones, whatever the context's length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RooflineRow:
+    """One matmul of a layer on one device: ``batch`` products of an m x k with a k x n matrix."""
+
+    phase: Phase
+    layer: str
+    """Kind of layer; ``layer`` where the model has one kind."""
+    matmul: str
+    batch: float
+    m: float
+    n: float
+    k: float
+    flops: float
+    bytes: float
+    """Compulsory traffic: both operands once and the product."""
+    peak_flops: float
+    """Of the device, in the type the product is computed in."""
+    memory_bandwidth: float
+    predicted_s: float
+    """With the device's calibrated constants."""
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs per byte."""
+        return self.flops / self.bytes
+
+    @property
+    def ridge(self) -> float:
+        """FLOPs per byte from which arithmetic bounds on this device."""
+        return self.peak_flops / self.memory_bandwidth
+
+    @property
+    def bound(self) -> Literal["compute", "memory"]:
+        """What bounds it on the roofline."""
+        return "compute" if self.intensity >= self.ridge else "memory"
+
+    @property
+    def roofline_s(self) -> float:
+        """Seconds at the datasheet's peak or bandwidth, whichever is longer."""
+        return max(self.flops / self.peak_flops, self.bytes / self.memory_bandwidth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RooflineTable:
+    """The matmuls of a scenario's layers on its device."""
+
+    scenario: GenerationScenario
+    rows: tuple[RooflineRow, ...]
+
+
+def roofline_table(scenario: GenerationScenario) -> RooflineTable:
+    """Return the matmuls of every kind of layer, of one pass each of prefill and decode on one device.
+
+    Sizes are those of the plan: cut by tensor parallelism, prompts as the engine batches and cuts them, decode at the
+    mean context. Left out: the embedding and the head, and mixers that keep a state (they are no matmuls).
+    """
+    priced = price_generation(scenario)
+    device = scenario.cluster.device
+    found = [*_matmuls("prefill", priced.prefill), *_matmuls("decode", priced.decode)]
+    executed = [_in_blocks(op) for *_, op in found]
+    prices = price_operators(executed, priced.ranks, 0)
+    rows = (
+        _row(phase, layer, op, float(prices[id(run)].time_s), device)
+        for (phase, layer, op), run in zip(found, executed, strict=True)
+    )
+    return RooflineTable(scenario=scenario, rows=tuple(rows))
+
+
+def _matmuls(phase: Phase, of: Pass) -> Iterator[tuple[Phase, str, Matmul | GroupedMatmul]]:
+    for block in of.layers:
+        for op in block.operators:
+            if isinstance(op, CachedAttention):
+                yield from ((phase, block.name, part) for part in _unfused(op))
+            elif isinstance(op, Matmul | GroupedMatmul):
+                yield phase, block.name, op
+
+
+def _unfused(op: CachedAttention) -> tuple[Matmul, Matmul]:
+    """Attention as two products per sequence and key/value head, over all keys that any query sees."""
+    seen = op.context_tokens
+    if op.window is not None:
+        seen = np.minimum(seen, op.window + op.query_tokens)
+    rows, heads = op.query_tokens * op.heads / op.kv_heads, op.batch * op.kv_heads
+
+    def product(name: str, n: float, k: float) -> Matmul:
+        return Matmul(
+            module=op.module,
+            name=name,
+            m=rows,
+            n=n,
+            k=k,
+            batch=heads,
+            dtype=op.dtype,
+            element_bytes=op.element_bytes,
+            output_bytes=op.element_bytes,
+            weight_bytes=op.cache_bytes,
+        )
+
+    return product(SCORES, float(seen), op.head_dim), product(CONTEXT, op.value_dim, float(seen))
+
+
+def _in_blocks(op: Matmul | GroupedMatmul) -> Matmul | GroupedMatmul:
+    """A product over the context as a kernel runs it, over whole cache blocks; any other as it is."""
+    if isinstance(op, GroupedMatmul) or op.name not in PRODUCTS:
+        return op
+    return replace(op, n=np.ceil(op.n / ALIGNED) * ALIGNED, k=np.ceil(op.k / ALIGNED) * ALIGNED)
+
+
+def _row(phase: Phase, layer: str, op: Matmul | GroupedMatmul, time_s: float, device: Device) -> RooflineRow:
+    batch, m = (op.active, op.rows / op.active) if isinstance(op, GroupedMatmul) else (op.batch, op.m)
+    return RooflineRow(
+        phase=phase,
+        layer=layer,
+        matmul=_name(op),
+        batch=float(batch),
+        m=float(m),
+        n=float(op.n),
+        k=float(op.k),
+        flops=float(op.flops),
+        bytes=float(op.bytes),
+        peak_flops=float(device.peak_flops[op.dtype]),
+        memory_bandwidth=float(device.memory_bandwidth),
+        predicted_s=time_s,
+    )
+
+
+def _name(op: Matmul | GroupedMatmul) -> str:
+    """The module, and the operator where that says more."""
+    if op.module == "attention core":
+        return op.name
+    return op.module if op.name in op.module else f"{op.module} {op.name}"

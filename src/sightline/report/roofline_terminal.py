@@ -1,0 +1,113 @@
+"""Which matmuls arithmetic bounds and which memory, as text, as JSON and as CSV: a table per scenario."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sightline.prediction.roofline_table import RooflineRow, RooflineTable
+from sightline.report import summary, units
+from sightline.report.results import scenario_to_dict
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_STYLES = {"compute": "cyan", "memory": "yellow"}
+_FIGURES = ("batch", "m", "n", "k", "flops", "bytes", "intensity", "ridge", "bound", "roofline_s", "predicted_s")
+
+
+def classification(label: str, tables: Sequence[RooflineTable]) -> "RenderableType":
+    """Return one scenario's matmuls on one device or several, which differ in nothing else."""
+    from rich.console import Group
+    from rich.text import Text
+
+    devices = [table.scenario.cluster.device.name for table in tables]
+    ridges = (f"{device} {_ridges(table)}" for device, table in zip(devices, tables, strict=True))
+    return Group(
+        Text(label, style="bold"),
+        Text(f"memory-bound below the ridge, in FLOP/byte: {', '.join(ridges)}", style="dim"),
+        Text(),
+        _matmuls(devices, tables),
+    )
+
+
+def tables_to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
+    """Return each table with its scenario, device and rows, in SI units."""
+    return [
+        {
+            "scenario": scenario_to_dict(table.scenario),
+            "device": table.scenario.cluster.device.name,
+            "rows": [_figures(row) for row in table.rows],
+        }
+        for table in tables
+    ]
+
+
+def tables_to_csv(labels: Sequence[str], tables: Sequence[RooflineTable]) -> str:
+    """Return a line per matmul under its scenario's label and device."""
+    buffer = io.StringIO()
+    header = ("name", "device", "phase", "layer", "matmul", *_FIGURES)
+    writer = csv.DictWriter(buffer, header, lineterminator="\n")
+    writer.writeheader()
+    for label, table in zip(labels, tables, strict=True):
+        where = {"name": label, "device": table.scenario.cluster.device.name}
+        writer.writerows({**where, **_figures(row)} for row in table.rows)
+    return buffer.getvalue()
+
+
+def _figures(row: RooflineRow) -> Mapping[str, Any]:
+    named = {"phase": row.phase, "layer": row.layer, "matmul": row.matmul}
+    return {**named, **{key: getattr(row, key) for key in _FIGURES}}
+
+
+def _ridges(table: RooflineTable) -> str:
+    """The ridge of every type that the matmuls are computed in."""
+    return " and ".join(units.digits(ridge) for ridge in sorted({row.ridge for row in table.rows}))
+
+
+def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    alone = len(devices) == 1
+    for heading in ("matmul", "batch x m x n x k"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("FLOP/byte", justify="right", no_wrap=True)
+    for heading in ("bound", "roofline", "predicted") if alone else devices:
+        table.add_column(heading, justify="right" if heading in ("roofline", "predicted") else "left", no_wrap=True)
+    kinds = {row.layer for row in tables[0].rows}
+    above = ""
+    for rows in zip(*(t.rows for t in tables), strict=True):
+        first = rows[0]
+        group = first.phase if len(kinds) == 1 else f"{first.phase}, {first.layer}"
+        if group != above:
+            table.add_row(Text(group, style="dim"))
+        above = group
+        cells = _alone(first) if alone else [_on_device(row) for row in rows]
+        table.add_row(first.matmul, _shape(first), units.digits(first.intensity), *cells)
+    return table
+
+
+def _shape(row: RooflineRow) -> str:
+    sizes = (row.batch, row.m, row.n, row.k) if row.batch != 1 else (row.m, row.n, row.k)
+    return " x ".join(f"{size:,.0f}" if size >= 10 or size == int(size) else f"{size:.1f}" for size in sizes)
+
+
+def _alone(row: RooflineRow) -> list[Any]:
+    from rich.text import Text
+
+    times = (units.seconds(row.roofline_s), units.seconds(row.predicted_s))
+    return [Text(row.bound, style=_STYLES[row.bound]), *times]
+
+
+def _on_device(row: RooflineRow) -> Any:
+    from rich.text import Text
+
+    return Text(f"{row.bound:7} {units.seconds(row.predicted_s):>7}", style=_STYLES[row.bound])
+
+
+def labels_of(tables: Sequence[RooflineTable]) -> list[str]:
+    """Return a label per table: its scenario's, whatever the device it was put on."""
+    return summary.variant_labels([table.scenario for table in tables])
