@@ -26,6 +26,9 @@ HELD_OUT = 0.25
 """Share of the (n, k) families that no fit sees."""
 SAMPLE = {"training": 1600, "other": 900}
 """Measurements a fit uses: mostly those of the sizes that training has."""
+OF_MEMORY = ("memory_fraction", "memory_ramp_s", "latency_s")
+TELLING_ROWS = 512
+"""Rows from which products tell of the arithmetic; with fewer all but ``OF_MEMORY`` is the relative's."""
 PER_FAMILY = 60
 """Measurements of one (n, k) family that a fit to a small table uses."""
 
@@ -174,7 +177,8 @@ def fit_small_matmul(
 
 
 def _moved(table: MatmulTable, device: Device, relative: Mapping[str, Any], kernel: str) -> dict[str, Any]:
-    names = [name for name in SPREADS if relative[name] > 0]
+    told = SPREADS if table.m.max() >= TELLING_ROWS else OF_MEMORY
+    names = [name for name in told if relative[name] > 0]
     used = table.where(_evenly(table))
     centre = np.array([relative[name] for name in names])
     weight = ORDINARY_ERROR / np.array([SPREADS[name] for name in names])
