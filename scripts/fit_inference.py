@@ -45,7 +45,7 @@ FITS = (
         engine="vllm",
         line="0.2",
         suites=["splitwise-prefill", "splitwise-decode"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s", "long_prefill_slowdown"],
         lines=["0.2"],
     ),
     Fit(

@@ -24,6 +24,7 @@ PRIORS: Mapping[str, Prior] = {
     "experts_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
     "elementwise_slowdown": Prior(value=1.0, spread=0.2, low=0.5, high=3.0),
     "collective_slowdown": Prior(value=1.0, spread=0.2, low=0.7, high=2.5),
+    "long_prefill_slowdown": Prior(value=1.0, spread=2.0, low=1.0, high=10.0),
     "meeting_s": Prior(value=2e-6, spread=1.0, low=1e-7, high=1e-4),
     "kernel_gap_s": Prior(value=1e-6, spread=0.7, low=1e-7, high=2e-5),
     "launch_s": Prior(value=6e-6, spread=0.7, low=1e-6, high=1e-4),
@@ -34,7 +35,7 @@ PRIORS: Mapping[str, Prior] = {
 }
 """Slowdowns near 1; host times between a compiled and an interpreted loop."""
 
-SLOW_HOST = {"launch_s": 2e-5, "iteration_s": 1e-2}
+SLOW_HOST = {"launch_s": 4e-5, "iteration_s": 1e-2}
 """Another start of the search: a host that binds, since one that never does has no gradient."""
 
 

@@ -5,13 +5,17 @@ much slower its kernels run between each other than alone in a benchmark.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.catalog.versions import release_line
+from sightline.scenario import Host
 
+HOST_TIMES = ("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s")
+"""Constants that a faster host shortens."""
+LONG_PREFILL_TOKENS = 2560
 UNKNOWN = "reference"
 """The engine whose constants stand in for engines that nobody measured."""
 
@@ -42,15 +46,25 @@ class InferenceConstants:
     """Host time per prefill that the device waits for."""
     prompt_token_s: float
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
+    long_prefill_slowdown: float = 1.0
+    """Time of collectives among over two ranks in passes of more than ``LONG_PREFILL_TOKENS``; observed in vLLM of 2023,
+    whose memory was laid out for that many, and not explained."""
     ttft_spread: float = 0.0
     """Four in five measured times to first token lie within exp(+-spread) of the prediction; 0 where nobody knows."""
     tpot_spread: float = 0.0
     """The same of the time per further token."""
 
+    def on(self, host: Host) -> "InferenceConstants":
+        """The same engine where another processor runs its host code."""
+        times = {name: getattr(self, name) / host.speed for name in HOST_TIMES}
+        if host.launch_time_s is not None:
+            times["launch_s"] = host.launch_time_s
+        return replace(self, **times)
+
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "InferenceConstants":
         """The constants out of a catalog entry; its other keys are left alone."""
-        stated = [f.name for f in fields(cls) if f.name in mapping or not f.name.endswith("_spread")]
+        stated = [f.name for f in fields(cls) if f.name in mapping or f.default is MISSING]
         return cls(**{name: float(mapping[name]) for name in stated})
 
 

@@ -66,7 +66,7 @@ def _network(v: Values) -> Network:
 
 
 def _host(v: Values) -> Host:
-    fields = {"memory": "memory_bytes", "memory_bandwidth": "memory_bandwidth", "cores": "cores"}
+    fields = {"memory": "memory_bytes", "memory_bandwidth": "memory_bandwidth", "cores": "cores", "speed": "speed"}
     stated = {theirs: v[ours] for ours, theirs in fields.items() if ours in v}
     return Host(name=v["name"], launch_time_s=v.get("launch_time"), **stated)
 

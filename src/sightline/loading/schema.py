@@ -230,6 +230,7 @@ class HostKeys(Sourced):
     """The processor of a node."""
 
     launch_time: Annotated[float | None, quantity(SECONDS)] = None
+    speed: Annotated[float | None, quantity(COUNT)] = None
     memory_bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
     memory: Annotated[float | None, quantity(BYTES)] = None
     cores: Annotated[int | None, whole(1, 10**5)] = None

@@ -72,6 +72,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
         "host": {
             "name": host.name,
             "launch_time": host.launch_time_s,
+            "speed": host.speed,
             "memory_bandwidth": host.memory_bandwidth,
             "memory": host.memory_bytes,
             "cores": host.cores,

@@ -89,6 +89,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     once while one makes its tokens, and each replacement's prefill holds the decoding sequences up.
     """
     scenario, work = workers.scenario, workers.scenario.workload
+    constants = constants.on(scenario.cluster.host)
     prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
     first_s = prefill.passes * prefill.pass_s + workers.moved_s
     further = np.maximum(work.output_tokens - 1.0, 1.0)

@@ -3,12 +3,12 @@
 Legend: ``p`` pipeline stages, ``m`` micro-batches that fill them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sightline.cost.collectives import collective_time, pipeline_boundary
-from sightline.cost.inference_constants import InferenceConstants
+from sightline.cost.inference_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation_pricing import PricedGeneration, micro_batches
 from sightline.prediction.inference_pass import PassTimes, block_times, pass_times
 from sightline.program.inference import PassShapes
@@ -36,6 +36,10 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
     """Prompts through all stages; micro-batches fill the pipeline and drain it: (p + m - 1) / p passes long."""
     plan, x = priced.scenario.plan, priced.prompt
     times = pass_times(priced.prefill, priced.prices, constants)
+    if constants.long_prefill_slowdown != 1.0:
+        long = np.greater(x.tokens, LONG_PREFILL_TOKENS) & np.greater(x.t, 2)
+        slowdown = np.where(long, constants.long_prefill_slowdown, 1.0)
+        times = replace(times, collective_s=times.collective_s * slowdown)
     p = plan.pipeline_parallel * 1.0
     m = micro_batches(plan, priced.chunks.sequences * p)
     waits_s = np.maximum(constants.launch_s * times.launches - times.device_s, 0.0)

@@ -140,7 +140,7 @@ class SparseAttention:
     """Query heads of the indexer, which has one key head."""
     head_dim: int
     selected_tokens: int
-    """Cached entries that a query attends to."""
+    """Cached entries that a query attends to, in blocks where those are more than one token."""
     block_tokens: int = 1
     """Neighbouring tokens selected together."""
 

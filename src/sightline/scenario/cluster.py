@@ -74,6 +74,8 @@ class Host:
     name: str
     launch_time_s: Number | None = None
     """Host time per operator launched; None takes the calibration's value for the framework."""
+    speed: Number = 1.0
+    """How fast one thread runs an interpreter or a driver, over an EPYC 7742."""
     memory_bandwidth: Number = 200e9
     memory_bytes: Number = 1e12
     cores: int = 64

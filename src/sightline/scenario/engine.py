@@ -18,7 +18,8 @@ class Engine:
     name: str
     version: str = ""
     fused: frozenset[str]
-    """Chains run as one kernel: qkv, gate-up, norm (with the residual before it), rope, activation."""
+    """Chains run as one kernel: qkv, gate-up, norm (an RMS norm takes the residual before it along),
+    layernorm (a layer norm takes residual and bias along), rope, activation."""
     all_reduce: AllReduce
     """custom: one- and two-shot kernels over peer memory for small messages, as vLLM, SGLang and TensorRT-LLM have."""
     dispatch: ExpertDispatch

@@ -60,12 +60,12 @@ def _layer(x: PassShapes, kind: LayerKind) -> list[Operator]:
     second = (mlp.experts(x) if experts else mlp.dense(x, float(x.model.width_of(kind)))) if kind.mlp != "none" else []
     module = "experts" if experts else "mlp"
     if x.model.parallel_block:
-        return [*_norm(x, "attention norm"), *mixer, *second, *_leave(x, module)]
+        return [*_norm(x, "attention norm"), *mixer, *second, *_leave(x, module, bias=False)]
     operators: list[Operator] = []
     if mixer:
-        operators += [*_norm(x, "attention norm"), *mixer, *_leave(x, "output projection")]
+        operators += [*_norm(x, "attention norm"), *mixer, *_leave(x, "output projection", bias=x.model.output_bias)]
     if second:
-        operators += [*_norm(x, "mlp norm"), *second, *_leave(x, module)]
+        operators += [*_norm(x, "mlp norm"), *second, *_leave(x, module, bias=x.model.mlp_bias)]
     return operators
 
 
@@ -84,19 +84,25 @@ def _mixer(x: PassShapes, kind: LayerKind) -> list[Operator]:
 
 
 def _norm(x: PassShapes, module: str) -> list[Operator]:
-    """A norm with the residual before it; unfused, the residual and seven kernels in fp32."""
+    """A norm with the residual before it, in as many kernels as the engine needs.
+
+    RMS norms come with the residual in one kernel, layer norms only where the engine has such a kernel ("layernorm");
+    unfused, a norm takes seven kernels in fp32.
+    """
     elements = x.tokens * x.h
-    if x.fuses("norm"):
+    if x.fuses("norm") and (x.model.norm == "rmsnorm" or x.fuses("layernorm")):
         return [x.stream(module, "norm", 4.0 * elements)]
-    return [
-        x.stream(module, "residual", 3.0 * elements),
-        x.stream(module, "norm", 18.0 * elements, kernels=7.0, name="unfused norm"),
-    ]
+    residual = x.stream(module, "residual", 3.0 * elements)
+    if x.fuses("norm"):
+        return [residual, x.stream(module, "norm", 2.0 * elements)]
+    return [residual, x.stream(module, "norm", 18.0 * elements, kernels=7.0, name="unfused norm")]
 
 
-def _leave(x: PassShapes, module: str) -> list[Operator]:
-    """Partial sums of a row-split projection are added up."""
-    return [*x.collective(module, "all_reduce", x.hidden_bytes)]
+def _leave(x: PassShapes, module: str, *, bias: bool) -> list[Operator]:
+    """Partial sums of a row-split projection are added up, then its bias, if no other kernel takes that along."""
+    sums = x.collective(module, "all_reduce", x.hidden_bytes)
+    apart = bias and bool(sums) and not x.fuses("layernorm")
+    return [*sums, *([x.stream(module, "residual", 2.0 * x.tokens * x.h, name="bias")] if apart else [])]
 
 
 def _head(x: PassShapes) -> list[Operator]:
