@@ -319,6 +319,14 @@ def test_an_override_reaches_the_language_model(tmp_path: Path) -> None:
     assert resolve_model({"same_as": ".", "weights": "fp8-block"}, tmp_path).model.weights == "fp8-block"
 
 
+def test_formats_may_lie_beside_the_config(tmp_path: Path) -> None:
+    said = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "*self_attn*"]}
+    (tmp_path / "config.json").write_text(json.dumps(small("deepseek_v3")))
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"producer": {}, "quantization": said}))
+    model = resolve_model(".", tmp_path).model
+    assert (model.weights, model.weight_exceptions, model.kv_cache) == ("nvfp4", (("attention", "bf16"),), "fp8")
+
+
 def test_an_unknown_checkpoint_format_is_remarked() -> None:
     found = resolve_model(small("qwen3", quantization_config={"quant_method": "newest"}), Path())
     assert found.model.weights == "bf16"

@@ -65,8 +65,15 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
         found = False
     if not found:
         raise InputError(_not_found(value))
-    config = _config(path)
+    config = {**_stored_formats(path.parent), **_config(path)}
     return config, path.parent.resolve().name if path.name == "config.json" else path.stem
+
+
+def _stored_formats(folder: Path) -> Mapping[str, Any]:
+    """The formats that ModelOpt wrote beside the config rather than into it."""
+    path = folder / "hf_quant_config.json"
+    stated = _config(path).get("quantization") if path.is_file() else None
+    return {"quantization_config": stated} if isinstance(stated, Mapping) else {}
 
 
 def _config(path: Path) -> Mapping[str, Any]:
