@@ -107,7 +107,7 @@ def _sources(fits: Fits) -> list[str]:
         sources.append(f"without {', '.join(fits.left_out)}, whose NCCL shows other links")
     if system.tables:
         sources.append(f"inside a node: {', '.join(system.tables)}")
-    if fits.borrowed:
+    if fits.borrowed and not system.aiconfigurator:
         sources.append(f"kinds not measured, and messages below the tables': {system.relative}")
     return [*sources, f"fitted as {system.interconnect}", SWEEP_SOURCE]
 

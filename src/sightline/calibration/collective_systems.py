@@ -131,7 +131,7 @@ def fit_system(data: Path, system: System, relative: Mapping[str, KindConstants]
         system=system,
         node=node,
         versions={v: fit_tables(t, node, hold_out=v == newest, relative=prior) for v, t in libraries.items()},
-        borrowed=prior or {},
+        borrowed=prior or _of_the_switch(node, relative or {}),
         transferred={k: errors(t, node, relative) for k, t in libraries[newest].items()} if relative else {},
     )
     if not system.aiconfigurator:
@@ -139,6 +139,11 @@ def fit_system(data: Path, system: System, relative: Mapping[str, KindConstants]
     kernels = _fit_engines(data, system, node, nccl.kinds())
     trusted = {name: fit for name, fit in kernels.items() if fit.fitted.median < TRUSTED}
     return replace(nccl, kernels=trusted, left_out=[" ".join(name) for name in kernels if name not in trusted])
+
+
+def _of_the_switch(node: MeasuredNode, relative: Mapping[str, KindConstants]) -> dict[str, KindConstants]:
+    """Sums in the switch as the relative has them, for systems measured with too few ranks to see them."""
+    return {"nvls": relative["nvls"]} if node.intra_node.in_network_reduction and "nvls" in relative else {}
 
 
 def system_tables(data: Path, system: System) -> dict[str, Tables]:

@@ -86,9 +86,11 @@ class CustomAllReduce:
             most_bytes={int(n): float(size) for n, size in raw["most_bytes"].items()},
         )
 
-    def limit(self, ranks: Number) -> NDArray[np.float64]:
+    def limit(self, ranks: Number) -> Number:
         """Bytes up to which groups of so many ranks use the kernels."""
         known = sorted(self.most_bytes)
+        if not isinstance(ranks, np.ndarray):
+            return next((self.most_bytes[n] for n in known if ranks <= n), 0.0)
         limits = np.array([*(self.most_bytes[n] for n in known), 0.0])
         within: NDArray[np.float64] = limits[np.searchsorted(known, ranks)]
         return within

@@ -25,20 +25,32 @@ def custom_all_reduce_time(
     2 (n - 1) / n S / B, for its two phases hide their latency behind long messages; through the switch (1 + 1/n) S.
     Leaves out the copy into a registered buffer that engines make outside CUDA graphs.
     """
+    within = (size <= custom.limit(n)) & (nodes == 1)
+    pair = custom.algorithms["pair"]
+    pair_s = pair.launch_s + pair.hop * latency_s + size / (bandwidth * pair.efficiency)
+    if isinstance(n, np.ndarray):
+        several = np.where(n > 2, _several(size, n, bandwidth, latency_s, custom), pair_s)
+        return np.where(within, several, np.inf)
+    time_s = _several(size, n, bandwidth, latency_s, custom) if n > 2 else pair_s
+    if isinstance(within, np.ndarray):
+        return np.where(within, time_s, np.inf)
+    return time_s if within else np.inf
+
+
+def _several(size: Number, n: Number, bandwidth: Number, latency_s: Number, custom: CustomAllReduce) -> Number:
+    """Seconds of the fastest kernel among more than two ranks."""
     peers = n - 1
+    one, two, cast = (custom.algorithms.get(name) for name in ("one_shot", "two_shot", "multicast"))
     time_s: Number = np.inf
-    if np.min(n) <= 2:
-        pair = custom.algorithms["pair"]
-        time_s = pair.launch_s + pair.hop * latency_s + size / (bandwidth * pair.efficiency)
-    if np.max(n) > 2:
-        one, two = custom.algorithms["one_shot"], custom.algorithms["two_shot"]
-        many = one.launch_s + peers * (one.hop * latency_s + size / (bandwidth * one.efficiency))
+    if one is not None:
+        time_s = one.launch_s + peers * (one.hop * latency_s + size / (bandwidth * one.efficiency))
+    if two is not None:
         wire_s = 2 * peers / n * size / (bandwidth * two.efficiency)
-        many = smaller(many, two.launch_s + larger(peers * two.hop * latency_s, wire_s))
-        if "multicast" in custom.algorithms:
-            cast = custom.algorithms["multicast"]
-            wire_s = (1 + 1 / n) * size / (bandwidth * cast.efficiency)
-            multicast_s = cast.launch_s + larger(peers * cast.hop * latency_s, wire_s)
-            many = smaller(many, np.where(n >= MULTICAST_MIN_RANKS, multicast_s, np.inf))
-        time_s = np.where(np.greater(n, 2), many, time_s)
-    return np.where((size <= custom.limit(n)) & np.equal(nodes, 1), time_s, np.inf)
+        time_s = smaller(time_s, two.launch_s + larger(peers * two.hop * latency_s, wire_s))
+    if cast is not None and np.max(n) >= MULTICAST_MIN_RANKS:
+        wire_s = (1 + 1 / n) * size / (bandwidth * cast.efficiency)
+        cast_s = cast.launch_s + larger(peers * cast.hop * latency_s, wire_s)
+        if isinstance(n, np.ndarray):
+            cast_s = np.where(n >= MULTICAST_MIN_RANKS, cast_s, np.inf)
+        time_s = smaller(time_s, cast_s)
+    return time_s
