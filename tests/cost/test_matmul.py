@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.matmul import load_matmul, matmul_cost, matmul_evidence
 from sightline.loading.clusters import read_cluster
+from sightline.program.matmul_formats import MATMUL_FORMATS, format_of
 
 DEVICES = {name: read_cluster(f"1x {name}-80gb").device for name in ("a100-sxm", "h100-sxm")}
 SIZES = st.integers(1, 30_000)
@@ -28,7 +29,7 @@ def cost(m, n, k, batch=1.0, *, device="a100-sxm", calibration=None, dtype="bf16
 def test_no_matmul_is_faster_than_either_leg_of_the_roofline(m, n, k, batch, device):
     for calibration in (device, "generic"):
         time_s, compute_s, memory_s = cost(m, n, k, batch, device=device, calibration=calibration)
-        assert time_s > max(compute_s, memory_s)
+        assert time_s >= max(compute_s, memory_s)
         assert compute_s == pytest.approx(2 * batch * m * n * k / DEVICES[device].peak_flops["bf16"])
         assert memory_s == pytest.approx(2 * batch * (m * k + k * n + m * n) / DEVICES[device].memory_bandwidth)
 
@@ -108,3 +109,74 @@ def test_long_matmuls_run_below_the_rate_of_short_ones():
 def test_a_wider_dtype_takes_longer():
     assert cost(4096, 4096, 4096, dtype="tf32").time_s > 1.8 * cost(4096, 4096, 4096).time_s
     assert cost(4096, 4096, 4096, dtype="fp32").time_s > 5 * cost(4096, 4096, 4096, dtype="tf32").time_s
+
+
+def formatted(m, n, k, kernel, constants, device):
+    stored = format_of(kernel, "bf16", device)
+    return matmul_cost(
+        m,
+        n,
+        k,
+        dtype=stored.compute_dtype,
+        element_bytes=stored.activation_bytes,
+        weight_bytes=stored.weight_bytes,
+        output_bytes=2,
+        device=device,
+        constants=constants,
+    )
+
+
+@pytest.mark.parametrize("kernel", list(MATMUL_FORMATS))
+def test_every_format_has_constants_on_every_family_and_streams_its_own_weights(kernel):
+    for family in ("a100-sxm", "h100-sxm", "rtx-4090", "generic"):
+        found = formatted(1.0, 16384.0, 16384.0, kernel, load_matmul(family, kernel), DEVICES["h100-sxm"])
+        assert found.memory_s == pytest.approx(
+            format_of(kernel, "bf16", DEVICES["h100-sxm"]).weight_bytes * 16384**2 / 3.35e12, rel=1e-3
+        )
+        assert found.memory_s <= found.time_s < 4 * found.memory_s + 5e-5
+
+
+def test_narrow_weights_quicken_decoding_and_not_large_products():
+    device = DEVICES["h100-sxm"]
+    narrow, wide = (load_matmul("h200-sxm", kernel) for kernel in ("w4a16", "16-bit"))
+    few = [formatted(1.0, 16384.0, 16384.0, *pair, device).time_s for pair in (("w4a16", narrow), ("16-bit", wide))]
+    many = [formatted(8192.0, 16384.0, 16384.0, *pair, device).time_s for pair in (("w4a16", narrow), ("16-bit", wide))]
+    assert few[0] < 0.5 * few[1]
+    assert many[0] == pytest.approx(many[1], rel=0.25)
+
+
+def test_a_device_without_the_compute_type_converts_weights_and_computes_in_16_bits():
+    stored = format_of("fp8", "bf16", DEVICES["a100-sxm"])
+    assert (stored.compute_dtype, stored.activation_bytes, stored.weight_bytes) == ("bf16", 2.0, 1.0)
+    assert format_of("fp8", "bf16", DEVICES["h100-sxm"]).compute_dtype == "fp8"
+
+
+def test_quantizing_the_input_is_time_of_its_own_that_fused_kernels_save():
+    c = load_matmul("h100-sxm", "fp8")
+    apart = formatted(512.0, 4096.0, 4096.0, "fp8", c.without_surface(), DEVICES["h100-sxm"]).time_s
+    fused = formatted(512.0, 4096.0, 4096.0, "fp8", c.without_quantization(), DEVICES["h100-sxm"]).time_s
+    assert apart - fused == pytest.approx(c.quantization_s + c.quantization_bytes * 512 * 4096 / 3.35e12)
+    assert load_matmul("h100-sxm").without_quantization() is load_matmul("h100-sxm")
+
+
+def test_a_surface_corrects_single_products_in_its_range_alone():
+    plain, corrected = load_matmul("a100-sxm").without_surface(), load_matmul("a100-sxm")
+    arguments = {"dtype": "bf16", "element_bytes": 2, "output_bytes": 2, "device": DEVICES["a100-sxm"]}
+    size = (96.0, 4096.0, 4096.0)
+    ratio = (
+        matmul_cost(*size, constants=corrected, **arguments).time_s
+        / matmul_cost(*size, constants=plain, **arguments).time_s
+    )
+    assert ratio == pytest.approx(float(corrected.surface.factor(*size)))
+    for outside in ((96.0, 1e6, 4096.0), (96.0, 4096.0, 4096.0, 8.0)):
+        assert (
+            matmul_cost(*outside, constants=corrected, **arguments).time_s
+            == matmul_cost(*outside, constants=plain, **arguments).time_s
+        )
+
+
+def test_evidence_says_what_a_format_was_measured_on():
+    assert matmul_evidence(DEVICES["h100-sxm"]) == "calibrated"
+    assert matmul_evidence(DEVICES["h100-sxm"], "fp8") == "calibrated"
+    assert matmul_evidence(DEVICES["h100-sxm"], "w4a16") == "extrapolated"
+    assert matmul_evidence(DEVICES["h100-sxm"], "nvfp4") == "extrapolated"

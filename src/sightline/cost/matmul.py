@@ -139,8 +139,9 @@ def matmul_cost(
     the ``k x n`` operand ``weight_bytes`` (the same unless given), scales included (``program.matmul_formats``).
 
     The compute leg is ``2 b m n k / peak``, the memory leg ``b (element_bytes m k + weight_bytes k n + output_bytes m n)``
-    over the memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic, both slowed
-    to what the constants say is reached, and is never below either leg.
+    over the memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic,
+    both slowed to what the constants say is reached, and is never below either leg. Few rows may go to the vector
+    units, an input may first be quantized, and single products are corrected by the constants' residual surface.
 
     Left out: operands that an earlier kernel left in L2; operands read from memory more than once, which waves of
     square blocks of tiles keep below the arithmetic on every device known; the clocks' history before the kernel.
@@ -170,5 +171,6 @@ def matmul_cost(
     if c.quantization_s or c.quantization_bytes:
         time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:
-        time_s = np.maximum(time_s * np.where(batch == 1, c.surface.factor(m, n, k), 1.0), compute_s)
+        corrected = time_s * np.where(batch == 1, c.surface.factor(m, n, k), 1.0)
+        time_s = np.maximum(corrected, np.maximum(compute_s, memory_s))
     return OperatorCost(time_s, compute_s, memory_s)
