@@ -23,14 +23,16 @@ BACKWARD_PRODUCTS = 2.5
 Array = NDArray[np.float64]
 
 
-def _busy_time(tiles: Array, mean_s: Array, longest_s: Array, units: Number) -> Array:
+def _busy_time(tiles: Array, mean_s: Array, longest_s: Array, units: Number, tail: float) -> Array:
     """Seconds until all tiles are done: whole waves of mean tiles, or the longest tile where there are few.
 
-    Tiles of a causal pass differ in length and fill each other's gaps, so only equal ones pay for whole waves.
+    Tiles of a causal pass differ in length and fill each other's gaps, so only equal ones pay for whole waves; ``tail``
+    of the longest is what is left at the end when there are more tiles than units.
     """
     waves = tiles / units
     whole = np.ceil(waves - 1e-9)
-    return np.maximum(np.where(longest_s > mean_s, waves, whole) * mean_s, longest_s)
+    uneven = waves * mean_s + tail * longest_s * (waves > 1)
+    return np.maximum(np.where(longest_s > mean_s, uneven, whole * mean_s), longest_s)
 
 
 def _seen_scores(query: Array, context: Array, causal: Any, window: Number | None) -> Array:
@@ -87,8 +89,8 @@ def attention_cost(
     reach = sk if window is None else np.minimum(sk, window)
     compute_s = products * 2 * b * a * sq * seen * (d + dv) / peak
     kept = sk if window is None else np.minimum(sk, window + sq)
-    tensors = np.where(backward, 2.0, 1.0) * (b * a * sq * element_bytes + b * kv * kept * kv_bytes) * (d + dv)
-    memory_s = tensors / device.memory_bandwidth
+    queries, cache = b * a * sq * element_bytes * (d + dv), b * kv * kept * kv_bytes * (d + dv)
+    memory_s = np.where(backward, 2.0, 1.0) * (queries + cache) / device.memory_bandwidth
 
     padded, padded_value = (np.ceil(x / c.head_granule) * c.head_granule for x in (d, dv))
     width = np.maximum(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
@@ -99,16 +101,18 @@ def attention_cost(
     score_s = score_s * np.where(causal, c.causal_slowdown, 1.0) * np.where(np.less(kv_bytes, 2), c.fp8_cache_time, 1.0)
     packed = a / kv if c.packed_heads else 1.0
     rows = sq * packed
-    tiles = np.ceil(rows / c.query_block) * b * a / packed
-    tile_rows: Number = c.query_block
-    if c.row_granule is not None:
-        tile_rows = np.minimum(np.ceil(rows / c.row_granule) * c.row_granule, c.query_block)
+    block: Number = c.query_block
+    if c.wide_heads_halve_blocks:
+        block = block / np.maximum(padded / c.comfortable_head, 1.0)
+    tiles = np.ceil(rows / block) * b * a / packed
+    tile_rows = block if c.row_granule is None else np.minimum(np.ceil(rows / c.row_granule) * c.row_granule, block)
     steps = np.where(causal, np.minimum(seen + (tile_rows / packed + c.context_block) / 2, reach), reach)
     tile_s, longest_s = (tile_rows * (x + c.tile_overhead) * score_s + c.tile_s for x in (steps, reach))
-    kernel_s = _busy_time(tiles, tile_s, longest_s, device.compute_units)
-    kernel_s = kernel_s * (1 + c.throttled_share * kernel_s / (kernel_s + c.throttle_s)) + c.exposed_traffic * memory_s
+    kernel_s = _busy_time(tiles, tile_s, longest_s, device.compute_units, c.tail)
+    kernel_s = kernel_s + (c.exposed_queries * queries + c.exposed_cache * cache) / device.memory_bandwidth
     if c.surface is not None:
-        kernel_s = kernel_s * c.surface.factor(packed + 0 * a, sq, b * a)
+        sizes = {"queries": sq, "context": reach, "heads": b * a, "group_heads": a / kv, "key_bytes": d * kv_bytes}
+        kernel_s = kernel_s * c.surface.factor(sizes)
 
     time_s = np.maximum(np.maximum(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
     return OperatorCost(time_s, compute_s, memory_s)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from sightline.catalog import entry
-from sightline.cost.residual_surface import ResidualSurface
+from sightline.cost.attention_surface import AttentionSurface
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +44,20 @@ class AttentionConstants:
     """Query heads that share keys and values fill a tile's rows together."""
     row_granule: float | None = None
     """Rows of a tile's matmuls come in multiples of this; None: every tile costs all its rows."""
+    wide_heads_halve_blocks: bool = False
+    """Tiles have fewer queries the wider the head is than the comfortable one."""
+    tail: float = 0.0
+    """Share of the longest tile that a causal pass of more tiles than compute units ends with."""
     tile_s: float = 0.0
     """Fixed time of a tile on its compute unit."""
-    exposed_traffic: float = 0.0
-    """Passes over query, key, value and output that no arithmetic hides: rotation, filling the cache, first loads."""
+    exposed_queries: float = 0.0
+    """Passes over query and output that no arithmetic hides: first loads, last stores, rotation."""
+    exposed_cache: float = 0.0
+    """The same over key and value: gathering pages, filling the cache."""
     fp8_cache_time: float = 1.0
     """Time per score with keys and values of 8 bits over that with 16."""
-    throttled_share: float = 0.0
-    """Share of the rate that long passes lose to the power limit."""
-    throttle_s: float = 1.0
-    """Time at which half of it is lost."""
-    surface: ResidualSurface | None = None
-    """Correction over (rows of a group's queries, query tokens, tiles), where an engine's kernel choice adds one."""
+    surface: AttentionSurface | None = None
+    """What an engine's choice of kernels adds, over query tokens, heads and what a key takes."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "AttentionConstants":
@@ -72,7 +74,7 @@ def fields_of(kind: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             values[field.name] = float(value) if number else value
     if values.get("surface") is not None:
-        values["surface"] = ResidualSurface.from_mapping(values["surface"])
+        values["surface"] = AttentionSurface.from_mapping(values["surface"])
     return values
 
 

@@ -5,7 +5,7 @@ Symbols: ``b`` sequences, ``a`` and ``kv`` heads, ``d`` and ``dv`` dimensions of
 sequence, ``ctx`` tokens seen. Sources: Flash-Decoding (Dao et al., 2023), FlashInfer (arXiv 2501.01005), FlashMLA.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,24 @@ __all__ = ["DecodeAttentionConstants", "decode_attention_cost", "load_decode_att
 
 Array = NDArray[np.float64]
 
-STREAM_OVERLAP = 4.0
-"""Exponent that joins the device's and the busiest unit's time of reading: the longer of the two, without an edge."""
-L2_EDGE = 4.0
+L2_EDGE = 8.0
 """Steepness of the change from L2 to device memory as the cache outgrows the L2."""
+
+
+class _Shape(NamedTuple):
+    """Sizes by the symbols above, elements per token of a head's keys and values, bytes of the cache, memory leg."""
+
+    b: Array
+    a: Array
+    kv: Array
+    q: Array
+    ctx: Array
+    d: Array
+    dv: Array
+    width: Array
+    kv_bytes: Array
+    cache: Array
+    memory_s: Array
 
 
 def decode_attention_cost(
@@ -60,36 +74,50 @@ def decode_attention_cost(
     )
     dv = d if value_dim is None else np.asarray(value_dim, dtype=float)
     ctx = sk if window is None else np.minimum(sk, window)
-    units, bandwidth = device.compute_units, device.memory_bandwidth
+    width = d if shared_kv else d + dv
 
-    group = a / kv * q
     compute_s = 2 * b * a * q * ctx * (d + dv) / device.peak_flops[dtype]
-    cache = b * kv * ctx * (d if shared_kv else d + dv) * kv_bytes
-    moved = 2.0 * b * a * q * (d + dv)
-    held = in_l2 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE)
-    memory_s = (cache * (1 - held) + moved) / bandwidth
+    cache = b * kv * ctx * width * kv_bytes
+    held = in_l2 * np.maximum(1 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE), c.repeated_share)
+    memory_s = (cache * (1 - held) + 2.0 * b * a * q * (d + dv)) / device.memory_bandwidth
 
-    alone = group > c.largest_group * q
-    blocks = np.ceil(group / c.row_block)
-    whole = b * kv * blocks
-    splits = np.minimum(np.maximum(c.split_tiles * units / whole, 1), np.maximum(c.split_sequences / b, 1))
-    splits = np.minimum(splits, np.maximum(ctx / c.split_tokens, 1))
+    shape = _Shape(b, a, kv, q, ctx, d, dv, width, np.asarray(kv_bytes), cache, memory_s)
+    time_s = _kernel_time(shape, device.peak_flops[dtype], device, c)
+    if c.ungrouped is not None:
+        alone = _kernel_time(shape._replace(kv=a), device.peak_flops[dtype], device, c.ungrouped)
+        time_s = np.where((a == kv) | (a > c.largest_group * kv), alone, time_s)
+    return OperatorCost(np.maximum(time_s, np.maximum(compute_s, memory_s)), compute_s, memory_s)
+
+
+def _kernel_time(x: _Shape, peak: Number, device: Device, c: DecodeAttentionConstants) -> Array:
+    """Seconds of a kernel whose tiles serve the ``a / kv`` heads of a group; read again by every block of rows."""
+    units = device.compute_units
+    rows = np.ceil(x.a / x.kv * x.q / c.row_granule) * c.row_granule
+    blocks = np.ceil(rows / c.row_block)
+    whole = x.b * x.kv * blocks
+    splits = np.minimum(np.maximum(c.split_tiles * units / whole, 1), np.maximum(c.split_sequences / x.b, 1))
+    splits = np.minimum(np.minimum(splits, c.most_splits), np.maximum(x.ctx / c.split_tokens, 1))
     tiles = whole * splits
     rounds = np.ceil(tiles / (units * c.tiles_per_unit) - 1e-9)
-    busy = np.minimum(tiles, units)
 
-    read = cache * np.where(alone, a / kv, blocks)
-    slow = np.where(np.less(kv_bytes, 2), c.fp8_cache_time, 1.0)
-    from_l2_s = read / (device.l2_bandwidth * c.l2_fraction)
-    from_memory_s = np.maximum(memory_s / c.memory_fraction, from_l2_s)
-    unit_s = rounds * read / (tiles * c.unit_bandwidth)
-    stream_s = (from_memory_s**STREAM_OVERLAP + unit_s**STREAM_OVERLAP) ** (1 / STREAM_OVERLAP) * slow
-    arithmetic_s = (
-        2 * whole * c.row_block * ctx * (d + dv) * units / (busy * c.compute_fraction * device.peak_flops[dtype])
-    )
-    round_s = rounds * c.tile_s
-    work_s = (round_s**c.overlap + stream_s**c.overlap + arithmetic_s**c.overlap) ** (1 / c.overlap)
-    time_s = work_s + c.split_s * np.log2(splits) + c.latency_s
+    steps = np.ceil(x.ctx / splits / c.context_block) * c.context_block
+    elements = steps * x.width * np.where(x.kv_bytes < 2, c.fp8_cache_time, 1.0)
+    wide = np.maximum(x.d * x.kv_bytes / c.comfortable_bytes, 1.0) ** c.wide_head_exponent
+    unit_s = rounds * (c.tile_s + 2 * elements / c.unit_bandwidth) * wide
+    read = whole * x.ctx * x.width * x.kv_bytes
+    stream_s = np.maximum(x.memory_s / c.memory_fraction, read / (device.l2_bandwidth * c.l2_fraction))
+    flops = 2 * x.b * x.kv * rows * x.ctx * (x.d + x.dv)
+    arithmetic_s = flops * units / (np.minimum(tiles, units) * c.compute_fraction * peak)
+
+    work_s = (unit_s**c.overlap + stream_s**c.overlap + arithmetic_s**c.overlap) ** (1 / c.overlap)
+    time_s: Array = work_s + c.split_s * np.log2(splits) + c.sequence_s * x.b + c.latency_s
     if c.surface is not None:
-        time_s = time_s * c.surface.factor(group, ctx, whole)
-    return OperatorCost(np.maximum(time_s, np.maximum(compute_s, memory_s)), compute_s, memory_s)
+        sizes = {
+            "tiles": x.b * x.kv,
+            "context": x.ctx,
+            "kv_heads": x.kv,
+            "group": x.a / x.kv * x.q,
+            "key_bytes": x.d * x.kv_bytes,
+        }
+        time_s = time_s * c.surface.factor(sizes)
+    return time_s

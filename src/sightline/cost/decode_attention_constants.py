@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sightline.catalog import entry
 from sightline.cost.attention_constants import fields_of
-from sightline.cost.residual_surface import ResidualSurface
+from sightline.cost.attention_surface import AttentionSurface
 
 DecodeKind = Literal["mha", "mla"]
 """Kernel of a cache of keys and values per head, or of one latent that all heads share."""
@@ -26,13 +26,15 @@ class DecodeAttentionConstants:
     l2_share: float
     """Cache of this share of the L2 is half held there from one execution of a benchmark to the next."""
     unit_bandwidth: float
-    """Bytes per second that one tile takes in, wherever from."""
+    """Bytes per second of a 16-bit cache that one tile works through."""
     compute_fraction: float
     """Share of the datasheet's FLOP/s that the matmuls reach."""
     row_block: float
-    """Rows (queries of the heads that share keys and values) of a tile, padded to this."""
-    largest_group: float
-    """Heads that one tile can serve; with more, every head reads the cache for itself."""
+    """Rows of a tile: queries of the heads that share keys and values."""
+    row_granule: float
+    """Rows of a tile's matmuls come in multiples of this."""
+    context_block: float
+    """Context tokens of a step; a tile works through whole ones."""
     tiles_per_unit: float
     """Tiles that a compute unit works on at once."""
     tile_s: float
@@ -40,24 +42,43 @@ class DecodeAttentionConstants:
     split_tiles: float
     """The context is split until there are this many tiles per compute unit."""
     split_sequences: float
-    """The context is split until sequences times splits reach this."""
+    """The context is split no further than until sequences times splits reach this."""
+    most_splits: float
+    """No context is split into more."""
     split_tokens: float
     """No split is shorter than this."""
     split_s: float
     """Time that joining the splits adds, for each doubling of their number."""
+    sequence_s: float
+    """Time per sequence: planning the tiles."""
     overlap: float
-    """How well rounds, memory and arithmetic hide each other: exponent of the sum of their powers, 1 for not at all."""
+    """How well tiles, memory and arithmetic hide each other: exponent of the sum of their powers, 1 for not at all."""
     latency_s: float
     """Fixed time of the kernels."""
     fp8_cache_time: float = 1.0
-    """Time per byte of keys and values of 8 bits over that of 16."""
-    surface: ResidualSurface | None = None
-    """Correction over (rows of a group's queries, context tokens, tiles before splitting)."""
+    """A tile's time for keys and values of 8 bits over that for as many of 16."""
+    comfortable_bytes: float = 256.0
+    """Widest key of a head, in bytes, that a tile holds without waiting."""
+    wide_head_exponent: float = 0.0
+    """A tile's time grows by (bytes of a key / comfortable ones) to this power beyond it."""
+    repeated_share: float = 0.0
+    """Share of the cache that came from L2 in the measurements whatever its size: a benchmark that reads pages twice."""
+    largest_group: float = 1e9
+    """Heads that share keys and values which one tile can serve; larger groups take the ungrouped kernel."""
+    ungrouped: "DecodeAttentionConstants | None" = None
+    """The kernel of heads with keys and values of their own, where it is another; its tiles serve one head."""
+    surface: AttentionSurface | None = None
+    """What an engine's choice of kernels adds, over tiles before splitting, context and what a key takes."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "DecodeAttentionConstants":
         """The constants out of a calibration entry; other keys are left alone."""
-        return cls(**fields_of(cls, mapping))
+        values = fields_of(cls, mapping)
+        if values.get("ungrouped") is not None:
+            values["ungrouped"] = cls.from_mapping(
+                {**mapping, "ungrouped": None, "surface": None, **mapping["ungrouped"]}
+            )
+        return cls(**values)
 
 
 @cache

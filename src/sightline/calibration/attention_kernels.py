@@ -1,0 +1,251 @@
+"""The engines' attention kernels that tables were measured with: what is known of each, and where its table lies."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline.calibration.attention_serving import DECODE_PRIORS, PREFILL_PRIORS, Kernel
+from sightline.calibration.attention_serving_tables import (
+    ServingAttentionTable,
+    joined,
+    read_aiconfigurator_serving,
+    read_frontier,
+    read_infersim,
+    read_llmservingsim,
+    read_llmservingsim_layers,
+)
+from sightline.calibration.entries import existing
+
+UNLIMITED = 1e9
+AICONFIGURATOR = "ai-dynamo/aiconfigurator@095f58a"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A table, the kernel it was measured with, and the family whose constants are its priors."""
+
+    source: str
+    read: Callable[[Path], ServingAttentionTable]
+    kernel: Kernel
+    relative: str | None = None
+    filters: tuple[str, ...] = ()
+
+
+def _aiconfigurator(name: str) -> Callable[[Path], ServingAttentionTable]:
+    return lambda data: read_aiconfigurator_serving(existing(data / "aiconfigurator" / name))
+
+
+def _infersim(pattern: str, *, without: str = "nothing") -> Callable[[Path], ServingAttentionTable]:
+    def read(data: Path) -> ServingAttentionTable:
+        paths = [path for path in sorted((data / "infersim").glob(f"{pattern}.csv")) if without not in path.name]
+        return joined([read_infersim(path) for path in paths or [existing(data / "infersim" / f"{pattern}.csv")]])
+
+    return read
+
+
+def _frontier(*, prefill: bool) -> Callable[[Path], ServingAttentionTable]:
+    name = "a800_meta-llama_Llama-2-7b-hf_attention.csv"
+    return lambda data: read_frontier(existing(data / "frontier" / name), prefill=prefill)
+
+
+def _rtx_4090(*, prefill: bool) -> Callable[[Path], ServingAttentionTable]:
+    name = "perf_RTX4090_meta-llama_Llama-3.1-8B_bf16_tp1_attention.csv"
+    return lambda data: read_llmservingsim(existing(data / "llmservingsim" / name), prefill=prefill)
+
+
+def _rtx_3090(data: Path) -> ServingAttentionTable:
+    name = "v0_perf_models_RTX3090_meta-llama_Llama-3.1-8B_tp1_layers.csv"
+    return read_llmservingsim_layers(existing(data / "llmservingsim" / name))
+
+
+_PREFILL = {
+    "query_block": 128.0,
+    "context_block": 128.0,
+    "head_granule": 32.0,
+    "comfortable_head": 256.0,
+    "wide_head_exponent": 0.0,
+    "memory_fraction": 0.95,
+    "backward_fraction": 0.5,
+}
+_SMALL_TILES = {**_PREFILL, "query_block": 64.0, "context_block": 64.0, "row_granule": 64.0}
+"""Kernels of Ampere and Ada: 64 queries a tile."""
+_PACKED = {**_PREFILL, "packed_heads": True, "row_granule": 64.0}
+"""FlashAttention-3 of vLLM: the heads of a group fill a tile together."""
+_PAIRED = {
+    **_PREFILL,
+    "query_block": 256.0,
+    "row_granule": 128.0,
+    "comfortable_head": 128.0,
+    "wide_heads_halve_blocks": True,
+}
+"""FlashInfer's kernels for Blackwell: two blocks of 128 queries take turns on a compute unit."""
+
+PREFILL: Mapping[str, Measured] = {
+    "a100-sxm": Measured(
+        source=f"{AICONFIGURATOR}, context attention of a100_sxm with TensorRT-LLM 1.0.0",
+        read=_aiconfigurator("attn_context_a100_sxm_trtllm-1.0.0.csv"),
+        kernel=Kernel(
+            decode=False,
+            given={**_SMALL_TILES, "fp8_cache_time": 1.0},
+            priors=PREFILL_PRIORS,
+            surface={"queries": 11, "heads": 14, "group_heads": 4},
+        ),
+    ),
+    "h100-sxm": Measured(
+        source=f"{AICONFIGURATOR}, context attention of h100_sxm with vLLM 0.14.0",
+        read=_aiconfigurator("attn_context_h100_sxm_vllm-0.14.0.csv"),
+        kernel=Kernel(
+            decode=False,
+            given=_PACKED,
+            priors=PREFILL_PRIORS,
+            surface={"queries": 21, "heads": 15, "group_heads": 4, "key_bytes": 3},
+        ),
+    ),
+    "b200-sxm": Measured(
+        source=f"{AICONFIGURATOR}, context attention of b200_sxm with vLLM 0.19.0",
+        read=_aiconfigurator("attn_context_b200_sxm_vllm-0.19.0.csv"),
+        kernel=Kernel(
+            decode=False,
+            given=_PAIRED,
+            priors=PREFILL_PRIORS,
+            surface={"queries": 21, "heads": 29, "key_bytes": 3},
+        ),
+    ),
+    "h20": Measured(
+        source="InferSim, attention of whole prompts on H20",
+        read=_infersim("mha_prefill_h20_*"),
+        kernel=Kernel(decode=False, given={**_PACKED, "fp8_cache_time": 1.1}, priors=PREFILL_PRIORS),
+        relative="h100-sxm",
+    ),
+    "h800-sxm": Measured(
+        source="InferSim, expanded multi-latent attention of whole prompts on H800",
+        read=_infersim("mla_prefill_h800_*"),
+        kernel=Kernel(decode=False, given={**_PACKED, "fp8_cache_time": 1.1}, priors=PREFILL_PRIORS),
+        relative="h100-sxm",
+    ),
+    "a800-sxm": Measured(
+        source="NetX-lab/Frontier@a4b22df, prefill chunks of Llama-2-7B on A800 with FlashInfer",
+        read=_frontier(prefill=True),
+        kernel=Kernel(
+            decode=False,
+            given={**_SMALL_TILES, "fp8_cache_time": 1.0},
+            priors=PREFILL_PRIORS,
+            surface={"queries": 15, "context": 15},
+        ),
+        relative="a100-sxm",
+    ),
+    "rtx-4090": Measured(
+        source="LLMServingSim, prefill chunks of Llama-3.1-8B on RTX 4090 with vLLM 0.19.0",
+        read=_rtx_4090(prefill=True),
+        kernel=Kernel(decode=False, given={**_SMALL_TILES, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS),
+        relative="a100-sxm",
+    ),
+    "rtx-3090": Measured(
+        source="LLMServingSim, first version, whole prompts of Llama-3.1-8B on RTX 3090",
+        filters=("two ranks left out: at most prompts slower than half of one rank's time",),
+        read=_rtx_3090,
+        kernel=Kernel(decode=False, given={**_SMALL_TILES, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS),
+        relative="a100-sxm",
+    ),
+}
+"""Prefill kernels by device family; those without relative first."""
+
+_DECODE = {
+    "row_block": 64.0,
+    "row_granule": 16.0,
+    "context_block": 128.0,
+    "split_sequences": UNLIMITED,
+    "most_splits": UNLIMITED,
+    "tiles_per_unit": 1.0,
+    "split_tiles": 1.0,
+}
+_SMALL_DECODE = {**_DECODE, "row_block": 16.0, "context_block": 64.0, "fp8_cache_time": 1.0}
+_FREE_ROUNDS = {n: v for n, v in _SMALL_DECODE.items() if n not in {"tiles_per_unit", "split_tiles"}}
+_SPLITS = {n: v for n, v in _DECODE.items() if n != "split_tiles"}
+
+UNGROUPED = Kernel(
+    decode=True,
+    given={**_FREE_ROUNDS, "row_block": 1.0, "row_granule": 1.0},
+    priors=DECODE_PRIORS,
+    surface={"tiles": 17, "context": 17, "kv_heads": 5},
+)
+"""TensorRT-LLM's kernel for heads with keys and values of their own."""
+LARGEST_GROUP = 32.0
+"""Heads beyond which TensorRT-LLM 1.0 on Ampere takes the ungrouped kernel."""
+
+DECODE: Mapping[str, Measured] = {
+    "a100-sxm": Measured(
+        source=f"{AICONFIGURATOR}, generation attention of a100_sxm with TensorRT-LLM 1.0.0",
+        read=_aiconfigurator("attn_generation_a100_sxm_trtllm-1.0.0.csv"),
+        kernel=Kernel(
+            decode=True,
+            given={**_FREE_ROUNDS, "repeated_share": 0.5},
+            priors=DECODE_PRIORS,
+            surface={"tiles": 15, "context": 17, "group": 5},
+        ),
+        filters=(
+            "grouped heads: twice as fast as their cache from device memory; keys and values taken to share their pages",
+        ),
+    ),
+    "h100-sxm": Measured(
+        source=f"{AICONFIGURATOR}, generation attention of h100_sxm with vLLM 0.14.0",
+        read=_aiconfigurator("attn_generation_h100_sxm_vllm-0.14.0.csv"),
+        kernel=Kernel(
+            decode=True,
+            given={**_DECODE, "split_sequences": 16.0},
+            priors=DECODE_PRIORS,
+            surface={"tiles": 15, "context": 17, "kv_heads": 4, "key_bytes": 3},
+        ),
+    ),
+    "b200-sxm": Measured(
+        source=f"{AICONFIGURATOR}, generation attention of b200_sxm with vLLM 0.19.0",
+        read=_aiconfigurator("attn_generation_b200_sxm_vllm-0.19.0.csv"),
+        kernel=Kernel(
+            decode=True,
+            given={**_DECODE, "most_splits": 24.0, "wide_head_exponent": 0.6},
+            priors=DECODE_PRIORS,
+            surface={"tiles": 15, "context": 17, "kv_heads": 4, "key_bytes": 3},
+        ),
+    ),
+    "h20": Measured(
+        source="InferSim, decoding against keys and values per head on H20",
+        read=_infersim("mha_decode_h20_*", without="_64-2-128"),
+        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS),
+        relative="h100-sxm",
+        filters=("64-2-128 left out: its kernel does not split contexts, another's than the other files'",),
+    ),
+    "h800-sxm": Measured(
+        source="InferSim, decoding against keys and values per head on H800",
+        read=_infersim("mha_decode_h800_*"),
+        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS),
+        relative="h100-sxm",
+    ),
+    "a800-sxm": Measured(
+        source="NetX-lab/Frontier@a4b22df, decoding steps of Llama-2-7B on A800 with FlashInfer",
+        read=_frontier(prefill=False),
+        kernel=Kernel(decode=True, given=_FREE_ROUNDS, priors=DECODE_PRIORS),
+        relative="a100-sxm",
+    ),
+    "rtx-4090": Measured(
+        source="LLMServingSim, decoding steps of Llama-3.1-8B on RTX 4090 with vLLM 0.19.0",
+        read=_rtx_4090(prefill=False),
+        kernel=Kernel(decode=True, given=_FREE_ROUNDS, priors=DECODE_PRIORS),
+        relative="a100-sxm",
+    ),
+}
+"""Decoding kernels of keys and values per head, by device family."""
+
+LATENT: Mapping[str, Measured] = {
+    "h800-sxm": Measured(
+        source="InferSim, absorbed multi-latent decoding on H800 (FlashMLA)",
+        read=_infersim("mla_decode_h800_*"),
+        kernel=Kernel(decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True),
+    ),
+    "h20": Measured(
+        source="InferSim, absorbed multi-latent decoding on H20 (FlashMLA)",
+        read=_infersim("mla_decode_h20_*"),
+        kernel=Kernel(decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True),
+        relative="h800-sxm",
+    ),
+}
+"""Decoding kernels of one shared latent, by device family."""
