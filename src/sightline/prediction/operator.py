@@ -79,6 +79,7 @@ def _answer(scenario: OperatorScenario) -> _Answer:
 
 def _matmul(x: MatmulOperation, device: Device) -> _Answer:
     element_bytes = ELEMENT_BYTES[x.dtype]
+    constants = load_matmul(family_of(device, "matmul"))
     cost = matmul_cost(
         x.m,
         x.n,
@@ -88,7 +89,7 @@ def _matmul(x: MatmulOperation, device: Device) -> _Answer:
         element_bytes=element_bytes,
         output_bytes=element_bytes,
         device=device,
-        constants=load_matmul(family_of(device, "matmul")),
+        constants=constants if x.dtype in MEASURED_DTYPES else constants.without_surface(),
     )
     return _on_roofline(
         cost, device.peak_flops[x.dtype], device, _evidence(device, "matmul", measured=x.dtype in MEASURED_DTYPES)
