@@ -357,6 +357,44 @@ def test_refusals(config: dict[str, Any], sentence: str) -> None:
     assert len(problems(config).splitlines()) == 1
 
 
+OWN = PLAIN | {
+    "model_type": "transformer",
+    "norm": "rmsnorm",
+    "hidden_act": "swiglu",
+    "positions": "rotary",
+    "max_position_embeddings": 64,
+}
+
+
+@pytest.mark.parametrize(
+    ("stated", "sentence"),
+    [
+        ({"layer_kinds": [{"mixer": "latent", "count": 4}]}, "model.latent is missing; needed: the figures of the lat"),
+        ({"layer_kinds": [{"mlp": "experts", "count": 4}]}, "model.experts is missing; needed: the figures of the exp"),
+        ({"layer_kinds": [{"mixer": "latant", "count": 4}]}, "model.layer_kinds.0.mixer is 'latant'; allowed: attenti"),
+        ({"layer_kinds": [{"count": 3}]}, "model.layer_kinds counts 3 layers; allowed: num_hidden_layers 4 in all"),
+        ({"layer_kinds": {"count": 4}}, "; allowed: a list of mappings with mixer, mlp and count"),
+        ({"experts": {"count": 4, "width": 8}}, "model.experts.per_token is missing"),
+        ({"experts": {"count": 4, "width": 8, "per_token": 5}}, "model.experts.per_token is 5; allowed: from 1 to cou"),
+        ({"weight_exceptions": {"atention": "bf16"}}, "model.weight_exceptions.atention is no part; allowed: att"),
+    ],
+)
+def test_refusals_of_blocks_stated_outright(stated: dict[str, Any], sentence: str) -> None:
+    assert sentence in problems(OWN | stated)
+
+
+def test_hybrids_need_the_figures_of_their_blocks() -> None:
+    lone = {k: v for k, v in small("nemotron_h").items() if k not in MAMBA}
+    assert "model.state_space is missing; needed: the figures of the state-space layers (mamba_num" in problems(lone)
+
+
+@pytest.mark.parametrize("group", ["x", 3, 0.5])
+def test_pruned_layers_need_whole_groups_of_heads(group: object) -> None:
+    block = {"attention": {"n_heads_in_group": group}, "ffn": {"ffn_mult": 1.0}}
+    found = problems(PLAIN | {"model_type": "nemotron-nas", "block_configs": [block] * 4})
+    assert "model.block_configs[0].attention.n_heads_in_group is" in found
+
+
 @pytest.mark.parametrize(
     ("name", "what"),
     [

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sightline.errors import nearest
 from sightline.loading.complaints import Checked, Complaints, check
 from sightline.loading.dotted_keys import dotted
 from sightline.loading.families import FAMILIES, OWN_FAMILY
@@ -17,6 +18,8 @@ _READ_APART = frozenset(
 )
 """Keys that are read, but not as a figure."""
 _WINDOWS = ("sliding_window", "attention_chunk_size")
+
+_THEIRS = tuple(spelling for spellings in SPELLINGS.values() for spelling in spellings)
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +45,10 @@ def figures_of(config: dict[str, Any], family: Family, key: str, complaints: Com
     if STATE_SPACE in family.features and "layer_types" in named:
         named.setdefault("single_blocks", named.pop("layer_types"))
     _note_foreign_features(config, family, key, complaints)
-    own = {k: v for k, v in named.items() if k in keys.model_fields or (k in written and not _meant(k))}
+    for k in sorted(written & named.keys() - keys.model_fields.keys()):
+        if not _meant(k, family):
+            complaints.add(f"{dotted(key, k)} is not a known key{nearest(k, [*keys.model_fields, *_THEIRS])}")
+    own = {k: v for k, v in named.items() if k in keys.model_fields}
     if "dropout" not in own and (parts := _dropouts(config, key, complaints)):
         own["dropout"] = max(parts)
     defaults = {k: v for k, v in family.defaults.items() if k in keys.model_fields and k not in own}
@@ -50,10 +56,10 @@ def figures_of(config: dict[str, Any], family: Family, key: str, complaints: Com
     return check(keys, defaults | {k: v for k, v in governed.items() if k not in own} | own, key, complaints)
 
 
-def _meant(key: object) -> bool:
+def _meant(key: str, family: Family) -> bool:
     """Whether a key that is no figure of `ModelKeys` is one of a config all the same."""
-    known = (FEATURES, FOREIGN, IGNORED, DROPOUTS, _READ_APART)
-    return any(key in group for group in known) or str(key).startswith(("_", *NESTED))
+    known = (FEATURES, FOREIGN, IGNORED, DROPOUTS, _READ_APART, family.switches)
+    return any(key in group for group in known) or key.startswith(("_", *NESTED))
 
 
 def _renamed(config: dict[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
         workload=workload,
         plan=plan,
         measured=measured,
-        warnings=_beyond_trained(model, workload),
+        warnings=(*(read.remarks if read else ()), *_beyond_trained(model, workload)),
     )
 
 

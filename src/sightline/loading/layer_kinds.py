@@ -186,14 +186,21 @@ def pruned_problems(values: Values) -> Iterator[str]:
         yield "block_configs is not a list of mappings with attention and ffn"
         return
     for i, block in enumerate(blocks):
-        if any(block[part].get("replace_with_linear") for part in ("attention", "ffn")):
-            yield f"block_configs[{i}] replaces a block by one matrix, which this version does not predict"
+        for problem in _block_problems(block, values["num_attention_heads"]):
+            yield f"block_configs[{i}]{problem}"
             return
-        if not block["ffn"].get("no_op") and not (
-            block["ffn"].get("ffn_mult") or block["ffn"].get("intermediate_size")
-        ):
-            yield f"block_configs[{i}].ffn is {show(block['ffn'])}; needed: ffn_mult, intermediate_size or no_op"
-            return
+
+
+def _block_problems(block: Mapping[str, Any], heads: int) -> Iterator[str]:
+    attention, mlp = block["attention"], block["ffn"]
+    if attention.get("replace_with_linear") or mlp.get("replace_with_linear"):
+        yield " replaces a block by one matrix, which this version does not predict"
+    group = attention.get("n_heads_in_group") or 1
+    if not isinstance(group, int) or group < 1 or heads % group:
+        yield f".attention.n_heads_in_group is {show(group)}; allowed: a divisor of num_attention_heads {heads}"
+    width = mlp.get("intermediate_size") or mlp.get("ffn_mult")
+    if not mlp.get("no_op") and (not isinstance(width, int | float) or not 0 < width < 10**8):
+        yield f".ffn is {show(dict(mlp))}; needed: ffn_mult or intermediate_size above 0, or no_op"
 
 
 def _is_block(block: object) -> bool:

@@ -132,7 +132,7 @@ def stated_blocks(values: Mapping[str, Any], key: str, complaints: Complaints) -
     if listed is not None and not isinstance(listed, list | tuple):
         complaints.add(f"{key}.layer_kinds is {show(listed)}; allowed: a list of mappings with mixer, mlp and count")
     elif listed:
-        kinds = [_built(LayerKind, item, f"{key}.layer_kinds[{i}]", complaints) for i, item in enumerate(listed)]
+        kinds = [_built(LayerKind, item, f"{key}.layer_kinds.{i}", complaints) for i, item in enumerate(listed)]
         blocks["layer_kinds"] = tuple(kinds)
     if "weight_exceptions" in values:
         blocks["weight_exceptions"] = _exceptions(values["weight_exceptions"], key, complaints)
@@ -206,3 +206,32 @@ def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
     keys, heads = values.get("linear_num_key_heads"), values.get("linear_num_value_heads")
     if keys and heads and heads % keys:
         yield f"linear_num_key_heads is {keys}; allowed: a divisor of linear_num_value_heads {heads}"
+
+
+_NEEDED_BY = {
+    "latent": "latent",
+    "sparse": "sparse",
+    "compressed": "compressed",
+    "linear": "linear",
+    "state-space": "state_space",
+    "sliding": "window",
+    "chunked": "window",
+}
+"""The field of `Model` that each mixer is described by."""
+
+_SPELLED = {"experts": " (num_experts, num_experts_per_tok)", "state_space": " (mamba_num_heads, mamba_head_dim, ...)"}
+"""The keys that configs have for them."""
+
+
+def missing_blocks(blocks: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which blocks the layers have but nothing describes, and experts that cannot be chosen."""
+    kinds = [kind for kind in blocks.get("layer_kinds", ()) if kind is not None]
+    needed = {_NEEDED_BY[kind.mixer]: kind.mixer for kind in kinds if kind.mixer in _NEEDED_BY}
+    if any(kind.mlp == "experts" for kind in kinds):
+        needed["experts"] = "expert"
+    for block, what in needed.items():
+        if blocks.get(block) is None:
+            yield f"{block} is missing; needed: the figures of the {what} layers{_SPELLED.get(block, '')}"
+    experts = blocks.get("experts")
+    if experts is not None and not 1 <= experts.per_token <= experts.count:
+        yield f"experts.per_token is {experts.per_token}; allowed: from 1 to count {experts.count}"

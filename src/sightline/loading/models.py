@@ -12,7 +12,7 @@ from sightline.loading.dotted_keys import dotted
 from sightline.loading.families import ALIASES, FAMILIES, OWN_FAMILY, family_of
 from sightline.loading.family import CHUNKS, LINEAR, SPARSE, WINDOWS, Family
 from sightline.loading.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
-from sightline.loading.model_blocks import block_problems, blocks_of, stated_blocks
+from sightline.loading.model_blocks import block_problems, blocks_of, missing_blocks, stated_blocks
 from sightline.loading.model_figures import settled
 from sightline.loading.model_keys import MIXERS
 from sightline.loading.spellings import ACTIVATIONS
@@ -96,6 +96,7 @@ def read_model(
         return None
     checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
     blocks = _blocks(values, family, key, complaints)
+    complaints.add(*(f"{key}.{problem}" for problem in missing_blocks(blocks)))
     if len(complaints.problems) > before:
         return None
     model = _model(values, name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}", blocks)

@@ -149,7 +149,10 @@ _IGNORED = """
     vocab_size_per_layer_input enable_moe_block expand rope_local_base_freq attention_multiplier
     embedding_multiplier residual_multiplier logits_scaling lm_head_bias original_max_position_embeddings
     vision_config audio_config image_token_id use_dynamic_ntk use_logn_attn use_flash_attn bf16 fp16 fp32
-    rotary_base original_rope clip_qkv moe_layers tf_legacy_loss
+    rotary_base original_rope clip_qkv moe_layers tf_legacy_loss bias add_bias_linear rmsnorm post_layer_norm
+    apply_query_key_layer_scaling fp32_residual_connection pre_seq_len prefix_projection
+    image_token_index boi_token_index eoi_token_index mm_tokens_per_image cache_implementation
+    onnx_safe num_ln_in_parallel_attn
 """
 
 IGNORED = frozenset(_IGNORED.split())
