@@ -8,6 +8,8 @@ from sightline.catalog.yaml12 import parse
 from sightline.validation import suites, validate
 
 GOLDEN = parse(Path(__file__).with_name("golden.yaml").read_text(encoding="utf-8"))
+HEAVY = ("aiconfigurator-",)
+"""Suites of thousands of cases; scripts/update_accuracy.py shows how they do."""
 IN_THE_CATALOG = {suite.name for suite in suites()}
 
 WORSE_BY = {"mape": 0.002, "median_ape": 0.003, "max_ape": 0.01}
@@ -21,7 +23,7 @@ def catalog_results():
 
 @pytest.fixture(scope="module")
 def folder_results(data):
-    names = [suite.name for suite in suites(data)]
+    names = [name for name in GOLDEN if name not in IN_THE_CATALOG and not name.startswith(HEAVY)]
     return {(r.suite, r.split): r for r in validate(names, data=data)}
 
 
@@ -30,7 +32,8 @@ def hold(result, golden):
         pytest.skip(f"{result.cases} cases here, {golden['cases']} when golden.yaml was written")
     assert result.unanswered <= golden["unanswered"], {a.reason for a in result.answers if a.reason}
     for figure, tolerance in WORSE_BY.items():
-        assert getattr(result, figure) <= golden[figure] + tolerance, figure
+        if figure in golden:
+            assert getattr(result, figure) <= golden[figure] + tolerance, figure
 
 
 EVERY_PART = [(suite, split) for suite, parts in GOLDEN.items() for split in parts]
@@ -41,7 +44,10 @@ def test_catalog_suites_are_predicted_no_worse(catalog_results, suite, split):
     hold(catalog_results[suite, split], GOLDEN[suite][split])
 
 
-@pytest.mark.parametrize(("suite", "split"), [part for part in EVERY_PART if part[0] not in IN_THE_CATALOG])
+@pytest.mark.parametrize(
+    ("suite", "split"),
+    [part for part in EVERY_PART if part[0] not in IN_THE_CATALOG and not part[0].startswith(HEAVY)],
+)
 def test_bulk_suites_are_predicted_no_worse(folder_results, suite, split):
     hold(folder_results[suite, split], GOLDEN[suite][split])
 

@@ -8,10 +8,12 @@ import numpy as np
 
 from sightline.calibration.attention import predicted_seconds
 from sightline.calibration.attention_entries import IMPLEMENTATIONS
+from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL, Measured
 from sightline.calibration.attention_tables import read_flash_attention
 from sightline.calibration.entries import DEVICES, device_of
 from sightline.catalog import entry, names
 from sightline.cost.attention_constants import load_attention
+from sightline.errors import InputError
 from sightline.validation.operator_suite import Compared, OperatorSuite
 from sightline.validation.suite import Split
 
@@ -22,8 +24,56 @@ CHART_DECISIONS = (
 )
 
 
+ENGINE_DECISIONS = (
+    "Attention of serving engines, prefills and decoding steps as the table has them, one layer repeated.",
+    "All of them are fitted on. The catalog's entry holds the errors of leaving head shapes out.",
+)
+ENGINE_GOAL = "median 3 %, p90 11 %"
+FOLDERS = ("aiconfigurator", "infersim", "frontier", "llmservingsim")
+"""Where the tables of serving engines lie."""
+PHASES: Mapping[str, tuple[str, Mapping[str, Measured]]] = {
+    "attention-prefill": ("prefill_attention", PREFILL),
+    "attention-decode": ("decode_attention", DECODE),
+    "attention-mla-decode": ("latent_decode_attention", LATENT),
+}
+"""Calibration part and measured families by the beginning of the suites' names."""
+
+
 def attention_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield the suites whose tables are in the data folder and whose constants are in the catalog."""
+    yield from _charts(data)
+    if not any((data / folder).is_dir() for folder in FOLDERS):
+        return
+    for phase, (part, families) in PHASES.items():
+        for family, measured in families.items():
+            if f"{family}/{part}" in names("calibrations"):
+                yield OperatorSuite(
+                    name=f"{phase} {family}",
+                    source=measured.source,
+                    decisions=(*ENGINE_DECISIONS, *measured.filters),
+                    compare=partial(_compare_engine, data, family, part, measured),
+                    goal=ENGINE_GOAL,
+                )
+
+
+def _compare_engine(data: Path, family: str, part: str, measured: Measured) -> Mapping[Split, Compared]:
+    try:
+        table = measured.read(data)
+    except (InputError, FileNotFoundError):  # the folder lacks the table
+        return {}
+    constants = entry("calibrations", f"{family}/{part}")["constants"]
+    predicted = measured.kernel.predict(table, device_of(family), constants)
+    sizes = {
+        "batch": table.batch,
+        "heads": table.heads,
+        "kv": table.kv_heads,
+        "queries": table.query_tokens,
+        "context": table.context_tokens,
+    }
+    return {"fit": Compared(predicted=predicted, measured=table.seconds, sizes=sizes)}
+
+
+def _charts(data: Path) -> Iterator[OperatorSuite]:
     for family in DEVICES:
         if not (data / CHARTS).is_file() or f"{family}/attention" not in names("calibrations"):
             continue
