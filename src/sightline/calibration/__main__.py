@@ -14,6 +14,7 @@ import yaml
 
 from sightline.calibration import collective_entries
 from sightline.calibration.attention_entries import attention_entries
+from sightline.calibration.attention_serving_entries import decode_entries, latent_entries, prefill_entries
 from sightline.calibration.elementwise_entries import elementwise_entries
 from sightline.calibration.grouped_matmul_entries import grouped_entries
 from sightline.calibration.linear_attention_entries import linear_entries
@@ -24,6 +25,9 @@ from sightline.errors import InputError
 ENTRIES: Mapping[str, Callable[[Path], dict[str, dict[str, Any]]]] = {
     "matmul": matmul_entries,
     "attention": attention_entries,
+    "prefill_attention": prefill_entries,
+    "decode_attention": decode_entries,
+    "latent_decode_attention": latent_entries,
     "grouped": grouped_entries,
     "elementwise": elementwise_entries,
     "linear": linear_entries,

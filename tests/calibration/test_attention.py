@@ -1,0 +1,97 @@
+"""Engines' attention: tables read in SI units, fits that find what made the times, errors on shapes left out."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline.calibration.attention_from_table import fit_attention_table, least_seconds
+from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL
+from sightline.calibration.attention_serving import Kernel, fit_kernel, head_shapes
+from sightline.calibration.attention_serving_tables import NO_WINDOW, ServingAttentionTable, read_infersim
+from sightline.calibration.entries import device_of
+from sightline.catalog import entry
+
+DATA = Path(os.environ.get("SIGHTLINE_DATA", Path(__file__).parents[3] / "shared" / "data"))
+with_data = pytest.mark.skipif(not (DATA / "infersim").is_dir(), reason="needs the public tables")
+
+
+def made_up(decode: bool) -> ServingAttentionTable:
+    """Shapes without times."""
+    batch, context, heads = (
+        x.ravel().astype(float) for x in np.meshgrid([1, 4, 16, 64], [128, 512, 2048, 8192], [8, 16, 32], indexing="ij")
+    )
+    one = np.ones_like(batch)
+    return ServingAttentionTable(
+        batch=batch,
+        heads=heads,
+        kv_heads=heads / 4,
+        head_dim=128 * one,
+        value_dim=128 * one,
+        query_tokens=one if decode else context,
+        context_tokens=context,
+        kv_bytes=2 * one,
+        window=NO_WINDOW * one,
+        seconds=one,
+    )
+
+
+@pytest.mark.parametrize("measured", [PREFILL["h800-sxm"], DECODE["h800-sxm"]], ids=["prefill", "decode"])
+def test_a_fit_predicts_shapes_it_did_not_see(measured):
+    kernel: Kernel = measured.kernel
+    truth = {**kernel.given, **{name: 1.15 * p.value for name, p in kernel.priors.items() if name not in kernel.given}}
+    truth["latency_s"], device = 1.1e-5, device_of("h800-sxm")
+    table = made_up(kernel.decode)
+    table = replace(table, seconds=kernel.predict(table, device, truth))
+    residuals = fit_kernel(table, device, kernel).residuals
+    assert residuals["formula"]["median"] < 0.02
+    assert residuals["head shapes left out, formula"]["median"] < 0.03
+
+
+def test_a_header_may_be_missing_and_the_name_holds_the_shape(tmp_path):
+    path = tmp_path / "mla_decode_x_128-512-64.csv"
+    path.write_text("bf16,fp8,16,4096,84.5,0.1\nbf16,bf16,32,4096,86,0.1", encoding="utf-8")
+    table = read_infersim(path)
+    assert table.seconds == pytest.approx([84.5e-6, 86e-6])
+    assert table.kv_bytes.tolist() == [1, 2]
+    assert (table.heads[0], table.kv_heads[0], table.head_dim[0], table.value_dim[0]) == (128, 1, 576, 512)
+
+
+def test_anybodys_table_gives_constants_without_touching_the_shipped_ones():
+    device = device_of("h800-sxm")
+    table = made_up(True)
+    shipped = entry("calibrations", "h800-sxm/decode_attention")["constants"]
+    slower = replace(table, seconds=2 * DECODE["h800-sxm"].kernel.predict(table, device, shipped))
+    result = fit_attention_table(slower, device, "decode")
+    assert result.residuals["formula"]["median"] < 0.1
+    assert result.constants["row_block"] == shipped["row_block"]
+    assert (least_seconds(slower, device) < slower.seconds).all()
+
+
+@with_data
+@pytest.mark.parametrize(
+    ("part", "measured", "family", "bound"),
+    [
+        ("prefill_attention", PREFILL, "a100-sxm", 0.015),
+        ("prefill_attention", PREFILL, "h20", 0.05),
+        ("prefill_attention", PREFILL, "rtx-4090", 0.04),
+        ("decode_attention", DECODE, "a100-sxm", 0.02),
+        ("decode_attention", DECODE, "h100-sxm", 0.02),
+        ("decode_attention", DECODE, "h800-sxm", 0.03),
+        ("latent_decode_attention", LATENT, "h800-sxm", 0.06),
+        ("latent_decode_attention", LATENT, "h20", 0.06),
+    ],
+)
+def test_shipped_constants_match_their_tables(part, measured, family, bound):
+    one = measured[family]
+    table = one.read(DATA)
+    error = one.kernel.predict(table, device_of(family), entry("calibrations", f"{family}/{part}")["constants"])
+    assert np.median(np.abs(error / table.seconds - 1)) < bound
+
+
+@with_data
+def test_shapes_are_whole_triples():
+    shapes = head_shapes(DECODE["h800-sxm"].read(DATA))
+    assert set(shapes) == {"128-2-128", "16-2-128", "256-2-128", "32-2-128", "32-4-128", "32-8-128", "64-2-128"}
