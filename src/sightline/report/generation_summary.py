@@ -9,6 +9,7 @@ COMPARED = ("TTFT", "TPOT", "latency", "tokens/s", "memory", "fits", "bound by")
 
 _INTERVALS = (("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("latency_s", "latency"))
 _MOST_MODULES = 8
+_PLAIN = ("bf16", "fp16", "fp32")
 
 
 def subtitle(scenario: GenerationScenario) -> tuple[str, str]:
@@ -23,11 +24,10 @@ def subtitle(scenario: GenerationScenario) -> tuple[str, str]:
     )
     split = plan.disaggregate
     layout = _layout(plan) if split is None else f"prefill: {_layout(split.prefill)}; decode: {_layout(plan)}"
-    how = [f"{plan.engine.name} {plan.engine.version}".strip(), layout, ", ".join((plan.dtype, *_formats(plan)))]
+    how = [f"{plan.engine.name} {plan.engine.version}".strip(), layout, _formats(scenario)]
     if plan.speculative is not None:
-        how.append(
-            f"{plan.speculative.tokens} tokens drafted, {units.percent(float(plan.speculative.acceptance))} kept"
-        )
+        drafted = f"{plan.speculative.tokens} drafted token{'s' if plan.speculative.tokens != 1 else ''}"
+        how.append(f"{drafted}, {units.percent(float(plan.speculative.acceptance))} kept")
     return " · ".join(what), " · ".join(how)
 
 
@@ -42,8 +42,12 @@ def _layout(plan: GenerationPlan) -> str:
     return ", ".join([*named, *([f"{plan.replicas} replicas"] if plan.replicas != 1 else [])])
 
 
-def _formats(plan: GenerationPlan) -> tuple[str, ...]:
-    return () if plan.quantization is None else plan.quantization or ("not quantized",)
+def _formats(scenario: GenerationScenario) -> str:
+    """The type of the arithmetic, and in what format weights and cache are where that is another."""
+    stated, published = scenario.plan.quantization, scenario.model.weights
+    if stated is None:
+        return scenario.plan.dtype if published in _PLAIN else f"{scenario.plan.dtype}, weights in {published}"
+    return ", ".join((scenario.plan.dtype, *(stated or ("not quantized",))))
 
 
 def headline(profile: GenerationProfile) -> list[tuple[str, str, str, str]]:

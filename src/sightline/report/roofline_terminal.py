@@ -72,18 +72,18 @@ def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> "Table"
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     alone = len(devices) == 1
-    for heading in ("matmul", "batch x m x n x k"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("matmul", no_wrap=True)
+    table.add_column("batch, m, n, k", overflow="fold")
     table.add_column("FLOP/byte", justify="right", no_wrap=True)
     for heading in ("bound", "roofline", "predicted") if alone else devices:
         table.add_column(heading, justify="right" if heading in ("roofline", "predicted") else "left", no_wrap=True)
     kinds = {row.layer for row in tables[0].rows}
-    above = ""
+    above = ("", "")
     for rows in zip(*(t.rows for t in tables), strict=True):
         first = rows[0]
-        group = first.phase if len(kinds) == 1 else f"{first.phase}, {first.layer}"
+        group = (first.phase, "" if len(kinds) == 1 else first.layer)
         if group != above:
-            table.add_row(Text(group, style="dim"))
+            table.add_row(*(Text(word, style="dim") for word in group))
         above = group
         cells = _alone(first) if alone else [_on_device(row) for row in rows]
         table.add_row(first.matmul, _shape(first), units.digits(first.intensity), *cells)
@@ -92,7 +92,7 @@ def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> "Table"
 
 def _shape(row: RooflineRow) -> str:
     sizes = (row.batch, row.m, row.n, row.k) if row.batch != 1 else (row.m, row.n, row.k)
-    return " x ".join(f"{size:,.0f}" if size >= 10 or size == int(size) else f"{size:.1f}" for size in sizes)
+    return "x".join(f"{size:.0f}" if size >= 10 or size == int(size) else f"{size:.1f}" for size in sizes)
 
 
 def _alone(row: RooflineRow) -> list[Any]:

@@ -192,7 +192,8 @@ def _variant(keys: Mapping[str, Any]) -> str:
     plain = {k: v for k, v in keys.items() if k.startswith(_MAIN_KEYS) and k not in _DERIVED}
     whole = {k: v for k, v in keys.items() if k in _NAMES}
     chosen = {**whole, **plain} or dict(keys)
-    return ", ".join(str(v) if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in chosen.items())
+    words = {k: " + ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in chosen.items()}
+    return ", ".join(v if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in words.items())
 
 
 def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
