@@ -13,7 +13,7 @@ from sightline.calibration.collective_tables import CollectiveTable, read_kernel
 from sightline.calibration.collectives import TYPICAL_NETWORK, errors, fit_collectives, measured_node, predicted
 from sightline.catalog.yaml12 import parse
 from sightline.cost.collective_constants import CollectiveConstants, CustomAllReduce
-from sightline.cost.collective_families import load_collectives, load_custom
+from sightline.cost.collective_families import bridged, load_collectives, load_custom
 from sightline.errors import InputError
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
@@ -129,6 +129,14 @@ def test_a100_constants_hold_on_the_slower_links_of_a800() -> None:
     found = errors(table, measured_node("nvlink3-a800"), load_collectives("a100-sxm").kinds)
     assert found.cases > 1000
     assert found.median < 0.06
+
+
+@needs_data
+def test_four_cards_in_bridged_pairs_are_foreseen_from_other_boxes() -> None:
+    table = read_vidur(DATA / "vidur" / "network_a100_pairwise_nvlink_all_reduce.csv")
+    large = table.where((table.size == 4) & (table.bytes > 2**22))
+    found = errors(large, measured_node("pcie4"), bridged(load_collectives("pcie")).kinds)
+    assert found.median < 0.2
 
 
 @needs_data

@@ -74,7 +74,16 @@ def cluster_collectives(cluster: Cluster, version: str = "", all_reduce: str = N
     constants = _constants(cluster.device, link, version, all_reduce)
     if link.beyond is None:
         return constants
-    return replace(constants, beyond=_constants(cluster.device, link.beyond, "", all_reduce))
+    return replace(constants, beyond=bridged(_constants(cluster.device, link.beyond, "", all_reduce)))
+
+
+def bridged(constants: CollectiveConstants) -> CollectiveConstants:
+    """Return constants of PCIe where bridges carry every other hop of a ring: twice the ranks share it as much."""
+    kinds = {
+        kind: k if kind == "all_to_all" else replace(k, shares={2 * n: share for n, share in k.shares.items()})
+        for kind, k in constants.kinds.items()
+    }
+    return replace(constants, kinds=kinds)
 
 
 def _constants(device: Device, link: Interconnect, version: str, all_reduce: str) -> CollectiveConstants:
