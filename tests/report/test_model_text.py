@@ -1,0 +1,38 @@
+"""A model in words."""
+
+from pathlib import Path
+
+import pytest
+
+from sightline import catalog
+from sightline.loading.model_sources import resolve_model
+from sightline.report.model_text import model_rows
+
+
+def rows(name):
+    return list(model_rows(resolve_model(name, Path()).model))
+
+
+def test_a_mixture_with_latent_attention():
+    said = dict(rows("deepseek-v3"))
+    assert said["counted"] == "671 B parameters, 37.6 B used by a token"
+    assert said["layers"] == "3 x latent attention + MLP of 18,432"
+    assert said[""] == "58 x latent attention + experts"
+    assert said["experts"] == "256 of 2,048, 8 per token, 1 shared of 2,048"
+    assert said["cached latent"] == "512 + 64 rotary per token, queries from 1536"
+    assert said["checkpoint"] == "fp8-block"
+    assert said["prediction layers"] == "1, not counted above"
+
+
+def test_windows_and_formats():
+    said = dict(rows("gpt-oss-120b"))
+    assert said["window"] == "128 tokens"
+    assert said["checkpoint"] == "mxfp4; attention bf16"
+    assert said["layers"] == "18 x sliding-window attention (64 heads on 8 of 64) + experts"
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+def test_every_model_has_words(name):
+    for _, text in rows(name):
+        assert text
+        assert "None" not in text
