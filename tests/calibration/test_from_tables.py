@@ -116,6 +116,9 @@ def test_a_missing_file_and_an_empty_folder_are_refused(tmp_path):
         ("frontier/h800_llama2_7b_dense_example_linear_op_kernel_only.csv", "h800-sxm-80gb", "matmul"),
         ("vidur/network_a100_dgx_all_reduce.csv", "a100-sxm-80gb", "collectives"),
         ("apex_plus/H200-SXM-141GB_alltoall.csv", "h200-sxm-141gb", "collectives"),
+        ("aiconfigurator/attn_generation_h100_sxm_vllm-0.14.0.csv", "h100-sxm-80gb", "decode_attention"),
+        ("aiconfigurator/attn_context_a100_sxm_trtllm-1.0.0.csv", "a100-sxm-80gb", "prefill_attention"),
+        ("frontier/a800_meta-llama_Llama-2-7b-hf_attention.csv", "a800-sxm-80gb", "prefill_attention"),
         ("infersim/grouped_gemm_prefill_h800_data.csv", "h800-sxm-80gb", "grouped"),
     ],
 )

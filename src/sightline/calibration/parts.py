@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration import part_collectives, part_grouped, part_matmul
+from sightline.calibration import part_attention, part_collectives, part_grouped, part_matmul
 from sightline.calibration.part_fit import PartFit, Points
 from sightline.errors import InputError, nearest
 from sightline.scenario import Cluster
@@ -34,6 +34,8 @@ class Part:
     """What the constants that the catalog has for the device predict beside what was measured."""
 
 
+_ATTENTION = ("kernel", "batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")
+
 PARTS: Mapping[str, Part] = {
     "matmul": Part(
         keys=("kernel", "m", "n", "k"),
@@ -41,6 +43,20 @@ PARTS: Mapping[str, Part] = {
         bound=part_matmul.bound,
         fit=part_matmul.fit,
         points=part_matmul.points,
+    ),
+    "prefill_attention": Part(
+        keys=_ATTENTION,
+        least=24,
+        bound=part_attention.bound,
+        fit=part_attention.fit_prefill,
+        points=part_attention.points_prefill,
+    ),
+    "decode_attention": Part(
+        keys=_ATTENTION,
+        least=24,
+        bound=part_attention.bound,
+        fit=part_attention.fit_decode,
+        points=part_attention.points_decode,
     ),
     "collectives": Part(
         keys=("kernel", "ranks", "ranks_per_node", "bytes"),

@@ -27,6 +27,8 @@ TOO_SLOW = {"row": 2000.0, "table": 150.0}
 """Times slower than roofline and start together: a row of that size was not measured, a table in the middle neither."""
 SPREAD = 2.0
 """Ratio up to which times of one shape may differ; the median stands for them."""
+STRAY = 0.01
+"""Share of the repeated shapes that may differ by more: a busy host now and then."""
 
 
 def one_source(rows: "pl.DataFrame", where: str) -> None:
@@ -78,7 +80,8 @@ def without_repeats(rows: "pl.DataFrame", keys: Sequence[str]) -> "pl.DataFrame"
         pl.col("place").sort_by("seconds").last().alias("other"),
     )
     worst = spread.row(int(spread["ratio"].arg_max() or 0), named=True)
-    if worst["ratio"] > SPREAD:
+    repeated = (spread["one"] != spread["other"]).sum()
+    if (spread["ratio"] > SPREAD).sum() > STRAY * repeated:
         shape = ", ".join(f"{key} {_plain(worst[key])}" for key in keys)
         raise InputError(
             f"{worst['other']} says {worst['ratio']:.1f} times as long as {worst['one']} for the same shape ({shape});"

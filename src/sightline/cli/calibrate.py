@@ -101,7 +101,12 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
     from sightline.report.residual_chart import Panel, residual_chart
 
     panels = [
-        Panel(title=f"{c.part}, {p.kernel}", size=p.size, unit=p.unit, ratio=p.predicted / p.measured)
+        Panel(
+            title=", ".join(dict.fromkeys((c.part, p.kernel))).replace("_", " "),
+            size=p.size,
+            unit=p.unit,
+            ratio=p.predicted / p.measured,
+        )
         for c in calibrations
         for p in c.fit.points
     ]
