@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _SIDE, _COLUMNS = 230, 3
 _BAND = 0.1
-_POINTS = 400
+_POINTS = 150
 """Cases of a part that are drawn; of more, evenly many."""
 _SPLIT_COLOURS = {"fit": "#b9c9da", "test": "#d9534f"}
 
