@@ -25,8 +25,6 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     switches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """A key that governs others: they take its value (the opposite of it for ``no_...``) unless stated themselves."""
-    same: Mapping[str, str] = field(default_factory=dict)
-    """A figure that takes another's value unless stated."""
     needs: tuple[str, ...] = ()
     """Figures that a config must state besides those every family needs."""
     activations: tuple[str, ...] = ("gelu", "relu", "swiglu")
@@ -39,5 +37,3 @@ class Family:
     """The dense MLP runs beside the experts in each layer, so it is their shared expert."""
     halved_intermediate: bool = False
     """``intermediate_size`` counts both input projections."""
-    kv_heads_of_queries: bool = True
-    """Without ``num_key_value_heads`` there are as many as query heads."""

@@ -134,12 +134,12 @@ def stated_blocks(values: Mapping[str, Any], key: str, complaints: Complaints) -
     elif listed:
         kinds = [_built(LayerKind, item, f"{key}.layer_kinds.{i}", complaints) for i, item in enumerate(listed)]
         blocks["layer_kinds"] = tuple(kinds)
-    if "weight_exceptions" in values:
-        blocks["weight_exceptions"] = _exceptions(values["weight_exceptions"], key, complaints)
     return blocks
 
 
-def _exceptions(given: object, key: str, complaints: Complaints) -> tuple[tuple[str, str], ...]:
+def weight_exceptions(values: Mapping[str, Any], key: str, complaints: Complaints) -> tuple[tuple[str, str], ...]:
+    """Return the parts whose weights a mapping states to be in another format than the rest."""
+    given = values.get("weight_exceptions", {})
     parts = ("attention", "dense", "experts", "shared", "head")
     if not isinstance(given, Mapping):
         complaints.add(f"{key}.weight_exceptions is {show(given)}; allowed: a mapping of part to format")

@@ -12,7 +12,7 @@ from sightline.loading.dotted_keys import dotted
 from sightline.loading.families import ALIASES, FAMILIES, OWN_FAMILY, family_of
 from sightline.loading.family import CHUNKS, LINEAR, SPARSE, WINDOWS, Family
 from sightline.loading.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
-from sightline.loading.model_blocks import block_problems, blocks_of, missing_blocks, stated_blocks
+from sightline.loading.model_blocks import block_problems, blocks_of, missing_blocks, stated_blocks, weight_exceptions
 from sightline.loading.model_figures import settled
 from sightline.loading.model_keys import MIXERS
 from sightline.loading.spellings import ACTIVATIONS
@@ -96,6 +96,7 @@ def read_model(
         return None
     checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
     blocks = _blocks(values, family, key, complaints)
+    blocks["weight_exceptions"] = weight_exceptions(values, key, complaints)
     complaints.add(*(f"{key}.{problem}" for problem in missing_blocks(blocks)))
     if len(complaints.problems) > before:
         return None
@@ -201,6 +202,7 @@ def _model(values: Mapping[str, Any], name: str, blocks: Mapping[str, Any]) -> M
 
 def _stored(model: Model, values: Mapping[str, Any], checkpoint: Checkpoint, family: Family) -> Model:
     """The model with the formats of its checkpoint, or those stated."""
+    exceptions: tuple[tuple[Any, str], ...]
     if "weights" in values:
         exceptions, weights = model.weight_exceptions, values["weights"]
     else:
