@@ -92,14 +92,14 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     constants = constants.on(scenario.cluster.host)
     prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
     first_s = prefill.passes * prefill.pass_s + workers.moved_s
-    further = np.maximum(work.output_tokens - 1.0, 1.0)
+    further = work.output_tokens - 1.0
     replaced: Number = 0.0
     if work.continuous and scenario.plan.disaggregate is None:
         replaced = work.batch / (scenario.plan.data_parallel * scenario.plan.replicas) * (further / work.output_tokens)
     return Latencies(
         workers=workers,
         ttft_s=first_s,
-        tpot_s=(decode.passes * decode.pass_s + replaced * first_s) / further,
+        tpot_s=(decode.passes * decode.pass_s + replaced * first_s) / np.maximum(further, 1.0),
         prefill=prefill,
         decode=decode,
         prefills=prefill.passes * (1.0 + replaced),

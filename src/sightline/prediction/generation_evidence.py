@@ -1,5 +1,7 @@
 """What a generation's constants rest on, by kind of operator."""
 
+import numpy as np
+
 from sightline.cost.attention_families import AttentionPhase, attention_evidence
 from sightline.cost.collective_families import collective_evidence
 from sightline.cost.families import evidence_of
@@ -22,6 +24,6 @@ def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
     }
     if model.experts is not None:
         found["experts"] = evidence_of(device, "grouped")
-    if max(scenario.plan.tensor_parallel, scenario.plan.data_parallel) > 1:
+    if np.any(np.greater(scenario.plan.tensor_parallel * scenario.plan.data_parallel, 1)):
         found["collectives"] = collective_evidence(scenario.cluster, "all_reduce")
     return found

@@ -14,6 +14,9 @@ from sightline.prediction.inference_pass import PassTimes, block_times, pass_tim
 from sightline.program.inference import PassShapes
 from sightline.quantities import Number
 
+HOST_OVERLAP = 4.0
+"""Exponent of the norm in which the host's launches and the device's work join; infinity would be the maximum."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Phase:
@@ -42,7 +45,7 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
         times = replace(times, collective_s=times.collective_s * slowdown)
     p = plan.pipeline_parallel * 1.0
     m = micro_batches(plan, priced.chunks.sequences * p)
-    waits_s = np.maximum(constants.launch_s * times.launches - times.device_s, 0.0)
+    waits_s = _waits_s(times, constants)
     return Phase(
         times=times * ((p + m - 1.0) / p),
         transfer_s=(p + m - 2.0) * _handover_s(priced, x),
@@ -62,7 +65,7 @@ def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Pha
         for block in blocks:
             drafted = block_times(block.operators, priced.prices, constants)
             times = times + drafted * (speculative.tokens / (1.0 + speculative.tokens))
-    waits_s = 0.0 if plan.cuda_graphs else np.maximum(constants.launch_s * times.launches - times.device_s, 0.0)
+    waits_s = 0.0 if plan.cuda_graphs else _waits_s(times, constants)
     p = plan.pipeline_parallel * 1.0
     sequences = x.b * micro_batches(plan, x.b * p)
     return Phase(
@@ -71,6 +74,15 @@ def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Pha
         host_s=constants.iteration_s + constants.sequence_s * sequences + waits_s,
         passes=np.maximum(scenario.workload.output_tokens - 1.0, 0.0) / tokens_per_pass(priced),
     )
+
+
+def _waits_s(times: PassTimes, constants: InferenceConstants) -> Number:
+    """Seconds by which launching kernel by kernel outlasts the device.
+
+    Where both need about as long, now one waits and now the other, so they join in a norm and not in a plain maximum.
+    """
+    host_s, device_s = constants.launch_s * times.launches, times.device_s
+    return (host_s**HOST_OVERLAP + device_s**HOST_OVERLAP) ** (1.0 / HOST_OVERLAP) - device_s
 
 
 def tokens_per_pass(priced: PricedGeneration) -> Number:

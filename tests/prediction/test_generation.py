@@ -1,0 +1,161 @@
+"""Generation: bounds, monotonicity, conservation, scalar = array, and what each technique changes."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from generation_scenarios import generation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline import catalog
+from sightline.generation_profile import PHASES
+from sightline.prediction import predict
+from sightline.prediction.generation import predict_generation
+from sightline.profile import BOUNDS, MEMORY_PARTS
+
+SIZES = {
+    "batch": st.sampled_from([1, 3, 16, 128]),
+    "prompt_tokens": st.sampled_from([1, 100, 2048]),
+    "output_tokens": st.sampled_from([1, 2, 300]),
+}
+PLANS = st.sampled_from(
+    [
+        {"tensor_parallel": 8},
+        {"tensor_parallel": 4, "pipeline_parallel": 2},
+        {"tensor_parallel": 2, "replicas": 4, "quantization": "fp8"},
+        {"tensor_parallel": 8, "quantization": ["w4a16", "kv-fp8"], "chunked_prefill": True, "max_batched_tokens": 512},
+    ]
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes=st.fixed_dictionaries(SIZES), plan=PLANS, continuous=st.booleans())
+def test_parts_add_up(sizes: dict[str, int], plan: dict[str, Any], continuous: bool):
+    profile = predict(
+        generation(model="llama-2-70b", cluster="8x h100-sxm-80gb", plan=plan, continuous=continuous, **sizes)
+    )
+    assert sum(profile.phases[p] for p in PHASES) == pytest.approx(profile.latency_s)
+    assert sum(profile.limits[b] for b in BOUNDS) == pytest.approx(profile.latency_s)
+    assert sum(profile.memory_bytes[p] for p in MEMORY_PARTS) == pytest.approx(profile.memory_bytes["total"])
+    device_s = sum(row.time_s for row in profile.rows)
+    assert device_s <= profile.latency_s * plan.get("pipeline_parallel", 1) * (1 + 1e-9)
+    assert profile.latency_s > 0
+    assert profile.energy_j > 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes=st.fixed_dictionaries(SIZES), plan=PLANS)
+def test_no_step_is_faster_than_reading_weights_and_cache(sizes: dict[str, int], plan: dict[str, Any]):
+    scenario = generation(model="llama-2-70b", cluster="8x h100-sxm-80gb", plan=plan, **sizes)
+    profile = predict(scenario)
+    stages = plan.get("pipeline_parallel", 1)
+    weights_s = profile.memory_bytes["weights"] * 0.9 / scenario.cluster.device.memory_bandwidth
+    assert profile.tpot_s >= weights_s * stages if sizes["output_tokens"] > 1 else True
+
+
+@pytest.mark.parametrize("key", ["batch", "prompt_tokens", "output_tokens"])
+def test_more_of_anything_takes_longer(key: str):
+    values = [16, 64, 256, 1024, 4096]
+    latencies = [float(predict(generation(**{key: value})).latency_s) for value in values]  # type: ignore[arg-type]
+    for less, more in pairwise(latencies):
+        assert more > 0.99 * less  # a larger matmul may get a better kernel
+    assert latencies[-1] > 2 * latencies[0]
+
+
+def test_a_mesh_of_sizes_equals_single_predictions():
+    plan = {"tensor_parallel": 8, "chunked_prefill": True, "max_batched_tokens": 2048}
+    one = generation(model="qwen3-30b-a3b", cluster="8x h100-sxm-80gb", plan=plan)
+    batches, prompts = np.array([1, 7, 64]), np.array([33, 1024, 5000])
+    work = replace(one.workload, batch=batches.reshape(-1, 1), prompt_tokens=prompts.reshape(1, -1))
+    mesh = predict_generation(replace(one, workload=work))
+    for i, batch in enumerate(batches):
+        for j, prompt in enumerate(prompts):
+            single = predict(replace(one, workload=replace(work, batch=int(batch), prompt_tokens=int(prompt))))
+            assert mesh[i, j].ttft_s == pytest.approx(single.ttft_s, rel=1e-12)
+            assert mesh[i, j].tpot_s == pytest.approx(single.tpot_s, rel=1e-12)
+            assert mesh[i, j].memory_bytes == pytest.approx(single.memory_bytes, rel=1e-12)
+            assert mesh[i, j].energy_j == pytest.approx(single.energy_j, rel=1e-12)
+
+
+def test_a_mesh_of_degrees_equals_single_predictions():
+    one = generation(model="llama-2-70b", cluster="8x h100-sxm-80gb", batch=16, plan={"tensor_parallel": 8})
+    degrees = np.array([1, 2, 4, 8])
+    mesh = predict_generation(replace(one, plan=replace(one.plan, tensor_parallel=degrees, replicas=8 / degrees)))
+    for i, degree in enumerate(degrees):
+        plan = {"tensor_parallel": int(degree), "replicas": 8 // int(degree)}
+        single = predict(generation(model="llama-2-70b", cluster="8x h100-sxm-80gb", batch=16, plan=plan))
+        assert mesh[i].tpot_s == pytest.approx(single.tpot_s, rel=1e-12)
+        assert mesh[i].ttft_s == pytest.approx(single.ttft_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+def test_every_model_is_answered(name: str):
+    profile = predict(generation(model=name, cluster="8x h200-sxm-141gb", batch=8, plan={"tensor_parallel": 1}))
+    values = [
+        profile.ttft_s,
+        profile.tpot_s,
+        profile.energy_j,
+        *profile.phases.values(),
+        *profile.memory_bytes.values(),
+    ]
+    assert np.all(np.isfinite(values))
+    assert min(values) >= 0
+
+
+def test_speculation_pays_by_its_acceptance():
+    plain = predict(generation())
+    good, bad = (predict(generation(plan={"speculative": {"tokens": 3, "acceptance": rate}})) for rate in (0.8, 0.0))
+    assert good.tpot_s < plain.tpot_s < bad.tpot_s * 1.001
+    expected = (1 - 0.8**4) / (1 - 0.8)
+    assert good.tpot_s == pytest.approx(bad.tpot_s / expected)
+
+
+def test_a_cached_prefix_is_not_computed_again():
+    plan = {"prefix_cache": True}
+    whole = predict(generation(prompt_tokens=4096, plan=plan))
+    reused = predict(generation(prompt_tokens=4096, prefix_tokens=3584, plan=plan))
+    off = predict(generation(prompt_tokens=4096, prefix_tokens=3584, plan={"prefix_cache": False}))
+    assert reused.ttft_s < 0.4 * whole.ttft_s
+    assert reused.tpot_s == whole.tpot_s
+    assert off.ttft_s == whole.ttft_s
+
+
+def test_prefills_of_a_steady_loop_hold_decodes_up():
+    static, loop = (predict(generation(batch=32, prompt_tokens=2048, continuous=c)) for c in (False, True))
+    assert loop.tpot_s > static.tpot_s
+    assert loop.output_tokens_per_s == pytest.approx(32 / loop.tpot_s)
+
+
+def test_disaggregated_workers_decode_undisturbed():
+    pools = {"prefill": {"tensor_parallel": 4, "batch": 1}, "decode": {"tensor_parallel": 8}}
+    split = predict(
+        generation(
+            model="llama-2-70b", cluster="12x h100-sxm-80gb", batch=16, continuous=True, plan={"disaggregate": pools}
+        )
+    )
+    alone = predict(generation(model="llama-2-70b", cluster="8x h100-sxm-80gb", batch=16, plan={"tensor_parallel": 8}))
+    assert split.tpot_s == pytest.approx(alone.tpot_s)
+    assert split.phases["transfer"] > 0
+
+
+@pytest.mark.parametrize("quantization", ["w8a16", "w4a16", "fp8", "nvfp4", "nf4"])
+def test_narrower_weights_decode_faster_and_take_less_room(quantization: str):
+    wide = predict(generation(model="llama-3-70b", cluster="1x b200-sxm-180gb", plan={"quantization": "none"}))
+    narrow = predict(generation(model="llama-3-70b", cluster="1x b200-sxm-180gb", plan={"quantization": quantization}))
+    assert narrow.memory_bytes["weights"] < 0.6 * wide.memory_bytes["weights"]
+    assert narrow.tpot_s < wide.tpot_s
+
+
+def test_what_does_not_fit_is_answered_all_the_same():
+    profile = predict(generation(model="llama-2-70b", plan={"dtype": "fp16"}))
+    assert not profile.fits
+    assert profile.tpot_s > 0
+
+
+def test_the_interval_lies_around_the_prediction():
+    profile = predict(generation())
+    for key, (low, high) in profile.interval.items():
+        assert low < getattr(profile, key) < high

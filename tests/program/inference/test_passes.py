@@ -1,0 +1,104 @@
+"""Inference passes: weights, caches and FLOPs of every model, and what parallelism leaves of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from generation_scenarios import generation
+
+from sightline import catalog
+from sightline.prediction.generation_memory import generation_memory
+from sightline.prediction.generation_pricing import PricedGeneration, price_generation
+from sightline.program import Collective, Matmul
+from sightline.program.formats import formats_of
+from sightline.program.inference import GroupedMatmul, Pass, write_pass
+from sightline.program.inference.cache import cached_bytes
+
+
+def plain(model: str, **changes: object) -> PricedGeneration:
+    """A model in 16 bits on one large device."""
+    plan = {"quantization": "none", "dtype": "bf16"}
+    return price_generation(generation(model=model, cluster="1x b200-sxm-180gb", plan=plan, **changes))  # type: ignore[arg-type]
+
+
+def projected_flops(of: Pass) -> float:
+    """FLOPs of products with weights, all layers together."""
+    kinds = (Matmul, GroupedMatmul)
+    return float(
+        sum(block.count * op.count * op.flops for block in of.blocks for op in block.operators if isinstance(op, kinds))
+    )
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+def test_a_decode_step_reads_the_model_s_parameters(name: str):
+    priced = plain(name)
+    weights = generation_memory(priced, priced)["weights"]
+    assert weights / 2 == pytest.approx(priced.scenario.model.parameters, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["llama-2-7b", "llama-3.1-70b", "qwen3-30b-a3b", "mixtral-8x7b", "gpt-oss-120b"])
+def test_a_token_costs_two_flops_per_active_parameter(name: str):
+    priced = plain(name)
+    model = priced.scenario.model
+    active = model.active_parameters - model.vocab_size * model.hidden_size * (not model.tied_embeddings)
+    assert projected_flops(priced.decode) == pytest.approx(2 * active, rel=0.01)
+
+
+def test_absorbed_and_expanded_latent_attention_use_the_same_weights():
+    """A prompt of one token without context expands what a decode step absorbs."""
+    priced = plain("deepseek-v2-lite", prompt_tokens=1)
+    prompt = replace(priced.prompt, q=1.0, c=0.0)
+    assert projected_flops(write_pass(prompt)) == pytest.approx(projected_flops(priced.decode), rel=1e-9)
+
+
+def test_cached_bytes_are_the_published_ones():
+    llama = generation(model="llama-2-7b")
+    formats = formats_of(llama.model, (), "fp16", llama.cluster.device)
+    assert cached_bytes(llama.model, formats, 1.0) == 524_288  # 2407.14645 and others: 0.5 MiB per token
+    deepseek = generation(model="deepseek-v3", cluster="8x h200-sxm-141gb")
+    formats = formats_of(deepseek.model, (), "bf16", deepseek.cluster.device)
+    assert cached_bytes(deepseek.model, formats, 1.0) == 61 * 576 * 2
+    assert cached_bytes(deepseek.model, formats, 1.0, 8.0) == 61 * 576 * 2  # whole on every rank
+
+
+def test_a_window_caps_the_cache():
+    model = generation(model="gpt-oss-20b").model
+    formats = formats_of(model, (), "bf16", generation().cluster.device)
+    short, long = (float(cached_bytes(model, formats, tokens)) for tokens in (128.0, 4096.0))
+    assert long < 20 * short
+    assert float(cached_bytes(model, formats, 8192.0)) < 2 * long
+
+
+@pytest.mark.parametrize("model", ["llama-2-70b", "qwen3-30b-a3b", "deepseek-v3", "bloom-176b"])
+def test_tensor_parallel_ranks_share_the_work_and_meet_twice_a_layer(model: str):
+    one = price_generation(generation(model=model, plan={"quantization": "none"}, cluster="1x h200-sxm-141gb"))
+    many = price_generation(
+        generation(model=model, plan={"quantization": "none", "tensor_parallel": 4}, cluster="4x h200-sxm-141gb")
+    )
+    share = projected_flops(many.decode) / projected_flops(one.decode)
+    assert 0.25 <= share < 0.32  # what is not split (routers, latents, few key heads) stays whole
+    sums = [op for op in many.decode.layers[-1].operators if isinstance(op, Collective)]
+    assert [op.kind for op in sums] == ["all_reduce", "all_reduce"]
+    assert not any(isinstance(op, Collective) for block in one.decode.blocks for op in block.operators)
+
+
+def test_experts_spread_over_data_parallel_ranks():
+    plan = {"tensor_parallel": 1, "data_parallel": 8, "expert_parallel": 8}
+    priced = price_generation(generation(model="deepseek-v3", cluster="8x h200-sxm-141gb", batch=64, plan=plan))
+    grouped = next(op for op in priced.decode.layers[-1].operators if isinstance(op, GroupedMatmul))
+    assert grouped.experts == 256 / 8
+    assert np.asarray(grouped.rows) >= 64 * 8 / 8  # at least the mean share of the assignments
+    kinds = {op.kind for op in priced.decode.layers[-1].operators if isinstance(op, Collective)}
+    assert kinds in ({"all_gather", "reduce_scatter"}, {"all_to_all"})
+
+
+def test_checkpoints_keep_their_formats_unless_told_otherwise():
+    device = generation(cluster="1x b200-sxm-180gb").cluster.device
+    oss = generation(model="gpt-oss-120b").model
+    assert formats_of(oss, None, "bf16", device).parts["experts"] == "mxfp4"
+    assert formats_of(oss, None, "bf16", device).parts["attention"] == "16-bit"
+    assert formats_of(oss, (), "bf16", device).parts["experts"] == "16-bit"
+    llama = generation().model
+    assert formats_of(llama, ("w4a16", "kv-fp8"), "fp16", device).cache_bytes == 1.0
+    assert formats_of(llama, ("w4a16",), "fp16", device).parts["head"] == "16-bit"
+    assert formats_of(llama, ("q4_0",), "fp16", device, whole_model=True).parts["head"] == "q4_0"
