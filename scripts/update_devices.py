@@ -14,7 +14,7 @@ from device_pages import part_page
 from sightline.catalog import entry, names
 
 DOCS = Path(__file__).parents[1] / "docs" / "devices"
-MOST_POINTS = 600
+MOST_POINTS = 460
 """Points of a page's picture, so that it stays small."""
 
 
@@ -31,22 +31,42 @@ TABLES: Mapping[str, Measured] = {
         "a100-sxm-80gb",
         [
             ("aiconfigurator/gemm_a100_sxm_trtllm-1.0.0.csv", {}),
+            ("aiconfigurator/attn_context_a100_sxm_trtllm-1.0.0.csv", {}),
+            ("aiconfigurator/attn_generation_a100_sxm_trtllm-1.0.0.csv", {}),
             (NCCL, {"device": "NVIDIA A100-SXM4-80GB", "library": "nccl 2.27.3"}),
         ],
     ),
     "a40": Measured("a40", [("vidur/a40_Llama-2-7b-hf_mlp.csv", {}), ("vidur/a40_Llama-2-70b-hf_mlp.csv", {})]),
-    "a800-sxm": Measured("a800-sxm-80gb", [("frontier/a800_meta-llama_Llama-2-7b-hf_mlp.csv", {})]),
+    "a800-sxm": Measured(
+        "a800-sxm-80gb",
+        [
+            ("frontier/a800_meta-llama_Llama-2-7b-hf_mlp.csv", {}),
+            ("frontier/a800_meta-llama_Llama-2-7b-hf_attention.csv", {}),
+        ],
+    ),
     "b200-sxm": Measured(
         "b200-sxm-180gb",
         [
             ("aiconfigurator/gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv", {}),
+            ("aiconfigurator/attn_context_b200_sxm_vllm-0.19.0.csv", {}),
+            ("aiconfigurator/attn_generation_b200_sxm_vllm-0.19.0.csv", {}),
             (NCCL, {"device": "NVIDIA B200", "library": "nccl 2.29.2"}),
         ],
+    ),
+    "b300-sxm": Measured("b300-sxm", [(NCCL, {"device": "NVIDIA B300 SXM6 AC", "library": "nccl 2.29.2"})]),
+    "gb200": Measured("gb200", [(NCCL, {"device": "NVIDIA GB200", "library": "nccl 2.29.2"})]),
+    "gb300": Measured("gb300", [(NCCL, {"device": "NVIDIA GB300", "library": "nccl 2.29.2"})]),
+    "l40s": Measured("l40s-48gb", [(NCCL, {"device": "NVIDIA L40S", "library": "nccl 2.27.3"})]),
+    "rtx-pro-6000": Measured(
+        "rtx-pro-6000-server",
+        [(NCCL, {"device": "NVIDIA RTX PRO 6000 Blackwell Server Edition", "library": "nccl 2.29.2"})],
     ),
     "h100-sxm": Measured(
         "h100-sxm-80gb",
         [
             ("aiconfigurator/gemm_h100_sxm_trtllm-1.2.0rc5.csv", {}),
+            ("aiconfigurator/attn_context_h100_sxm_vllm-0.14.0.csv", {}),
+            ("aiconfigurator/attn_generation_h100_sxm_vllm-0.14.0.csv", {}),
             (NCCL, {"device": "NVIDIA H100 80GB HBM3", "library": "nccl 2.29.2"}),
         ],
     ),
@@ -142,7 +162,7 @@ def draw_residuals(family: str, measured: Measured, data: Path) -> None:
         found = read_tables([data / file], measured.device, only=only)
         for part, rows in found.rows.items():
             for p in PARTS[part].points(rows, found.cluster):
-                title = f"{part}, {p.kernel.replace('_', ' ')}"
+                title = ", ".join(dict.fromkeys((part, p.kernel))).replace("_", " ")
                 panels.setdefault(title, []).append(
                     Panel(title=title, size=p.size, unit=p.unit, ratio=p.predicted / p.measured)
                 )
