@@ -27,7 +27,8 @@ def test_every_family_has_its_page_as_the_files_are(update_devices):
     assert (PAGES / "index.md").read_text() == update_devices.index()
 
 
-def test_constants_that_were_not_measured_stand_in_no_table(update_devices):
+@pytest.mark.usefixtures("update_devices")
+def test_constants_that_were_not_measured_stand_in_no_table():
     from device_pages import part_page
 
     measured = {
