@@ -36,6 +36,7 @@ def cost(
         dtype="bf16",
         device=DEVICES[device],
         constants=load_attention(device, kernel),
+        **{name: context[name] for name in ("value_dim", "kv_bytes", "window") if name in context},
     )
 
 
@@ -108,3 +109,20 @@ def test_every_generation_is_faster_than_the_one_before(device, order):
 
 def test_shared_keys_and_values_move_fewer_bytes():
     assert cost(2, (32, 4), 128, 4096).memory_s < 0.6 * cost(2, 32, 128, 4096).memory_s
+
+
+@pytest.mark.parametrize(("queries", "context", "window"), [(7, 7, 3), (4, 20, 8), (16, 20, 8), (5, 9, 50), (9, 9, 1)])
+def test_a_window_counts_the_scores_inside_it(queries, context, window):
+    seen = sum(min(context - queries + i + 1, window) for i in range(queries))
+    answer = cost(2, 16, 128, queries, context_tokens=context, window=window)
+    assert answer.compute_s == pytest.approx(4 * 2 * 16 * 128 * seen / DEVICES["a100-sxm"].peak_flops["bf16"])
+
+
+def test_a_narrower_value_costs_its_share_and_a_smaller_cache_its_bytes():
+    equal, narrow = cost(2, 16, 192, 4096), cost(2, 16, 192, 4096, value_dim=128)
+    assert narrow.compute_s == pytest.approx(320 / 384 * equal.compute_s)
+    assert narrow.time_s < equal.time_s
+    assert (
+        cost(2, 16, 128, 64, context_tokens=8192, kv_bytes=1).memory_s
+        < 0.52 * cost(2, 16, 128, 64, context_tokens=8192).memory_s
+    )
