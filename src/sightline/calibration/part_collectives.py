@@ -100,6 +100,7 @@ def _entry(
     version = {kind: _written(k) for kind, k in sorted(kinds.items())}
     return {
         **{name: shipped[name] for name in SHARED if name in shipped},
+        "measured": list(residuals),
         "default": "measured",
         "interconnect": cluster.intra_node.name,
         "versions": {"measured": version},
