@@ -24,9 +24,10 @@ def latency_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
 
 
 def output_tokens_per_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
-    """Return tokens per second: of a steady loop its sequences' rate, of a static batch all tokens over its latency."""
-    if work.continuous:
-        return work.batch / tpot_s
+    """Return tokens generated per second: those of all sequences over the latency of one.
+
+    In a steady loop too: while a sequence lives, as many tokens are made as all sequences in flight will make.
+    """
     return work.batch * work.output_tokens / latency_s(work, ttft_s, tpot_s)
 
 

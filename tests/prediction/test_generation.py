@@ -62,7 +62,7 @@ def test_more_of_anything_takes_longer(key: str):
     latencies = [float(predict(generation(**{key: value})).latency_s) for value in values]  # type: ignore[arg-type]
     for less, more in pairwise(latencies):
         assert more > 0.99 * less  # a larger matmul may get a better kernel
-    assert latencies[-1] > 2 * latencies[0]
+    assert latencies[-1] > 1.3 * latencies[0]
 
 
 def test_a_mesh_of_sizes_equals_single_predictions():
@@ -126,7 +126,7 @@ def test_a_cached_prefix_is_not_computed_again():
 def test_prefills_of_a_steady_loop_hold_decodes_up():
     static, loop = (predict(generation(batch=32, prompt_tokens=2048, continuous=c)) for c in (False, True))
     assert loop.tpot_s > static.tpot_s
-    assert loop.output_tokens_per_s == pytest.approx(32 / loop.tpot_s)
+    assert loop.output_tokens_per_s == pytest.approx(32 * 128 / loop.latency_s)
 
 
 def test_disaggregated_workers_decode_undisturbed():

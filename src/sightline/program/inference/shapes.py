@@ -110,5 +110,6 @@ class PassShapes:
         size = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks]
         if not np.any(np.greater(size, 1)):
             return []
+        count = 1.0 if np.ndim(size) == 0 else np.greater(size, 1) * 1.0
         name = kind.replace("_", "-")
-        return [Collective(module=module, name=name, kind=kind, buffer_bytes=buffer_bytes, ranks=ranks)]
+        return [Collective(module=module, name=name, kind=kind, buffer_bytes=buffer_bytes, ranks=ranks, count=count)]
