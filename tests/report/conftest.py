@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from sightline.loading import scenario_from_mapping
+from sightline.generation_profile import GenerationProfile
+from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.profile import Profile, Row
-from sightline.scenario import Scenario
+from sightline.scenario import GenerationScenario, Scenario
 
 GIB = 2**30
 
@@ -71,6 +72,38 @@ def make_profile(**changes: Any) -> Profile:
     return Profile(**(fields | changes))
 
 
+def make_generation_scenario(plan: dict[str, Any] | None = None, **workload: Any) -> GenerationScenario:
+    """Return Llama-2-7B answering eight prompts on two H100."""
+    mapping = {
+        "name": "Llama-2-7B on 2 x H100",
+        "model": "llama-2-7b",
+        "cluster": "2x h100-sxm-80gb",
+        "workload": {"task": "generate", "batch": 8, "prompt_tokens": 512, "output_tokens": 101} | workload,
+        "plan": {"framework": "vllm", "tensor_parallel": 2} | (plan or {}),
+    }
+    return generation_from_mapping(mapping)
+
+
+def make_generation(**changes: Any) -> GenerationProfile:
+    """Return a profile with 0.5 s to the first token and 20 ms for each of a hundred more."""
+    parts = {"weights": 6.0 * GIB, "activations": 1.0 * GIB, "kv_cache": 1.0 * GIB, "framework": 2.0 * GIB}
+    fields: dict[str, Any] = {
+        "scenario": make_generation_scenario(),
+        "source": "predicted",
+        "ttft_s": 0.5,
+        "tpot_s": 0.02,
+        "phases": {"prefill": 0.4, "decode": 1.5, "communication": 0.25, "transfer": 0.0, "host": 0.35},
+        "memory_bytes": parts | {"total": sum(parts.values())},
+        "fits": True,
+        "limits": {"compute": 0.4, "memory": 1.5, "network": 0.25, "host": 0.35, "bubble": 0.0},
+        "energy_j": 3600.0,
+        "rows": [_row("prefill", "mlp", 0.3), _row("decode", "mlp", 0.9), _row("decode", "attention core", 0.6)],
+        "evidence": {"framework": "calibrated"},
+        "interval": {"ttft_s": (0.4, 0.625), "tpot_s": (0.016, 0.025), "latency_s": (2.0, 3.1)},
+    }
+    return GenerationProfile(**(fields | changes))
+
+
 def _row(phase: str, module: str, time_s: float) -> Row:
     return Row(
         phase=phase,
@@ -117,3 +150,18 @@ def without_total_tokens() -> Scenario:
     """A scenario that does not say how long the run is."""
     scenario = make_scenario()
     return replace(scenario, workload=replace(scenario.workload, total_tokens=None))
+
+
+@pytest.fixture
+def generation() -> GenerationProfile:
+    """A prediction of generation."""
+    return make_generation()
+
+
+@pytest.fixture
+def generations() -> list[GenerationProfile]:
+    """The same over four batches; the largest does not fit."""
+    return [
+        make_generation(scenario=make_generation_scenario(batch=batch), tpot_s=0.01 + batch / 1000, fits=batch < 64)
+        for batch in (1, 4, 16, 64)
+    ]

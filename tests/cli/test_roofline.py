@@ -1,0 +1,64 @@
+"""``sightline roofline``."""
+
+import csv
+import io
+import json
+
+import pytest
+
+
+@pytest.fixture
+def generate(example):
+    return example.parent / "llama-2-7b-generate-a100.yaml"
+
+
+def test_the_table_names_every_matmul_with_its_bound(in_process, generate):
+    code, out, err = in_process("roofline", generate)
+    assert (code, err) == (0, "")
+    for said in ("prefill", "decode", "scores", "context", "32x200x200x128", "compute", "memory", "a100-sxm-80gb 153"):
+        assert said in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_devices_stand_side_by_side(in_process, generate):
+    out = in_process("roofline", generate, "--devices", "a100-sxm-80gb,h100-sxm-80gb")[1]
+    line = next(line for line in out.splitlines() if line.startswith("qkv"))
+    assert "compute" in line
+    assert "memory" in line
+
+
+def test_json_is_one_object_or_a_list(in_process, generate):
+    one = json.loads(in_process("roofline", generate, "--json")[1])
+    assert one["device"] == "a100-sxm-80gb"
+    assert len(one["rows"]) == 12
+    several = json.loads(in_process("roofline", generate, "--json", "--sweep", "workload.batch=1,64")[1])
+    assert [r["scenario"]["workload"]["batch"] for r in several] == [1, 64]
+
+
+def test_csv_has_a_line_per_matmul(in_process, generate):
+    lines = list(
+        csv.DictReader(io.StringIO(in_process("roofline", generate, "--csv", "--devices", "h20,b200-sxm-180gb")[1]))
+    )
+    assert len(lines) == 24
+    assert {line["device"] for line in lines} == {"h20", "b200-sxm-180gb"}
+    assert all(float(line["predicted_s"]) > 0 for line in lines)
+
+
+def test_a_chart_is_drawn(in_process, generate, tmp_path):
+    code, _, err = in_process("roofline", generate, "--chart", tmp_path / "a.svg", "--devices", "h100-sxm-80gb")
+    assert code == 0, err
+    text = (tmp_path / "a.svg").read_text()
+    assert "output projection" in text
+    assert "ridge 295 FLOP/byte" in text
+
+
+def test_training_has_none(in_process, example):
+    code, out, err = in_process("roofline", example)
+    assert (code, out) == (2, "")
+    assert "workload.task is 'pretrain'" in err
+
+
+def test_an_unknown_device_is_a_sentence_with_the_nearest(in_process, generate):
+    code, out, err = in_process("roofline", generate, "--devices", "h100-sxm-80g")
+    assert (code, out) == (2, "")
+    assert "h100-sxm-80gb" in err

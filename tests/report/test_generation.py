@@ -1,0 +1,143 @@
+"""Predictions of generation as text, as pictures, as a page and as CSV."""
+
+import csv
+import io
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from sightline.report import generation_summary, generation_terminal
+from sightline.report.charts import prediction_chart
+from sightline.report.csv_lines import to_csv
+from sightline.report.drawing import draw
+from sightline.report.page import page
+
+
+def render(renderable, width=80):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def texts(profiles):
+    svg = ET.fromstring(draw(prediction_chart(profiles), "chart.svg"))
+    return ["".join(element.itertext()) for element in svg.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def plan_of(profile, **changes):
+    return replace(profile, scenario=replace(profile.scenario, plan=replace(profile.scenario.plan, **changes)))
+
+
+def test_one_prediction_says_everything_a_reader_asks(generation):
+    text = render(generation_terminal.one(generation))
+    for said in (
+        "Llama-2-7B on 2 x H100",
+        "batch 8, 512 tokens in, 101 out",
+        "vllm · tp 2 · bf16",
+        "500 ms",
+        "20.0 ms",
+        "2.50 s",
+        "323 (162 per device)",
+        "memory",
+        "fits: 10.0 GiB of 71.7 GiB",
+        "1 Wh",
+        "per million tokens",
+        "80 % intervals: TTFT 400 ms to 625 ms, TPOT 16.0 ms to 25.0 ms",
+        "this engine: calibrated",
+        "60.0 %",
+        "decode: mlp",
+        "KV cache",
+    ):
+        assert said in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(generation, width):
+    assert max(len(line.rstrip()) for line in render(generation_terminal.one(generation), width).splitlines()) <= width
+
+
+def test_what_takes_nothing_is_not_shown(generation):
+    text = render(generation_terminal.one(generation))
+    assert "transfer" not in text
+    assert "gradients" not in text
+
+
+def test_a_measurement_is_set_against_the_prediction(generation):
+    measured = {"tpot_s": 0.016, "source": "a page"}
+    text = render(
+        generation_terminal.one(replace(generation, scenario=replace(generation.scenario, measured=measured)))
+    )
+    assert "measured tpot_s 0.01600 (a page): predicted is +25.0 %" in text
+
+
+def test_without_spreads_nothing_is_said_of_intervals(generation):
+    assert generation_summary.interval_sentences(replace(generation, interval={})) == []
+
+
+def test_formats_are_named_where_they_are_not_plain(generation):
+    def how(**changes):
+        return generation_summary.subtitle(plan_of(generation, **changes).scenario)[1]
+
+    assert how(quantization=("fp8", "kv-fp8")).endswith("bf16, fp8, kv-fp8")
+    assert how(quantization=()).endswith("bf16, not quantized")
+    published = replace(generation.scenario, model=replace(generation.scenario.model, weights="fp8-block"))
+    assert generation_summary.subtitle(published)[1].endswith("bf16, weights in fp8-block")
+
+
+def test_of_very_many_modules_the_rest_is_added_up(generation):
+    row = generation.rows[0]
+    rows = [replace(row, module=f"module {n}", time_s=1.0 + n) for n in range(20)]
+    parts = generation_summary.modules(replace(generation, rows=rows))
+    assert parts[-1].label == "everything else"
+    assert sum(part.value for part in parts) == pytest.approx(sum(r.time_s for r in rows))
+
+
+def test_several_are_told_apart_and_the_best_that_fits_is_bold(generations):
+    table = generation_terminal.many(generations)
+    assert [row.style for row in table.rows] == ["", "", "bold", ""]
+    lines = render(table).splitlines()
+    assert [line.split("  ")[0] for line in lines[1:]] == ["batch 1", "batch 4", "batch 16", "batch 64"]
+    assert " no " in lines[-1]
+
+
+def test_one_prediction_is_drawn_with_both_phases(generation):
+    shown = texts([generation])
+    for label in ("Where the latency goes", "Prefill and decode by module", "prefill", "1.50 s · 60.0 %", "1.20 s"):
+        assert label in shown
+    assert "71.7 GiB for the engine" in shown
+
+
+def test_over_the_batch_throughput_is_drawn_against_time_per_token(generations):
+    shown = texts(generations)
+    assert "Throughput against TPOT" in shown
+    assert {"1", "4", "16", "64"} <= set(shown)
+
+
+def test_curves_of_several_plans_are_named(generations):
+    quantized = [plan_of(p, quantization=("fp8",)) for p in generations]
+    shown = texts([*generations, *quantized])
+    assert any(text.startswith("quantization fp8") for text in shown)
+
+
+def test_what_is_no_curve_is_drawn_as_bars(generation):
+    shown = texts([generation, plan_of(generation, quantization=("fp8",))])
+    assert "TTFT 500 ms · TPOT 20.0 ms · 323 tokens/s" in shown
+
+
+def test_the_page_holds_the_figures_and_the_scenario(generation):
+    text = page([generation])
+    for said in ("<b>500 ms</b>", "tensor_parallel: 2", "Device time by module and phase", "80 % intervals"):
+        assert said in text
+
+
+def test_a_page_of_several_compares_first(generations):
+    assert "4 scenarios compared" in page(generations)
+
+
+def test_csv_names_the_model_and_the_results(generations):
+    lines = list(csv.DictReader(io.StringIO(to_csv(generations))))
+    assert [line["workload.batch"] for line in lines] == ["1", "4", "16", "64"]
+    assert {line["model"] for line in lines} == {"llama-2-7b"}
+    assert [line["fits"] for line in lines] == ["true"] * 3 + ["false"]
