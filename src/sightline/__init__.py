@@ -1,4 +1,4 @@
-"""Sightline: how fast a large language model trains, where time and memory go, and whether it fits.
+"""Sightline: how fast a large language model trains and generates, where time and memory go, and whether it fits.
 
 The names below are the public API. They are loaded when first used, so ``import sightline`` costs nothing.
 """
@@ -8,11 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sightline.errors import InputError, SightlineError
+    from sightline.generation_profile import GenerationProfile
     from sightline.loading import load
     from sightline.operator_profile import OperatorProfile
     from sightline.prediction import predict
     from sightline.profile import Profile
-    from sightline.scenario import Cluster, Device, Finetune, Model, OperatorScenario, Plan, Pretrain, Scenario
+    from sightline.scenario import (
+        Cluster,
+        Device,
+        Finetune,
+        Generate,
+        GenerationPlan,
+        GenerationScenario,
+        Model,
+        OperatorScenario,
+        Plan,
+        Pretrain,
+        Scenario,
+    )
     from sightline.validation.validate import validate
 
 __version__ = "0.1.0"
@@ -21,6 +34,10 @@ __all__ = [
     "Cluster",
     "Device",
     "Finetune",
+    "Generate",
+    "GenerationPlan",
+    "GenerationProfile",
+    "GenerationScenario",
     "InputError",
     "Model",
     "OperatorProfile",
@@ -37,6 +54,7 @@ __all__ = [
 
 _HOMES = {
     "sightline.errors": ("InputError", "SightlineError"),
+    "sightline.generation_profile": ("GenerationProfile",),
     "sightline.loading": ("load",),
     "sightline.operator_profile": ("OperatorProfile",),
     "sightline.prediction": ("predict",),
@@ -45,6 +63,9 @@ _HOMES = {
         "Cluster",
         "Device",
         "Finetune",
+        "Generate",
+        "GenerationPlan",
+        "GenerationScenario",
         "Model",
         "OperatorScenario",
         "Plan",
