@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.grouped_matmul import busiest_share, expected_active, grouped_matmul_cost, load_grouped
+from sightline.cost.grouped_matmul import grouped_matmul_cost, load_grouped
 from sightline.loading.clusters import read_cluster
 
 H800 = read_cluster("1x h800-sxm-80gb").device
@@ -85,23 +85,6 @@ def test_many_shapes_at_once_equal_them_one_by_one():
     assert grid.shape == (3, 2)
     for i, j in np.ndindex(3, 2):
         assert grid[i, j] == pytest.approx(float(cost(rows[i, 0], 16, n[j], 2048.0).time_s), rel=1e-12)
-
-
-def test_active_experts_follow_the_tokens():
-    assert expected_active(256, 8, 1) == pytest.approx(8)
-    assert expected_active(256, 8, 32) == pytest.approx(256 * (1 - (1 - 1 / 32) ** 32))
-    assert expected_active(8, 8, 1) == 8
-    assert expected_active(8, 2, 10_000) == pytest.approx(8)
-
-
-def test_the_busiest_rank_has_what_sampling_finds():
-    random = np.random.default_rng(0)
-    for ranks, tokens in ((2, 200), (8, 4096), (32, 4096), (64, 100_000)):
-        sampled = random.multinomial(tokens, [1 / ranks] * ranks, size=4000).max(axis=1).mean() / tokens
-        assert busiest_share(ranks, tokens) == pytest.approx(sampled, rel=0.02)
-    assert busiest_share(1, 10) == 1
-    assert busiest_share(8, 1e12) == pytest.approx(1 / 8, rel=1e-4)
-    assert busiest_share(8, 1e12, skew=0.2) > 1.2 / 8
 
 
 @pytest.mark.parametrize("family", ["h20", "h800-sxm", "generic"])

@@ -36,6 +36,7 @@ from sightline.program.inference import (
     GatedDelta,
     GroupedMatmul,
     Indexer,
+    MatrixVector,
     SelectedAttention,
     ShortConvolution,
     StateSpaceScan,
@@ -88,6 +89,7 @@ def _one_by_one(values: Number | list[Number], count: int) -> Sequence[Number]:
 
 _KEYS: Mapping[type[Operator], Sequence[str]] = {
     Matmul: ("kernel", "dtype"),
+    MatrixVector: ("kernel", "dtype"),
     CachedAttention: ("decode", "shared_kv", "window", "dtype"),
     GroupedMatmul: ("kernel", "dtype", "decode"),
     GatedDelta: ("decode", "dtype"),
@@ -101,6 +103,7 @@ _KEYS: Mapping[type[Operator], Sequence[str]] = {
 """Attributes that choose a kernel, so that only operators equal in them are priced in one call."""
 _SIZES: Mapping[type[Operator], Sequence[str]] = {
     Matmul: ("m", "n", "k", "batch"),
+    MatrixVector: ("m", "n", "k", "batch"),
     CachedAttention: ("batch", "heads", "query_tokens", "context_tokens"),
     GroupedMatmul: ("rows", "experts", "active", "n"),
     GatedDelta: ("sequences", "new_tokens", "key_heads"),
@@ -135,8 +138,18 @@ def _price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> Oper
         weight_bytes=first.weight_bytes,
         output_bytes=first.output_bytes,
         device=device,
-        constants=load_matmul(family_of(device, "matmul"), first.kernel),
+        # What quantizes inputs is an operator of the pass, or part of the kernel before.
+        constants=load_matmul(family_of(device, "matmul"), first.kernel).without_quantization(),
     )
+
+
+def _price_matrix_vector(operators: Sequence[MatrixVector], ranks: Ranks, axes: int) -> OperatorCost:
+    """Both legs at the datasheet's rates where rows are few, the engine's share of them comes later; else a matmul."""
+    m, n, k, batch = (stacked(operators, name, axes) for name in ("m", "n", "k", "batch"))
+    many = _price_matmuls(operators, ranks, axes)
+    few = np.less_equal(m, operators[0].most_rows)
+    compute_s = np.where(few, 2.0 * batch * m * n * k / ranks.device.vector_flops, many.compute_s)
+    return OperatorCost(np.where(few, compute_s + many.memory_s, many.time_s), compute_s, many.memory_s)
 
 
 def _price_attention(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
@@ -299,6 +312,7 @@ def _price_collectives(operators: Sequence[Collective], ranks: Ranks, axes: int)
 
 _PRICING: Mapping[type[Operator], Callable[[Any, Ranks, int], OperatorCost]] = {
     Matmul: _price_matmuls,
+    MatrixVector: _price_matrix_vector,
     CachedAttention: _price_attention,
     GroupedMatmul: _price_experts,
     GatedDelta: _price_gated_delta,

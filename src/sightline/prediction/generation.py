@@ -14,6 +14,7 @@ from sightline.prediction.generation_memory import generation_memory
 from sightline.prediction.generation_phases import Phase, decode_phase, prefill_phase
 from sightline.prediction.generation_pricing import PricedGeneration, price_generation
 from sightline.prediction.generation_rows import generation_rows
+from sightline.prediction.inference_pass import attention_time
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
@@ -95,7 +96,9 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     further = work.output_tokens - 1.0
     replaced: Number = 0.0
     if work.continuous and scenario.plan.disaggregate is None:
-        replaced = work.batch / (scenario.plan.data_parallel * scenario.plan.replicas) * (further / work.output_tokens)
+        ranks = scenario.plan.data_parallel * scenario.plan.replicas
+        replaced = work.batch / ranks * (further / work.output_tokens) / workers.prefilling.chunks.prompts
+        decode = _without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
     return Latencies(
         workers=workers,
         ttft_s=first_s,
@@ -104,6 +107,15 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         decode=decode,
         prefills=prefill.passes * (1.0 + replaced),
     )
+
+
+def _without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, constants: InferenceConstants) -> Phase:
+    """Decode steps without those that prefills take along: of such a step its attention alone comes on top."""
+    if not priced.scenario.plan.engine.mixed_batches:
+        return decode
+    own_s = attention_time(priced.decode, priced.prices, constants)
+    taken = np.minimum(prefills, decode.passes) * (1.0 - own_s / decode.pass_s)
+    return replace(decode, passes=decode.passes - taken)
 
 
 def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str) -> GenerationProfile:

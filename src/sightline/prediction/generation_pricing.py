@@ -13,14 +13,20 @@ from sightline.cost.pricing import Prices
 from sightline.prediction.inference_pass import price_passes
 from sightline.program.formats import Formats, formats_of
 from sightline.program.inference import Pass, PassShapes, write_pass
-from sightline.quantities import Number
+from sightline.quantities import Number, plain
 from sightline.scenario import GenerationPlan, GenerationScenario
+
+
+HALF_SUMS = "fp16-accumulate"
+"""The peak of 16-bit products that are added up in 16 bits, where a device has it apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunks:
     """How prompts are cut into passes."""
 
+    prompts: Number
+    """Prompts that wait together."""
     sequences: Number
     """Prompts that a pass takes at once."""
     new_tokens: Number
@@ -28,7 +34,7 @@ class Chunks:
     context_tokens: Number
     """Mean tokens of each that were processed before."""
     passes: Number
-    """Passes until every prompt is processed."""
+    """Passes until all of them are processed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,7 +56,14 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     """Write both passes of the scenario out and price their operators together."""
     plan, work, engine = scenario.plan, scenario.workload, scenario.plan.engine
     device = scenario.cluster.device
-    formats = formats_of(scenario.model, plan.quantization, plan.dtype, device, whole_model=engine.quantizes_head)
+    in_fp16 = engine.sums_in_fp16 and plan.dtype == "fp16" and HALF_SUMS in device.peak_flops
+    formats = formats_of(
+        scenario.model,
+        plan.quantization,
+        HALF_SUMS if in_fp16 else plan.dtype,
+        device,
+        whole_model=engine.quantizes_head,
+    )
     sequences = _rank_sequences(scenario)
     chunks = cut(scenario, sequences)
     prompt = _shapes(scenario, formats, chunks.sequences, chunks.new_tokens, chunks.context_tokens, decode=False)
@@ -91,20 +104,21 @@ def mesh_axes(scenario: GenerationScenario) -> int:
 def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     """Return how a rank's prompts are cut: whole where the token budget holds them, else in equal chunks.
 
-    In a steady loop prompts arrive one by one; then one prompt is counted.
+    In a steady loop prompts arrive as sequences end: of each step's, at least one waits.
     """
     plan, work = scenario.plan, scenario.workload
     reused = work.prefix_tokens * 1.0 if plan.prefix_cache else 0.0
     new = np.maximum(work.prompt_tokens - reused, 1.0)
-    waiting: Number = 1.0 if work.continuous else sequences
-    waiting = np.maximum(waiting / micro_batches(plan, waiting), 1.0)
+    arriving: Number = sequences / work.output_tokens if work.continuous else sequences
+    waiting = np.maximum(arriving / micro_batches(plan, arriving), 1.0)
     if plan.max_batched_tokens is None:
-        return Chunks(sequences=waiting, new_tokens=new, context_tokens=reused, passes=1.0)
+        return Chunks(prompts=waiting, sequences=waiting, new_tokens=new, context_tokens=reused, passes=1.0)
     pieces = np.ceil(new / plan.max_batched_tokens) if plan.chunked_prefill else 1.0
     piece = new / pieces
     together = np.clip(np.floor(plan.max_batched_tokens / piece), 1.0, waiting)
     rounds = np.ceil(waiting / together)
     return Chunks(
+        prompts=waiting,
         sequences=waiting / rounds,
         new_tokens=piece,
         context_tokens=reused + (new - piece) / 2.0,
@@ -130,20 +144,23 @@ def micro_batches(plan: GenerationPlan, sequences: Number) -> Number:
 def _shapes(
     scenario: GenerationScenario, formats: Formats, b: Number, q: Number, c: Number, *, decode: bool
 ) -> PassShapes:
-    plan = scenario.plan
+    plan, device = scenario.plan, scenario.cluster.device
+    unquantized = formats.operands[formats.plain]
+    matrix_units = np.any(np.greater(device.peak_flops[unquantized.compute_dtype], device.vector_flops))
     return PassShapes(
         model=scenario.model,
         engine=plan.engine,
         formats=formats,
         dtype="bf16" if plan.dtype == "fp8" else plan.dtype,
-        element_bytes=formats.operands[formats.plain].activation_bytes,
-        b=b,
-        q=q,
-        c=c,
-        t=plan.tensor_parallel * 1.0,
-        d=plan.data_parallel * 1.0,
-        e=plan.expert_parallel * 1.0,
+        element_bytes=plan.engine.activation_bytes or unquantized.activation_bytes,
+        b=plain(b),
+        q=plain(q),
+        c=plain(c),
+        t=plain(plan.tensor_parallel),
+        d=plain(plan.data_parallel),
+        e=plain(plan.expert_parallel),
         skew=plan.expert_skew,
         decode=decode,
-        logits=q if decode else 1.0,
+        logits=plain(q) if decode else 1.0,
+        expands_weights=bool(plan.engine.expands_weights and matrix_units and not decode),
     )

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pass_pricing import Ranks, price_operators
 from sightline.cost.pricing import Prices
 from sightline.program import Collective, Matmul, Operator
-from sightline.program.inference import CachedAttention, GroupedMatmul, Pass, SelectedAttention
+from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector, Pass, SelectedAttention
 from sightline.quantities import Number
 
 
@@ -59,6 +61,16 @@ def pass_times(of: Pass, prices: Prices, constants: InferenceConstants) -> PassT
     return total
 
 
+def attention_time(of: Pass, prices: Prices, constants: InferenceConstants) -> Number:
+    """Return the seconds of a pass that new tokens spend with the tokens before them."""
+    total: Number = 0.0
+    for block in of.layers:
+        for op in block.operators:
+            if isinstance(op, CachedAttention | SelectedAttention):
+                total = total + block.count * op.count * engine_time(op, prices[id(op)], constants)
+    return total
+
+
 def block_times(operators: Sequence[Operator], prices: Prices, constants: InferenceConstants) -> PassTimes:
     """Return the seconds of one execution of a block."""
     compute_s: Number = 0.0
@@ -83,6 +95,9 @@ def engine_time(op: Operator, price: OperatorCost, constants: InferenceConstants
     c = constants
     gap_s = c.kernel_gap_s * op.kernels
     match op:
+        case MatrixVector():
+            own_s = price.memory_s / c.vector_memory_fraction + price.compute_s / c.vector_fraction
+            return np.where(np.less_equal(op.m, op.most_rows), own_s, price.time_s * c.matmul_slowdown) + gap_s
         case Matmul():
             return price.time_s * c.matmul_slowdown + gap_s
         case CachedAttention() | SelectedAttention():

@@ -28,10 +28,26 @@ class Engine:
     """A batch is cut into as many micro-batches as there are pipeline stages, which then work at the same time."""
     splits_layers: bool
     """Devices that no degree claims hold layers each (llama.cpp), instead of being replicas."""
+    pipelines_chunks: bool = False
+    """The pieces of a prompt follow each other through the stages that hold layers each, all of them at work."""
+    writes_scores: bool = False
+    """Attention is a product, a softmax and a product, with the scores in memory between them."""
+    matrix_vector_rows: float = 0.0
+    """Rows up to which decoding multiplies in kernels of the engine's own, which turn weights into numbers on the way
+    and compute on the vector units; 0 for none."""
+    expands_weights: bool = False
+    """Products of prompts run in the vendor's library, in 16 bits: quantized weights are written out before each, and
+    results are widened after it; not on devices without matrix units."""
+    sums_in_fp16: bool = False
+    """16-bit products are added up in 16 bits, which is faster on some devices (peak ``fp16-accumulate``)."""
+    activation_bytes: float | None = None
+    """Bytes of an activation between products; None means as many as the plan's type has."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
     stream_kernels: StreamKernels = "vectorized"
     """How norms, rotations, activations and the like were written."""
+    mixed_batches: bool = False
+    """A step of decoding takes waiting prompts along, instead of letting them go first."""
     memory_fraction: float
     """Share of the device's memory that weights, cache and activations may take."""
     context_bytes: float

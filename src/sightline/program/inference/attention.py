@@ -40,6 +40,7 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
         dtype=x.dtype,
         element_bytes=x.element_bytes,
         cache_bytes=x.formats.cache_bytes,
+        kernels=5.0 if x.engine.writes_scores else 1.0,
     )
     return [
         *projections,
@@ -47,7 +48,7 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
         *([_rope(x, query + keys)] if model.positions == "rotary" else []),
         x.stream(CORE, "cache write", 2.0 * x.tokens * (keys + values)),
         *(_selection(x, kind)),
-        _of_selected(x, kind, core),
+        *(_written_out(x, core) if x.engine.writes_scores and not x.decode else [_of_selected(x, kind, core)]),
         *([x.stream(CORE, "activation", 3.0 * x.tokens * query, name="gate")] if model.attention_gate else []),
         x.linear("output projection", "output", x.h, a * heads.value_dim),
     ]
@@ -237,6 +238,20 @@ def _of_selected(x: PassShapes, kind: LayerKind, operator: Operator) -> Operator
         element_bytes=operator.element_bytes,
         cache_bytes=operator.cache_bytes,
     )
+
+
+def _written_out(x: PassShapes, core: CachedAttention) -> list[Operator]:
+    """Attention with its scores in memory: all pairs of new and seen tokens, those that the mask hides included.
+
+    The softmax reads and writes every score, which is then narrowed to the product's type.
+    """
+    pairs, seen, plain = core.batch * core.heads, core.context_tokens, x.formats.plain
+    scores = pairs * core.query_tokens * seen
+    return [
+        x.matmul(CORE, "scores", core.query_tokens, seen, core.head_dim, plain, batch=pairs),
+        x.stream(CORE, "softmax", 2.0 * scores),
+        x.matmul(CORE, "values", core.query_tokens, core.value_dim, seen, plain, batch=pairs),
+    ]
 
 
 def _rope(x: PassShapes, width: Number, module: str = "rope") -> Elementwise:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sightline.program.inference.operators import GroupedMatmul
+from sightline.program.inference.routing import busiest_share, expected_active
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.operators import Operator
 from sightline.quantities import Number
@@ -31,9 +32,10 @@ def experts(x: PassShapes) -> list[Operator]:
     of = x.model.experts
     if of is None:
         raise ValueError(f"{x.model.name} has no experts")
-    rows = x.tokens * x.d * of.per_token / x.e * busiest(x.tokens * x.d * of.per_token / x.e, x.e, x.skew)
+    chosen = x.tokens * x.d * of.per_token
+    rows = chosen * busiest_share(x.e, chosen, skew=x.skew)
     local = np.ceil(of.count / x.e)  # ranks that experts do not fill evenly hold copies of busy ones
-    active = local * (1.0 - (1.0 - of.per_token / of.count) ** (x.tokens * x.d))
+    active = expected_active(of.count, of.per_token, x.tokens * x.d) * local / of.count
     f, width = of.width / x.u, float(of.latent_width or x.h)
     inputs = 2.0 * f if x.model.gated else f
     latent = of.latent_width is not None
@@ -51,17 +53,6 @@ def experts(x: PassShapes) -> list[Operator]:
         *([x.linear("experts", "from latent", x.h, width, "shared")] if latent else []),
         *(dense(x, float(of.shared * of.shared_width), "shared experts", "shared") if of.shared else []),
     ]
-
-
-def busiest(rows: Number, ranks: Number, skew: Number) -> Number:
-    """Rows of the busiest of ``ranks`` over their mean ``rows``; exactly 1 for one rank.
-
-    The expected maximum of about normal shares, sigma sqrt(2 ln n): chance gives a variance of 1 / rows, the skew adds
-    its own.
-    """
-    spread = np.sqrt(1.0 / np.maximum(rows, 1e-9) + np.square(skew))
-    largest: Number = np.minimum(1.0 + spread * np.sqrt(2.0 * np.log(ranks)), ranks * 1.0)
-    return largest
 
 
 def _grouped(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.program.operators import Operator
+from sightline.program.operators import Matmul, Operator
 from sightline.quantities import Number
 
 
@@ -88,6 +88,14 @@ class GroupedMatmul(Operator):
         """Rows in and out, and the weights of every active expert once."""
         rows = self.rows * (self.element_bytes * self.k + self.output_bytes * self.n)
         return rows + self.weight_bytes * self.active * self.n * self.k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MatrixVector(Matmul):
+    """A product of few rows in an engine's own kernel: the vector units unpack every weight and multiply it."""
+
+    most_rows: float
+    """Rows beyond which the library's kernels take over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

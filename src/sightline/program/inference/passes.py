@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sightline.program.inference import attention, mlp, recurrent
+from sightline.program.inference.conversion import expanded
+from sightline.program.inference.operators import GroupedMatmul
 from sightline.program.inference.shapes import PassShapes
-from sightline.program.operators import Operator
+from sightline.program.operators import Matmul, Operator
 from sightline.scenario import LayerKind
 
 
@@ -36,7 +38,10 @@ def write_pass(x: PassShapes) -> Pass:
     """Return the operators of one pass, block kind by block kind."""
     return Pass(
         embedding=Block(name="embedding", count=1, operators=_embedding(x)),
-        layers=[Block(name=_name(x, kind), count=kind.count, operators=_layer(x, kind)) for kind in x.model.kinds],
+        layers=[
+            Block(name=_name(x, kind), count=kind.count, operators=_quantized(x, expanded(x, _layer(x, kind))))
+            for kind in x.model.kinds
+        ],
         head=Block(name="head", count=1, operators=_head(x)),
     )
 
@@ -67,6 +72,22 @@ def _layer(x: PassShapes, kind: LayerKind) -> list[Operator]:
     if second:
         operators += [*_norm(x, "mlp norm"), *second, *_leave(x, module, bias=x.model.mlp_bias)]
     return operators
+
+
+def _quantized(x: PassShapes, operators: Sequence[Operator]) -> list[Operator]:
+    """The same with inputs of matmuls brought to fewer bits, unless the kernels before them do so on their way."""
+    if x.fuses("quantization"):
+        return list(operators)
+    return [each for op in operators for each in (*_quantization(x, op), op)]
+
+
+def _quantization(x: PassShapes, op: Operator) -> list[Operator]:
+    """The kernel that quantizes the input of a matmul; nothing before one that takes it as it is."""
+    if not isinstance(op, Matmul | GroupedMatmul) or op.element_bytes >= x.element_bytes:
+        return []
+    inputs = op.m * op.k if isinstance(op, Matmul) else op.rows * op.k
+    elements = inputs * (1.0 + op.element_bytes / x.element_bytes)
+    return [x.stream(op.module, "copy", elements, name="quantization", count=op.count)]
 
 
 def _mixer(x: PassShapes, kind: LayerKind) -> list[Operator]:

@@ -5,10 +5,12 @@ Legend: ``b`` sequences of a data-parallel rank, ``q`` new tokens of each, ``c``
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sightline.program.formats import Formats
+from sightline.program.inference.operators import MatrixVector
 from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Elementwise, Matmul
 from sightline.quantities import Number
 from sightline.scenario import Engine, Model
@@ -34,6 +36,8 @@ class PassShapes:
     decode: bool
     logits: Number
     """Tokens per sequence whose logits are wanted."""
+    expands_weights: bool = False
+    """Quantized weights are written out in 16 bits before each product."""
 
     @property
     def tokens(self) -> Number:
@@ -78,8 +82,9 @@ class PassShapes:
         count: Number = 1.0,
     ) -> Matmul:
         """A product with weights in the format ``kernel``."""
-        stored = self.formats.operands[kernel]
-        return Matmul(
+        stored, most_rows = self.formats.operands[kernel], self.engine.matrix_vector_rows
+        own = self.decode and most_rows > 0
+        return (partial(MatrixVector, most_rows=most_rows) if own else Matmul)(
             module=module,
             name=name,
             count=count,
@@ -108,8 +113,9 @@ class PassShapes:
     ) -> list[Collective]:
         """A collective over ``ranks``; nothing where they are one."""
         size = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks]
-        if not np.any(np.greater(size, 1)):
+        count = size > 1.0
+        if not np.any(count):
             return []
-        count = 1.0 if np.ndim(size) == 0 else np.greater(size, 1) * 1.0
+        count = count * 1.0
         name = kind.replace("_", "-")
         return [Collective(module=module, name=name, kind=kind, buffer_bytes=buffer_bytes, ranks=ranks, count=count)]

@@ -1,0 +1,37 @@
+"""How a router's choices spread over experts and ranks: expected numbers of a random, uniform choice."""
+
+from math import pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.quantities import Number
+
+Array = NDArray[np.floating[Any]]
+
+
+def expected_active(experts: Number, per_token: Number, tokens: Number) -> Number:
+    """Return how many of ``experts`` receive at least one of ``tokens``: ``E (1 - (1 - k / E)^tokens)``.
+
+    Tokens choose ``per_token`` distinct experts independently and uniformly; real routers are less even.
+    """
+    return experts * (1.0 - (1.0 - np.minimum(per_token / experts, 1.0)) ** tokens)
+
+
+def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0) -> Number:
+    """Return the expected share of ``assignments`` on the busiest of ``ranks`` that hold equally many experts each.
+
+    A multinomial's counts scatter by ``sqrt(mean (1 - 1 / ranks))``; ``skew`` adds the lasting unevenness of experts,
+    as the relative deviation of a rank's load. The largest of ``R`` such counts lies about
+    ``sqrt(2 ln R) - (ln ln R + ln 4 pi) / (2 sqrt(2 ln R))`` deviations up (extreme values of normal variables); a rank
+    has at most everything. One rank has share 1.
+    """
+    # Between 1 and 4 ranks the asymptotic form fails; the exact means of the largest of 2, 3 and 4 normals stand in.
+    r = np.maximum(np.asarray(ranks, dtype=float), 4.0)
+    high = np.sqrt(2 * np.log(r))
+    many = high - (np.log(np.log(r)) + np.log(4 * pi)) / (2 * high) + np.euler_gamma / high
+    deviations = np.where(np.less(ranks, 4), np.interp(ranks, [1, 2, 3, 4], [0.0, 0.564, 0.846, 1.029]), many)
+    scatter = np.sqrt((ranks - 1.0) / np.maximum(assignments, 1e-9) + np.asarray(skew, dtype=float) ** 2)
+    share: Array = np.minimum((1.0 + deviations * scatter) / ranks, 1.0)
+    return share
