@@ -138,6 +138,11 @@ def _nearest_unit(unit: str, dimension: Dimension) -> str:
     return nearest(unit, list(dimension.units))
 
 
+def plain(number: Number | Count) -> Number:
+    """Return a number that is no array as Python's own float, which calculates several times faster than NumPy's."""
+    return float(number) if np.ndim(number) == 0 else np.asarray(number, dtype=float)
+
+
 def _as_float(value: float | np.integer | np.floating) -> float:
     try:
         return float(value)
