@@ -84,7 +84,7 @@ FITS = (
             "llama.cpp-llama-3-prefill",
             "llama.cpp-llama-3-decode",
         ],
-        free=[*KERNELS, *PREFILL, "iteration_s", "kernel_gap_s"],
+        free=[*KERNELS, *PREFILL, "iteration_s", "kernel_gap_s", "vector_memory_fraction", "vector_fraction"],
     ),
     Fit(engine="mlc", suites=["mlc-llm"], free=[*KERNELS, "iteration_s", "kernel_gap_s", *NETWORK]),
     Fit(

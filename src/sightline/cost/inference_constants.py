@@ -46,6 +46,11 @@ class InferenceConstants:
     """Host time per prefill that the device waits for."""
     prompt_token_s: float
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
+    vector_memory_fraction: float = 0.9
+    """Share of the datasheet's memory bandwidth at which the engine's own matrix-vector kernels read weights."""
+    vector_fraction: float = 0.2
+    """Share of the datasheet's vector FLOP/s at which they unpack and multiply what they have read; they do not do both
+    at once."""
     long_prefill_slowdown: float = 1.0
     """Time of collectives among over two ranks in passes of more than ``LONG_PREFILL_TOKENS``; observed in vLLM of 2023,
     whose memory was laid out for that many, and not explained."""

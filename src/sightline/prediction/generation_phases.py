@@ -50,8 +50,15 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
         times=times * ((p + m - 1.0) / p),
         transfer_s=(p + m - 2.0) * _handover_s(priced, x),
         host_s=constants.prefill_s + constants.prompt_token_s * x.tokens * m + waits_s,
-        passes=priced.chunks.passes,
+        passes=_passes_in_turn(priced),
     )
+
+
+def _passes_in_turn(priced: PricedGeneration) -> Number:
+    """Passes until every prompt is processed, as many as fit between two stages counted once: (p + n - 1) / p of n."""
+    plan, passes = priced.scenario.plan, priced.chunks.passes
+    p = plan.pipeline_parallel * 1.0
+    return (p + passes - 1.0) / p if plan.engine.pipelines_chunks else passes
 
 
 def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:

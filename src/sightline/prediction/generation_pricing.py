@@ -16,7 +16,6 @@ from sightline.program.inference import Pass, PassShapes, write_pass
 from sightline.quantities import Number, plain
 from sightline.scenario import GenerationPlan, GenerationScenario
 
-
 HALF_SUMS = "fp16-accumulate"
 """The peak of 16-bit products that are added up in 16 bits, where a device has it apart."""
 
