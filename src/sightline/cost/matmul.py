@@ -27,6 +27,7 @@ LINE_BYTES = 128
 """A cache line: rows that start on one are loaded without waste."""
 OVERLAP = 4.0
 """Exponent of the norm in which legs that overlap add up; infinity would be the plain maximum."""
+PRODUCTS_PER_CHUNK = 1024
 MOST_SLICES = 16
 LEAST_SLICE_K = 256
 
@@ -69,12 +70,37 @@ def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Ar
     Tiles come in rounds of ``resident``; a last round of fewer takes as many tiles longer as they keep the unit less
     busy (half the rate at ``lone_tile_elements``), but at most a whole round.
     """
-    rounds = np.floor(per_unit / tiles.resident)
-    rest = np.ceil(per_unit - rounds * tiles.resident - 1e-9)
+    whole = np.floor(per_unit / tiles.resident) * tiles.resident
+    rest = np.ceil(per_unit - whole - 1e-9)
     full = 1 + (lone_tile_elements / RESIDENT_ELEMENTS) ** 2
-    lone = (1 + (lone_tile_elements / (np.maximum(rest, 1) * tiles.area)) ** 2) / full
-    busiest: Array = rounds * tiles.resident + np.minimum(rest * lone, tiles.resident)
+    # rest x (1 + (lone / (rest x area))^2) / full, for a rest of at least one tile
+    lone = (rest + (lone_tile_elements / tiles.area) ** 2 / np.maximum(rest, 1)) / full
+    busiest: Array = whole + np.minimum(lone * (rest > 0), tiles.resident)
     return busiest
+
+
+def _cached_kernel_time(
+    m: Array,
+    n: Array,
+    k: Array,
+    batch: Array,
+    element_bytes: Number,
+    weight_bytes: Number,
+    peak: Number,
+    device: Device,
+    c: MatmulConstants,
+) -> Array:
+    """``_kernel_time``, of very many products a few at a time, so that all their tiles stay in the processor's cache."""
+    sizes = np.broadcast(m, n, k, batch)
+    rates = (peak, device.compute_units, device.l2_bandwidth, element_bytes, weight_bytes)
+    if sizes.size <= PRODUCTS_PER_CHUNK or any(np.ndim(x) for x in rates):
+        return _kernel_time(m, n, k, batch, element_bytes, weight_bytes, peak, device, c)
+    flat = [np.broadcast_to(x, sizes.shape).ravel() for x in (m, n, k, batch)]
+    found = np.empty(sizes.size)
+    for start in range(0, sizes.size, PRODUCTS_PER_CHUNK):
+        part = slice(start, start + PRODUCTS_PER_CHUNK)
+        found[part] = _kernel_time(*(x[part] for x in flat), element_bytes, weight_bytes, peak, device, c)
+    return found.reshape(sizes.shape)
 
 
 def _kernel_time(
@@ -111,7 +137,8 @@ def _kernel_time(
     evening = np.minimum(np.floor(k / c.split_k), np.ceil(5 * t.resident / per_unit))
     time_s = split(1.0)
     for slices in (filling, evening):
-        time_s = np.minimum(time_s, split(np.minimum(np.maximum(slices, 1.0), MOST_SLICES)))
+        if np.any(slices > 1.0):
+            time_s = np.minimum(time_s, split(np.minimum(np.maximum(slices, 1.0), MOST_SLICES)))
 
     crowded = per_unit[: t.largest].min(axis=0) > 1
     fastest: Array = (time_s * (1 + c.small_tile_penalty * crowded * (t.resident > 1))).min(axis=0)
@@ -153,7 +180,7 @@ def matmul_cost(
     wide = element_bytes if weight_bytes is None else weight_bytes
     memory_s = batch * (element_bytes * m * k + wide * k * n + output_bytes * m * n) / device.memory_bandwidth
 
-    kernel_s = _kernel_time(m, n, k, batch, element_bytes, wide, peak, device, c)
+    kernel_s = _cached_kernel_time(m, n, k, batch, element_bytes, wide, peak, device, c)
     kernel_s = kernel_s * _row_slowdown(
         n, k if row is None else np.asarray(row, dtype=float), element_bytes, c.misaligned_slowdown
     )
