@@ -17,6 +17,7 @@ def main() -> None:
     replace_part(DOCS / "commands.md", "commands", commands())
     replace_part(DOCS / "catalog.md", "entries", entries())
     replace_part(DOCS / "scenario.md", "frameworks", frameworks())
+    replace_part(DOCS / "scenario.md", "engines", engines())
 
 
 def commands() -> str:
@@ -50,17 +51,26 @@ def entries() -> str:
 
 
 def frameworks() -> str:
-    """Return what each framework offers and takes by default."""
+    """Return what each framework of training offers and takes by default."""
+    return _offers("frameworks", "framework")
+
+
+def engines() -> str:
+    """Return what each engine of generation offers and takes by default."""
+    return _offers("engines", "engine")
+
+
+def _offers(kind: str, heading: str) -> str:
     rows = []
-    for name in names("frameworks"):
-        fields = entry("frameworks", name)
+    for name in names(kind):
+        fields = entry(kind, name)
         offers = "; ".join(
             f"`{key}`: {', '.join(map(str, values))}" for key, values in fields.get("offers", {}).items()
         )
         defaults = ", ".join(f"`{key}: {value}`" for key, value in fields.get("defaults", {}).items())
         versions = ", ".join(f"`{version}`" for version in fields.get("versions", {}))
         rows.append([f"`{name}`", versions or "-", offers or "everything", defaults or "-"])
-    return markdown_table(["framework", "versions", "offers", "defaults"], rows)
+    return markdown_table([heading, "versions", "offers", "defaults"], rows)
 
 
 if __name__ == "__main__":

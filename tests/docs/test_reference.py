@@ -14,7 +14,8 @@ from sightline.loading.not_yet import PREDICTED
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-KEYS = [schema.ScenarioKeys, schema.WorkloadKeys, schema.PlanKeys]
+KEYS = [schema.ScenarioKeys, schema.WorkloadKeys, schema.PlanKeys, schema.GenerateKeys]
+KEYS += [schema.SpeculationKeys, schema.PoolKeys]
 KEYS += [schema.MatmulKeys, schema.AttentionKeys, schema.CollectiveKeys, schema.ElementwiseKeys]
 
 
@@ -30,7 +31,8 @@ def update_reference():
 
 
 @pytest.mark.parametrize(
-    ("page", "part"), [("commands", "commands"), ("catalog", "entries"), ("scenario", "frameworks")]
+    ("page", "part"),
+    [("commands", "commands"), ("catalog", "entries"), ("scenario", "frameworks"), ("scenario", "engines")],
 )
 def test_generated_parts_are_up_to_date(update_reference, page, part):
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")

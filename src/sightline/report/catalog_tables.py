@@ -24,6 +24,21 @@ _COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
     "networks": (("bandwidth_per_node",), ("latency",), ("topology",)),
     "hosts": (("cores",), ("memory",), ("memory_bandwidth",)),
     "clusters": (("devices",), ("intra_node",), ("network",)),
+    "engines": (
+        ("all_reduce",),
+        ("defaults.chunked_prefill",),
+        ("defaults.max_batched_tokens",),
+        ("defaults.cuda_graphs",),
+        ("memory_fraction",),
+    ),
+    "inference": (
+        ("constants.iteration_s",),
+        ("constants.prefill_s",),
+        ("constants.matmul_slowdown",),
+        ("constants.ttft_spread",),
+        ("constants.tpot_spread",),
+        ("evidence",),
+    ),
 }
 """Figures worth a column by kind; of several spellings the first that an entry has is shown."""
 
@@ -40,6 +55,16 @@ _HEADINGS = {
     "peer_to_peer": "peer to peer",
     "price": "USD/hour",
     "intra_node": "in the node",
+    "all_reduce": "all-reduce",
+    "defaults.chunked_prefill": "chunked prefill",
+    "defaults.max_batched_tokens": "token budget",
+    "defaults.cuda_graphs": "CUDA graphs",
+    "memory_fraction": "of memory",
+    "constants.iteration_s": "iteration, s",
+    "constants.prefill_s": "prefill, s",
+    "constants.matmul_slowdown": "matmul x",
+    "constants.ttft_spread": "TTFT spread",
+    "constants.tpot_spread": "TPOT spread",
 }
 
 _ABOUT = ("source", "sources", "date", "evidence", "evidences")
