@@ -1,7 +1,8 @@
 """How fast Sightline is on this machine: ``python benchmarks/bench_speed.py [--json]``.
 
-Cold start of the command, one prediction in process, and plans per CPU-second of an open mesh of GPT-3 175B on 1,024
-A100s, with the same mesh's main terms in bare NumPy in the same run for scale. Limits are asserted with room for a slow
+Cold start of the command, one prediction of a training step and of a generation in process, plans per CPU-second of an
+open mesh of GPT-3 175B on 1,024 A100s, with the same mesh's main terms in bare NumPy in the same run for scale, and
+points per CPU-second of a mesh of generations. Limits are asserted with room for a slow
 machine; the figures printed are what counts.
 """
 
@@ -24,6 +25,7 @@ FORBIDDEN = ("torch", "scipy", "altair", "polars", "pandas")
 SLOW_MACHINE = 2.5
 """Factor by which an unknown machine may miss the targets before the benchmark fails."""
 COLD_START_S, PREDICTION_S, PLANS_PER_CPU_S = 0.7, 0.003, 5e6
+GENERATION_S, POINTS_PER_CPU_S = 0.002, 1e5
 
 DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96]
 BATCH = 6144
@@ -44,13 +46,23 @@ MESH: dict[str, Any] = {
 }
 """With RECOMPUTE, 995,328 plans."""
 
+GENERATION: dict[str, Any] = {
+    "model": "llama-2-70b",
+    "cluster": "8x h100-sxm-80gb",
+    "workload": {"task": "generate", "batch": 8, "prompt_tokens": 1024, "output_tokens": 128},
+    "plan": {"tensor_parallel": 8},
+}
+QUANTIZATIONS = ((), ("fp8",), ("w4a16",), ("w8a8", "kv-int8"), ("fp8", "kv-fp8"))
+
 
 def main() -> None:
     """Measure, print, and fail where something is far too slow."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     as_json = parser.parse_args().json
-    figures = {"cold_start_s": cold_start(), "prediction_s": prediction(), **million_plans()}
+    steps, generations = prediction(EXAMPLE), prediction(GENERATION)
+    figures = {"cold_start_s": cold_start(), "prediction_s": steps, "generation_s": generations}
+    figures |= million_plans() | many_generations()
     if as_json:
         print(json.dumps(figures, indent=2))
     else:
@@ -59,6 +71,8 @@ def main() -> None:
     assert figures["cold_start_s"] < COLD_START_S * SLOW_MACHINE, "the command starts slowly"
     assert figures["plans_per_cpu_s"] > PLANS_PER_CPU_S / SLOW_MACHINE, "a mesh of plans is slow"
     assert figures["prediction_s"] < PREDICTION_S * SLOW_MACHINE, "a prediction is slow"
+    assert figures["generation_s"] < GENERATION_S * SLOW_MACHINE, "a prediction of generation is slow"
+    assert figures["points_per_cpu_s"] > POINTS_PER_CPU_S / SLOW_MACHINE, "a mesh of generations is slow"
 
 
 def cold_start() -> float:
@@ -71,11 +85,11 @@ def cold_start() -> float:
     return least(lambda: subprocess.run(command, check=True, capture_output=True), repeats=5)
 
 
-def prediction() -> float:
+def prediction(source: Any) -> float:
     """Return the least seconds of one prediction in process."""
     from sightline import load, predict
 
-    scenario: Any = load(EXAMPLE)
+    scenario: Any = load(source)
     predict(scenario)
     return least(lambda: predict(scenario), repeats=30)
 
@@ -95,6 +109,28 @@ def million_plans() -> dict[str, float]:
         "bare_plans_per_cpu_s": plans / bare_s,
         "ratio": bare_s / mesh_s,
     }
+
+
+def many_generations() -> dict[str, float]:
+    """Return points per CPU-second of a mesh of batches, prompts and tensor-parallel degrees, by quantization."""
+    from dataclasses import replace
+
+    from sightline.loading import generation_from_mapping
+    from sightline.prediction.generation import predict_generation
+
+    one = generation_from_mapping(GENERATION)
+    batches = np.unique(np.geomspace(1, 512, 70).round()).reshape(-1, 1, 1)
+    prompts = np.unique(np.geomspace(16, 32768, 100).round()).reshape(1, -1, 1)
+    degrees = np.array([1, 2, 4, 8])
+    work = replace(one.workload, batch=batches, prompt_tokens=prompts)
+    plan = replace(one.plan, tensor_parallel=degrees, replicas=8 / degrees)
+
+    def mesh() -> list[Any]:
+        plans = (replace(plan, quantization=q) for q in QUANTIZATIONS)
+        return [predict_generation(replace(one, workload=work, plan=p)).tpot_s for p in plans]
+
+    points = sum(int(np.size(tpot)) for tpot in mesh())
+    return {"points": points, "points_per_cpu_s": points / least_cpu(mesh)}
 
 
 def bare_mesh() -> Any:

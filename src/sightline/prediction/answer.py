@@ -6,9 +6,6 @@ from sightline.answer import Answer
 from sightline.cost.training_constants import TrainingConstants
 from sightline.generation_profile import GenerationProfile
 from sightline.operator_profile import OperatorProfile
-from sightline.prediction.generation import predict_generation
-from sightline.prediction.operator import predict_operator
-from sightline.prediction.predict import predict as predict_step
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
@@ -30,10 +27,17 @@ def predict(
     Raises:
         InputError: no micro-batch divides the batch.
     """
+    # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
     match scenario:
         case OperatorScenario():
+            from sightline.prediction.operator import predict_operator
+
             return predict_operator(scenario)
         case GenerationScenario():
+            from sightline.prediction.generation import predict_generation
+
             return predict_generation(scenario)
         case Scenario():
+            from sightline.prediction.predict import predict as predict_step
+
             return predict_step(scenario, constants)
