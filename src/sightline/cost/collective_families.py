@@ -88,6 +88,8 @@ def bridged(constants: CollectiveConstants) -> CollectiveConstants:
 
 def _constants(device: Device, link: Interconnect, version: str, all_reduce: str) -> CollectiveConstants:
     library = load_collectives(next(_families(device, link)), version)
+    if link.shares is not None:
+        library = replace(library, kinds={k: replace(kind, shares=link.shares) for k, kind in library.kinds.items()})
     if all_reduce == NCCL:
         return library
     with_kernels = next(f for f in _families(device, link) if "custom" in entry("calibrations", f"{f}/collectives"))

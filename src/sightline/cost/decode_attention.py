@@ -55,6 +55,7 @@ def decode_attention_cost(
     constants: DecodeAttentionConstants,
     window: Number | None = None,
     in_l2: Any = False,
+    heads_apart: bool = False,
 ) -> OperatorCost:
     """Seconds of one attention of ``query_tokens`` new tokens per sequence over ``context_tokens`` tokens of cache.
 
@@ -62,6 +63,7 @@ def decode_attention_cost(
     element, once and moves query and output. ``shared_kv``: one latent of ``head_dim`` serves as key and value (absorbed
     multi-latent attention). ``window``: tokens that a sliding window sees. ``in_l2``: the execution before has left in
     L2 what fits there, as in a benchmark that repeats one layer; in a model other layers have overwritten it.
+    ``heads_apart``: a tile serves one query head though heads share keys and values, which come from L2 all but once.
 
     The kernel takes rounds of tiles at a fixed time each, reads no faster per tile than a compute unit can, computes
     whole blocks of rows, and joins the splits of a context; these hide each other in part.
@@ -82,7 +84,7 @@ def decode_attention_cost(
     memory_s = (cache * (1 - held) + 2.0 * b * a * q * (d + dv)) / device.memory_bandwidth
 
     shape = _Shape(b, a, kv, q, ctx, d, dv, width, np.asarray(kv_bytes), cache, memory_s)
-    time_s = _kernel_time(shape, device.peak_flops[dtype], device, c)
+    time_s = _kernel_time(shape._replace(kv=a) if heads_apart else shape, device.peak_flops[dtype], device, c)
     if c.ungrouped is not None:
         alone = _kernel_time(shape._replace(kv=a), device.peak_flops[dtype], device, c.ungrouped)
         time_s = np.where((a == kv) | (a > c.largest_group * kv), alone, time_s)

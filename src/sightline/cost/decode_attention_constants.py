@@ -1,13 +1,14 @@
 """What a serving engine's decode attention reaches on a device."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from sightline.catalog import entry
 from sightline.cost.attention_constants import fields_of
 from sightline.cost.attention_surface import AttentionSurface
+from sightline.quantities import Number
 
 DecodeKind = Literal["mha", "mla"]
 """Kernel of a cache of keys and values per head, or of one latent that all heads share."""
@@ -25,7 +26,7 @@ class DecodeAttentionConstants:
     """Share of the datasheet's L2 bandwidth that reading a cache held there reaches."""
     l2_share: float
     """Cache of this share of the L2 is half held there from one execution of a benchmark to the next."""
-    unit_bandwidth: float
+    unit_bandwidth: Number
     """Bytes per second of a 16-bit cache that one tile works through."""
     compute_fraction: float
     """Share of the datasheet's FLOP/s that the matmuls reach."""
@@ -79,6 +80,21 @@ class DecodeAttentionConstants:
                 {**mapping, "ungrouped": None, "surface": None, **mapping["ungrouped"]}
             )
         return cls(**values)
+
+
+VECTOR_FAMILY = "a100-sxm"
+"""The family whose kernel of heads with keys and values of their own is known to compute on vector units."""
+VECTOR_FLOPS_PER_UNIT = 19.5e12 / 108
+"""Vector FLOP/s of one of its compute units, which bound what a tile works through."""
+
+
+def vector_attention(vector_flops_per_unit: Number) -> DecodeAttentionConstants:
+    """The constants of a kernel on vector units where a compute unit has so many FLOP/s; all else is as measured."""
+    measured = load_decode_attention(VECTOR_FAMILY).ungrouped
+    if measured is None:
+        raise ValueError(f"{VECTOR_FAMILY} has no kernel of heads with keys and values of their own")
+    rate = measured.unit_bandwidth * vector_flops_per_unit / VECTOR_FLOPS_PER_UNIT
+    return replace(measured, unit_bandwidth=rate)
 
 
 @cache

@@ -16,6 +16,7 @@ from sightline.cost.attention_families import attention_family
 from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import Group, collective_time, data_group, tensor_group
 from sightline.cost.decode_attention import decode_attention_cost, load_decode_attention
+from sightline.cost.decode_attention_constants import vector_attention
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.elementwise_constants import ElementwiseConstants, KernelGeneration, elementwise_constants
 from sightline.cost.families import family_of
@@ -90,7 +91,7 @@ def _one_by_one(values: Number | list[Number], count: int) -> Sequence[Number]:
 _KEYS: Mapping[type[Operator], Sequence[str]] = {
     Matmul: ("kernel", "dtype"),
     MatrixVector: ("kernel", "dtype"),
-    CachedAttention: ("decode", "shared_kv", "window", "dtype"),
+    CachedAttention: ("decode", "shared_kv", "heads_apart", "window", "dtype"),
     GroupedMatmul: ("kernel", "dtype", "decode"),
     GatedDelta: ("decode", "dtype"),
     StateSpaceScan: ("decode", "dtype"),
@@ -178,7 +179,11 @@ def _price_prefill(operators: Sequence[CachedAttention], ranks: Ranks, axes: int
 
 def _price_decode(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
     first, device = operators[0], ranks.device
-    family = attention_family(device, "mla-decode" if first.shared_kv else "decode")
+    if first.heads_apart:
+        constants = vector_attention(device.vector_flops / device.compute_units)
+    else:
+        family = attention_family(device, "mla-decode" if first.shared_kv else "decode")
+        constants = load_decode_attention(family, "mla" if first.shared_kv else "mha")
     return decode_attention_cost(
         *_attention_sizes(operators, axes),
         value_dim=stacked(operators, "value_dim", axes),
@@ -186,8 +191,9 @@ def _price_decode(operators: Sequence[CachedAttention], ranks: Ranks, axes: int)
         kv_bytes=first.cache_bytes,
         dtype=first.dtype,
         device=device,
-        constants=load_decode_attention(family, "mla" if first.shared_kv else "mha"),
+        constants=constants,
         window=first.window,
+        heads_apart=first.heads_apart,
     )
 
 

@@ -37,6 +37,8 @@ def _value(name: str, value: Any) -> Any:
     match name:
         case "fused":
             return frozenset(value)
+        case "grouped_heads":
+            return tuple(value)
         case "offers":
             return {field: tuple(values) for field, values in value.items()}
     return parse_quantity(value, BYTES, zero=True) if isinstance(value, str) and name.endswith("_bytes") else value

@@ -49,7 +49,7 @@ def _device(v: Values) -> Device:
 
 
 def _interconnect(v: Values) -> Interconnect:
-    switches = {k: v[k] for k in ("peer_to_peer", "in_network_reduction") if k in v}
+    switches = {k: v[k] for k in ("peer_to_peer", "in_network_reduction", "shares") if k in v}
     return Interconnect(
         name=v["name"],
         bandwidth=v["bandwidth"],

@@ -85,6 +85,23 @@ class MatmulKeys(Section):
     k: Size = None
     batch: Size = None
     dtype: Text = None
+    format: Text = None
+
+
+class GroupedMatmulKeys(Section):
+    """``workload`` of the matmul of a mixture's experts."""
+
+    task: Text = None
+    operator: Text = None
+    tokens: Size = None
+    rows: Size = None
+    per_token: Size = None
+    experts: Size = None
+    n: Size = None
+    k: Size = None
+    layout: Annotated[str | None, choice("masked", "contiguous")] = None
+    dtype: Text = None
+    format: Text = None
 
 
 class AttentionKeys(Section):
@@ -101,6 +118,9 @@ class AttentionKeys(Section):
     causal: Annotated[bool | None, flag()] = None
     dtype: Text = None
     kv_dtype: Text = None
+    window: Size = None
+    value_dim: Annotated[int | None, whole(1, 10**6)] = None
+    latent: Annotated[bool | None, flag()] = None
 
 
 class CollectiveKeys(Section):
@@ -109,6 +129,8 @@ class CollectiveKeys(Section):
     task: Text = None
     operator: Text = None
     bytes: Annotated[float | None, quantity(BYTES)] = None
+    library: Text = None
+    version: Text = None
 
 
 class ElementwiseKeys(Section):
@@ -216,6 +238,7 @@ class InterconnectKeys(Sourced):
     peer_to_peer: Annotated[bool | None, flag()] = None
     in_network_reduction: Annotated[bool | None, flag()] = None
     beyond: Text = None
+    shares: dict[int, float] | None = None
 
 
 class NetworkKeys(Sourced):

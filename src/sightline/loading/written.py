@@ -62,6 +62,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
             "peer_to_peer": link.peer_to_peer,
             "in_network_reduction": link.in_network_reduction,
             "beyond": None if link.beyond is None else link.beyond.name,
+            "shares": link.shares,
         },
         "network": {
             "name": network.name,

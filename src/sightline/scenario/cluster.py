@@ -54,6 +54,9 @@ class Interconnect:
     """The switch adds and multicasts (NVLink SHARP)."""
     beyond: "Interconnect | None" = None
     """What larger groups cross where bridges join pairs of devices only."""
+    shares: Mapping[int, float] | None = None
+    """Where links meet in the host: the bandwidth left to each rank over that of a pair, by the ranks of the node that
+    take part, of a server where that is known; None takes those that the devices' family was measured with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

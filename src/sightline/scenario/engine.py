@@ -46,6 +46,9 @@ class Engine:
     """The head is quantized with the other weights."""
     stream_kernels: StreamKernels = "vectorized"
     """How norms, rotations, activations and the like were written."""
+    grouped_heads: tuple[int, ...] | None = None
+    """Query heads per key/value head that a decoding kernel serves together, on matrix units; with any other number
+    each head walks along its keys and values by itself, on vector units. None: the device's kernels serve any."""
     mixed_batches: bool = False
     """A step of decoding takes waiting prompts along, instead of letting them go first."""
     memory_fraction: float

@@ -25,12 +25,14 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
         projections: list[Operator] = [x.linear("qkv", "qkv", wide + keys + projected, x.h)]
     else:
         projections = [x.linear("qkv", "query", wide, x.h), x.linear("qkv", "key, value", keys, x.h, count=2.0)]
+    grouped = x.engine.grouped_heads
     core = CachedAttention(
         module=CORE,
         name="attention",
         batch=x.b,
         heads=a,
         kv_heads=kv,
+        heads_apart=x.decode and grouped is not None and heads.heads // heads.kv_heads not in grouped,
         head_dim=float(heads.head_dim),
         value_dim=float(heads.value_dim),
         query_tokens=x.q,

@@ -28,6 +28,8 @@ class CachedAttention(Operator):
     """Last tokens that a query sees; None means all."""
     shared_kv: bool = False
     """Keys and values are one tensor (the latent of MLA), read once."""
+    heads_apart: bool = False
+    """Each query head walks along its keys and values by itself, on vector units, though heads share them."""
     decode: bool
     dtype: str
     element_bytes: float
