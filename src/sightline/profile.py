@@ -4,7 +4,7 @@ Predicted and measured profiles have the same columns, so comparing, drawing and
 All numbers are SI. A number may be an array when the scenario's plan holds arrays; ``profile[i]`` is one plan's profile.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,26 @@ class Row:
     network_bytes: Number
     time_s: Number
     bound: str
+
+
+class RowsOnDemand(Sequence[Row]):
+    """Rows that are written when somebody first looks at them: most predictions are asked for their sums alone."""
+
+    def __init__(self, write: Callable[[], Sequence[Row]]) -> None:
+        self._write = write
+        self._written: Sequence[Row] | None = None
+
+    @property
+    def _rows(self) -> Sequence[Row]:
+        if self._written is None:
+            self._written = self._write()
+        return self._written
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

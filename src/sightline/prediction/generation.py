@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from sightline.prediction.generation_phases import Phase, decode_phase, prefill_
 from sightline.prediction.generation_pricing import PricedGeneration, price_generation
 from sightline.prediction.generation_rows import generation_rows
 from sightline.prediction.inference_pass import attention_time
+from sightline.profile import RowsOnDemand
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
@@ -123,6 +125,7 @@ def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, 
     parts = [(found.prefills, found.prefill), (found.decode.passes, found.decode)]
     phases, limits = _phases(parts, workers.moved_s), _limits(parts, workers.moved_s)
     memory = generation_memory(workers.decoding, workers.prefilling)
+    write_rows = partial(generation_rows, workers.prefilling, workers.decoding, parts, constants)
     scalar = np.ndim(found.tpot_s) == 0
     profile = GenerationProfile(
         scenario=scenario,
@@ -134,7 +137,7 @@ def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, 
         fits=memory["total"] <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction,
         limits=limits,
         energy_j=energy_of_generation_j(scenario, limits),
-        rows=generation_rows(workers.prefilling, workers.decoding, parts, constants) if scalar else (),
+        rows=RowsOnDemand(write_rows) if scalar else (),
         evidence=evidence_of_passes(workers.decoding) | {"framework": evidence},
         warnings=scenario.warnings,
     )
