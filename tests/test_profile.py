@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.predict import profile_of
+from sightline.prediction.step import profile_of
 from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, StageMemory
 
 SCENARIO = training(

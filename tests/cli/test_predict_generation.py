@@ -68,3 +68,9 @@ def test_one_picture_of_two_kinds_is_refused(in_process, generate, example, tmp_
     assert (code, out) == (2, "")
     assert "training or of generation" in err
     assert not (tmp_path / "a.svg").exists()
+
+
+def test_one_process_answers_many_times(in_process, generate, example):
+    for file in (example, generate, example):
+        code, _, err = in_process("predict", file, "--json")
+        assert (code, err) == (0, "")

@@ -3,7 +3,7 @@
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.predict import profile_of
+from sightline.prediction.step import profile_of
 from sightline.profile import Profile, StageMemory
 
 GIB = 2**30

@@ -10,7 +10,7 @@ from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.prediction.mesh import mesh_profiles, open_mesh, valid_plans
-from sightline.prediction.predict import predict, profile_of
+from sightline.prediction.step import predict, profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

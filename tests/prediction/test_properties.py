@@ -10,7 +10,7 @@ import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.prediction.predict import profile_of
+from sightline.prediction.step import profile_of
 from sightline.profile import BOUNDS, MEMORY_PARTS, PHASES, Profile
 from sightline.scenario import Scenario
 

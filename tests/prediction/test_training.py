@@ -8,7 +8,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.cost.training_constants import TrainingConstants, load_training
-from sightline.prediction.predict import profile_of
+from sightline.prediction.step import profile_of
 from sightline.prediction.training import price, stage_contents, step_times
 from sightline.profile import Profile
 from sightline.scenario import Scenario

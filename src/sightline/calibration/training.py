@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sightline.calibration.fitting import FitResult, error_statistics
 from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors
 from sightline.cost.training_constants import TrainingConstants
-from sightline.prediction.predict import predict
+from sightline.prediction.step import predict
 from sightline.scenario import Scenario
 
 Array = NDArray[np.float64]

@@ -38,6 +38,6 @@ def predict(
 
             return predict_generation(scenario)
         case Scenario():
-            from sightline.prediction.predict import predict as predict_step
+            from sightline.prediction.step import predict as predict_step
 
             return predict_step(scenario, constants)

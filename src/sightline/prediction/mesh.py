@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
-from sightline.prediction.predict import profile_of
+from sightline.prediction.step import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 from sightline.scenario.plan import MESH_AXES
