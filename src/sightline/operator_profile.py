@@ -1,7 +1,7 @@
 """The answer to a single operator: seconds on the device, what it does in them, and what bounds it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,8 @@ class OperatorProfile:
     """compute, memory or network: the longest leg of the roofline; an array of names for arrays of sizes."""
     evidence: Evidence
     """calibrated: within what was measured on the device's family; extrapolated: outside; datasheet: never measured."""
+    interval: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
+    """80 % intervals by result key; empty for what was measured."""
     warnings: Sequence[str] = ()
 
     @property

@@ -11,13 +11,15 @@ from sightline.scenario import (
     AttentionOperation,
     CollectiveOperation,
     ElementwiseOperation,
+    GroupedMatmulOperation,
     MatmulOperation,
     OperatorScenario,
     Scenario,
 )
-from sightline.scenario.operation import COLLECTIVES, ELEMENTWISE
+from sightline.scenario.operation import COLLECTIVES, ELEMENTWISE, FORMATS
 
 MATMUL = {"operator": "matmul", "m": 16, "n": 32, "k": 64}
+GROUPED = {"operator": "grouped_matmul", "tokens": 64, "per_token": 8, "experts": 128, "n": 1536, "k": 4096}
 ATTENTION = {"operator": "attention", "heads": 32, "head_dim": 128, "query_tokens": 2048}
 
 
@@ -38,18 +40,50 @@ def values(operation: Any) -> dict[str, Any]:
 def test_a_matmul():
     operation = read(MATMUL | {"batch": 4})
     assert isinstance(operation, MatmulOperation)
-    assert values(operation) == {"m": 16, "n": 32, "k": 64, "batch": 4, "dtype": "bf16"}
+    assert values(operation) == {"m": 16, "n": 32, "k": 64, "batch": 4, "dtype": "bf16", "format": None}
 
 
 def test_attention_takes_what_is_left_out_from_what_is_there():
     operation = read(ATTENTION)
     assert isinstance(operation, AttentionOperation)
     expected = {"batch": 1, "heads": 32, "kv_heads": 32, "head_dim": 128, "query_tokens": 2048, "context_tokens": 2048}
-    assert values(operation) == expected | {"causal": True, "dtype": "bf16"}
+    plain = {"kv_dtype": None, "window": None, "value_dim": None, "latent": False}
+    assert values(operation) == expected | {"causal": True, "dtype": "bf16"} | plain
     stated = read(
         ATTENTION | {"kv_heads": 8, "query_tokens": 1, "context_tokens": 99, "causal": False, "kv_dtype": "bf16"}
     )
     assert (stated.kv_heads, stated.query_tokens, stated.context_tokens, stated.causal) == (8, 1, 99, False)
+    assert stated.kv_dtype is None
+
+
+def test_a_latent_serves_all_heads():
+    operation = read(ATTENTION | {"latent": True, "head_dim": 576, "value_dim": 512, "kv_dtype": "fp8", "window": 128})
+    assert (operation.kv_heads, operation.value_dim, operation.kv_dtype, operation.window) == (1, 512, "fp8", 128)
+
+
+@pytest.mark.parametrize(("stated", "kernel"), [({"dtype": "fp8"}, "fp8"), ({"dtype": "int8"}, "w8a8"), ({}, "16-bit")])
+def test_a_dtype_stands_for_a_format(stated, kernel):
+    assert read(MATMUL | stated, cluster="1x h100-sxm-80gb").kernel == kernel
+    assert read(GROUPED | stated, cluster="1x h100-sxm-80gb").kernel == kernel
+    assert read(MATMUL, plan=stated, cluster="1x h100-sxm-80gb").kernel == kernel
+
+
+@pytest.mark.parametrize("chosen", FORMATS)
+def test_every_format_is_read(chosen):
+    assert read(MATMUL | {"format": chosen}).kernel == chosen
+
+
+def test_experts_take_rows_or_tokens_and_their_choices():
+    operation = read(GROUPED)
+    assert isinstance(operation, GroupedMatmulOperation)
+    assert (operation.rows, operation.per_token, operation.layout) == (512, 8, None)
+    rows = {k: v for k, v in GROUPED.items() if k != "tokens"} | {"rows": 512, "layout": "masked"}
+    assert (read(rows).rows, read(rows).layout) == (512, "masked")
+
+
+def test_collectives_may_name_their_library():
+    stated = read({"operator": "all_reduce", "bytes": 1, "library": "vllm", "version": "0.14.0"})
+    assert (stated.library, stated.version) == ("vllm", "0.14.0")
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
@@ -76,7 +110,17 @@ def test_a_model_is_not_looked_at():
 
 
 @pytest.mark.parametrize(
-    "workload", [MATMUL, ATTENTION, {"operator": "all_gather", "bytes": 1}, {"operator": "adam", "elements": 5}]
+    "workload",
+    [
+        MATMUL,
+        MATMUL | {"format": "w4a16"},
+        GROUPED,
+        ATTENTION,
+        ATTENTION | {"latent": True, "value_dim": 64, "kv_dtype": "fp8", "window": 9},
+        {"operator": "all_gather", "bytes": 1},
+        {"operator": "all_reduce", "bytes": 1, "library": "vllm", "version": "0.14.0"},
+        {"operator": "adam", "elements": 5},
+    ],
 )
 def test_what_is_written_loads_back(workload):
     first = operation_from_mapping(mapping(workload, name="a", measured={"time_s": 1e-3}))
@@ -101,7 +145,7 @@ def test_sweeps_are_lists_of_scenarios():
 @pytest.mark.parametrize(
     ("workload", "others", "sentences"),
     [
-        ({}, {}, ["workload.operator is missing; needed: one of matmul, attention, all_reduce"]),
+        ({}, {}, ["workload.operator is missing; needed: one of matmul, grouped_matmul, attention, all_reduce"]),
         ({"operator": "matmull"}, {}, ["workload.operator is 'matmull'; allowed: matmul,", "did you mean 'matmul'?"]),
         ({"operator": ["matmul"]}, {}, ["workload.operator is ['matmul']; allowed: matmul,"]),
         (
@@ -112,8 +156,50 @@ def test_sweeps_are_lists_of_scenarios():
         (MATMUL | {"m": 0}, {}, ["workload.m is 0; allowed: a whole number of 1 or more"]),
         (MATMUL | {"batc": 2}, {}, ["workload.batc is not a known key - did you mean 'batch'?"]),
         (MATMUL | {"dtype": "bf61"}, {}, ["workload.dtype is 'bf61'; allowed: fp32,", "did you mean 'bf16'?"]),
-        (MATMUL | {"dtype": "fp8"}, {}, ["workload.dtype is 'fp8'; this version predicts only fp32, tf32, fp16, bf16"]),
-        (MATMUL, {"plan": {"dtype": "fp8"}}, ["plan.dtype is 'fp8'; this version predicts only"]),
+        (MATMUL | {"dtype": "mxfp8"}, {}, ["workload.dtype is 'mxfp8'; this version predicts only fp32, tf32, fp16,"]),
+        (MATMUL | {"dtype": "w4a16"}, {}, ["workload.dtype is 'w4a16', a format; workload.format takes it"]),
+        (MATMUL | {"dtype": "fp8"}, {}, ["workload.dtype is 'fp8'; a100-sxm-80gb computes in fp32, tf32, fp16, bf16"]),
+        (MATMUL, {"plan": {"dtype": "fp8"}}, ["plan.dtype is 'fp8'; a100-sxm-80gb computes in"]),
+        (ATTENTION, {"plan": {"dtype": "fp8"}}, ["plan.dtype is 'fp8'; this version predicts only"]),
+        (
+            MATMUL | {"format": "w4a61"},
+            {},
+            ["workload.format is 'w4a61'; allowed: 16-bit, fp8,", "did you mean 'w4a16'?"],
+        ),
+        (
+            MATMUL | {"format": "w4a16", "dtype": "tf32"},
+            {},
+            ["workload.format is 'w4a16' with the dtype tf32; allowed:"],
+        ),
+        (GROUPED | {"rows": 5}, {}, ["workload gives rows and tokens of tokens and rows; needed: rows, or tokens and"]),
+        (GROUPED | {"tokens": None}, {}, ["workload gives neither of tokens and rows; needed:"]),
+        (GROUPED | {"per_token": None}, {}, ["workload.per_token is missing; needed with tokens"]),
+        (GROUPED | {"per_token": 129}, {}, ["workload.per_token is 129; allowed: up to the 128 experts"]),
+        (GROUPED | {"tokens": None, "rows": 9}, {}, ["workload.rows is 9; allowed: a multiple of per_token, 8"]),
+        (GROUPED | {"layout": "maskd"}, {}, ["workload.layout is 'maskd'; allowed: masked, contiguous"]),
+        (ATTENTION | {"latent": True, "kv_heads": 8}, {}, ["workload.kv_heads is 8; allowed with latent: 1"]),
+        (ATTENTION | {"latent": True, "value_dim": 256}, {}, ["workload.value_dim is 256; allowed with latent: up to"]),
+        (ATTENTION | {"window": 5, "causal": False}, {}, ["workload.window is 5; allowed only with causal"]),
+        (
+            {"operator": "all_reduce", "bytes": 1, "library": "nicl"},
+            {},
+            ["workload.library is 'nicl'; allowed: nccl, custom, vllm", "did you mean 'nccl'?"],
+        ),
+        (
+            {"operator": "all_gather", "bytes": 1, "library": "custom"},
+            {},
+            ["workload.library is 'custom'; engines have kernels of their own for all_reduce alone"],
+        ),
+        (
+            {"operator": "all_reduce", "bytes": 1, "library": "custom", "version": "1"},
+            {},
+            ["workload.version is '1'; custom is the usual engine's newest: name the engine, "],
+        ),
+        (
+            {"operator": "all_reduce", "bytes": 1, "library": "vllm", "version": "new"},
+            {},
+            ["workload.version is 'new'; allowed: a release of vllm, such as"],
+        ),
         (MATMUL, {"plan": {"dtyp": "bf16"}}, ["plan.dtyp is not a known key - did you mean 'dtype'?"]),
         (MATMUL, {"cluster": "1x v100-pcie-16gb"}, ["plan.dtype is 'bf16' (the default); v100-pcie-16gb computes in"]),
         (MATMUL, {"cluster": "1x a100"}, ["cluster", "a100"]),
@@ -122,9 +208,9 @@ def test_sweeps_are_lists_of_scenarios():
         (ATTENTION | {"kv_heads": 5}, {}, ["workload.kv_heads is 5; allowed: a divisor of the 32 heads"]),
         (ATTENTION | {"context_tokens": 5}, {}, ["workload.context_tokens is 5; allowed with causal: the 2048 query"]),
         (
-            ATTENTION | {"kv_dtype": "fp8"},
+            ATTENTION | {"kv_dtype": "fp9"},
             {},
-            ["workload.kv_dtype is 'fp8'; this version predicts only the dtype, bf16"],
+            ["workload.kv_dtype is 'fp9'; allowed: bf16 (the dtype), fp8, int8", "did you mean 'fp8'?"],
         ),
         ({"operator": "all_reduce"}, {}, ["workload.bytes is missing; needed: bytes, such as '64 MiB'"]),
         ({"operator": "all_reduce", "bytes": "5 us"}, {}, ["workload.bytes is '5 us'"]),

@@ -9,18 +9,21 @@ from hypothesis import strategies as st
 
 from sightline import catalog
 from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.operator_profile import OperatorProfile
 from sightline.prediction import predict
 from sightline.prediction.elementwise_kernels import KERNELS
+from sightline.program.matmul_formats import MATMUL_FORMATS
 from sightline.scenario import (
     AttentionOperation,
     CollectiveOperation,
     ElementwiseOperation,
+    GroupedMatmulOperation,
     MatmulOperation,
     OperatorScenario,
 )
-from sightline.scenario.operation import COLLECTIVES, ELEMENTWISE
+from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE, FORMATS
 
 ROUNDING = 1 - 1e-9
 DEVICES = st.sampled_from(sorted(catalog.names("devices")))
@@ -29,6 +32,10 @@ SIZE = st.integers(1, 20_000)
 
 def profile(workload: Any, cluster: str = "8x a100-sxm-80gb") -> OperatorProfile:
     return predict(OperatorScenario(cluster=read_cluster(cluster), workload=workload))
+
+
+def half(device: str) -> str:
+    return "fp16" if "fp16" in read_cluster(f"1x {device}").device.peak_flops else "bf16"
 
 
 def matmul(**changes: Any) -> MatmulOperation:
@@ -40,13 +47,22 @@ def attention(**changes: Any) -> AttentionOperation:
     return AttentionOperation(**sizes | changes)
 
 
+def grouped(**changes: Any) -> GroupedMatmulOperation:
+    return GroupedMatmulOperation(**{"rows": 32768, "per_token": 8, "experts": 128, "n": 1536, "k": 4096} | changes)
+
+
+def latent(**changes: Any) -> AttentionOperation:
+    sizes = {"heads": 128, "kv_heads": 1, "head_dim": 576, "value_dim": 512, "query_tokens": 1, "context_tokens": 8192}
+    return AttentionOperation(**sizes | {"latent": True} | changes)
+
+
 @given(DEVICES, SIZE, SIZE, SIZE, st.integers(1, 64))
 def test_no_matmul_is_under_the_roofline(device, m, n, k, batch):
-    answer = profile(matmul(m=m, n=n, k=k, batch=batch, dtype="fp16"), f"1x {device}")
+    answer = profile(matmul(m=m, n=n, k=k, batch=batch, dtype=half(device)), f"1x {device}")
     on = answer.scenario.cluster.device
     assert answer.flops == pytest.approx(2.0 * batch * m * n * k)
     assert answer.bytes == pytest.approx(2.0 * batch * (m * k + k * n + m * n))
-    legs = {"compute": answer.flops / on.peak_flops["fp16"], "memory": answer.bytes / on.memory_bandwidth}
+    legs = {"compute": answer.flops / on.peak_flops[half(device)], "memory": answer.bytes / on.memory_bandwidth}
     assert answer.time_s >= max(legs.values()) * ROUNDING
     assert legs[answer.bound] >= max(legs.values()) * ROUNDING
 
@@ -54,11 +70,13 @@ def test_no_matmul_is_under_the_roofline(device, m, n, k, batch):
 @given(DEVICES, st.integers(1, 64), st.sampled_from([64, 80, 128, 256]), SIZE, SIZE, st.booleans())
 def test_no_attention_is_under_the_roofline(device, heads, head_dim, query, more, causal):
     sizes = {"heads": heads, "kv_heads": 1, "head_dim": head_dim, "query_tokens": query, "context_tokens": query + more}
-    answer = profile(attention(**sizes, causal=causal, dtype="fp16"), f"1x {device}")
+    answer = profile(attention(**sizes, causal=causal, dtype=half(device)), f"1x {device}")
     on = answer.scenario.cluster.device
     seen = query + more - (query - 1) / 2 if causal else query + more
     assert answer.flops == pytest.approx(4.0 * heads * head_dim * query * seen)
-    assert answer.time_s >= max(answer.flops / on.peak_flops["fp16"], answer.bytes / on.memory_bandwidth) * ROUNDING
+    assert (
+        answer.time_s >= max(answer.flops / on.peak_flops[half(device)], answer.bytes / on.memory_bandwidth) * ROUNDING
+    )
 
 
 @given(DEVICES, st.sampled_from(ELEMENTWISE), st.integers(1, 10**10), st.sampled_from(["fp32", "fp16"]))
@@ -85,7 +103,13 @@ def test_a_collective_of_one_takes_no_time_and_has_no_rate(operator):
 
 @pytest.mark.parametrize(
     ("build", "name"),
-    [(matmul, "m"), (attention, "batch"), (lambda **x: ElementwiseOperation(operator="norm", **x), "elements")],
+    [
+        (matmul, "m"),
+        (attention, "batch"),
+        (latent, "context_tokens"),
+        (grouped, "rows"),
+        (lambda **x: ElementwiseOperation(operator="norm", **x), "elements"),
+    ],
 )
 def test_arrays_are_answered_as_their_scalars(build, name):
     sizes = np.array([1.0, 100.0, 5000.0])
@@ -116,9 +140,23 @@ def test_a_matmul_is_what_its_cost_function_says():
     [
         (matmul(), "8x a100-sxm-80gb", "calibrated"),
         (matmul(dtype="tf32"), "8x a100-sxm-80gb", "extrapolated"),
-        (matmul(), "8x rtx-4090", "datasheet"),
+        (matmul(), "8x mi300x", "datasheet"),
+        (matmul(dtype="fp8"), "8x h100-sxm-80gb", "calibrated"),
+        (matmul(format="fp8"), "8x a100-sxm-80gb", "extrapolated"),
+        (matmul(format="w8a8"), "8x a100-sxm-80gb", "calibrated"),
+        (matmul(format="w8a8"), "8x h100-sxm-80gb", "extrapolated"),
+        (grouped(format="fp8-block"), "8x h800-sxm-80gb", "calibrated"),
+        (grouped(), "8x h800-sxm-80gb", "extrapolated"),
+        (grouped(format="fp8-block"), "8x h100-sxm-80gb", "extrapolated"),
         (attention(), "8x h100-sxm-80gb", "calibrated"),
-        (attention(query_tokens=1), "8x h100-sxm-80gb", "extrapolated"),
+        (attention(causal=False), "8x h100-sxm-80gb", "extrapolated"),
+        (attention(), "8x h200-sxm-141gb", "extrapolated"),
+        (attention(query_tokens=1), "8x h100-sxm-80gb", "calibrated"),
+        (attention(query_tokens=1, kv_dtype="fp8"), "8x h100-sxm-80gb", "calibrated"),
+        (attention(query_tokens=1, kv_dtype="int8"), "8x h100-sxm-80gb", "extrapolated"),
+        (latent(), "8x h800-sxm-80gb", "calibrated"),
+        (latent(query_tokens=512), "8x h800-sxm-80gb", "extrapolated"),
+        (latent(), "8x a100-sxm-80gb", "datasheet"),
         (ElementwiseOperation(operator="norm", elements=1e9), "8x a100-sxm-80gb", "calibrated"),
         (ElementwiseOperation(operator="norm", elements=1e9, dtype="fp32"), "8x a100-sxm-80gb", "extrapolated"),
         (ElementwiseOperation(operator="copy", elements=1e9), "8x a100-sxm-80gb", "extrapolated"),
@@ -133,9 +171,93 @@ def test_evidence_says_what_was_measured(workload, cluster, evidence):
     assert profile(workload, cluster).evidence == evidence
 
 
-def test_decoding_is_answered_with_a_warning():
-    assert profile(attention(query_tokens=1)).warnings
-    assert not profile(attention()).warnings
+def test_a_format_that_is_converted_is_answered_with_a_warning():
+    assert "has no fp8 products" in profile(matmul(format="fp8")).warnings[0]
+    assert not profile(matmul(format="fp8"), "1x h100-sxm-80gb").warnings
+    assert not profile(matmul()).warnings
+
+
+@given(DEVICES, st.sampled_from(FORMATS), SIZE, SIZE, SIZE)
+def test_every_format_keeps_to_its_roofline(device, chosen, m, n, k):
+    answer = profile(matmul(m=m, n=n, k=k, format=chosen, dtype=half(device)), f"1x {device}")
+    on = answer.scenario.cluster.device
+    assert answer.flops == pytest.approx(2.0 * m * n * k)
+    assert (
+        answer.time_s >= max(answer.bytes / on.memory_bandwidth, answer.flops / max(on.peak_flops.values())) * ROUNDING
+    )
+    low, high = answer.interval["time_s"]
+    assert low < answer.time_s < high < 2 * answer.time_s
+
+
+@given(DEVICES, st.integers(1, 20_000), st.integers(1, 256), st.integers(1, 8), st.sampled_from([None, "fp8-block"]))
+def test_experts_keep_to_their_roofline(device, tokens, experts, per_token, chosen):
+    per_token = min(per_token, experts)
+    asked = grouped(rows=tokens * per_token, per_token=per_token, experts=experts, format=chosen, dtype=half(device))
+    answer = profile(asked, f"1x {device}")
+    on = answer.scenario.cluster.device
+    assert answer.flops == pytest.approx(2.0 * tokens * per_token * 1536 * 4096)
+    assert (
+        answer.time_s >= max(answer.bytes / on.memory_bandwidth, answer.flops / max(on.peak_flops.values())) * ROUNDING
+    )
+
+
+@given(DEVICES, st.integers(1, 8), st.integers(1, 10**6), st.sampled_from([None, "fp8", "int8"]), st.booleans())
+def test_decoding_keeps_to_its_roofline(device, query, more, cache, shared):
+    sizes = {"query_tokens": query, "context_tokens": query + more, "kv_dtype": cache, "dtype": half(device)}
+    answer = profile((latent if shared else attention)(**sizes), f"1x {device}")
+    on = answer.scenario.cluster.device
+    legs = answer.flops / on.peak_flops[half(device)], answer.bytes / on.memory_bandwidth
+    assert answer.time_s >= max(legs) * ROUNDING
+
+
+@pytest.mark.parametrize("chosen", ["16-bit", "fp8", "w8a8", "w4a16"])
+def test_more_rows_of_a_long_matmul_take_longer(chosen):
+    times = profile(matmul(m=np.array([2048.0, 8192.0, 32768.0, 131072.0]), format=chosen)).time_s
+    assert (np.diff(times) > 0).all()
+
+
+def test_a_longer_cache_a_wider_window_and_more_sequences_take_longer():
+    longer = np.array([4096.0, 16384.0, 65536.0, 262144.0])
+    for changes in ({"context_tokens": longer}, {"context_tokens": 1e6, "window": longer}):
+        times = profile(attention(query_tokens=1, batch=64, **changes)).time_s
+        assert (np.diff(times) > 0).all()
+    for build in (attention, latent):
+        times = profile(build(query_tokens=1, context_tokens=8192, batch=np.array([8.0, 64.0, 512.0]))).time_s
+        assert (np.diff(times) > 0).all()
+
+
+def test_few_queries_take_the_kernel_that_splits_the_context():
+    one, many = (profile(attention(query_tokens=q, context_tokens=131072), "1x h100-sxm-80gb") for q in (1, 512))
+    assert one.time_s < 4 * one.bytes / one.scenario.cluster.device.memory_bandwidth
+    assert many.time_s > 10 * one.time_s
+    together = profile(attention(query_tokens=np.array([1, 512]), context_tokens=131072), "1x h100-sxm-80gb")
+    assert together.time_s.tolist() == [one.time_s, many.time_s]
+    assert together.interval["time_s"][1].tolist() == [one.interval["time_s"][1], many.interval["time_s"][1]]
+
+
+def test_a_cache_of_8_bits_is_read_faster():
+    full, half_size = (
+        profile(attention(query_tokens=1, batch=64, context_tokens=32768, kv_dtype=t)) for t in (None, "fp8")
+    )
+    assert half_size.time_s < full.time_s
+    assert half_size.bytes == pytest.approx(full.bytes / 2, rel=0.01)
+
+
+def test_an_engines_all_reduce_is_quicker_for_small_messages_and_old_releases_are_known():
+    def time(size, **library):
+        return profile(CollectiveOperation(operator="all_reduce", bytes=size, **library), "8x h100-sxm-80gb").time_s
+
+    assert time(65536, library="custom") < time(65536)
+    assert time(2**30, library="custom") == time(2**30)
+    assert time(65536, library="vllm", version="0.14.0") != time(65536, library="vllm", version="0.24.0")
+    assert time(65536, version="2.27.3") != time(65536)
+    with pytest.raises(InputError, match="unknown version '9' of the collective library"):
+        time(65536, version="9")
+
+
+def test_every_format_of_an_operator_is_one_of_the_kernels():
+    assert set(FORMATS) | {"32-bit"} == set(MATMUL_FORMATS)
+    assert set(DTYPE_FORMATS.values()) <= set(MATMUL_FORMATS)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,11 @@ def load_elementwise(
     return {kind: _constants(x) for kind, x in kernels.get(generation, kernels[content["measured"]]).items()}
 
 
+def measured_generation(calibration: str) -> str:
+    """Return the generation of kernels that a family was measured with."""
+    return str(entry("calibrations", f"{calibration}/elementwise")["measured"])
+
+
 def elementwise_constants(
     kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None
 ) -> ElementwiseConstants:

@@ -14,24 +14,42 @@ from sightline.loading.checks import device_computes_in_dtype
 from sightline.loading.clusters import cluster_of
 from sightline.loading.complaints import Complaints, check, require
 from sightline.loading.measured import read_measured
-from sightline.loading.not_yet import DTYPES, PREDICTED, unpredicted
-from sightline.loading.schema import AttentionKeys, CollectiveKeys, ElementwiseKeys, MatmulKeys, PlanKeys, ScenarioKeys
+from sightline.loading.not_yet import unpredicted
+from sightline.loading.operation_checks import (
+    attention_mistakes,
+    collective_mistakes,
+    elementwise_mistakes,
+    grouped_mistakes,
+    matmul_mistakes,
+)
+from sightline.loading.schema import (
+    AttentionKeys,
+    CollectiveKeys,
+    ElementwiseKeys,
+    GroupedMatmulKeys,
+    MatmulKeys,
+    PlanKeys,
+    ScenarioKeys,
+)
 from sightline.quantities import show
 from sightline.scenario import (
     AttentionOperation,
     Cluster,
     CollectiveOperation,
     ElementwiseOperation,
+    GroupedMatmulOperation,
     MatmulOperation,
     Operation,
     OperatorScenario,
 )
-from sightline.scenario.operation import COLLECTIVES, ELEMENTWISE
+from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE
 
-OPERATORS = ("matmul", "attention", *COLLECTIVES, *ELEMENTWISE)
+OPERATORS = ("matmul", "grouped_matmul", "attention", *COLLECTIVES, *ELEMENTWISE)
 _SIZE = "a whole number of 1 or more"
+_WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)
 _NEEDED: Mapping[type[BaseModel], tuple[str, ...]] = {
     MatmulKeys: ("m", "n", "k"),
+    GroupedMatmulKeys: ("experts", "n", "k"),
     AttentionKeys: ("heads", "head_dim", "query_tokens"),
     CollectiveKeys: ("bytes",),
     ElementwiseKeys: (),
@@ -52,7 +70,7 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
     cluster = cluster_of(top, complaints)
     dtype = _plan_dtype(top.values.get("plan"), mapping["workload"].get("operator"), complaints)
     operation = _operation(mapping["workload"], dtype, complaints)
-    if cluster is not None and isinstance(operation, MatmulOperation | AttentionOperation):
+    if cluster is not None and isinstance(operation, _WITH_PRODUCTS):
         complaints.add(*_dtype_mistakes(cluster, operation.dtype, mapping))
     measured = read_measured(top.values.get("measured"), complaints)
     if complaints.problems or cluster is None or operation is None:
@@ -64,6 +82,8 @@ def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:
     """The plan's dtype, mistakes of the plan noted."""
     stated = check(PlanKeys, plan, "plan", complaints).values
     wrong = dict(unpredicted(stated))
+    if operator in ("matmul", "grouped_matmul") and stated.get("dtype") in DTYPE_FORMATS:
+        wrong.pop("dtype", None)
     complaints.add(*wrong.values())
     if operator == "attention" and stated.get("attention") == "eager":
         complaints.add("plan.attention is 'eager'; a single operator is only flash, the rest are matmuls and softmax")
@@ -90,52 +110,45 @@ def _operation(workload: Mapping[str, Any], dtype: str, complaints: Complaints) 
 
 
 def _keys_of(operator: str) -> type[BaseModel]:
-    special: dict[str, type[BaseModel]] = {"matmul": MatmulKeys, "attention": AttentionKeys}
+    special: dict[str, type[BaseModel]] = {
+        "matmul": MatmulKeys,
+        "grouped_matmul": GroupedMatmulKeys,
+        "attention": AttentionKeys,
+    }
     return special.get(operator, CollectiveKeys if operator in COLLECTIVES else ElementwiseKeys)
 
 
 def _mistakes(values: Mapping[str, Any], wrong: frozenset[str], keys: type[BaseModel]) -> Iterator[str]:
     """Yield what makes no sense together, as far as the values are good."""
-    dtype = values["dtype"]
-    if dtype not in PREDICTED["dtype"]:
-        known = dtype in DTYPES
-        said = f"this version predicts only {', '.join(map(str, PREDICTED['dtype']))}"
-        yield f"workload.dtype is {show(dtype)}; " + (
-            said if known else f"allowed: {', '.join(DTYPES)}{nearest(dtype, DTYPES)}"
-        )
-    if keys is AttentionKeys:
-        yield from _attention_mistakes(values)
-    if keys is ElementwiseKeys and not wrong:
-        given = {"elements", "tokens", "width"} & values.keys()
-        if given not in ({"elements"}, {"tokens", "width"}):
-            listed = " and ".join(sorted(given)) or "nothing"
-            yield f"workload gives {listed} as the size; needed: elements, or tokens and width"
-
-
-def _attention_mistakes(values: Mapping[str, Any]) -> Iterator[str]:
-    heads, kv_heads = values.get("heads"), values.get("kv_heads")
-    if heads and kv_heads and heads % kv_heads:
-        yield f"workload.kv_heads is {kv_heads}; allowed: a divisor of the {heads} heads"
-    query, context = values.get("query_tokens"), values.get("context_tokens")
-    if query and context and context < query and values.get("causal", True):
-        yield (
-            f"workload.context_tokens is {context}; allowed with causal: the {query} query tokens or more, "
-            "which the context includes"
-        )
-    if values.get("kv_dtype", values["dtype"]) != values["dtype"]:
-        yield f"workload.kv_dtype is {show(values['kv_dtype'])}; this version predicts only the dtype, {values['dtype']}"
+    if keys is MatmulKeys:
+        yield from matmul_mistakes(values)
+    elif keys is GroupedMatmulKeys:
+        yield from grouped_mistakes(values, wrong)
+    elif keys is AttentionKeys:
+        yield from attention_mistakes(values)
+    elif keys is CollectiveKeys:
+        yield from collective_mistakes(values)
+    else:
+        yield from elementwise_mistakes(values, wrong)
 
 
 def _built(values: dict[str, Any], keys: type[BaseModel]) -> Operation:
+    fields = {k: v for k, v in values.items() if k != "operator"}
     if keys is CollectiveKeys:
-        return CollectiveOperation(operator=values["operator"], bytes=values["bytes"])
+        del fields["dtype"]
+        return CollectiveOperation(operator=values["operator"], **fields)
     if keys is ElementwiseKeys:
         elements = values.get("elements") or prod(values[key] for key in ("tokens", "width"))
         return ElementwiseOperation(operator=values["operator"], elements=elements, dtype=values["dtype"])
-    fields = {k: v for k, v in values.items() if k not in ("operator", "kv_dtype")}
     if keys is MatmulKeys:
         return MatmulOperation(**fields)
-    return AttentionOperation(**{"kv_heads": fields["heads"], "context_tokens": fields["query_tokens"]} | fields)
+    if keys is GroupedMatmulKeys:
+        tokens = fields.pop("tokens", None)
+        return GroupedMatmulOperation(**fields if tokens is None else fields | {"rows": tokens * fields["per_token"]})
+    if fields.get("kv_dtype") == fields["dtype"]:
+        del fields["kv_dtype"]
+    kv_heads = 1 if fields.get("latent") else fields["heads"]
+    return AttentionOperation(**{"kv_heads": kv_heads, "context_tokens": fields["query_tokens"]} | fields)
 
 
 def _dtype_mistakes(cluster: Cluster, dtype: str, mapping: Mapping[str, Any]) -> Iterator[str]:

@@ -18,8 +18,10 @@ def one(profile: OperatorProfile) -> "RenderableType":
 
     scenario = profile.scenario
     grid = Table.grid(padding=(0, 3, 0, 0))
+    interval = [("80 % interval", " to ".join(units.seconds(float(t)) for t in profile.interval["time_s"]))]
     for label, value in (
         ("time", units.seconds(float(profile.time_s))),
+        *(interval if profile.interval else []),
         ("reaches", ", ".join(rate for rate in rates(profile) if rate != "-") or "-"),
         ("bound by", str(profile.bound)),
         ("evidence", profile.evidence),

@@ -62,6 +62,7 @@ def operator_to_dict(profile: OperatorProfile) -> dict[str, Any]:
             "flops_per_s": profile.flops_per_s,
             "bytes_per_s": profile.bytes_per_s,
             "bound": profile.bound,
+            "interval": profile.interval,
             "evidence": profile.evidence,
             "warnings": [*profile.scenario.warnings, *profile.warnings],
         }

@@ -11,6 +11,8 @@ from sightline.report import units
 from sightline.report.results import answer_to_dict, flatten, scenario_to_dict
 from sightline.scenario import CollectiveOperation, GenerationScenario, OperatorScenario, Scenario
 
+_USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
+"""Values of an operator's keys that go without saying."""
 Asked = Scenario | OperatorScenario | GenerationScenario
 
 LABELS = {
@@ -42,11 +44,13 @@ def title(scenario: Asked) -> str:
 
 def operation(scenario: OperatorScenario) -> str:
     """Return an operator with its sizes, such as ``matmul m 4096, n 4096, k 4096, bf16``."""
-    keys = scenario_to_dict(scenario)["workload"]
-    sizes = {k: v for k, v in keys.items() if k not in ("task", "operator", "dtype", "causal", "bytes")}
-    parts = [f"{key} {size:,}" for key, size in sizes.items() if (key, size) != ("batch", 1)]
-    parts += [units.size(keys["bytes"])] if "bytes" in keys else [keys["dtype"]]
-    parts += ["causal"] if keys.get("causal") else []
+    keys = {k: v for k, v in scenario_to_dict(scenario)["workload"].items() if (k, v) not in _USUAL}
+    sizes = {k: v for k, v in keys.items() if k != "bytes" and isinstance(v, int | float) and v is not True}
+    parts = [f"{key.replace('_', ' ')} {size:,}" for key, size in sizes.items()]
+    parts += [units.size(keys["bytes"])] if "bytes" in keys else []
+    parts += [str(keys[key]) for key in ("format", "dtype", "layout", "library", "version") if key in keys]
+    parts += [f"cache {keys['kv_dtype']}"] if "kv_dtype" in keys else []
+    parts += [flag for flag in ("causal", "latent") if keys.get(flag) is True]
     return f"{keys['operator'].replace('_', '-')} {', '.join(parts)}"
 
 

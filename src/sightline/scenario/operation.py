@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from sightline.quantities import Number
 from sightline.scenario.cluster import Cluster
+from sightline.scenario.quantization import WEIGHT_FORMATS
 
 CollectiveName = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
 ElementwiseName = Literal[
@@ -23,6 +24,23 @@ ElementwiseName = Literal[
 ]
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 ELEMENTWISE: tuple[ElementwiseName, ...] = get_args(ElementwiseName)
+GroupedLayout = Literal["masked", "contiguous"]
+
+FORMATS: tuple[str, ...] = ("16-bit", *dict.fromkeys(WEIGHT_FORMATS.values()))
+"""Number formats of a matmul's operands by the names of their kernels."""
+MODEL_DTYPES = ("fp16", "bf16")
+"""Types of inputs and outputs around products in any format."""
+DTYPE_FORMATS: Mapping[str, str] = {
+    "fp32": "32-bit",
+    "tf32": "32-bit",
+    **dict.fromkeys(MODEL_DTYPES, "16-bit"),
+    "fp8": "fp8",
+    "int8": "w8a8",
+    "nvfp4": "nvfp4",
+}
+"""The format that a compute dtype alone stands for."""
+CACHE_DTYPES = ("fp8", "int8")
+"""Types of cached keys and values beside the operator's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +54,37 @@ class MatmulOperation:
     k: Number
     batch: Number = 1
     dtype: str = "bf16"
+    format: str | None = None
+    """Of the operands; None: what the dtype stands for."""
+
+    @property
+    def kernel(self) -> str:
+        """The number format of the operands."""
+        return self.format or DTYPE_FORMATS[self.dtype]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedMatmulOperation:
+    """The ``rows`` of a mixture's experts, each times its own expert's k x n matrix, in one kernel."""
+
+    task: ClassVar[str] = "operator"
+    operator: ClassVar[str] = "grouped_matmul"
+    rows: Number
+    """Assignments of tokens to experts, spread at random."""
+    experts: Number
+    n: Number
+    k: Number
+    per_token: Number = 1
+    """Experts that a token chooses: more reach more experts with as many rows."""
+    layout: GroupedLayout | None = None
+    """masked: slots of fixed size, as in decoding; None: masked where experts have few rows."""
+    dtype: str = "bf16"
+    format: str | None = None
+
+    @property
+    def kernel(self) -> str:
+        """The number format of the operands."""
+        return self.format or DTYPE_FORMATS[self.dtype]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +102,14 @@ class AttentionOperation:
     """Keys and values that are there, those of the queries' own tokens included."""
     causal: bool = True
     dtype: str = "bf16"
+    kv_dtype: str | None = None
+    """Of cached keys and values; None: the dtype."""
+    window: Number | None = None
+    """Tokens that a query of a sliding window sees, itself among them."""
+    value_dim: Number | None = None
+    """Width of a head's value and output; None: ``head_dim``."""
+    latent: bool = False
+    """One latent of ``head_dim`` serves all heads as key and value, as absorbed multi-head latent attention reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +120,10 @@ class CollectiveOperation:
     operator: CollectiveName
     bytes: Number
     """The buffer as nccl-tests reports it."""
+    library: str = "nccl"
+    """nccl, or for an all-reduce an engine's kernels where they are faster: custom (the usual engine's) or the engine."""
+    version: str | None = None
+    """Release of NCCL or of the engine; None: the newest measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,7 +136,9 @@ class ElementwiseOperation:
     dtype: str = "bf16"
 
 
-Operation: TypeAlias = MatmulOperation | AttentionOperation | CollectiveOperation | ElementwiseOperation
+Operation: TypeAlias = (
+    MatmulOperation | GroupedMatmulOperation | AttentionOperation | CollectiveOperation | ElementwiseOperation
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

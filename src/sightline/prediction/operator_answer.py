@@ -1,0 +1,60 @@
+"""What the prediction of any single operator hands back, and how it follows from a cost."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sightline.cost.operator_cost import OperatorCost
+from sightline.operator_profile import Evidence
+from sightline.quantities import Number
+from sightline.scenario import Device
+
+MEASURED_DTYPES = ("fp16", "bf16")
+"""Compute dtypes of the tables behind the calibrations, number formats of matmuls aside."""
+
+
+class OperatorAnswer(NamedTuple):
+    """Seconds, work, what bounds it and what that rests on."""
+
+    time_s: Number
+    flops: Number
+    bytes: Number
+    bound: Any
+    evidence: Evidence
+    half_width: Number
+    """Of the 80 % interval, as a natural logarithm."""
+    warnings: tuple[str, ...] = ()
+
+
+def on_roofline(
+    cost: OperatorCost, flops_per_s: Number, device: Device, evidence: Evidence, half_width: Number
+) -> OperatorAnswer:
+    """FLOPs and bytes are the roofline's legs times the datasheet's rates, so that they are what was priced."""
+    bound = np.where(np.greater(cost.compute_s, cost.memory_s), "compute", "memory")
+    return OperatorAnswer(
+        cost.time_s,
+        cost.compute_s * flops_per_s,
+        cost.memory_s * device.memory_bandwidth,
+        bound.item() if bound.ndim == 0 else bound,
+        evidence,
+        half_width,
+    )
+
+
+def within(evidence: Evidence, *, measured: bool) -> Evidence:
+    """The evidence of constants, less where they are used outside what was measured."""
+    return evidence if measured or evidence == "datasheet" else "extrapolated"
+
+
+def chosen(mask: Any, one: OperatorAnswer, other: OperatorAnswer) -> OperatorAnswer:
+    """Of two answers to arrays of sizes the one where ``mask`` holds, elsewhere the other; the weaker evidence of both."""
+    ranks: tuple[Evidence, ...] = ("calibrated", "extrapolated", "datasheet")
+    return OperatorAnswer(
+        time_s=np.where(mask, one.time_s, other.time_s),
+        flops=np.where(mask, one.flops, other.flops),
+        bytes=np.where(mask, one.bytes, other.bytes),
+        bound=np.where(mask, one.bound, other.bound),
+        evidence=max(one.evidence, other.evidence, key=ranks.index),
+        half_width=np.where(mask, one.half_width, other.half_width),
+        warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
+    )

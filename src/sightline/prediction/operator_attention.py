@@ -1,0 +1,90 @@
+"""The prediction of a single attention: a prompt's queries, or few queries against what is cached."""
+
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.attention import attention_cost
+from sightline.cost.attention_constants import load_prefill_attention
+from sightline.cost.attention_families import PHASE_PARTS, AttentionPhase, attention_evidence, attention_family
+from sightline.cost.decode_attention import decode_attention_cost, load_decode_attention
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.residuals import family_half_width
+from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.scenario import AttentionOperation, Device
+
+FEW_QUERIES = 8
+"""Queries per sequence up to which engines take the kernel of decoding, as for a step that checks guessed tokens."""
+CACHE_BYTES = {**ELEMENT_BYTES, "fp8": 1.0, "int8": 1.0}
+"""Bytes of a cached element by type."""
+RANGES = ("head shapes left out", "head shapes left out, formula", "in range", "formula")
+"""Residuals of a phase, the best evidence first."""
+
+
+def attention_answer(x: AttentionOperation, device: Device) -> OperatorAnswer:
+    """Answer with the kernels of serving engines; where sizes are arrays, each with its own phase."""
+    if x.latent:
+        return _phase(x, device, "mla-decode")
+    few = np.logical_and(np.less_equal(x.query_tokens, FEW_QUERIES), np.less(x.query_tokens, x.context_tokens))
+    few = np.logical_or(few, np.equal(x.query_tokens, 1))
+    if not few.any():
+        return _phase(x, device, "prefill")
+    if few.all():
+        return _phase(x, device, "decode")
+    return chosen(few, _phase(x, device, "decode"), _phase(x, device, "prefill"))
+
+
+def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase) -> OperatorAnswer:
+    evidence = within(attention_evidence(device, phase), measured=_is_measured(x, device, phase))
+    family = attention_family(device, phase)
+    width = family_half_width(family, PHASE_PARTS[phase], ("residuals",), RANGES, evidence)
+    cost = _prefill(x, device, family) if phase == "prefill" else _decode(x, device, family)
+    answer = on_roofline(cost, device.peak_flops[x.dtype], device, evidence, width)
+    if phase == "prefill" or not x.causal:
+        return answer
+    # The kernel computes all scores of few queries; those that the mask hides are no work of the operator.
+    seen = 1 - (np.asarray(x.query_tokens, dtype=float) - 1) / (2 * np.asarray(x.context_tokens, dtype=float))
+    return answer._replace(flops=answer.flops * seen)
+
+
+def _prefill(x: AttentionOperation, device: Device, family: str) -> OperatorCost:
+    return attention_cost(
+        *_sizes(x),
+        causal=x.causal,
+        backward=False,
+        dtype=x.dtype,
+        device=device,
+        constants=load_prefill_attention(family),
+        value_dim=x.value_dim,
+        kv_bytes=CACHE_BYTES[x.kv_dtype or x.dtype],
+        window=x.window,
+    )
+
+
+def _decode(x: AttentionOperation, device: Device, family: str) -> OperatorCost:
+    return decode_attention_cost(
+        *_sizes(x),
+        value_dim=x.value_dim,
+        shared_kv=x.latent,
+        kv_bytes=CACHE_BYTES[x.kv_dtype or x.dtype],
+        dtype=x.dtype,
+        device=device,
+        constants=load_decode_attention(family, "mla" if x.latent else "mha"),
+        window=x.window,
+        in_l2=True,
+    )
+
+
+def _sizes(x: AttentionOperation) -> tuple[Any, ...]:
+    return x.batch, x.heads, x.kv_heads, x.head_dim, x.query_tokens, x.context_tokens
+
+
+def _is_measured(x: AttentionOperation, device: Device, phase: AttentionPhase) -> bool:
+    """Tables are causal, of 16-bit elements and, where the device computes in fp8, of caches in it; windows are few."""
+    cache = x.kv_dtype or x.dtype
+    elements = x.dtype in MEASURED_DTYPES and (cache == x.dtype or (cache == "fp8" and "fp8" in device.peak_flops))
+    if phase == "mla-decode" and bool(np.any(np.greater(x.query_tokens, FEW_QUERIES))):
+        return False
+    narrow = phase != "mla-decode" and x.value_dim is not None and bool(np.any(np.not_equal(x.value_dim, x.head_dim)))
+    return elements and not narrow and (x.causal or phase != "prefill")

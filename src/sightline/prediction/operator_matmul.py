@@ -1,0 +1,118 @@
+"""The prediction of single matmuls in every number format, dense and of a mixture's experts."""
+
+import numpy as np
+
+from sightline.cost.families import evidence_of, family_of
+from sightline.cost.grouped_matmul import GroupedLayout, grouped_matmul_cost, load_grouped
+from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.matmul_constants import matmul_evidence
+from sightline.cost.residuals import half_width
+from sightline.operator_profile import Evidence
+from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
+from sightline.program.inference.routing import expected_active
+from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, format_of
+from sightline.quantities import Number
+from sightline.scenario import Device, GroupedMatmulOperation, MatmulOperation
+
+FEW_ROWS = 64
+"""Rows up to which a matmul's errors are stated apart."""
+MASKED_ROWS = 64
+"""Rows of an expert up to which its tokens are taken to lie in slots, as in decoding: half a block of the other layout."""
+WEIGHT_ONLY = {"fp8": "w8a16", "fp8-block": "w8a16", "w8a8": "w8a16", "nvfp4": "w4a16"}
+"""The kernel of formats that a device has no products in: weights are converted to 16 bits on the way."""
+
+
+def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
+    """Answer with the constants of the format, and their residual surface where it was measured."""
+    kernel, stored, warnings = _kernel_of(x, device)
+    sixteen_bit = x.kernel != "16-bit" or x.dtype in MEASURED_DTYPES
+    constants = load_matmul(family_of(device, "matmul"), kernel)
+    cost = matmul_cost(
+        x.m,
+        x.n,
+        x.k,
+        x.batch,
+        dtype=stored.compute_dtype,
+        element_bytes=stored.activation_bytes,
+        weight_bytes=stored.weight_bytes,
+        output_bytes=_output_bytes(x),
+        device=device,
+        constants=constants if sixteen_bit and not warnings else constants.without_surface(),
+    )
+    evidence = within(matmul_evidence(device, kernel), measured=x.kernel != "32-bit" and not warnings)
+    width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
+    answer = on_roofline(cost, device.peak_flops[stored.compute_dtype], device, evidence, width)
+    return answer._replace(warnings=warnings)
+
+
+def _matmul_half_width(m: Number, device: Device, kernel: str, evidence: Evidence, *, surface: bool) -> Number:
+    """By rows: with a surface, few and many are told apart; without one, the formula's own errors by range."""
+    place = ("kernels", kernel, "surface_residuals" if surface else "residuals")
+    names = ("families left out, m up to 64", "m below 16") if surface else ("m below 16",)
+    many = ("families left out", "families left out, all", "all")
+    few = half_width(device, "matmul", place, (*names, *many), evidence)
+    return np.where(np.less_equal(m, FEW_ROWS), few, half_width(device, "matmul", place, many, evidence))
+
+
+def grouped_answer(x: GroupedMatmulOperation, device: Device) -> OperatorAnswer:
+    """Answer with the constants of the format and the layout; where sizes are arrays, each with its own layout."""
+    if x.layout is not None:
+        return _grouped(x, device, x.layout)
+    masked = np.less_equal(x.rows / np.maximum(np.asarray(x.experts, dtype=float), 1.0), MASKED_ROWS)
+    if masked.ndim == 0:
+        return _grouped(x, device, "masked" if masked else "contiguous")
+    return chosen(masked, _grouped(x, device, "masked"), _grouped(x, device, "contiguous"))
+
+
+def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -> OperatorAnswer:
+    kernel, stored, warnings = _kernel_of(x, device)
+    constants, said = load_grouped(family_of(device, "grouped"), kernel, layout)
+    cost = grouped_matmul_cost(
+        x.rows,
+        x.experts,
+        x.n,
+        x.k,
+        active=expected_active(x.experts, x.per_token, x.rows / x.per_token),
+        dtype=stored.compute_dtype,
+        element_bytes=stored.activation_bytes,
+        weight_bytes=stored.weight_bytes,
+        output_bytes=_output_bytes(x),
+        device=device,
+        constants=constants,
+    )
+    evidence = within(evidence_of(device, "grouped"), measured=said == "calibrated" and not warnings)
+    place = ("kernels", kernel, layout, "residuals")
+    width = half_width(device, "grouped", place, ("shape left out", "fit"), evidence)
+    answer = on_roofline(cost, device.peak_flops[stored.compute_dtype], device, evidence, width)
+    return answer._replace(warnings=warnings)
+
+
+def _kernel_of(
+    x: MatmulOperation | GroupedMatmulOperation, device: Device
+) -> tuple[str, MatmulFormat, tuple[str, ...]]:
+    """The kernel, what it moves, and a remark where the device has no products in the format."""
+    native = MATMUL_FORMATS[x.kernel].compute_dtype
+    if native == MODEL_DTYPE or native in device.peak_flops:
+        return _constants_of(x.kernel), format_of(x.kernel, _model_dtype(x, device)), ()
+    half = _half(x, device)
+    said = f"{device.name} has no {native} products: {x.kernel} weights are converted to {half} on the way"
+    return WEIGHT_ONLY[x.kernel], format_of(x.kernel, half, device), (said,)
+
+
+def _constants_of(kernel: str) -> str:
+    return "16-bit" if kernel == "32-bit" else kernel
+
+
+def _model_dtype(x: MatmulOperation | GroupedMatmulOperation, device: Device) -> str:
+    return x.dtype if x.kernel in ("16-bit", "32-bit") else _half(x, device)
+
+
+def _half(x: MatmulOperation | GroupedMatmulOperation, device: Device) -> str:
+    """The 16-bit type around products in a format."""
+    if x.dtype in MEASURED_DTYPES:
+        return x.dtype
+    return "bf16" if "bf16" in device.peak_flops else "fp16"
+
+
+def _output_bytes(x: MatmulOperation | GroupedMatmulOperation) -> float:
+    return 4.0 if x.kernel == "32-bit" else 2.0
