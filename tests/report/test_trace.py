@@ -14,8 +14,9 @@ from sightline.prediction.schedule_simulation import Span
 from sightline.profile import Profile
 from sightline.report.trace import COLOURS, chrome_trace, trace_text
 
-OPERATORS = Path(__file__).parents[2] / "examples" / "operators.yaml"  # no steps, so no timeline
-EXAMPLES = sorted(set((Path(__file__).parents[2] / "examples").glob("*.yaml")) - {OPERATORS})
+ALL = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = [path for path in ALL if "task: generate" not in (text := path.read_text()) and "task: operator" not in text]
+"""Those with a training step, so with a timeline."""
 GPT_3 = next(path for path in EXAMPLES if path.stem.startswith("gpt-3"))
 
 

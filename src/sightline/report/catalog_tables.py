@@ -50,10 +50,10 @@ _HEADINGS = {
     "num_attention_heads": "heads",
     "num_key_value_heads": "kv",
     "memory_bandwidth": "bandwidth",
-    "peak_flops.bf16": "16-bit peak",
+    "peak_flops.bf16": "16b FLOP/s",
     "bandwidth_per_node": "per node",
     "peer_to_peer": "peer to peer",
-    "price": "USD/hour",
+    "price": "$/hour",
     "intra_node": "in the node",
     "all_reduce": "all-reduce",
     "defaults.chunked_prefill": "chunked prefill",
@@ -66,6 +66,9 @@ _HEADINGS = {
     "constants.ttft_spread": "TTFT spread",
     "constants.tpot_spread": "TPOT spread",
 }
+
+_UNITS = {"price": " USD/hour", "peak_flops": "FLOP/s"}
+"""Units that the heading of a list has already said, by the beginning of the key."""
 
 _ABOUT = ("source", "sources", "date", "evidence", "evidences")
 
@@ -122,12 +125,18 @@ def _table(*headings: str) -> "Table":
 
 def _first(fields: Mapping[str, Any], spellings: str | tuple[str, ...]) -> str:
     flat = _flat(fields)
-    return next((_figure(s, flat[s]) for s in spellings if s in flat), "")
+    return next((_listed(s, flat[s]) for s in spellings if s in flat), "")
 
 
 def _figure(key: str, value: Any) -> str:
     """A cell; parameters are counted in thousands, millions, ..."""
     return units.count(value) if key in ("parameters", "active_parameters") else _cell(value)
+
+
+def _listed(key: str, value: Any) -> str:
+    """A cell of a list, whose heading may hold the unit."""
+    unit = next((unit for start, unit in _UNITS.items() if key.startswith(start)), None)
+    return _figure(key, value) if unit is None else str(value).removesuffix(unit)
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
