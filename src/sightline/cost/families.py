@@ -19,17 +19,26 @@ def family_of(device: Device, part: str) -> str:
     return _first_with(part, (device.calibration, *device.relatives))
 
 
+def full_rate_family(device: Device, part: str) -> str:
+    """Return the family for arithmetic at a rate that the device's own family was not measured at: a relative's first.
+
+    Products of GeForce devices were measured with sums in fp32, at half of their rate, where a smaller L2 never binds.
+    """
+    return _first_with(part, (*device.relatives, device.calibration))
+
+
 def evidence_of(device: Device, part: str) -> Evidence:
     """What constants of ``part`` rest on for ``device``: its own measurements, those of a relative, or its datasheet.
 
     A family's name begins the names of the devices it was measured on (a100-sxm of a100-sxm-80gb), or its entry says
-    which ``device`` that was; others borrow it.
+    which ``device`` that was; others borrow it. An entry may itself be extrapolated.
     """
     family = family_of(device, part)
     if family == UNMEASURED:
         return "datasheet"
-    own = device.name.startswith(family) or entry("calibrations", f"{family}/{part}").get("device") == device.name
-    return "calibrated" if own else "extrapolated"
+    stated = entry("calibrations", f"{family}/{part}")
+    own = device.name.startswith(family) or stated.get("device") == device.name
+    return "calibrated" if own and stated.get("evidence") != "extrapolated" else "extrapolated"
 
 
 @cache

@@ -6,11 +6,22 @@ import pytest
 from sightline.program.inference.routing import busiest_share, expected_active
 
 
-def test_active_experts_follow_the_tokens():
-    assert expected_active(256, 8, 1) == pytest.approx(8)
-    assert expected_active(256, 8, 32) == pytest.approx(256 * (1 - (1 - 1 / 32) ** 32))
-    assert expected_active(8, 8, 1) == 8
-    assert expected_active(8, 2, 10_000) == pytest.approx(8)
+def test_active_experts_of_a_uniform_choice():
+    assert expected_active(256, 8, 1, spread=0) == pytest.approx(8)
+    assert expected_active(256, 8, 32, spread=0) == pytest.approx(256 * (1 - (1 - 1 / 32) ** 32))
+    assert expected_active(8, 8, 1, spread=0) == pytest.approx(8)
+    assert expected_active(8, 2, 10_000, spread=0) == pytest.approx(8)
+
+
+def test_popular_experts_leave_others_idle():
+    random = np.random.default_rng(0)
+    popularity = random.gamma(1 / 0.8**2, 0.8**2, size=(400, 128))
+    popularity /= popularity.sum(axis=1, keepdims=True)
+    for tokens in (8, 64, 256):
+        sampled = (1 - (1 - popularity) ** (4 * tokens)).sum(axis=1).mean()
+        assert expected_active(128, 4, tokens, spread=0.8) == pytest.approx(sampled, rel=0.05)
+        assert expected_active(128, 4, tokens, spread=0.8) < expected_active(128, 4, tokens, spread=0)
+    assert expected_active(128, 4, 1, spread=0.8) == pytest.approx(4)
 
 
 def test_the_busiest_rank_has_what_sampling_finds():

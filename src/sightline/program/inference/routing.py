@@ -1,4 +1,4 @@
-"""How a router's choices spread over experts and ranks: expected numbers of a random, uniform choice."""
+"""How a router's choices spread over experts and ranks: expected numbers of random choices."""
 
 from math import pi
 from typing import Any
@@ -11,12 +11,25 @@ from sightline.quantities import Number
 Array = NDArray[np.floating[Any]]
 
 
-def expected_active(experts: Number, per_token: Number, tokens: Number) -> Number:
-    """Return how many of ``experts`` receive at least one of ``tokens``: ``E (1 - (1 - k / E)^tokens)``.
+POPULARITY = 0.9
+"""Relative deviation of experts' popularity in a layer: what serving runs of mixtures ask for, between a uniform choice
+(0) and an exponential spread (1). Estimated."""
 
-    Tokens choose ``per_token`` distinct experts independently and uniformly; real routers are less even.
+
+def expected_active(experts: Number, per_token: Number, tokens: Number, *, spread: float = POPULARITY) -> Number:
+    """Return how many of ``experts`` receive at least one of ``tokens``, each choosing ``per_token`` distinct ones.
+
+    ``E (1 - (1 - k / E)^tokens)`` for a uniform choice (``spread`` 0). Popular experts are chosen again and again: with
+    popularities spread as a gamma distribution of relative deviation ``s``, ``E (1 - (1 + s^2 L)^(-1 / s^2))``, where
+    ``L = -tokens ln(1 - k / E)``. A single token has its ``per_token``.
     """
-    return experts * (1.0 - (1.0 - np.minimum(per_token / experts, 1.0)) ** tokens)
+    share = np.minimum(per_token / experts, 1.0 - 1e-12)
+    # What the first token chooses is distinct whatever the spread; the others add to it.
+    further = -np.log1p(-share) * np.maximum(tokens - 1.0, 0.0)
+    square = spread**2
+    untouched = np.exp(-further) if square == 0 else (1.0 + square * further) ** (-1.0 / square)
+    active: Array = experts * (1.0 - (1.0 - share) * untouched)
+    return active
 
 
 def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0) -> Number:
