@@ -25,6 +25,7 @@ KERNELS = ("matmul_slowdown", "decode_attention_slowdown", "elementwise_slowdown
 PREFILL = ("prefill_attention_slowdown", "prefill_s", "prompt_token_s")
 HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
 NETWORK = ("collective_slowdown", "meeting_s")
+VECTOR = ("vector_memory_fraction", "vector_fraction")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class Fit:
     given: Mapping[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
     """Release lines whose cases count; empty for all."""
+    inherits: bool = False
+    """What is not free is as the engine's own set has it; few measurements cannot show more."""
 
 
 FITS = (
@@ -78,13 +81,16 @@ FITS = (
     Fit(engine="lmdeploy", suites=["lmdeploy-static-batch"], free=[*KERNELS, "prefill_s", "iteration_s", "sequence_s"]),
     Fit(
         engine="llama.cpp",
-        suites=[
-            "llama.cpp-llama-2-prefill",
-            "llama.cpp-llama-2-decode",
-            "llama.cpp-llama-3-prefill",
-            "llama.cpp-llama-3-decode",
-        ],
-        free=[*KERNELS, *PREFILL, "iteration_s", "kernel_gap_s", "vector_memory_fraction", "vector_fraction"],
+        suites=["llama.cpp-llama-3-prefill", "llama.cpp-llama-3-decode"],
+        free=[*KERNELS, "prefill_s", "iteration_s", "kernel_gap_s", "handover_s", *VECTOR],
+    ),
+    Fit(
+        engine="llama.cpp",
+        line="b1671",
+        suites=["llama.cpp-llama-2-prefill", "llama.cpp-llama-2-decode"],
+        free=["prefill_s", "iteration_s", "kernel_gap_s", "vector_fraction"],
+        lines=["b1671"],
+        inherits=True,
     ),
     Fit(engine="mlc", suites=["mlc-llm"], free=[*KERNELS, "iteration_s", "kernel_gap_s", *NETWORK]),
     Fit(
@@ -117,8 +123,9 @@ def entry_of(engine: str, known: Mapping[str, Suite]) -> dict[str, Any]:
     """The engine's catalog entry: its own set, and those of the release lines that were fitted apart."""
     entry: dict[str, Any] = {}
     lines: dict[str, Any] = {}
-    for fit in (f for f in FITS if f.engine == engine):
-        result = fit_inference(list(cases_of(fit, known)), fit.free, fit.given)
+    for fit in sorted((f for f in FITS if f.engine == engine), key=lambda f: bool(f.line)):
+        own = entry["constants"] if fit.inherits else {}
+        result = fit_inference(list(cases_of(fit, known)), fit.free, {**own, **fit.given})
         if fit.line:
             lines[fit.line] = _figures(fit, result)
         else:

@@ -27,6 +27,7 @@ PRIORS: Mapping[str, Prior] = {
     "long_prefill_slowdown": Prior(value=1.0, spread=2.0, low=1.0, high=10.0),
     "vector_memory_fraction": Prior(value=0.9, spread=0.1, low=0.5, high=1.0),
     "vector_fraction": Prior(value=0.2, spread=0.7, low=0.01, high=1.0),
+    "handover_s": Prior(value=1e-4, spread=1.0, low=1e-6, high=2e-3),
     "meeting_s": Prior(value=2e-6, spread=1.0, low=1e-7, high=1e-4),
     "kernel_gap_s": Prior(value=1e-6, spread=0.7, low=1e-7, high=2e-5),
     "launch_s": Prior(value=6e-6, spread=0.7, low=1e-6, high=1e-4),

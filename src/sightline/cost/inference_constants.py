@@ -13,7 +13,7 @@ from sightline.catalog import entry, names
 from sightline.catalog.versions import release_line
 from sightline.scenario import Host
 
-HOST_TIMES = ("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s")
+HOST_TIMES = ("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s")
 """Constants that a faster host shortens."""
 LONG_PREFILL_TOKENS = 2560
 UNKNOWN = "reference"
@@ -46,6 +46,8 @@ class InferenceConstants:
     """Host time per prefill that the device waits for."""
     prompt_token_s: float
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
+    handover_s: float = 0.0
+    """Host time per boundary between pipeline stages that wait for each other, beside the transfer itself."""
     vector_memory_fraction: float = 0.9
     """Share of the datasheet's memory bandwidth at which the engine's own matrix-vector kernels read weights."""
     vector_fraction: float = 0.2

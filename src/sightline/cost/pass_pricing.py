@@ -19,7 +19,7 @@ from sightline.cost.decode_attention import decode_attention_cost, load_decode_a
 from sightline.cost.decode_attention_constants import vector_attention
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.elementwise_constants import ElementwiseConstants, KernelGeneration, elementwise_constants
-from sightline.cost.families import family_of
+from sightline.cost.families import family_of, full_rate_family
 from sightline.cost.grouped_matmul import grouped_matmul_cost
 from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
 from sightline.cost.linear_attention import gated_delta_cost
@@ -42,6 +42,7 @@ from sightline.program.inference import (
     ShortConvolution,
     StateSpaceScan,
 )
+from sightline.program.matmul_formats import HALF_SUMS
 from sightline.quantities import Count, Number
 from sightline.scenario import Cluster, Device
 
@@ -132,6 +133,7 @@ def _alike(operators: Sequence[Operator]) -> dict[tuple[Hashable, ...], list[Ope
 
 def _price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> OperatorCost:
     first, device = operators[0], ranks.device
+    family = (full_rate_family if first.dtype == HALF_SUMS else family_of)(device, "matmul")
     return matmul_cost(
         *(stacked(operators, name, axes) for name in ("m", "n", "k", "batch")),
         dtype=first.dtype,
@@ -140,7 +142,7 @@ def _price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> Oper
         output_bytes=first.output_bytes,
         device=device,
         # What quantizes inputs is an operator of the pass, or part of the kernel before.
-        constants=load_matmul(family_of(device, "matmul"), first.kernel).without_quantization(),
+        constants=load_matmul(family, first.kernel).without_quantization(),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.cost.collectives import collective_time, pipeline_boundary
 from sightline.cost.inference_constants import LONG_PREFILL_TOKENS, InferenceConstants
-from sightline.prediction.generation_pricing import PricedGeneration, micro_batches
+from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import PassTimes, block_times, pass_times
 from sightline.program.inference import PassShapes
 from sightline.quantities import Number
@@ -44,12 +44,15 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
         slowdown = np.where(long, constants.long_prefill_slowdown, 1.0)
         times = replace(times, collective_s=times.collective_s * slowdown)
     p = plan.pipeline_parallel * 1.0
-    m = micro_batches(plan, priced.chunks.sequences * p)
+    m = priced.chunks.micro_batches
     waits_s = _waits_s(times, constants)
     return Phase(
         times=times * ((p + m - 1.0) / p),
         transfer_s=(p + m - 2.0) * _handover_s(priced, x),
-        host_s=constants.prefill_s + constants.prompt_token_s * x.tokens * m + waits_s,
+        host_s=constants.prefill_s
+        + constants.handover_s * (p - 1.0)
+        + constants.prompt_token_s * x.tokens * m
+        + waits_s,
         passes=_passes_in_turn(priced),
     )
 
@@ -74,11 +77,11 @@ def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Pha
             times = times + drafted * (speculative.tokens / (1.0 + speculative.tokens))
     waits_s = 0.0 if plan.cuda_graphs else _waits_s(times, constants)
     p = plan.pipeline_parallel * 1.0
-    sequences = x.b * micro_batches(plan, x.b * p)
+    sequences = x.b * priced.step_parts
     return Phase(
         times=times,
         transfer_s=np.where(p > 1.0, p, 0.0) * _handover_s(priced, x),
-        host_s=constants.iteration_s + constants.sequence_s * sequences + waits_s,
+        host_s=constants.iteration_s + constants.handover_s * (p - 1.0) + constants.sequence_s * sequences + waits_s,
         passes=np.maximum(scenario.workload.output_tokens - 1.0, 0.0) / tokens_per_pass(priced),
     )
 

@@ -10,14 +10,13 @@ import numpy as np
 from sightline.cost.collective_families import cluster_collectives
 from sightline.cost.pass_pricing import Ranks
 from sightline.cost.pricing import Prices
+from sightline.prediction.generation_micro_batches import micro_batches
 from sightline.prediction.inference_pass import price_passes
 from sightline.program.formats import Formats, formats_of
 from sightline.program.inference import Pass, PassShapes, write_pass
+from sightline.program.matmul_formats import HALF_SUMS
 from sightline.quantities import Number, plain
-from sightline.scenario import GenerationPlan, GenerationScenario
-
-HALF_SUMS = "fp16-accumulate"
-"""The peak of 16-bit products that are added up in 16 bits, where a device has it apart."""
+from sightline.scenario import GenerationScenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,6 +33,8 @@ class Chunks:
     """Mean tokens of each that were processed before."""
     passes: Number
     """Passes until all of them are processed."""
+    micro_batches: Number
+    """Such passes that fill the pipeline one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +47,8 @@ class PricedGeneration:
     chunks: Chunks
     prompt: PassShapes
     step: PassShapes
+    step_parts: Number
+    """Micro-batches that a step is cut into."""
     prefill: Pass
     decode: Pass
     prices: Prices
@@ -68,8 +71,8 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     prompt = _shapes(scenario, formats, chunks.sequences, chunks.new_tokens, chunks.context_tokens, decode=False)
     drafted = 0.0 if plan.speculative is None else plan.speculative.tokens
     context = work.prompt_tokens + work.output_tokens / 2.0
-    together = sequences / micro_batches(plan, sequences)
-    step = _shapes(scenario, formats, together, 1.0 + drafted, context, decode=True)
+    parts = micro_batches(plan, sequences, 1.0 + drafted)
+    step = _shapes(scenario, formats, sequences / parts, 1.0 + drafted, context, decode=True)
     ranks = Ranks(
         cluster=scenario.cluster,
         tensor_parallel=plan.tensor_parallel,
@@ -85,6 +88,7 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         chunks=chunks,
         prompt=prompt,
         step=step,
+        step_parts=parts,
         prefill=prefill,
         decode=decode,
         prices=price_passes([prefill, decode], ranks, mesh_axes(scenario)),
@@ -109,9 +113,17 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     reused = work.prefix_tokens * 1.0 if plan.prefix_cache else 0.0
     new = np.maximum(work.prompt_tokens - reused, 1.0)
     arriving: Number = sequences / work.output_tokens if work.continuous else sequences
-    waiting = np.maximum(arriving / micro_batches(plan, arriving), 1.0)
+    parts = micro_batches(plan, arriving, new)
+    waiting = np.maximum(arriving / parts, 1.0)
     if plan.max_batched_tokens is None:
-        return Chunks(prompts=waiting, sequences=waiting, new_tokens=new, context_tokens=reused, passes=1.0)
+        return Chunks(
+            prompts=waiting,
+            sequences=waiting,
+            new_tokens=new,
+            context_tokens=reused,
+            passes=1.0,
+            micro_batches=parts,
+        )
     pieces = np.ceil(new / plan.max_batched_tokens) if plan.chunked_prefill else 1.0
     piece = new / pieces
     together = np.clip(np.floor(plan.max_batched_tokens / piece), 1.0, waiting)
@@ -122,6 +134,7 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
         new_tokens=piece,
         context_tokens=reused + (new - piece) / 2.0,
         passes=pieces * rounds,
+        micro_batches=parts,
     )
 
 
@@ -130,14 +143,6 @@ def _rank_sequences(scenario: GenerationScenario) -> Number:
     plan = scenario.plan
     share: Number = np.ceil(scenario.workload.batch / (plan.data_parallel * plan.replicas))
     return share
-
-
-def micro_batches(plan: GenerationPlan, sequences: Number) -> Number:
-    """Parts a rank's batch is cut into so that all pipeline stages work at once."""
-    if not plan.engine.pipeline_micro_batches:
-        return 1.0
-    parts: Number = np.minimum(plan.pipeline_parallel, np.maximum(sequences, 1.0)) * 1.0
-    return parts
 
 
 def _shapes(

@@ -13,6 +13,8 @@ from sightline.errors import InputError, nearest
 from sightline.scenario import Device
 
 MODEL_DTYPE = "16-bit"
+HALF_SUMS = "fp16-accumulate"
+"""The peak of fp16 products that are added up in fp16, where a device has it apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,9 @@ from dataclasses import replace
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.operators import Matmul, Operator
 
+UNPACKING = 12.0
+"""Vector instructions that unpack and scale a weight; estimated."""
+
 
 def expanded(x: PassShapes, operators: Sequence[Operator]) -> list[Operator]:
     """The same with every product in plain 16 bits, its weights written out before it and its result widened after it.
@@ -25,7 +28,8 @@ def _expanded(x: PassShapes, op: Matmul) -> list[Operator]:
     ]
     if op.kernel != x.formats.plain:
         elements = op.batch * op.n * op.k * (stored + plain.weight_bytes) / wide
-        around.insert(0, x.stream(op.module, "copy", elements, name="expand weights", count=op.count))
+        expansion = x.stream(op.module, "copy", elements, name="expand weights", count=op.count)
+        around.insert(0, replace(expansion, arithmetic=UNPACKING * op.batch * op.n * op.k))
     if wide > plain.activation_bytes:
         elements = op.batch * op.m * op.n * (1.0 + plain.activation_bytes / wide)
         around.append(x.stream(op.module, "copy", elements, name="widen", count=op.count))

@@ -85,7 +85,7 @@ def _quantization(x: PassShapes, op: Operator) -> list[Operator]:
     """The kernel that quantizes the input of a matmul; nothing before one that takes it as it is."""
     if not isinstance(op, Matmul | GroupedMatmul) or op.element_bytes >= x.element_bytes:
         return []
-    inputs = op.m * op.k if isinstance(op, Matmul) else op.rows * op.k
+    inputs = op.batch * op.m * op.k if isinstance(op, Matmul) else op.rows * op.k
     elements = inputs * (1.0 + op.element_bytes / x.element_bytes)
     return [x.stream(op.module, "copy", elements, name="quantization", count=op.count)]
 
