@@ -26,6 +26,8 @@ class Engine:
     """How tokens reach experts on other data-parallel ranks: everything to all, or each token where it is needed."""
     pipeline_micro_batches: bool
     """A batch is cut into as many micro-batches as there are pipeline stages, which then work at the same time."""
+    micro_batch_tokens: float | None = None
+    """Instead, a batch that the stages divide is shared by them, and any is halved, while even, to so many tokens."""
     splits_layers: bool
     """Devices that no degree claims hold layers each (llama.cpp), instead of being replicas."""
     pipelines_chunks: bool = False
