@@ -16,7 +16,13 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 KEYS = [schema.ScenarioKeys, schema.WorkloadKeys, schema.PlanKeys, schema.GenerateKeys]
 KEYS += [schema.SpeculationKeys, schema.PoolKeys]
-KEYS += [schema.MatmulKeys, schema.AttentionKeys, schema.CollectiveKeys, schema.ElementwiseKeys]
+KEYS += [
+    schema.MatmulKeys,
+    schema.GroupedMatmulKeys,
+    schema.AttentionKeys,
+    schema.CollectiveKeys,
+    schema.ElementwiseKeys,
+]
 
 
 @pytest.fixture(scope="module")

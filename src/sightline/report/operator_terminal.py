@@ -41,13 +41,20 @@ def many(profiles: Sequence[OperatorProfile]) -> "RenderableType":
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("operator", overflow="fold", ratio=1)
-    for heading in ("time", "FLOP/s", "bytes/s"):
+    for heading in ("time", "80 %", "FLOP/s", "bytes/s"):
         table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("bound by", "evidence"):
         table.add_column(heading, no_wrap=True)
     for label, p in zip(summary.variant_labels([p.scenario for p in profiles]), profiles, strict=True):
-        table.add_row(Text(label), units.seconds(float(p.time_s)), *rates(p), str(p.bound), p.evidence)
+        table.add_row(Text(label), units.seconds(float(p.time_s)), spread(p), *rates(p), str(p.bound), p.evidence)
     return table
+
+
+def spread(profile: OperatorProfile) -> str:
+    """Return how far the interval reaches above the time; a dash where there is none."""
+    if not profile.interval or not profile.time_s:
+        return "-"
+    return f"± {100 * (float(profile.interval['time_s'][1]) / float(profile.time_s) - 1):.0f} %"
 
 
 def rates(profile: OperatorProfile) -> tuple[str, str]:

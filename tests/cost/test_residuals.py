@@ -1,0 +1,59 @@
+"""Intervals of operators follow from what the calibrations state."""
+
+import math
+
+import pytest
+
+from sightline import catalog
+from sightline.cost.residuals import BETWEEN, BORROWED, GENERIC, family_half_width, half_width
+from sightline.loading.clusters import read_cluster
+from sightline.prediction.operator_attention import RANGES
+
+SERVING = ("residuals",)
+
+
+def stated(family, part, *path):
+    place = catalog.entry("calibrations", f"{family}/{part}")
+    for key in path:
+        place = place[key]
+    return math.log1p(place["median"] ** (1 - BETWEEN) * place["p90"] ** BETWEEN)
+
+
+@pytest.mark.parametrize("quantiles", [(0.6745, 1.2816, 1.6449), (math.log(2), math.log(5), math.log(10))])
+def test_the_80th_percentile_lies_where_normal_and_laplace_errors_have_it(quantiles):
+    median, wanted, p90 = quantiles
+    assert median ** (1 - BETWEEN) * p90**BETWEEN == pytest.approx(wanted, rel=0.02)
+
+
+def test_left_out_shapes_count_before_those_that_were_fitted():
+    width = family_half_width("h100-sxm", "prefill_attention", SERVING, RANGES, "calibrated")
+    assert width == stated("h100-sxm", "prefill_attention", "residuals", "head shapes left out")
+    only = family_half_width("rtx-4090", "prefill_attention", SERVING, RANGES, "calibrated")
+    assert only == stated("rtx-4090", "prefill_attention", "residuals", "formula")
+
+
+def test_of_several_kernels_the_widest_counts():
+    width = family_half_width("a100-sxm", "decode_attention", SERVING, RANGES, "calibrated")
+    both = [
+        stated("a100-sxm", "decode_attention", "residuals", f"{kernel}, head shapes left out")
+        for kernel in ("own", "shared")
+    ]
+    assert width == max(both)
+
+
+def test_percentages_of_collectives_are_fractions():
+    place = ("residuals", "held_out", "all_reduce")
+    width = family_half_width("h100-sxm", "collectives", place, ("every other size",), "calibrated")
+    figures = catalog.entry("calibrations", "h100-sxm/collectives")["residuals"]["held_out"]["all_reduce"]
+    _, median, p90, _ = figures["every other size"]
+    assert width == pytest.approx(math.log1p((median / 100) ** 0.3 * (p90 / 100) ** 0.7))
+
+
+@pytest.mark.parametrize("part", sorted(BORROWED))
+def test_borrowed_constants_are_no_narrower_than_own_and_nobodys_the_widest(part):
+    device = read_cluster("1x a100-sxm-80gb").device
+    assert half_width(device, part, ("nothing",), (), "extrapolated") == BORROWED[part] < GENERIC[part]
+    assert half_width(device, part, ("nothing",), (), "calibrated") == BORROWED[part]
+    assert half_width(device, part, ("nothing",), (), "datasheet") == GENERIC[part]
+    own = half_width(device, "matmul", ("kernels", "16-bit", "surface_residuals"), ("families left out",), "calibrated")
+    assert 0.02 < own < BORROWED["matmul"]
