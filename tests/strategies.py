@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline import catalog
+from sightline.loading.checks import blocks_can_be_trained
 from sightline.loading.clusters import read_cluster
 from sightline.loading.dotted_keys import NAMED_PARTS
 from sightline.loading.frameworks import read_framework
@@ -36,6 +37,13 @@ VALUES = st.recursive(
 """Anything a file could hold, nested."""
 
 FRAMEWORKS = ("reference", "megatron")
+
+TRAINED = tuple(
+    name
+    for name in catalog.names("models")
+    if not any(blocks_can_be_trained("pretrain", resolve_model(name, Path()).model))
+)
+"""Models of the catalog whose training is predicted."""
 
 
 @st.composite
@@ -74,7 +82,7 @@ def right_scenarios(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
     """Return any training step of the catalog's models, devices and frameworks; ``stated`` fixes fields of the plan."""
-    name = draw(st.sampled_from(catalog.names("models")))
+    name = draw(st.sampled_from(TRAINED))
     device = draw(st.sampled_from(catalog.names("devices")))
     framework = stated.get("framework") or draw(st.sampled_from(catalog.names("frameworks")))
     offers = read_framework(framework).offers

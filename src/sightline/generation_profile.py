@@ -56,6 +56,8 @@ class GenerationProfile:
     evidence: Mapping[str, str] = field(default_factory=dict)
     interval: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
     """80 % intervals by result key, where the residuals behind them are known."""
+    advice: Sequence[str] = ()
+    """When it does not fit: what would (sentences)."""
     warnings: Sequence[str] = ()
 
     @property

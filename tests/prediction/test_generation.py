@@ -153,6 +153,8 @@ def test_what_does_not_fit_is_answered_all_the_same():
     profile = predict(generation(model="llama-2-70b", plan={"dtype": "fp16"}))
     assert not profile.fits
     assert profile.tpot_s > 0
+    assert profile.advice[0].startswith("does not fit: 132")
+    assert any(sentence.startswith("quantization: w4a16 would fit with") for sentence in profile.advice)
 
 
 def test_the_interval_lies_around_the_prediction():

@@ -99,7 +99,8 @@ def _cached_kernel_time(
     found = np.empty(sizes.size)
     for start in range(0, sizes.size, PRODUCTS_PER_CHUNK):
         part = slice(start, start + PRODUCTS_PER_CHUNK)
-        found[part] = _kernel_time(*(x[part] for x in flat), element_bytes, weight_bytes, peak, device, c)
+        rows, columns, inner, products = (x[part] for x in flat)
+        found[part] = _kernel_time(rows, columns, inner, products, element_bytes, weight_bytes, peak, device, c)
     return found.reshape(sizes.shape)
 
 

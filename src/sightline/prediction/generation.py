@@ -9,13 +9,14 @@ import numpy as np
 from sightline.cost.inference_constants import InferenceConstants, load_inference
 from sightline.generation_profile import GenerationProfile, latency_s, output_tokens_per_s
 from sightline.prediction.energy import energy_of_generation_j
+from sightline.prediction.generation_advice import what_would_fit
 from sightline.prediction.generation_evidence import evidence_of_passes
 from sightline.prediction.generation_interval import generation_intervals
 from sightline.prediction.generation_memory import generation_memory
 from sightline.prediction.generation_phases import Phase, decode_phase, prefill_phase
 from sightline.prediction.generation_pricing import PricedGeneration, price_generation
 from sightline.prediction.generation_rows import generation_rows
-from sightline.prediction.inference_pass import attention_time
+from sightline.prediction.steady_loop import LIGHTER, supplied_step, without_shared
 from sightline.profile import RowsOnDemand
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
@@ -29,6 +30,8 @@ class Workers:
     scenario: GenerationScenario
     prefilling: PricedGeneration
     decoding: PricedGeneration
+    lighter: PricedGeneration | None = None
+    """Decoding at ``LIGHTER`` of the batch; None unless prompts may arrive too slowly to keep all decoding."""
     moved_s: Number
     """Seconds of a prompt's keys and values on their way from one to the other."""
 
@@ -59,8 +62,17 @@ class Latencies:
 def predict_generation(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> GenerationProfile:
     """Predict a batch's generation; sizes and degrees may be arrays that broadcast.
 
-    ``constants`` replace those of the catalog's engine, as a fit does.
+    ``constants`` replace those of the catalog's engine, as a fit does. A single prediction that does not fit says what
+    would.
     """
+    profile = profile_of(scenario, constants)
+    if np.ndim(profile.tpot_s) == 0 and not profile.fits:
+        return replace(profile, advice=what_would_fit(profile, partial(profile_of, constants=constants)))
+    return profile
+
+
+def profile_of(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> GenerationProfile:
+    """The profile of a generation, without advice."""
     engine, evidence = scenario.plan.engine, "given"
     if constants is None:
         constants, evidence = load_inference(engine.name, engine.version)
@@ -76,11 +88,13 @@ def price_workers(scenario: GenerationScenario) -> Workers:
         return Workers(scenario=scenario, prefilling=decoding, decoding=decoding, moved_s=0.0)
     work = replace(scenario.workload, batch=split.prefill_batch, continuous=False)
     prefilling = price_generation(replace(scenario, workload=work, plan=split.prefill))
+    few = replace(scenario.workload, batch=np.maximum(LIGHTER * scenario.workload.batch, 1.0))
     cached = cached_bytes(scenario.model, prefilling.formats, scenario.workload.prompt_tokens * 1.0)
     return Workers(
         scenario=scenario,
         prefilling=prefilling,
         decoding=decoding,
+        lighter=price_generation(replace(scenario, workload=few)) if scenario.workload.continuous else None,
         moved_s=cached / scenario.cluster.network.bandwidth_per_node,
     )
 
@@ -95,12 +109,16 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     constants = constants.on(scenario.cluster.host)
     prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
     first_s = prefill.passes * prefill.pass_s + workers.moved_s
+    if workers.lighter is not None:
+        arrival_s = prefill.passes * prefill.pass_s / _prompts_together(workers.prefilling)
+        sequences = (workers.lighter.scenario.workload.batch * 1.0, work.batch * 1.0)
+        decode = supplied_step(decode, decode_phase(workers.lighter, constants), sequences, arrival_s, first_s)
     further = work.output_tokens - 1.0
     replaced: Number = 0.0
     if work.continuous and scenario.plan.disaggregate is None:
         ranks = scenario.plan.data_parallel * scenario.plan.replicas
         replaced = work.batch / ranks * (further / work.output_tokens) / workers.prefilling.chunks.prompts
-        decode = _without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
+        decode = without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
     return Latencies(
         workers=workers,
         ttft_s=first_s,
@@ -111,13 +129,10 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     )
 
 
-def _without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, constants: InferenceConstants) -> Phase:
-    """Decode steps without those that prefills take along: of such a step its attention alone comes on top."""
-    if not priced.scenario.plan.engine.mixed_batches:
-        return decode
-    own_s = attention_time(priced.decode, priced.prices, constants)
-    taken = np.minimum(prefills, decode.passes) * (1.0 - own_s / decode.pass_s)
-    return replace(decode, passes=decode.passes - taken)
+def _prompts_together(priced: PricedGeneration) -> Number:
+    """Prompts that all prefill workers process at the same time."""
+    plan = priced.scenario.plan
+    return np.maximum(priced.chunks.prompts, 1.0) * plan.data_parallel * plan.replicas
 
 
 def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str) -> GenerationProfile:

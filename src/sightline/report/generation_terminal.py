@@ -39,6 +39,8 @@ def one(profile: GenerationProfile) -> "RenderableType":
     sentences = summary.measured_sentences(profile)
     if sentences:
         blocks += [Text(), *(Text(sentence) for sentence in sentences)]
+    if profile.advice:
+        blocks += [Text(), *(Text(sentence, style="red") for sentence in profile.advice)]
     return Group(*blocks)
 
 

@@ -58,17 +58,17 @@ def _detail(profile: Shown, identifier: str) -> str:
     """Return everything about one prediction."""
     if isinstance(profile, GenerationProfile):
         subtitle, cards = generation_summary.subtitle(profile.scenario), generation_summary.cards(profile)
-        intervals, advice, stages = generation_summary.interval_sentences(profile), list[str](), ""
+        intervals, stages = generation_summary.interval_sentences(profile), ""
     else:
         subtitle, cards = summary.subtitle(profile.scenario), _cards(profile)
-        intervals, advice, stages = summary.interval_sentences(profile), list(profile.advice), _stages(profile)
+        intervals, stages = summary.interval_sentences(profile), _stages(profile)
     verdict = f"Memory of the fullest device {summary.fit_sentence(profile)}"
     sections = [
         *(f'<p class="faint">{escape(line)}</p>' for line in subtitle),
         _figures(cards),
         f'<p class="{"good" if profile.fits else "bad"}">{verdict}</p>',
         *(f'<p class="faint">{escape(sentence)}</p>' for sentence in intervals),
-        *(f'<p class="bad">{escape(sentence)}</p>' for sentence in advice),
+        *(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
         *(f"<p>{escape(sentence)}</p>" for sentence in summary.measured_sentences(profile)),
         *(f"<p>Warning: {escape(w)}</p>" for w in dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
         f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',

@@ -44,6 +44,7 @@ def generation_to_dict(profile: GenerationProfile) -> dict[str, Any]:
             "cost_usd_per_million_tokens": profile.cost_usd_per_million_tokens,
             "interval": profile.interval,
             "evidence": profile.evidence,
+            "advice": profile.advice,
             "warnings": list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
         }
     )
