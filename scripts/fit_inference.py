@@ -23,6 +23,7 @@ from sightline.validation.suite import Case, Suite
 
 KERNELS = ("matmul_slowdown", "decode_attention_slowdown", "elementwise_slowdown")
 PREFILL = ("prefill_attention_slowdown", "prefill_s", "prompt_token_s")
+EXPERTS = ("experts_slowdown", "prefill_experts_slowdown")
 HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
 NETWORK = ("collective_slowdown", "meeting_s")
 VECTOR = ("vector_memory_fraction", "vector_fraction")
@@ -54,17 +55,17 @@ FITS = (
     Fit(
         engine="vllm",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "experts_slowdown"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
     ),
     Fit(
         engine="sglang",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "experts_slowdown"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
     ),
     Fit(
         engine="tensorrt-llm",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "experts_slowdown"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
     ),
     Fit(
         engine="tensorrt-llm",
@@ -92,11 +93,16 @@ FITS = (
         lines=["b1671"],
         inherits=True,
     ),
-    Fit(engine="mlc", suites=["mlc-llm"], free=[*KERNELS, "iteration_s", "kernel_gap_s", *NETWORK]),
+    Fit(engine="mlc", suites=["mlc-llm"], free=["iteration_s", "kernel_gap_s", *VECTOR, *NETWORK]),
     Fit(
         engine="transformers",
-        suites=["qwen-transformers", "litgpt-decode"],
-        free=["matmul_slowdown", "launch_s", "iteration_s"],
+        suites=["qwen-transformers"],
+        free=["matmul_slowdown", "launch_s", "iteration_s", "handover_s", *VECTOR],
+    ),
+    Fit(
+        engine="litgpt",
+        suites=["litgpt-decode"],
+        free=["matmul_slowdown", "launch_s", "iteration_s", *VECTOR],
     ),
 )
 
@@ -138,7 +144,7 @@ def entry_of(engine: str, known: Mapping[str, Suite]) -> dict[str, Any]:
 
 def _figures(fit: Fit, result: FitResult) -> dict[str, Any]:
     return {
-        "evidence": "calibrated",
+        "evidence": "fitted",
         "source": f"fit splits of {', '.join(fit.suites)}",
         "free": list(fit.free),
         "rows": dict(result.rows),

@@ -18,12 +18,13 @@ from sightline.prediction.generation import Workers, latencies
 Array = NDArray[np.float64]
 
 PRIORS: Mapping[str, Prior] = {
-    "matmul_slowdown": Prior(value=1.05, spread=0.1, low=0.85, high=1.6),
-    "prefill_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.7, high=2.5),
-    "decode_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.7, high=3.0),
+    "matmul_slowdown": Prior(value=1.05, spread=0.1, low=0.8, high=1.6),
+    "prefill_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
+    "decode_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.5, high=3.0),
+    "prefill_experts_slowdown": Prior(value=1.05, spread=0.3, low=0.6, high=3.0),
     "experts_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
-    "elementwise_slowdown": Prior(value=1.0, spread=0.2, low=0.5, high=3.0),
-    "collective_slowdown": Prior(value=1.0, spread=0.2, low=0.7, high=2.5),
+    "elementwise_slowdown": Prior(value=1.0, spread=0.2, low=0.4, high=3.0),
+    "collective_slowdown": Prior(value=1.0, spread=0.2, low=0.6, high=2.5),
     "long_prefill_slowdown": Prior(value=1.0, spread=2.0, low=1.0, high=10.0),
     "vector_memory_fraction": Prior(value=0.9, spread=0.1, low=0.5, high=1.0),
     "vector_fraction": Prior(value=0.2, spread=0.7, low=0.01, high=1.0),

@@ -29,7 +29,7 @@ class InferenceConstants:
     prefill_attention_slowdown: float
     decode_attention_slowdown: float
     experts_slowdown: float
-    """The same for grouped matmuls."""
+    """The same for grouped matmuls of decode steps."""
     elementwise_slowdown: float
     collective_slowdown: float
     meeting_s: float
@@ -56,6 +56,8 @@ class InferenceConstants:
     long_prefill_slowdown: float = 1.0
     """Time of collectives among over two ranks in passes of more than ``LONG_PREFILL_TOKENS``; observed in vLLM of 2023,
     whose memory was laid out for that many, and not explained."""
+    prefill_experts_slowdown: float = 1.05
+    """The same as ``experts_slowdown`` for prompts."""
     ttft_spread: float = 0.0
     """Four in five measured times to first token lie within exp(+-spread) of the prediction; 0 where nobody knows."""
     tpot_spread: float = 0.0
@@ -91,4 +93,6 @@ def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, 
     if "like" in stated:
         relative, _ = load_inference(stated["like"])
         chosen = {f.name: getattr(relative, f.name) for f in fields(InferenceConstants)} | chosen
-    return InferenceConstants.from_mapping(chosen), str(evidence if engine in known else "estimated")
+    if engine not in known:
+        return InferenceConstants.from_mapping(chosen), "estimated"
+    return InferenceConstants.from_mapping(chosen), "calibrated" if evidence == "fitted" else str(evidence)

@@ -73,6 +73,7 @@ class GenerateKeys(Section):
     output_tokens: Size = None
     prefix_tokens: Annotated[int | None, whole(0)] = None
     continuous: Annotated[bool | None, flag()] = None
+    equal_lengths: Annotated[bool | None, flag()] = None
 
 
 class MatmulKeys(Section):

@@ -16,7 +16,7 @@ from sightline.prediction.generation_memory import generation_memory
 from sightline.prediction.generation_phases import Phase, decode_phase, prefill_phase
 from sightline.prediction.generation_pricing import PricedGeneration, price_generation
 from sightline.prediction.generation_rows import generation_rows
-from sightline.prediction.steady_loop import LIGHTER, supplied_step, without_shared
+from sightline.prediction.steady_loop import LIGHTER, held_up, supplied_step, without_shared
 from sightline.profile import RowsOnDemand
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
@@ -118,6 +118,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     if work.continuous and scenario.plan.disaggregate is None:
         ranks = scenario.plan.data_parallel * scenario.plan.replicas
         replaced = work.batch / ranks * (further / work.output_tokens) / workers.prefilling.chunks.prompts
+        replaced = replaced * held_up(workers.decoding)
         decode = without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
     return Latencies(
         workers=workers,

@@ -104,7 +104,8 @@ def engine_time(op: Operator, price: OperatorCost, constants: InferenceConstants
             slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
             return price.time_s * slowdown + gap_s
         case GroupedMatmul():
-            return price.time_s * c.experts_slowdown + gap_s
+            slowdown = c.experts_slowdown if op.decode else c.prefill_experts_slowdown
+            return price.time_s * slowdown + gap_s
         case Collective():
             return price.time_s * c.collective_slowdown + (price.time_s > 0.0) * c.meeting_s
         case _:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 AllReduce = Literal["nccl", "custom"]
-ExpertDispatch = Literal["all-gather", "all-to-all"]
+ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
 
 
 StreamKernels = Literal["scalar", "vectorized"]
@@ -23,7 +23,8 @@ class Engine:
     all_reduce: AllReduce
     """custom: one- and two-shot kernels over peer memory for small messages, as vLLM, SGLang and TensorRT-LLM have."""
     dispatch: ExpertDispatch
-    """How tokens reach experts on other data-parallel ranks: everything to all, or each token where it is needed."""
+    """How tokens reach experts on other data-parallel ranks: everything to all, each token where it is needed, or
+    whichever moves less."""
     pipeline_micro_batches: bool
     """A batch is cut into as many micro-batches as there are pipeline stages, which then work at the same time."""
     micro_batch_tokens: float | None = None
@@ -37,6 +38,12 @@ class Engine:
     matrix_vector_rows: float = 0.0
     """Rows up to which decoding multiplies in kernels of the engine's own, which turn weights into numbers on the way
     and compute on the vector units; 0 for none."""
+    matrix_vector_plain: bool = True
+    """Those kernels serve weights in 16 bits too, not only quantized ones."""
+    weight_bytes: Mapping[str, float] = field(default_factory=dict)
+    """Bytes of a weight with its scales, by format, where the engine's groups are not the usual ones."""
+    product_kernels: Mapping[str, float] = field(default_factory=dict)
+    """Kernels that a product takes, by format of the weights, where they are more than one."""
     expands_weights: bool = False
     """Products of prompts run in the vendor's library, in 16 bits: quantized weights are written out before each, and
     results are widened after it; not on devices without matrix units."""

@@ -24,6 +24,9 @@ class Generate:
     continuous: bool = False
     """A closed loop in its steady state: a finished sequence is replaced at once, so prefills share the device with
     decodes and a token's time contains them. Otherwise one static batch: prefill, then decode."""
+    equal_lengths: bool = False
+    """In a steady loop every sequence is exactly as long as the others, as in synthetic benchmarks; lengths that differ
+    mix newcomers evenly among the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

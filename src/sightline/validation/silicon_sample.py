@@ -98,6 +98,7 @@ def _asked(cells: Cells, spec: Mapping[str, Any]) -> dict[str, Any]:
         "workload.batch": _concurrency(cells),
         "workload.prompt_tokens": round(part * _int(cells, "isl")),
         "workload.output_tokens": round(part * _int(cells, "osl")),
+        **({} if _is_inferencex(cells) else {"workload.equal_lengths": True}),
         "plan.framework": {"trtllm": "tensorrt-llm"}.get(cells["backend"], cells["backend"]),
         **({"plan.framework_version": version} if (version := _version(cells)) else {}),
         **({"plan.quantization": formats} if formats else {"plan.quantization": "none"}),

@@ -1,11 +1,15 @@
 """The second half of a layer: a dense MLP, or experts of which each token chooses a few."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from sightline.program.inference.operators import GroupedMatmul
 from sightline.program.inference.routing import busiest_share, expected_active
 from sightline.program.inference.shapes import PassShapes
-from sightline.program.operators import Operator
+from sightline.program.operators import CollectiveKind, Operator
 from sightline.quantities import Number
 from sightline.scenario import Experts
 from sightline.scenario.model import WeightPart
@@ -78,19 +82,30 @@ def _grouped(
 
 
 def _dispatch(x: PassShapes, of: Experts, width: float) -> list[Operator]:
-    """Tokens of other data-parallel ranks fetched; nothing where all ranks hold all tokens."""
-    moved = x.element_bytes * x.tokens * width
-    if x.engine.dispatch == "all-gather":
-        return [*x.collective("experts", "all_gather", moved * x.d, "data")]
-    return [*x.collective("experts", "all_to_all", moved * _destinations(x, of), "data")]
+    """Tokens of other data-parallel ranks fetched, in the experts' format; nothing where all ranks hold all tokens."""
+    element_bytes = np.minimum(x.formats.operands[x.formats.parts["experts"]].activation_bytes, x.element_bytes)
+    return _exchange(x, of, "all_gather", element_bytes * x.tokens * width)
 
 
 def _combine(x: PassShapes, of: Experts, width: float) -> list[Operator]:
     """The experts' outputs brought back to their tokens' ranks; across tensor-parallel ranks the layer's end sums."""
-    moved = x.element_bytes * x.tokens * width
-    if x.engine.dispatch == "all-gather":
-        return [*x.collective("experts", "reduce_scatter", moved * x.d, "data")]
-    return [*x.collective("experts", "all_to_all", moved * _destinations(x, of), "data")]
+    return _exchange(x, of, "reduce_scatter", x.element_bytes * x.tokens * width)
+
+
+def _exchange(x: PassShapes, of: Experts, among_all: CollectiveKind, moved: Number) -> list[Operator]:
+    """``moved`` bytes of each rank, to all others or only where the tokens' experts are."""
+    destinations = _destinations(x, of)
+    direct = np.less(destinations, x.d) if x.engine.dispatch == "fewest-bytes" else x.engine.dispatch == "all-to-all"
+    ways: Sequence[tuple[CollectiveKind, Number, Any]] = (
+        ("all_to_all", moved * destinations, direct),
+        (among_all, moved * x.d, np.logical_not(direct)),
+    )
+    return [
+        replace(op, count=op.count * used)
+        for kind, size, used in ways
+        if np.any(used)
+        for op in x.collective("experts", kind, size, "data")
+    ]
 
 
 def _destinations(x: PassShapes, of: Experts) -> Number:

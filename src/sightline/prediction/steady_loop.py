@@ -1,0 +1,55 @@
+"""Steps of decoding in a steady loop: prompts that they take along, and sequences that wait for a prefill worker."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sightline.cost.inference_constants import InferenceConstants
+from sightline.prediction.generation_phases import Phase
+from sightline.prediction.generation_pricing import PricedGeneration
+from sightline.prediction.inference_pass import attention_time
+from sightline.quantities import Number
+
+LIGHTER = 0.25
+"""Share of the sequences at which a step is priced once more: between, and below, its time is a straight line."""
+
+
+def supplied_step(
+    full: Phase, lighter: Phase, sequences: tuple[Number, Number], arrival_s: Number, under_way_s: Number
+) -> Phase:
+    """Return the step of as many sequences as prefill workers keep supplied; the others wait for their first token.
+
+    ``lighter`` and ``full`` are steps of the two numbers of ``sequences``, of which those of ``full`` are served. In
+    between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most every ``arrival_s``, so
+    that ``n`` sequences of so many steps ask for ``n arrival_s <= steps f(n)``; a prompt that is ``under_way_s`` does
+    not decode yet. Left out: bursts of arrivals.
+    """
+    fewer, served = sequences
+    slope = np.maximum(full.pass_s - lighter.pass_s, 0.0) / np.maximum(served - fewer, 1.0)
+    least = full.pass_s - slope * served
+    steps = np.maximum(full.passes, 1.0)
+    supplied = least / np.maximum(arrival_s / steps - slope, 1e-12)
+    decoding = served / (1.0 + under_way_s / (steps * full.pass_s))
+    n = np.clip(np.minimum(decoding, supplied), np.minimum(served, 1.0), served)
+    share = (least + slope * n) / full.pass_s
+    return replace(full, times=full.times * share, host_s=full.host_s * share, transfer_s=full.transfer_s * share)
+
+
+def held_up(priced: PricedGeneration) -> float:
+    """Return the share of the others' prefills that a sequence waits for in its decoding.
+
+    Where prompts go first and all sequences are equally long, those that start together also end together: newcomers
+    come in waves, of which each waits for the prompts behind it, on average half of them.
+    """
+    scenario = priced.scenario
+    in_waves = scenario.workload.equal_lengths and not scenario.plan.engine.mixed_batches
+    return 0.5 if in_waves else 1.0
+
+
+def without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, constants: InferenceConstants) -> Phase:
+    """Decode steps without those that prefills take along: of such a step its attention alone comes on top."""
+    if not priced.scenario.plan.engine.mixed_batches:
+        return decode
+    own_s = attention_time(priced.decode, priced.prices, constants)
+    taken = np.minimum(prefills, decode.passes) * (1.0 - own_s / decode.pass_s)
+    return replace(decode, passes=decode.passes - taken)
