@@ -65,7 +65,7 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         HALF_SUMS if in_fp16 else plan.dtype,
         device,
         whole_model=engine.quantizes_head,
-    )
+    ).with_weight_bytes(engine.weight_bytes)
     sequences = _rank_sequences(scenario)
     chunks = cut(scenario, sequences)
     prompt = _shapes(scenario, formats, chunks.sequences, chunks.new_tokens, chunks.context_tokens, decode=False)

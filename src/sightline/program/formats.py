@@ -1,7 +1,7 @@
 """Which parts of a model are stored in which format under a plan."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sightline.program.matmul_formats import MATMUL_FORMATS, MatmulFormat, format_of
 from sightline.scenario import Device, Model
@@ -28,6 +28,13 @@ class Formats:
     """Bytes per cached key or value element."""
     index_dtype: str
     """In what an indexer scores tokens: fp8 where the device has it."""
+
+    def with_weight_bytes(self, stated: Mapping[str, float]) -> "Formats":
+        """The same with the bytes of a weight that an engine has its own groups for, by format."""
+        own = {
+            name: replace(self.operands[name], weight_bytes=x) for name, x in stated.items() if name in self.operands
+        }
+        return replace(self, operands={**self.operands, **own}) if own else self
 
 
 def formats_of(

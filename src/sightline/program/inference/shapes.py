@@ -83,11 +83,12 @@ class PassShapes:
     ) -> Matmul:
         """A product with weights in the format ``kernel``."""
         stored, most_rows = self.formats.operands[kernel], self.engine.matrix_vector_rows
-        own = self.decode and most_rows > 0
+        own = self.decode and most_rows > 0 and (self.engine.matrix_vector_plain or kernel != self.formats.plain)
         return (partial(MatrixVector, most_rows=most_rows) if own else Matmul)(
             module=module,
             name=name,
             count=count,
+            kernels=self.engine.product_kernels.get(kernel, 1.0),
             m=m,
             n=n,
             k=k,
