@@ -15,6 +15,7 @@ from sightline.calibration.attention_serving_tables import (
     read_llmservingsim_layers,
 )
 from sightline.calibration.entries import existing
+from sightline.calibration.priors import Prior
 
 UNLIMITED = 1e9
 AICONFIGURATOR = "ai-dynamo/aiconfigurator@095f58a"
@@ -69,7 +70,7 @@ _PREFILL = {
 }
 _SMALL_TILES = {**_PREFILL, "query_block": 64.0, "context_block": 64.0, "row_granule": 64.0}
 """Kernels of Ampere and Ada: 64 queries a tile."""
-_PACKED = {**_PREFILL, "packed_heads": True, "row_granule": 64.0}
+_PACKED = {**_PREFILL, "packed_heads": True, "row_granule": 64.0, "most_softmax": 1.0}
 """FlashAttention-3 of vLLM: the heads of a group fill a tile together."""
 _PAIRED = {
     **_PREFILL,
@@ -98,7 +99,7 @@ PREFILL: Mapping[str, Measured] = {
             decode=False,
             given=_PACKED,
             priors=PREFILL_PRIORS,
-            surface={"queries": 21, "heads": 15, "group_heads": 4, "key_bytes": 3},
+            surface={"queries": 11, "heads": 8, "kv_heads": 7, "group_heads": 3, "kv_bytes": 2},
         ),
     ),
     "b200-sxm": Measured(
@@ -108,7 +109,7 @@ PREFILL: Mapping[str, Measured] = {
             decode=False,
             given=_PAIRED,
             priors=PREFILL_PRIORS,
-            surface={"queries": 21, "heads": 29, "key_bytes": 3},
+            surface={"queries": 18, "heads": 29, "group_heads": 2, "head_dim": 2, "kv_bytes": 2},
         ),
     ),
     "h20": Measured(
@@ -130,6 +131,7 @@ PREFILL: Mapping[str, Measured] = {
             decode=False,
             given={**_SMALL_TILES, "fp8_cache_time": 1.0},
             priors=PREFILL_PRIORS,
+            launched=True,
             surface={"queries": 15, "context": 15},
         ),
         relative="a100-sxm",
@@ -166,8 +168,11 @@ _SPLITS = {n: v for n, v in _DECODE.items() if n != "split_tiles"}
 UNGROUPED = Kernel(
     decode=True,
     given={**_FREE_ROUNDS, "row_block": 1.0, "row_granule": 1.0},
-    priors=DECODE_PRIORS,
-    surface={"tiles": 17, "context": 17, "kv_heads": 5},
+    priors={
+        **{name: p for name, p in DECODE_PRIORS.items() if name != "unit_share"},
+        "unit_bandwidth": Prior(value=3e10, spread=0.7, low=1e10, high=4e11),
+    },
+    surface={"tiles": 17, "context": 17},
 )
 """TensorRT-LLM's kernel for heads with keys and values of their own."""
 LARGEST_GROUP = 32.0
@@ -179,8 +184,9 @@ DECODE: Mapping[str, Measured] = {
         read=_aiconfigurator("attn_generation_a100_sxm_trtllm-1.0.0.csv"),
         kernel=Kernel(
             decode=True,
-            given={**_FREE_ROUNDS, "repeated_share": 0.5},
+            given=_FREE_ROUNDS,
             priors=DECODE_PRIORS,
+            repeated_share=0.5,
             surface={"tiles": 15, "context": 17, "group": 5},
         ),
         filters=(
@@ -204,26 +210,26 @@ DECODE: Mapping[str, Measured] = {
             decode=True,
             given={**_DECODE, "most_splits": 24.0, "wide_head_exponent": 0.6},
             priors=DECODE_PRIORS,
-            surface={"tiles": 15, "context": 17, "kv_heads": 4, "key_bytes": 3},
+            surface={"tiles": 15, "context": 15, "group": 3, "head_dim": 2, "kv_bytes": 2},
         ),
     ),
     "h20": Measured(
         source="InferSim, decoding against keys and values per head on H20",
         read=_infersim("mha_decode_h20_*", without="_64-2-128"),
-        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS),
+        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS, launched=True),
         relative="h100-sxm",
         filters=("64-2-128 left out: its kernel does not split contexts, another's than the other files'",),
     ),
     "h800-sxm": Measured(
         source="InferSim, decoding against keys and values per head on H800",
         read=_infersim("mha_decode_h800_*"),
-        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS),
+        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS, launched=True),
         relative="h100-sxm",
     ),
     "a800-sxm": Measured(
         source="NetX-lab/Frontier@a4b22df, decoding steps of Llama-2-7B on A800 with FlashInfer",
         read=_frontier(prefill=False),
-        kernel=Kernel(decode=True, given=_FREE_ROUNDS, priors=DECODE_PRIORS),
+        kernel=Kernel(decode=True, given=_FREE_ROUNDS, priors=DECODE_PRIORS, launched=True),
         relative="a100-sxm",
     ),
     "rtx-4090": Measured(
@@ -239,13 +245,24 @@ LATENT: Mapping[str, Measured] = {
     "h800-sxm": Measured(
         source="InferSim, absorbed multi-latent decoding on H800 (FlashMLA)",
         read=_infersim("mla_decode_h800_*"),
-        kernel=Kernel(decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True),
+        kernel=Kernel(
+            decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True, launched=True
+        ),
     ),
     "h20": Measured(
         source="InferSim, absorbed multi-latent decoding on H20 (FlashMLA)",
         read=_infersim("mla_decode_h20_*"),
-        kernel=Kernel(decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True),
+        kernel=Kernel(
+            decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True, launched=True
+        ),
         relative="h800-sxm",
     ),
 }
 """Decoding kernels of one shared latent, by device family."""
+
+ANY_PREFILL = Kernel(
+    decode=False, given={**_SMALL_TILES, "most_softmax": 1.0, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS
+)
+ANY_DECODE = Kernel(decode=True, given={n: v for n, v in _DECODE.items() if n != "split_tiles"}, priors=DECODE_PRIORS)
+ANY_LATENT = Kernel(decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True)
+"""The kernels of devices that nobody measured: the plainest of those that were."""

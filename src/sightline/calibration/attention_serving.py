@@ -28,9 +28,14 @@ HELD_OUT = 0.25
 MANY_SHAPES = 12
 """Head shapes from which on a share is left out once, instead of each in turn."""
 
+HOST = "host_s"
+"""Name of what a launch took the host of a table's benchmark: a figure of the table, not of the device."""
+HOST_PRIOR = Prior(value=2e-5, spread=0.5, low=2e-6, high=5e-5)
+
 PREFILL_PRIORS: Mapping[str, Prior] = {
-    "peak_fraction": Prior(value=0.75, spread=0.3, low=0.2, high=1.0),
-    "softmax_flops": Prior(value=6.0, spread=0.7, low=0.3, high=60.0),
+    "peak_fraction": Prior(value=0.95, spread=0.1, low=0.2, high=1.0),
+    "softmax_flops": Prior(value=30.0, spread=0.5, low=1.0, high=100.0),
+    "overlap": Prior(value=1.5, spread=0.2, low=1.0, high=5.0),
     "causal_slowdown": Prior(value=1.08, spread=0.1, low=1.0, high=1.5),
     "tile_overhead": Prior(value=60.0, spread=1.0, low=1.0, high=1000.0),
     "tile_s": Prior(value=1.5e-6, spread=0.7, low=1e-7, high=2e-5),
@@ -46,9 +51,9 @@ DECODE_PRIORS: Mapping[str, Prior] = {
     "memory_fraction": Prior(value=0.9, spread=0.1, low=0.4, high=1.0),
     "l2_fraction": Prior(value=0.6, spread=0.5, low=0.1, high=2.0),
     "l2_share": Prior(value=0.6, spread=0.5, low=0.05, high=2.0),
-    "unit_bandwidth": Prior(value=8e10, spread=0.7, low=1e10, high=4e11),
+    "unit_share": Prior(value=2.7, spread=0.5, low=0.5, high=20.0),
     "compute_fraction": Prior(value=0.6, spread=0.3, low=0.02, high=1.0),
-    "tile_s": Prior(value=3e-6, spread=0.7, low=1e-7, high=2e-5),
+    "tile_bytes": Prior(value=1.5e5, spread=0.7, low=1e3, high=3e6),
     "split_s": Prior(value=6e-7, spread=0.7, low=1e-8, high=5e-6),
     "sequence_s": Prior(value=4e-9, spread=1.5, low=1e-10, high=1e-7),
     "overlap": Prior(value=2.5, spread=0.5, low=1.0, high=8.0),
@@ -70,6 +75,10 @@ class Kernel:
     priors: Mapping[str, Prior]
     latent: bool = False
     """Decoding against one latent that serves as key and value."""
+    launched: bool = False
+    """The table times launches from the host one after another, which take ``host_s`` each where kernels are shorter."""
+    repeated_share: float = 0.0
+    """Share of the cache that a table's executions find in L2 whatever its size: pages read twice."""
     surface: Mapping[str, int] | None = None
     """Knots of a residual surface by the size along each axis; None where there is no surface."""
 
@@ -87,13 +96,16 @@ class Kernel:
         }
         if not self.decode:
             prefill = AttentionConstants.from_mapping(constants)
-            return np.asarray(
-                attention_cost(*shape, causal=True, backward=False, constants=prefill, **common).time_s, dtype=float
-            )
-        decode = DecodeAttentionConstants.from_mapping(constants)
+            cost = attention_cost(*shape, causal=True, backward=False, constants=prefill, **common)
+            return self._timed(np.asarray(cost.time_s, dtype=float), constants)
+        decode = DecodeAttentionConstants.from_mapping({**constants, "repeated_share": self.repeated_share})
         # Benchmarks repeat one layer, whose cache stays in L2 if it fits.
         cost = decode_attention_cost(*shape, shared_kv=self.latent, constants=decode, in_l2=True, **common)
-        return np.asarray(cost.time_s, dtype=float)
+        return self._timed(np.asarray(cost.time_s, dtype=float), constants)
+
+    def _timed(self, kernel_s: Array, constants: Constants) -> Array:
+        """What the table times: no less than launching takes."""
+        return np.maximum(kernel_s, constants.get(HOST, 0.0)) if self.launched else kernel_s
 
     def nearest(self, relative: Constants, spread: float = 0.4) -> "Kernel":
         """The same kernel with priors at a relative's constants, for tables too small to tell everything."""
@@ -116,6 +128,8 @@ def surface_sizes(table: ServingAttentionTable) -> dict[str, Array]:
         "group": t.heads / t.kv_heads * t.query_tokens,
         "group_heads": t.heads / t.kv_heads,
         "key_bytes": t.head_dim * t.kv_bytes,
+        "head_dim": t.head_dim,
+        "kv_bytes": t.kv_bytes,
     }
 
 
@@ -144,8 +158,10 @@ def head_shapes(table: ServingAttentionTable) -> list[str]:
 
 
 def _fitted(table: ServingAttentionTable, device: Device, kernel: Kernel) -> dict[str, Any]:
-    used = table.where(_sample(table))
+    used = table.where(sampled(table, SAMPLE))
     priors = {name: p for name, p in kernel.priors.items() if name not in kernel.given}
+    if kernel.launched:
+        priors[HOST] = HOST_PRIOR
     fitted = fit_with_priors(
         lambda x: kernel.predict(used, device, {**kernel.given, **x}),
         used.seconds,
@@ -192,13 +208,13 @@ def _surface(
     return AttentionSurface(over=over, surface=surface)
 
 
-def _sample(table: ServingAttentionTable) -> NDArray[np.bool_]:
-    """A fixed selection of ``SAMPLE`` measurements."""
+def sampled(table: ServingAttentionTable, count: int) -> NDArray[np.bool_]:
+    """A fixed selection of ``count`` measurements."""
     columns: Sequence[Array] = (table.batch, table.query_tokens, table.context_tokens, table.kv_bytes)
     keys = [
         f"{shape}-{row}"
         for shape, row in zip(head_shapes(table), zip(*(c.tolist() for c in columns), strict=True), strict=True)
     ]
     chosen = np.zeros(len(table), dtype=bool)
-    chosen[np.argsort(share_of(keys), kind="stable")[:SAMPLE]] = True
+    chosen[np.argsort(share_of(keys), kind="stable")[:count]] = True
     return chosen

@@ -4,36 +4,43 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sightline.calibration.attention_kernels import DECODE, LARGEST_GROUP, LATENT, PREFILL, UNGROUPED, Measured
-from sightline.calibration.attention_serving import DECODE_PRIORS, PREFILL_PRIORS, fit_kernel
+from sightline.calibration.attention_joint import Witness, fit_jointly
+from sightline.calibration.attention_kernels import (
+    ANY_DECODE,
+    ANY_LATENT,
+    ANY_PREFILL,
+    DECODE,
+    LARGEST_GROUP,
+    LATENT,
+    PREFILL,
+    UNGROUPED,
+    Measured,
+)
+from sightline.calibration.attention_serving import HOST, Kernel, fit_kernel
 from sightline.calibration.attention_serving_tables import ServingAttentionTable
-from sightline.calibration.entries import Entry, between, device_of, figures, provenance
+from sightline.calibration.entries import Entry, device_of, figures, provenance
 from sightline.calibration.fitting import FitResult
 from sightline.scenario import Device
 
 
 def prefill_entries(data: Path) -> dict[str, Entry]:
-    """The calibrations of prefill attention by device family; ``generic`` lies between those with large tables."""
-    return _entries(PREFILL, data, "prefill_attention", generic="h100-sxm", fitted=tuple(PREFILL_PRIORS))
+    """The calibrations of prefill attention by device family; ``generic`` is fitted to all of them at once."""
+    return _entries(PREFILL, data, "prefill_attention", ANY_PREFILL)
 
 
 def decode_entries(data: Path) -> dict[str, Entry]:
     """The calibrations of decoding against keys and values per head."""
-    entries = _entries(DECODE, data, "decode_attention", generic="h100-sxm", fitted=tuple(DECODE_PRIORS))
-    # What only these engines do: split for sixteen sequences, whatever their heads.
-    entries["generic"]["constants"]["split_sequences"] = entries["b200-sxm"]["constants"]["split_sequences"]
-    return entries
+    return _entries(DECODE, data, "decode_attention", ANY_DECODE)
 
 
 def latent_entries(data: Path) -> dict[str, Entry]:
     """The calibrations of decoding against one shared latent."""
-    return _entries(LATENT, data, "latent_decode_attention", generic="h800-sxm", fitted=tuple(DECODE_PRIORS))
+    return _entries(LATENT, data, "latent_decode_attention", ANY_LATENT)
 
 
-def _entries(
-    measured: Mapping[str, Measured], data: Path, part: str, *, generic: str, fitted: tuple[str, ...]
-) -> dict[str, Entry]:
+def _entries(measured: Mapping[str, Measured], data: Path, part: str, any_device: Kernel) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
+    witnesses: dict[str, Witness] = {}
     for family, one in measured.items():
         kernel = one.kernel
         if one.relative is not None:
@@ -48,13 +55,20 @@ def _entries(
             **figures(result),
             "constants": dict(result.constants),
         }
-    large = [family for family, one in measured.items() if one.relative is None or len(measured) == len(LATENT)]
-    sets = [entries[family]["constants"] for family in large]
-    means = between([{n: s[n] for n in fitted if all(n in other for other in sets)} for s in sets])
-    structure = {n: v for n, v in entries[generic]["constants"].items() if n not in {"surface", "ungrouped"}}
-    origin = f"geometric mean of the fits for {', '.join(large)}; the kernel's form is that of {generic}"
-    entries["generic"] = {**provenance(origin, "datasheet", part), "constants": {**structure, **means}}
-    return entries
+        host_s = float(result.constants.get(HOST, 0.0))
+        witnesses[family] = Witness(table=table, device=device, kernel=one.kernel, host_s=host_s)
+    return {**entries, "generic": _generic(witnesses, part, any_device)}
+
+
+def _generic(witnesses: Mapping[str, Witness], part: str, any_device: Kernel) -> Entry:
+    """One set of constants for all measured devices; with it the sets that each of them is predicted with unseen."""
+    fit = fit_jointly(witnesses, any_device)
+    return {
+        **provenance(f"fitted to {', '.join(witnesses)} at once, each weighing the same", "datasheet", part),
+        "residuals": {name: dict(r) for name, r in fit.residuals.items()},
+        "constants": dict(fit.constants),
+        "left_out": {name: dict(constants) for name, constants in fit.left_out.items()},
+    }
 
 
 def _two_kernels(table: ServingAttentionTable, device: Device, one: Measured) -> FitResult:

@@ -95,9 +95,9 @@ def attention_cost(
     padded, padded_value = (np.ceil(x / c.head_granule) * c.head_granule for x in (d, dv))
     width = np.maximum(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
     rate = peak * np.where(backward, c.backward_fraction, c.peak_fraction)
-    score_s = (
-        products * 2 * (padded + padded_value) * width / rate + c.softmax_flops / device.vector_flops
-    ) * device.compute_units
+    matmul_s = products * 2 * (padded + padded_value) * width / rate
+    softmax_s = np.minimum(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
+    score_s = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
     score_s = score_s * np.where(causal, c.causal_slowdown, 1.0) * np.where(np.less(kv_bytes, 2), c.fp8_cache_time, 1.0)
     packed = a / kv if c.packed_heads else 1.0
     rows = sq * packed
@@ -111,7 +111,15 @@ def attention_cost(
     kernel_s = _busy_time(tiles, tile_s, longest_s, device.compute_units, c.tail)
     kernel_s = kernel_s + (c.exposed_queries * queries + c.exposed_cache * cache) / device.memory_bandwidth
     if c.surface is not None:
-        sizes = {"queries": sq, "context": reach, "heads": b * a, "group_heads": a / kv, "key_bytes": d * kv_bytes}
+        sizes = {
+            "queries": sq,
+            "context": reach,
+            "heads": b * a,
+            "kv_heads": kv,
+            "group_heads": a / kv,
+            "head_dim": d,
+            "kv_bytes": kv_bytes,
+        }
         kernel_s = kernel_s * c.surface.factor(sizes)
 
     time_s = np.maximum(np.maximum(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from math import inf
 from typing import Any
 
 from sightline.catalog import entry
@@ -40,6 +41,10 @@ class AttentionConstants:
     """Share of the datasheet's memory bandwidth that is reached."""
     latency_s: float
     """Fixed time of the kernels of a pass."""
+    overlap: float = 1.0
+    """How well matmuls and softmax hide each other: exponent of the sum of their powers, 1 for not at all."""
+    most_softmax: float = inf
+    """Most softmax per matmul, in time: kernels for faster matmuls move exponentials off the busiest unit."""
     packed_heads: bool = False
     """Query heads that share keys and values fill a tile's rows together."""
     row_granule: float | None = None

@@ -14,7 +14,8 @@ class AttentionSurface:
 
     over: tuple[str, ...]
     """Sizes along the axes: tiles (sequences times heads of keys and values), heads (sequences times heads), context,
-    queries, kv_heads, group (queries that share keys and values), group_heads (heads that do), key_bytes."""
+    queries, kv_heads, group (queries that share keys and values), group_heads (heads that do), head_dim, kv_bytes (of an
+    element), key_bytes (of a head's key)."""
     surface: ResidualSurface
 
     @classmethod

@@ -105,7 +105,8 @@ def _kernel_time(x: _Shape, peak: Number, device: Device, c: DecodeAttentionCons
     steps = np.ceil(x.ctx / splits / c.context_block) * c.context_block
     elements = steps * x.width * np.where(x.kv_bytes < 2, c.fp8_cache_time, 1.0)
     wide = np.maximum(x.d * x.kv_bytes / c.comfortable_bytes, 1.0) ** c.wide_head_exponent
-    unit_s = rounds * (c.tile_s + 2 * elements / c.unit_bandwidth) * wide
+    unit_bandwidth = c.unit_share * device.memory_bandwidth / units if c.unit_bandwidth is None else c.unit_bandwidth
+    unit_s = rounds * (c.tile_bytes + 2 * elements) / unit_bandwidth * wide
     read = whole * x.ctx * x.width * x.kv_bytes
     stream_s = np.maximum(x.memory_s / c.memory_fraction, read / (device.l2_bandwidth * c.l2_fraction))
     flops = 2 * x.b * x.kv * rows * x.ctx * (x.d + x.dv)
@@ -120,6 +121,8 @@ def _kernel_time(x: _Shape, peak: Number, device: Device, c: DecodeAttentionCons
             "kv_heads": x.kv,
             "group": x.a / x.kv * x.q,
             "key_bytes": x.d * x.kv_bytes,
+            "head_dim": x.d,
+            "kv_bytes": x.kv_bytes,
         }
         time_s = time_s * c.surface.factor(sizes)
     return time_s

@@ -26,8 +26,6 @@ class DecodeAttentionConstants:
     """Share of the datasheet's L2 bandwidth that reading a cache held there reaches."""
     l2_share: float
     """Cache of this share of the L2 is half held there from one execution of a benchmark to the next."""
-    unit_bandwidth: Number
-    """Bytes per second of a 16-bit cache that one tile works through."""
     compute_fraction: float
     """Share of the datasheet's FLOP/s that the matmuls reach."""
     row_block: float
@@ -38,8 +36,8 @@ class DecodeAttentionConstants:
     """Context tokens of a step; a tile works through whole ones."""
     tiles_per_unit: float
     """Tiles that a compute unit works on at once."""
-    tile_s: float
-    """Fixed time of a round of tiles."""
+    tile_bytes: float
+    """Fixed time of a round of tiles, as the bytes of a 16-bit cache that a tile works through in it."""
     split_tiles: float
     """The context is split until there are this many tiles per compute unit."""
     split_sequences: float
@@ -56,6 +54,10 @@ class DecodeAttentionConstants:
     """How well tiles, memory and arithmetic hide each other: exponent of the sum of their powers, 1 for not at all."""
     latency_s: float
     """Fixed time of the kernels."""
+    unit_share: float = 0.0
+    """Rate at which one tile works through a 16-bit cache, over its compute unit's share of the memory's bandwidth."""
+    unit_bandwidth: Number | None = None
+    """The same in bytes per second, of a kernel that is bound by its compute unit instead."""
     fp8_cache_time: float = 1.0
     """A tile's time for keys and values of 8 bits over that for as many of 16."""
     comfortable_bytes: float = 256.0
@@ -91,7 +93,7 @@ VECTOR_FLOPS_PER_UNIT = 19.5e12 / 108
 def vector_attention(vector_flops_per_unit: Number) -> DecodeAttentionConstants:
     """The constants of a kernel on vector units where a compute unit has so many FLOP/s; all else is as measured."""
     measured = load_decode_attention(VECTOR_FAMILY).ungrouped
-    if measured is None:
+    if measured is None or measured.unit_bandwidth is None:
         raise ValueError(f"{VECTOR_FAMILY} has no kernel of heads with keys and values of their own")
     rate = measured.unit_bandwidth * vector_flops_per_unit / VECTOR_FLOPS_PER_UNIT
     return replace(measured, unit_bandwidth=rate)
