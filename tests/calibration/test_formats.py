@@ -1,6 +1,8 @@
 """Tables are recognised by their columns and read into one vocabulary in SI units."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from sightline.calibration.formats import FORMATS, formats_of
 from sightline.calibration.raw_table import open_table
 from sightline.errors import InputError
+from sightline.loading.model_sources import resolve_model
 
 GEMM = "gemm_dtype,m,n,k,latency\nbfloat16,16,4096,4096,0.012\nint4_wo,32,4096,4096,0.02\n"
 LOG = """# nccl-tests version 2.17
@@ -25,10 +28,10 @@ NCCL version 2.27.3+cuda12.9
 """
 
 
-def read(tmp_path, text, name="table.csv"):
+def read(tmp_path, text, name="table.csv", **hints):
     path = tmp_path / name
     path.write_text(text)
-    table = open_table(path)
+    table = replace(open_table(path), **hints)
     return {f.part: f.read(table) for f in formats_of(table)}
 
 
@@ -60,6 +63,79 @@ def test_vidurs_layers_become_products_split_by_tensor_parallelism(tmp_path):
     )
     rows = read(tmp_path, text)["matmul"]
     assert rows.select("m", "n", "k").rows() == [(64, 3072, 4096), (64, 11008, 4096)]
+
+
+def test_vidurs_other_kernels_are_streams_of_2023(tmp_path):
+    text = (
+        "time_stats.input_layernorm.median,time_stats.attn_rope.median,time_stats.add.median,n_head,n_kv_head,n_embd,"
+        "n_expanded_embd,num_tokens,num_tensor_parallel_workers\n0.1,0.2,,32,8,4096,14336,64,2\n"
+    )
+    rows = read(tmp_path, text)["elementwise"]
+    assert rows.select("kernel", "generation", "tokens", "width", "tensors", "seconds").rows() == [
+        ("norm", "scalar", 64, 4096, 2.0, pytest.approx(1e-4)),
+        ("rope", "scalar", 64, 20 * 128, 2.0, pytest.approx(2e-4)),
+    ]
+
+
+DECODING = "dtype,kv_dtype,batch_size,kv_len,latency_us,mfu\nbf16,fp8,4,1024,20,0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "hints", "part", "shape"),
+    [
+        ("mha_decode_h20_32-8-128.csv", {}, "decode_attention", (32, 8, 128, 128)),
+        ("mla_decode_h20_128-512-64.csv", {}, "latent_decode_attention", (128, 1, 576, 512)),
+        ("any.csv", {"shape": "16-2-256"}, "decode_attention", (16, 2, 256, 256)),
+        ("any.csv", {"shape": "mla-16-512-64"}, "latent_decode_attention", (16, 1, 576, 512)),
+        ("mla_decode_h20_128-512-64.csv", {"shape": "16-2-256"}, "decode_attention", (16, 2, 256, 256)),
+    ],
+)
+def test_heads_of_infersim_are_in_the_files_name_or_stated(tmp_path, name, hints, part, shape):
+    parts = read(tmp_path, DECODING, name, **hints)
+    (row,) = parts.pop(part).iter_rows(named=True)
+    assert all(other.height == 0 for other in parts.values())
+    assert (row["heads"], row["kv_heads"], row["head_dim"], row["value_dim"]) == shape
+    assert (row["kernel"], row["batch"], row["context_tokens"]) == ("fp8 cache", 4, 1024)
+    assert row["seconds"] == pytest.approx(2e-5)
+
+
+def test_a_table_without_headings_is_known_by_its_first_row(tmp_path):
+    text = "\n".join(DECODING.splitlines()[1:] * 2)
+    assert read(tmp_path, text, "mha_decode_h20_64-2-128.csv")["decode_attention"]["row"].to_list() == [0, 1]
+
+
+def test_expanded_latent_prompts_have_keys_wider_than_values(tmp_path):
+    rows = read(tmp_path, "dtype,seq_len,latency_us,mfu\nbf16,1024,116,0.4\n", "mla_prefill_h800_128-128-64.csv")
+    assert rows["prefill_attention"].select("heads", "kv_heads", "head_dim", "value_dim", "device").rows() == [
+        (128, 128, 192, 128, "h800")
+    ]
+
+
+def test_layers_named_by_a_profile_take_the_models_shapes(tmp_path):
+    model = resolve_model("llama-3.1-8b", Path()).model
+    text = "layer,tokens,time_us\nqkv_proj,8,20\ndown_proj,8,30\nlayernorm,8,4\nact_fn,8,5\nembedding,8,1\n"
+    parts = read(tmp_path, text, "perf_tp2_dense.csv", model=model)
+    assert parts["matmul"].select("m", "n", "k").rows() == [(8, 3072, 4096), (8, 4096, 7168)]
+    streams = parts["elementwise"].select("kernel", "width", "tensors", "distinct").rows()
+    assert streams == [("norm", 4096, 4.0, 2.0), ("activation", 7168, 3.0, 3.0)]
+
+
+def test_a_profiles_first_version_is_in_nanoseconds_and_states_its_ranks(tmp_path):
+    model = resolve_model("llama-3.1-8b", Path()).model
+    lines = ["q_proj,16,0,2,9000", "attn,16,0,2,8000", "attn,1,0,2,7000", "rope,16,0,2,6000", "rope,16,64,2,1"]
+    text = "\n".join(["layer_name,input,kv_cache,tp_size,latency(ns)", *lines])
+    parts = read(tmp_path, text, model=model)
+    assert parts["matmul"].select("m", "n", "k", "seconds").rows() == [(16, 2048, 4096, pytest.approx(9e-6))]
+    assert parts["prefill_attention"].select("heads", "kv_heads", "query_tokens").rows() == [(16, 4, 16)]
+    assert parts["elementwise"].select("kernel", "width", "launches").rows() == [("rope", 2560, 10.0)]
+
+
+def test_steps_that_mix_phases_are_left_out(tmp_path):
+    model = resolve_model("llama-3.1-8b", Path()).model
+    text = "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n64,32,0,0,20\n0,0,4,512,10\n64,0,4,512,30\n"
+    parts = read(tmp_path, text, model=model)
+    assert parts["prefill_attention"].select("row", "query_tokens", "context_tokens").rows() == [(0, 64, 96)]
+    assert parts["decode_attention"].select("row", "batch", "context_tokens").rows() == [(1, 4, 512)]
 
 
 def test_nccl_tests_print_everything_but_the_links(tmp_path):
@@ -111,12 +187,32 @@ def test_predictions_are_no_measurements(tmp_path):
         ("m,n,k,latency_us\n0,8,8,1\n", "m is '0'"),
         ("gemm_dtype,m,n,k,latency\nfp7,8,8,8,1\n", "gemm_dtype 'fp7' is not covered; covered: bfloat16"),
         ("[{", "cannot read '{path}': line 1"),
+        (DECODING, "does not say its heads' shape; --shape does: HEADS-KV_HEADS-HEAD_DIM such as 32-8-128, or mla-"),
+        (
+            "layer,tokens,time_us\nact_fn,1,2\n",
+            "times layers of a model by their names; --model NAME says which model",
+        ),
     ],
 )
 def test_wrong_tables_end_in_one_sentence(tmp_path, text, sentence):
     with pytest.raises(InputError) as error:
         read(tmp_path, text)
     assert sentence.replace("{path}", str(tmp_path / "table.csv")) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "sentence"),
+    [
+        ("a.csv", "32x8x128", "does not say its heads' shape; --shape does: HEADS-KV_HEADS-HEAD_DIM such as 32-8-128"),
+        ("a.csv", "32-0-128", "the shape 32-0-128 has a part of 0"),
+        ("dsa_decode_h800_attn-128-576-2048.csv", "", "is of sparse attention, whose constants are not fitted"),
+    ],
+)
+def test_wrong_shapes_end_in_one_sentence(tmp_path, name, shape, sentence):
+    with pytest.raises(InputError) as error:
+        read(tmp_path, DECODING, name, shape=shape)
+    assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sightline.calibration.from_tables import read_tables
+from sightline.calibration.from_tables import calibrate, read_tables
 from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA", Path(__file__).parents[3] / "shared" / "data"))
+LLMSERVINGSIM = "llmservingsim"
 DEVICE = "a100-sxm-80gb"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tables" / "matmuls-a100.csv"
 
@@ -120,7 +122,54 @@ def test_a_missing_file_and_an_empty_folder_are_refused(tmp_path):
         ("aiconfigurator/attn_context_a100_sxm_trtllm-1.0.0.csv", "a100-sxm-80gb", "prefill_attention"),
         ("frontier/a800_meta-llama_Llama-2-7b-hf_attention.csv", "a800-sxm-80gb", "prefill_attention"),
         ("infersim/grouped_gemm_prefill_h800_data.csv", "h800-sxm-80gb", "grouped"),
+        ("infersim/mha_decode_h20_64-2-128.csv", "h20", "decode_attention"),
+        ("infersim/mla_decode_h800_128-512-64.csv", "h800-sxm-80gb", "latent_decode_attention"),
+        ("vidur/a100_Llama-2-7b-hf_mlp.csv", "a100-sxm-80gb", "elementwise"),
+        ("frontier/h800_llama2_7b_dense_example_linear_op_kernel_only.csv", "h800-sxm-80gb", "elementwise"),
+        (f"{LLMSERVINGSIM}/perf_RTX4090_meta-llama_Llama-3.1-8B_bf16_tp1_dense.csv", "rtx-4090", "elementwise"),
+        (
+            f"{LLMSERVINGSIM}/perf_RTX4090_meta-llama_Llama-3.1-8B_bf16_tp1_attention.csv",
+            "rtx-4090",
+            "decode_attention",
+        ),
+        (f"{LLMSERVINGSIM}/v0_perf_models_RTX3090_meta-llama_Llama-3.1-8B_tp2_layers.csv", "rtx-3090", "matmul"),
     ],
 )
 def test_published_tables_pass_every_check(file, device, part):
-    assert read_tables([DATA / file], device, part).rows[part].height > 40
+    model = "llama-3.1-8b" if file.startswith(LLMSERVINGSIM) else None
+    assert read_tables([DATA / file], device, part, model=model).rows[part].height >= 40
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the public tables")
+def test_tables_of_two_devices_are_not_mixed():
+    files = [DATA / "infersim" / f"mha_decode_{device}_32-8-128.csv" for device in ("h20", "h800")]
+    with pytest.raises(InputError, match="mixes measurements of 2 devices: 'h20', 'h800'; keep one with --only"):
+        read_tables(files, "h20")
+
+
+def norms(tmp_path, latency_s=4e-6, fraction=0.6):
+    """A profile of LLMServingSim whose norms take what constants say, on RTX 4090."""
+    device = read_cluster("1x rtx-4090").device
+    lines = ["layer,tokens,time_us"]
+    for tokens in (4096, 6144, 8192, 12288, 16384, 24576, 32768, 65536, 131072):
+        seconds = 2 * 4 * tokens * 4096 / (device.memory_bandwidth * fraction) + latency_s
+        lines.append(f"layernorm,{tokens},{seconds * 1e6}")
+    path = tmp_path / "dense.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_bandwidth_bound_kernels_are_fitted_class_by_class(tmp_path):
+    (fitted,) = calibrate(read_tables([norms(tmp_path)], "rtx-4090", "elementwise", model="llama-3.1-8b"))
+    content = fitted.entry("2026-11")
+    norm = content["kernels"]["vectorized"]["norm"]
+    assert norm["memory_fraction"] == pytest.approx(0.6, rel=0.05)
+    assert (content["measured"], norm["evidence"]) == ("vectorized", "calibrated")
+    rope = content["kernels"]["vectorized"]["rope"]
+    assert rope["evidence"] == "extrapolated"
+    assert set(rope) - {"evidence"} == {"memory_fraction", "cache_gain", "vector_fraction", "kernel_latency_s"}
+
+
+def test_an_unknown_model_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"llama-3\.1-8c"):
+        read_tables([norms(tmp_path)], "rtx-4090", model="llama-3.1-8c")

@@ -51,9 +51,15 @@ def test_percentages_of_collectives_are_fractions():
 
 @pytest.mark.parametrize("part", sorted(BORROWED))
 def test_borrowed_constants_are_no_narrower_than_own_and_nobodys_the_widest(part):
+    family = "h100-sxm" if part == "collectives" else "h800-sxm"
+    assert family_half_width(family, part, ("nothing",), (), "extrapolated") == BORROWED[part] < GENERIC[part]
+    assert family_half_width(family, part, ("nothing",), (), "calibrated") == BORROWED[part]
+    assert family_half_width(family, part, ("nothing",), (), "datasheet") == GENERIC[part]
+
+
+def test_a_device_takes_its_own_familys():
     device = read_cluster("1x a100-sxm-80gb").device
-    assert half_width(device, part, ("nothing",), (), "extrapolated") == BORROWED[part] < GENERIC[part]
-    assert half_width(device, part, ("nothing",), (), "calibrated") == BORROWED[part]
-    assert half_width(device, part, ("nothing",), (), "datasheet") == GENERIC[part]
-    own = half_width(device, "matmul", ("kernels", "16-bit", "surface_residuals"), ("families left out",), "calibrated")
+    place = ("kernels", "16-bit", "surface_residuals")
+    own = half_width(device, "matmul", place, ("families left out",), "calibrated")
+    assert own == stated("a100-sxm", "matmul", *place, "families left out")
     assert 0.02 < own < BORROWED["matmul"]

@@ -3,8 +3,9 @@
 A reader returns the rows of one part of a calibration, in SI units. Beside ``seconds`` there are:
 
 - matmul: ``kernel`` (a number format: 16-bit, fp8, w8a16, ...), ``m``, ``n``, ``k``
-- prefill_attention, decode_attention: ``batch``, ``heads``, ``kv_heads``, ``head_dim``, ``query_tokens``,
-  ``context_tokens`` and ``kernel``, which says the elements of the cache
+- prefill_attention, decode_attention, latent_decode_attention: ``batch``, ``heads``, ``kv_heads``, ``head_dim``,
+  ``value_dim``, ``query_tokens``, ``context_tokens`` and ``kernel``, which says the elements of the cache
+- elementwise: those of ``formats_elementwise``
 - collectives: ``kernel`` (a kind: all_reduce, ...), ``ranks``, ``ranks_per_node``, ``bytes``
 - grouped: ``kernel`` (a layout), ``experts``, ``local_experts``, ``rows_per_expert``, ``mfu``, ``n``, ``k``
 
@@ -15,7 +16,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sightline.calibration import formats_attention, formats_collectives, formats_matmul, formats_results
+from sightline.calibration import (
+    formats_attention,
+    formats_collectives,
+    formats_elementwise,
+    formats_infersim,
+    formats_llmservingsim,
+    formats_matmul,
+    formats_results,
+)
 from sightline.calibration.raw_table import RawTable
 from sightline.errors import InputError
 
@@ -42,6 +51,11 @@ _VIDUR_ATTENTION = (
     "prefill_chunk_size",
     "kv_cache_size",
 )
+_INFERSIM_DECODE = ("dtype", "kv_dtype", "batch_size", "kv_len", "latency_us")
+_INFERSIM_PREFILL = ("dtype", "seq_len", "latency_us")
+_SERVING_SIM = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us")
+_DENSE, _PER_SEQUENCE = ("layer", "tokens", "time_us"), ("layer", "sequences", "time_us")
+_LAYERS = ("layer_name", "input", "kv_cache", "tp_size", "latency(ns)")
 _RESULT = ("scenario.workload.operator", "time_s")
 
 FORMATS: Sequence[Format] = (
@@ -65,6 +79,12 @@ FORMATS: Sequence[Format] = (
         read=formats_matmul.vidur,
     ),
     Format(
+        name="Vidur or Frontier mlp",
+        part="elementwise",
+        columns=("time_stats.input_layernorm.median", "n_embd", "n_expanded_embd", "num_tokens", "n_head", "n_kv_head"),
+        read=formats_elementwise.vidur,
+    ),
+    Format(
         name="InferSim grouped gemm",
         part="grouped",
         columns=("num_local_experts", "tokens_per_expert", "hidden_size", "intermediate_size", "up_proj_us", "up_mfu"),
@@ -75,9 +95,46 @@ FORMATS: Sequence[Format] = (
         for name, columns, read in (
             ("AIConfigurator", _AIC_ATTENTION, formats_attention.aiconfigurator),
             ("Vidur or Frontier", _VIDUR_ATTENTION, formats_attention.vidur),
+            ("LLMServingSim", _SERVING_SIM, formats_llmservingsim.attention),
             ("Sightline", _RESULT, formats_results.attention),
         )
         for part in ("prefill_attention", "decode_attention")
+    ),
+    *(
+        Format(
+            name="InferSim decoding", part=part, columns=_INFERSIM_DECODE, read=formats_attention.of_phase(read, part)
+        )
+        for read in (formats_infersim.decode,)
+        for part in ("decode_attention", "latent_decode_attention")
+    ),
+    Format(name="InferSim prefill", part="prefill_attention", columns=_INFERSIM_PREFILL, read=formats_infersim.prefill),
+    *(
+        Format(name=f"LLMServingSim {name}", part=part, columns=columns, read=read)
+        for name, columns, readers in (
+            (
+                "dense",
+                _DENSE,
+                {"matmul": formats_llmservingsim.dense_matmul, "elementwise": formats_llmservingsim.dense_elementwise},
+            ),
+            (
+                "per sequence",
+                _PER_SEQUENCE,
+                {
+                    "matmul": formats_llmservingsim.sequence_matmul,
+                    "elementwise": formats_llmservingsim.sequence_elementwise,
+                },
+            ),
+            (
+                "layers",
+                _LAYERS,
+                {
+                    "matmul": formats_llmservingsim.layers_matmul,
+                    "elementwise": formats_llmservingsim.layers_elementwise,
+                    "prefill_attention": formats_llmservingsim.layers_attention,
+                },
+            ),
+        )
+        for part, read in readers.items()
     ),
     Format(
         name="AIConfigurator nccl",

@@ -9,12 +9,21 @@ from sightline.calibration.raw_table import RawTable
 if TYPE_CHECKING:
     import polars as pl
 
-CACHES = {"bfloat16": "16-bit cache", "float16": "16-bit cache", "fp8": "fp8 cache"}
+CACHES = {
+    "bfloat16": "16-bit cache",
+    "float16": "16-bit cache",
+    "bf16": "16-bit cache",
+    "fp16": "16-bit cache",
+    "fp8": "fp8 cache",
+}
 """What tables call the elements of a cache, and what we call the kernels that read them."""
 
 
 def of_phase(read: "Callable[[RawTable], pl.DataFrame]", part: str) -> "Callable[[RawTable], pl.DataFrame]":
-    """A reader of one phase of what ``read`` reads: steps have one query per sequence, prompts more."""
+    """A reader of one phase of what ``read`` reads: steps have one query per sequence, prompts more.
+
+    Steps against a latent are a part of their own.
+    """
 
     def phase(table: RawTable) -> "pl.DataFrame":
         import polars as pl
@@ -22,8 +31,11 @@ def of_phase(read: "Callable[[RawTable], pl.DataFrame]", part: str) -> "Callable
         rows = read(table)
         if "query_tokens" not in rows.columns:
             return rows
-        step = pl.col("query_tokens") == 1
-        return rows.filter(step if part == "decode_attention" else ~step)
+        if "latent" not in rows.columns:
+            rows = rows.with_columns(latent=pl.lit(value=False))
+        step, latent = pl.col("query_tokens") == 1, pl.col("latent")
+        chosen = {"latent_decode_attention": step & latent, "decode_attention": step & ~latent}
+        return rows.filter(chosen.get(part, ~step)).drop("latent")
 
     return phase
 
@@ -44,6 +56,7 @@ def aiconfigurator(table: RawTable) -> "pl.DataFrame":
         heads=heads,
         kv_heads=heads.zip_with(kv_heads == 0, kv_heads),
         head_dim=table.numbers("head_dim"),
+        value_dim=table.numbers("head_dim"),
         query_tokens=new,
         context_tokens=new + step,
         seconds=table.times("latency", 1e-3),
@@ -70,6 +83,7 @@ def vidur(table: RawTable) -> "pl.DataFrame":
         heads=heads / ranks,
         kv_heads=(kv_heads / ranks).clip(lower_bound=1),
         head_dim=table.numbers("n_embd") / heads,
+        value_dim=table.numbers("n_embd") / heads,
         query_tokens=new,
         context_tokens=cache + new,
         seconds=prefill_s.zip_with(prefill, decode_s),

@@ -33,7 +33,7 @@ def attention(table: RawTable) -> "pl.DataFrame":
         return _none(part)
     names = ("batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")
     shape = {name: part.numbers(_WORKLOAD + name) for name in names}
-    return named(part, kernel="16-bit cache", **shape, **_said(part))
+    return named(part, kernel="16-bit cache", **shape, value_dim=shape["head_dim"], **_said(part))
 
 
 def collectives(table: RawTable) -> "pl.DataFrame":

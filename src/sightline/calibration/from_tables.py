@@ -1,7 +1,7 @@
 """Constants of a device from tables on disk: found by their formats, checked, fitted, and written as catalog entries."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sightline.calibration.raw_table import ENDINGS, RawTable, open_table
 from sightline.catalog import names
 from sightline.errors import InputError, nearest
 from sightline.loading.clusters import read_cluster
+from sightline.loading.model_sources import resolve_model
 from sightline.scenario import Cluster
 
 if TYPE_CHECKING:
@@ -48,20 +49,28 @@ class Tables:
 
 
 def read_tables(
-    paths: Sequence[Path], device: str, part: str | None = None, only: Mapping[str, str] | None = None
+    paths: Sequence[Path],
+    device: str,
+    part: str | None = None,
+    only: Mapping[str, str] | None = None,
+    *,
+    shape: str = "",
+    model: str | None = None,
 ) -> Tables:
     """Return the measurements in files and folders, checked against what ``device`` can do; raises `InputError`.
 
-    ``part`` keeps one part; ``only`` keeps rows by library or device.
+    ``part`` keeps one part; ``only`` keeps rows by library or device. ``shape`` and ``model`` say what some tables do
+    not: the shape of their heads, the model whose layers they name.
     """
     parts = parts_named(part)
     cluster = _cluster(device)
+    layers = None if model is None else resolve_model(model, Path()).model
     found: dict[str, list[pl.DataFrame]] = {}
     files: dict[str, list[str]] = {}
     skipped = []
     for path, named in _files(paths):
         try:
-            read = _read(open_table(path), parts, only or {})
+            read = _read(replace(open_table(path), shape=shape, model=layers), parts, only or {})
         except InputError:
             if named:
                 raise

@@ -16,7 +16,7 @@ from sightline.scenario import Cluster
 if TYPE_CHECKING:
     import polars as pl
 
-PREFILL, DECODE = "prefill_attention", "decode_attention"
+PREFILL, DECODE, LATENT = "prefill_attention", "decode_attention", "latent_decode_attention"
 
 
 def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
@@ -26,6 +26,15 @@ def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
     seen = t.context_tokens - (t.query_tokens - 1) / 2
     arithmetic = 2 * t.batch * t.heads * t.query_tokens * seen * (t.head_dim + t.value_dim) / peak
     cache = t.batch * t.kv_heads * t.context_tokens * (t.head_dim + t.value_dim) * t.kv_bytes
+    return np.asarray(np.maximum(arithmetic, cache / cluster.device.l2_bandwidth))
+
+
+def bound_latent(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+    """The same against a latent, which is key and value at once."""
+    t = _table(rows)
+    peak = cluster.device.peak_flops.get("bf16") or cluster.device.peak_flops["fp16"]
+    arithmetic = 2 * t.batch * t.heads * t.context_tokens * (t.head_dim + t.value_dim) / peak
+    cache = t.batch * t.context_tokens * t.head_dim * t.kv_bytes
     return np.asarray(np.maximum(arithmetic, cache / cluster.device.l2_bandwidth))
 
 
@@ -39,6 +48,11 @@ def fit_decode(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None])
     return _fit(DECODE, rows, cluster, done)
 
 
+def fit_latent(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+    """The constants of attention against a latent that all heads share."""
+    return _fit(LATENT, rows, cluster, done)
+
+
 def points_prefill(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
     """What the device's constants in the catalog predict for prompts."""
     return _points(PREFILL, rows, cluster, _shipped(PREFILL, cluster))
@@ -47,6 +61,11 @@ def points_prefill(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
 def points_decode(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
     """What the device's constants in the catalog predict against a cache."""
     return _points(DECODE, rows, cluster, _shipped(DECODE, cluster))
+
+
+def points_latent(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
+    """What the device's constants in the catalog predict against a latent."""
+    return _points(LATENT, rows, cluster, _shipped(LATENT, cluster))
 
 
 def _fit(part: str, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
@@ -67,9 +86,9 @@ def _fit(part: str, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], N
 
 def _kernel(part: str, relative: Mapping[str, Any]) -> Kernel:
     """What the table cannot tell is the relative's; the rest is searched around it."""
-    priors = DECODE_PRIORS if part == DECODE else PREFILL_PRIORS
+    priors = PREFILL_PRIORS if part == PREFILL else DECODE_PRIORS
     given = {name: value for name, value in relative.items() if name not in priors and name != "surface"}
-    return Kernel(decode=part == DECODE, given=given, priors=priors).nearest(relative)
+    return Kernel(decode=part != PREFILL, latent=part == LATENT, given=given, priors=priors).nearest(relative)
 
 
 def _shipped(part: str, cluster: Cluster) -> Mapping[str, Any]:
@@ -87,10 +106,10 @@ def _points(part: str, rows: "pl.DataFrame", cluster: Cluster, constants: Mappin
 
 
 def _table(rows: "pl.DataFrame") -> ServingAttentionTable:
-    c = columns(rows, "batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens", "seconds")
+    names = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens", "seconds")
+    c = columns(rows, *names)
     return ServingAttentionTable(
         **c,
-        value_dim=c["head_dim"],
         kv_bytes=np.where(rows["kernel"].to_numpy() == "fp8 cache", 1.0, 2.0),
         window=np.full(rows.height, NO_WINDOW),
     )

@@ -104,7 +104,7 @@ def _entry(
         "default": "measured",
         "interconnect": cluster.intra_node.name,
         "versions": {"measured": version},
-        "residuals": dict(residuals),
+        "residuals": {"held_out": dict(residuals)},
     }
 
 

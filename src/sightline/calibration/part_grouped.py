@@ -38,6 +38,9 @@ def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> Par
     """The constants of every layout in the rows; number formats that were not measured come from the nearest family."""
     shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"]
     kernels: dict[str, Any] = {name: dict(layouts) for name, layouts in shipped.items()}
+    for layouts in kernels.values():
+        layouts["evidence"] = "extrapolated"
+    kernels[FORMAT]["evidence"] = "calibrated"
     counted, residuals, constants, drawn = {}, {}, {}, []
     for layout, part in by_kernel(rows).items():
         table = _table(part, _peak(cluster))

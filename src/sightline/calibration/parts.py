@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration import part_attention, part_collectives, part_grouped, part_matmul
+from sightline.calibration import part_attention, part_collectives, part_elementwise, part_grouped, part_matmul
 from sightline.calibration.part_fit import PartFit, Points
 from sightline.errors import InputError, nearest
 from sightline.scenario import Cluster
@@ -34,7 +34,7 @@ class Part:
     """What the constants that the catalog has for the device predict beside what was measured."""
 
 
-_ATTENTION = ("kernel", "batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")
+_ATTENTION = ("kernel", "batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens")
 
 PARTS: Mapping[str, Part] = {
     "matmul": Part(
@@ -57,6 +57,20 @@ PARTS: Mapping[str, Part] = {
         bound=part_attention.bound,
         fit=part_attention.fit_decode,
         points=part_attention.points_decode,
+    ),
+    "latent_decode_attention": Part(
+        keys=_ATTENTION,
+        least=16,
+        bound=part_attention.bound_latent,
+        fit=part_attention.fit_latent,
+        points=part_attention.points_latent,
+    ),
+    "elementwise": Part(
+        keys=("kernel", "tokens", "width", "tensors", "launches"),
+        least=6,
+        bound=part_elementwise.bound,
+        fit=part_elementwise.fit,
+        points=part_elementwise.points,
     ),
     "collectives": Part(
         keys=("kernel", "ranks", "ranks_per_node", "bytes"),

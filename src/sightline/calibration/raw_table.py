@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sightline.errors import InputError
 from sightline.quantities import show
+from sightline.scenario import Model
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +27,10 @@ class RawTable:
     """Number of the first row's place: the line of a CSV's headings is the first."""
     rows: "tuple[int, ...] | None" = None
     """Places of the rows in the file where some are left out; None where all are there."""
+    shape: str = ""
+    """Shape of the heads that the user states for tables that do not."""
+    model: Model | None = None
+    """The model whose layers a table names without saying their shapes."""
 
     @property
     def columns(self) -> frozenset[str]:
@@ -99,10 +104,28 @@ def open_table(path: Path) -> RawTable:
             from sightline.calibration.formats_nccl_tests import read_log
 
             return RawTable(path=path, frame=_not_empty(read_log(path), path))
-        return RawTable(path=path, frame=_not_empty(pl.read_csv(path, infer_schema=False), path))
+        return _from_csv(path)
     except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise InputError(f"cannot read '{path}': {why.lower()}") from error
+
+
+HEADINGS = {
+    6: ("dtype", "kv_dtype", "batch_size", "kv_len", "latency_us", "mfu"),
+    4: ("dtype", "seq_len", "latency_us", "mfu"),
+}
+"""Columns of the InferSim tables that lack their line of headings, by their number."""
+
+
+def _from_csv(path: Path) -> RawTable:
+    import polars as pl
+
+    frame = pl.read_csv(path, infer_schema=False)
+    names = HEADINGS.get(len(frame.columns))
+    if names is None or frame.columns[0] not in ("bf16", "fp16"):
+        return RawTable(path=path, frame=_not_empty(frame, path))
+    headless = pl.read_csv(path, infer_schema=False, has_header=False, new_columns=list(names))
+    return RawTable(path=path, frame=headless, first=1)
 
 
 def _not_empty(frame: "pl.DataFrame", path: Path) -> "pl.DataFrame":

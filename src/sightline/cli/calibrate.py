@@ -29,6 +29,13 @@ def calibrate(
         list[str] | None,
         typer.Option(metavar="COLUMN=VALUE", help="Keep the rows of one device or library; repeatable."),
     ] = None,
+    shape: Annotated[
+        str,
+        typer.Option(metavar="SHAPE", help="Heads of InferSim's attention where the file's name lacks them: 32-8-128."),
+    ] = "",
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model whose layers LLMServingSim's tables name.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -47,7 +54,8 @@ def calibrate(
     """Fit a device's constants to tables of measured operators, and say what the fit leaves unexplained.
 
     Tables are recognised by their columns, whatever their names: those of AIConfigurator, Vidur, Frontier, InferSim,
-    APEX+, the output of nccl-tests, and results of Sightline's own. Rows no device could have measured are refused.
+    LLMServingSim, APEX+, the output of nccl-tests, and results of Sightline's own. Rows no device could have measured
+    are refused.
 
     \b
     Examples:
@@ -60,7 +68,7 @@ def calibrate(
     from sightline.calibration.from_tables import read_tables
     from sightline.calibration.writing import target_paths, write_calibrations
 
-    found = read_tables(tables, device, part, _kept(only or []))
+    found = read_tables(tables, device, part, _kept(only or []), shape=shape, model=model)
     for skipped in found.skipped:
         output.print_remark(f"'{skipped}' is no table of a known format; left out")
     name = family or device
