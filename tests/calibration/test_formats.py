@@ -160,6 +160,38 @@ def test_own_results_are_read_by_operator(tmp_path):
     assert rows.select("row", "m", "seconds").rows() == [(1, 16, 1e-5)]
 
 
+def results(*workloads):
+    return json.dumps([{"scenario": {"workload": w}, "source": "measured", "time_s": 1e-5} for w in workloads])
+
+
+def test_own_results_in_formats_are_told_apart(tmp_path):
+    product = {"operator": "matmul", "m": 16, "n": 32, "k": 64, "dtype": "bf16", "batch": 1}
+    text = results(product, product | {"format": "w4a16"}, product | {"batch": 4}, product | {"dtype": "tf32"})
+    assert read(tmp_path, text)["matmul"].select("row", "kernel").rows() == [(0, "16-bit"), (1, "w4a16")]
+
+
+def test_own_results_of_attention_are_told_apart_by_phase_and_cache(tmp_path):
+    sizes = {"batch": 2, "heads": 8, "kv_heads": 8, "head_dim": 64, "context_tokens": 512, "dtype": "bf16"}
+    step = {"operator": "attention", **sizes, "query_tokens": 1, "causal": True}
+    prompt = step | {"query_tokens": 512}
+    latent = step | {"kv_heads": 1, "head_dim": 576, "value_dim": 512, "latent": True}
+    parts = read(tmp_path, results(step, step | {"kv_dtype": "fp8"}, prompt, prompt | {"window": 9}, latent))
+    assert parts["decode_attention"].select("row", "kernel").rows() == [(0, "16-bit cache"), (1, "fp8 cache")]
+    assert parts["prefill_attention"].select("row", "value_dim").rows() == [(2, 64)]
+    assert parts["latent_decode_attention"].select("row", "head_dim", "value_dim").rows() == [(4, 576, 512)]
+
+
+def test_own_results_of_streams_move_what_their_kernels_do(tmp_path):
+    names = {"norm": "bf16", "gated_activation": "bf16", "copy": "fp32"}
+    text = results(*({"operator": name, "elements": 4096, "dtype": dtype} for name, dtype in names.items()))
+    rows = read(tmp_path, text)["elementwise"]
+    assert rows.select("kernel", "tokens", "tensors").rows() == [
+        ("norm", 4096, 2),
+        ("activation", 4096, 3),
+        ("copy", 4096, 4),
+    ]
+
+
 def test_predictions_are_no_measurements(tmp_path):
     workload = {"operator": "matmul", "m": 16, "n": 32, "k": 64, "dtype": "bf16"}
     with pytest.raises(InputError, match="holds predicted times"):

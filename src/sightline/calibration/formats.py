@@ -167,6 +167,13 @@ FORMATS: Sequence[Format] = (
         read=formats_collectives.nccl_tests,
     ),
     Format(name="Sightline matmul", part="matmul", columns=_RESULT, read=formats_results.matmul),
+    Format(
+        name="Sightline attention",
+        part="latent_decode_attention",
+        columns=_RESULT,
+        read=formats_attention.of_phase(formats_results.attention, "latent_decode_attention"),
+    ),
+    Format(name="Sightline elementwise", part="elementwise", columns=_RESULT, read=formats_results.elementwise),
     Format(name="Sightline collectives", part="collectives", columns=_RESULT, read=formats_results.collectives),
 )
 """One line per format; the first that fits a table's columns and part reads it."""
