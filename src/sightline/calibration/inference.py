@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.fitting import FitResult, error_statistics
-from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors
+from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.prediction.generation import Workers, latencies
 
@@ -62,10 +62,13 @@ def predicted_values(cases: Sequence[MeasuredGeneration], constants: InferenceCo
 def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], given: Mapping[str, Any]) -> FitResult:
     """Return the constants ``free`` fitted to measured generations, the others as ``given`` or at their priors.
 
-    The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest.
+    The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest,
+    each as it would be without its device (or its model, where one device has them all).
     """
     base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
     measured = np.array([case.value for case in cases])
+    weights = np.array([case.weight for case in cases])
+    priors = {name: PRIORS[name] for name in free}
 
     def predict_with(values: Mapping[str, float]) -> Array:
         return predicted_values(cases, InferenceConstants.from_mapping(base | dict(values)))
@@ -73,15 +76,22 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     fitted = fit_with_priors(
         predict_with,
         measured,
-        np.array([case.weight for case in cases]),
-        {name: PRIORS[name] for name in free},
+        weights,
+        priors,
         start={name: value for name, value in SLOW_HOST.items() if name in free},
     )
     constants = base | fitted
     predicted = predicted_values(cases, InferenceConstants.from_mapping(constants))
-    errors = np.abs(np.log(predicted / measured))
+    errors = np.abs(held_out_errors(predict_with, fitted, measured, weights, priors, _groups(cases)))
     first = np.array([case.quantity == "ttft_s" for case in cases])
     for name, chosen in (("ttft_spread", first), ("tpot_spread", ~first)):
         constants[name] = conformal_spread(errors[chosen] if chosen.any() else errors)
     residuals = {"fit": error_statistics(predicted, measured)}
     return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)
+
+
+def _groups(cases: Sequence[MeasuredGeneration]) -> list[str]:
+    """What is left out together: the cases of a device, or of a model where all are of one device."""
+    scenarios = [case.workers.scenario for case in cases]
+    devices = [scenario.cluster.device.name for scenario in scenarios]
+    return devices if len(set(devices)) > 1 else [scenario.model.name for scenario in scenarios]

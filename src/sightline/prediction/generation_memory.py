@@ -23,7 +23,8 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration) 
     plan, work, model = scenario.plan, scenario.workload, scenario.model
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
     layers = sum(block.count * _weights(block) for block in decode.layers)
-    table = formats.operands[formats.plain].weight_bytes * model.embedding_parameters / t
+    table_format = formats.parts["head"] if plan.engine.quantizes_head else formats.plain
+    table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
     head = 0.0 if model.tied_embeddings else _weights(decode.head)
     ends = np.where(np.equal(p, 1.0), table + head, np.maximum(table, head))
     blocks = np.ceil((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens

@@ -44,6 +44,8 @@ class Engine:
     """Bytes of a weight with its scales, by format, where the engine's groups are not the usual ones."""
     product_kernels: Mapping[str, float] = field(default_factory=dict)
     """Kernels that a product takes, by format of the weights, where they are more than one."""
+    stream_instructions: float = 0.0
+    """Vector instructions per element that kernels between products move, where they may outlast the memory."""
     expands_weights: bool = False
     """Products of prompts run in the vendor's library, in 16 bits: quantized weights are written out before each, and
     results are widened after it; not on devices without matrix units."""

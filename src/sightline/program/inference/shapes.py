@@ -106,7 +106,13 @@ class PassShapes:
         """A bandwidth-bound kernel (or several) moving ``elements`` in all, read and written together."""
         traffic = self.element_bytes * elements
         return Elementwise(
-            module=module, name=name or kind, kind=kind, traffic_bytes=traffic, kernels=kernels, count=count
+            module=module,
+            name=name or kind,
+            kind=kind,
+            traffic_bytes=traffic,
+            arithmetic=self.engine.stream_instructions * elements,
+            kernels=kernels,
+            count=count,
         )
 
     def collective(

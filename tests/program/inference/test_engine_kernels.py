@@ -1,0 +1,93 @@
+"""Kernels of single-stream engines: matrix-vector products, weights written out for prompts, scores in memory."""
+
+import numpy as np
+import pytest
+from generation_scenarios import generation
+
+from sightline.prediction.generation import predict_generation
+from sightline.prediction.generation_memory import generation_memory
+from sightline.prediction.generation_phases import prefill_phase
+from sightline.prediction.generation_pricing import PricedGeneration, price_generation
+from sightline.program import Matmul
+from sightline.program.inference import CachedAttention, MatrixVector, Pass
+
+GIB = 1024**3
+
+
+def priced(
+    model: str = "llama-3-8b", cluster: str = "1x rtx-4090", quantization: str = "q4_k_m", **workload: object
+) -> PricedGeneration:
+    plan = {"framework": "llama.cpp", "quantization": quantization}
+    return price_generation(generation(model=model, cluster=cluster, plan=plan, **workload))  # type: ignore[arg-type]
+
+
+def products(of: Pass) -> list[Matmul]:
+    return [op for block in of.layers for op in block.operators if isinstance(op, Matmul)]
+
+
+@pytest.mark.parametrize(
+    ("model", "quantization", "gib"),
+    [
+        ("llama-2-7b", "q4_0", 3.56),
+        ("llama-3-8b", "q4_k_m", 4.58),
+        ("llama-3-70b", "q4_k_m", 39.59),
+        ("llama-3-8b", "none", 14.96),
+    ],
+)
+def test_weights_take_the_room_of_published_files(model: str, quantization: str, gib: float):
+    found = priced(model, "1x h200-sxm-141gb", quantization)
+    assert float(generation_memory(found, found)["weights"]) == pytest.approx(gib * GIB, rel=0.02)
+
+
+def test_decoding_multiplies_packed_weights_and_prompts_unpacked_ones():
+    found = priced()
+    assert {type(op) for op in products(found.decode)} == {MatrixVector}
+    assert {op.kernel for op in products(found.decode)} == {"q4_k_m"}
+    assert {op.kernel for op in products(found.prefill)} == {"16-bit"}
+    names = [op.name for op in found.prefill.layers[0].operators]
+    assert names.count("expand weights") == 5  # query; key and value; output; up and gate; down
+
+
+def test_devices_without_matrix_units_unpack_in_the_product():
+    found = priced(cluster="1x apple-m2-ultra-76core-192gb")
+    assert "q4_k_m" in {op.kernel for op in products(found.prefill)}
+    assert "expand weights" not in [op.name for op in found.prefill.layers[0].operators]
+
+
+def test_many_rows_leave_the_matrix_vector_kernel():
+    """Beyond eight sequences a step's products cost what the library's cost, less than a row at a time."""
+    few, many = priced(batch=8), priced(batch=64)
+    step = [float(sum(x.prices[id(op)].time_s for op in products(x.decode))) for x in (few, many)]
+    assert step[1] < 8 * step[0] / 2
+
+
+def test_scores_grow_with_new_and_seen_tokens():
+    found = priced(prompt_tokens=1024)
+    assert not any(isinstance(op, CachedAttention) for op in found.prefill.layers[0].operators)
+    scores = next(op for op in products(found.prefill) if op.name == "scores")
+    assert scores.flops == 2 * 32 * 512 * (256 + 512) * 128  # pieces of 512 tokens, the mean of their contexts
+
+
+def test_fp16_sums_are_as_fast_as_the_device_has_them():
+    assert {op.dtype for op in products(priced().prefill)} == {"fp16-accumulate"}
+    assert {op.dtype for op in products(priced(cluster="1x a100-sxm-80gb").prefill)} == {"fp16"}
+
+
+def test_pieces_of_a_prompt_follow_each_other_through_the_stages():
+    from sightline.cost.inference_constants import load_inference
+
+    constants, _ = load_inference("llama.cpp")
+    alone = prefill_phase(priced(prompt_tokens=2048), constants)
+    four = prefill_phase(priced(prompt_tokens=2048, cluster="4x rtx-4090"), constants)
+    assert float(alone.passes) == 4
+    assert float(four.passes) == (4 + 4 - 1) / 4
+
+
+def test_eager_engines_wait_for_launches():
+    """A small model decodes at the rate of its layers' launches, whatever the device."""
+    plan = {"framework": "transformers", "dtype": "bf16"}
+    times = [
+        predict_generation(generation(model="qwen-1.8b", cluster=f"1x {device}", plan=plan, batch=1)).tpot_s
+        for device in ("a100-sxm-80gb", "a100-sxm-40gb")
+    ]
+    assert np.isclose(times[0], times[1], rtol=0.1)
