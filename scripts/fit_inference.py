@@ -6,7 +6,7 @@ writes OUT/<engine>.yaml; a rerun on the same data reproduces the shipped files.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from sightline.calibration.inference import MeasuredGeneration, fit_inference
 from sightline.catalog.versions import release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation import price_workers
+from sightline.scenario import GenerationScenario
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite
 
@@ -27,6 +28,19 @@ EXPERTS = ("experts_slowdown", "prefill_experts_slowdown")
 HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
 NETWORK = ("collective_slowdown", "meeting_s")
 VECTOR = ("vector_memory_fraction", "vector_fraction")
+
+
+def _family(scenario: GenerationScenario) -> str:
+    """Cases of a model, a device and degrees."""
+    plan = scenario.plan
+    degrees = f"{plan.tensor_parallel} x {plan.pipeline_parallel}"
+    return f"{scenario.model.name} on {degrees} {scenario.cluster.device.name}"
+
+
+def _sizes(scenario: GenerationScenario) -> str:
+    """Cases of the same sizes, where one family has them all."""
+    work = scenario.workload
+    return f"{work.batch} x {work.prompt_tokens} + {work.output_tokens}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +54,8 @@ class Fit:
     given: Mapping[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
     """Release lines whose cases count; empty for all."""
+    group: Callable[[GenerationScenario], str] | None = None
+    """What is left out together where spreads are found, as the suites were split; None for devices or models."""
     inherits: bool = False
     """What is not free is as the engine's own set has it; few measurements cannot show more."""
 
@@ -51,6 +67,7 @@ FITS = (
         suites=["splitwise-prefill", "splitwise-decode"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s", "long_prefill_slowdown"],
         lines=["0.2"],
+        group=_family,
     ),
     Fit(
         engine="vllm",
@@ -69,17 +86,31 @@ FITS = (
     ),
     Fit(
         engine="tensorrt-llm",
+        line="1.0",
+        suites=["aiconfigurator-aggregated"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        lines=["1.0"],
+    ),
+    Fit(
+        engine="tensorrt-llm",
         line="0",
         suites=["tensorrt-llm-first-token", "tensorrt-llm-throughput", "nemo-llama-2-128-20"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK],
         lines=["0.5", "0.6", "0.7", "0.8", "0.9"],
+        group=_family,
     ),
     Fit(
         engine="fastertransformer",
         suites=["fastertransformer-gpt"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s"],
+        group=_family,
     ),
-    Fit(engine="lmdeploy", suites=["lmdeploy-static-batch"], free=[*KERNELS, "prefill_s", "iteration_s", "sequence_s"]),
+    Fit(
+        engine="lmdeploy",
+        suites=["lmdeploy-static-batch", "lmdeploy-first-token"],
+        free=[*KERNELS, "prefill_s", "iteration_s", "sequence_s"],
+        group=_sizes,
+    ),
     Fit(
         engine="llama.cpp",
         suites=["llama.cpp-llama-3-prefill", "llama.cpp-llama-3-decode"],
@@ -115,14 +146,21 @@ def cases_of(fit: Fit, known: Mapping[str, Suite]) -> Iterator[MeasuredGeneratio
         alike = sum(other is suite for other, _ in chosen)
         scenario = generation_from_mapping(case.scenario)
         yield MeasuredGeneration(
-            workers=price_workers(scenario), quantity=suite.quantity, value=case.measured, weight=1.0 / alike
+            workers=price_workers(scenario),
+            quantity=suite.quantity,
+            value=case.measured,
+            weight=1.0 / alike,
+            group=fit.group(scenario) if fit.group else "",
         )
 
 
 def _is_of(case: Case, fit: Fit) -> bool:
+    """Whether the case counts for the fit; an engine's own set leaves out the lines that are fitted apart."""
     plan = case.scenario["plan"]
     version = str(plan.get("framework_version", ""))
-    return plan["framework"] == fit.engine and (not fit.lines or bool(release_line(version, fit.lines)))
+    apart = [f.line for f in FITS if f.engine == fit.engine and f.line]
+    chosen = bool(release_line(version, fit.lines)) if fit.lines else not release_line(version, apart)
+    return plan["framework"] == fit.engine and chosen
 
 
 def entry_of(engine: str, known: Mapping[str, Suite]) -> dict[str, Any]:

@@ -52,6 +52,8 @@ class MeasuredGeneration:
     """ttft_s, tpot_s, latency_s or output_tokens_per_s."""
     value: float
     weight: float = 1.0
+    group: str = ""
+    """What is left out together where spreads are found; its device, or model, where nothing is said."""
 
 
 def predicted_values(cases: Sequence[MeasuredGeneration], constants: InferenceConstants) -> Array:
@@ -63,7 +65,7 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     """Return the constants ``free`` fitted to measured generations, the others as ``given`` or at their priors.
 
     The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest,
-    each as it would be without its device (or its model, where one device has them all).
+    each as it would be without its group.
     """
     base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
     measured = np.array([case.value for case in cases])
@@ -91,7 +93,9 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
 
 
 def _groups(cases: Sequence[MeasuredGeneration]) -> list[str]:
-    """What is left out together: the cases of a device, or of a model where all are of one device."""
+    """What is left out together: what the cases say, else those of a device, or of a model where all are of one device."""
+    if all(case.group for case in cases):
+        return [case.group for case in cases]
     scenarios = [case.workers.scenario for case in cases]
     devices = [scenario.cluster.device.name for scenario in scenarios]
     return devices if len(set(devices)) > 1 else [scenario.model.name for scenario in scenarios]
