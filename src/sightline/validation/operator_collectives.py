@@ -78,14 +78,14 @@ def _compare_nccl(data: Path, system: System, version: str, *, further: bool = F
     added = {"send_recv"} if system.aiconfigurator else set()
     kinds = load_collectives(system.family, version).kinds
     chosen = [table for kind, table in tables.items() if (kind in added) == further]
-    return {"fit": part} if (part := _compared(chosen, measured_node(system.interconnect), kinds)) else {}
+    return {"fit": part} if (part := compared(chosen, measured_node(system.interconnect), kinds)) else {}
 
 
 def _compare_custom(data: Path, system: System, engine: str, releases: Sequence[str]) -> Mapping[Split, Compared]:
     tables = read_kernels(data, system.aiconfigurator)
     node, kinds = measured_node(system.interconnect), load_collectives(system.family).kinds
     parts = [
-        _compared([tables[engine, release]], node, kinds, load_custom(system.family, f"{engine} {release}"))
+        compared([tables[engine, release]], node, kinds, load_custom(system.family, f"{engine} {release}"))
         for release in releases
         if (engine, release) in tables
     ]
@@ -93,12 +93,13 @@ def _compare_custom(data: Path, system: System, engine: str, releases: Sequence[
     return {"fit": joined(known)} if known else {}
 
 
-def _compared(
+def compared(
     tables: Iterable[CollectiveTable],
     node: MeasuredNode,
     kinds: Mapping[str, KindConstants],
     custom: CustomAllReduce | None = None,
 ) -> Compared | None:
+    """Return predicted and measured seconds of the tables' collectives inside a node; None where no kind is known."""
     wanted = [table.where(_is_wanted(table)) for table in tables if table.kind in kinds]
     parts = [
         Compared(

@@ -18,7 +18,7 @@ from sightline.calibration.elementwise_tables import (
 )
 from sightline.calibration.entries import device_of
 from sightline.catalog import entry, names
-from sightline.cost.elementwise_constants import KernelGeneration, load_elementwise
+from sightline.cost.elementwise_constants import ElementwiseConstants, KernelGeneration, load_elementwise
 from sightline.validation.operator_suite import Compared, OperatorSuite
 from sightline.validation.suite import Split
 
@@ -91,12 +91,16 @@ def elementwise_suites(data: Path) -> Iterator[OperatorSuite]:
 
 
 def _compare(data: Path, profile: Profile) -> Mapping[Split, Compared]:
+    return {"fit": kernels_compared(data, profile, load_elementwise(profile.family, profile.generation))}
+
+
+def kernels_compared(data: Path, profile: Profile, constants: Mapping[str, ElementwiseConstants]) -> Compared:
+    """Return predicted and measured seconds of a profile's kernels, of the classes that ``constants`` know."""
     tables = joined(profile.read(data / file) for file in profile.files)
-    constants = load_elementwise(profile.family, profile.generation)
     device = device_of(profile.family)
     known = {kind: table for kind, table in tables.items() if kind in constants}
     predicted = [predicted_seconds(table, device, constants[kind]) for kind, table in known.items()]
-    part = Compared(
+    return Compared(
         predicted=np.concatenate(predicted),
         measured=np.concatenate([table.seconds for table in known.values()]),
         sizes={
@@ -104,4 +108,3 @@ def _compare(data: Path, profile: Profile) -> Mapping[Split, Compared]:
             "width": np.concatenate([table.width for table in known.values()]),
         },
     )
-    return {"fit": part}

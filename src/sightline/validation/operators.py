@@ -7,6 +7,7 @@ from sightline.validation.operator_attention import attention_suites
 from sightline.validation.operator_collectives import collective_suites
 from sightline.validation.operator_kernels import elementwise_suites
 from sightline.validation.operator_matmuls import grouped_suites, matmul_suites
+from sightline.validation.operator_never_fitted import never_fitted_suites
 from sightline.validation.operator_suite import OperatorSuite
 
 PARTS: Sequence[Callable[[Path], Iterator[OperatorSuite]]] = (
@@ -15,6 +16,7 @@ PARTS: Sequence[Callable[[Path], Iterator[OperatorSuite]]] = (
     attention_suites,
     elementwise_suites,
     collective_suites,
+    never_fitted_suites,
 )
 
 
