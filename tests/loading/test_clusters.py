@@ -113,8 +113,7 @@ def test_everything_written_out() -> None:
         ("selen", "did you mean 'selene'?"),
         ("0x a100-sxm-80gb", "cluster.devices is '0x a100-sxm-80gb'; allowed: from 1 to 10000000 devices"),
         ("99999999999x a100-sxm-80gb", "allowed: from 1 to 10000000 devices"),
-        ("this-machine", "cluster is 'this-machine'; this version predicts only"),
-        ("1x this-machine", "cluster is 'this-machine'; this version predicts only"),
+        ("0x this-machine", "cluster.devices is '0x this-machine'; allowed: from 1 to 1024 processes"),
         (
             {"devices": ["8x a100-sxm-80gb", "8x h100-sxm-80gb"]},
             "this version predicts only clusters of one kind of device",

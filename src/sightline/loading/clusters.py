@@ -10,13 +10,14 @@ from sightline.errors import InputError, nearest
 from sightline.loading.complaints import Checked, Complaints, check
 from sightline.loading.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Values, read_part
 from sightline.loading.schema import ClusterKeys
+from sightline.loading.this_machine import THIS_MACHINE, this_machine
 from sightline.quantities import show
 from sightline.scenario import Cluster
 
 MOST_DEVICES = 10**7
 """Devices of the largest cluster that is read."""
-
-THIS_MACHINE = "this-machine"
+MOST_RANKS = 1024
+"""Processes that share this machine at most."""
 
 _COUNTED = re.compile(r"\s*(\d{1,12})\s*[xX×*]\s*(\S.*?)\s*", re.ASCII)
 _FORMS = "'<count>x <device>' such as '8x a100-sxm-80gb', a cluster of the catalog, or a mapping"
@@ -34,7 +35,7 @@ def _named(value: str) -> Cluster:
 
 def _read(mapping: Mapping[str, Any]) -> Cluster:
     complaints = Complaints()
-    checked = check(ClusterKeys, mapping, "cluster", complaints)
+    checked = check(ClusterKeys, _with_this_machine(mapping), "cluster", complaints)
     stated = checked.values
     base = _base(stated["same_as"], complaints) if "same_as" in stated else {}
     if "same_as" not in stated and "devices" not in stated:
@@ -62,6 +63,19 @@ def _read(mapping: Mapping[str, Any]) -> Cluster:
         complaints.add(f"cluster.power_cap is {cap:g} W; allowed: more than the {idle:g} W the device takes when idle")
     complaints.raise_any()
     return _cluster(count, min(per_node or count, count), parts, stated, base)
+
+
+def _with_this_machine(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The mapping, with this machine's figures underneath where it is named."""
+    key = "devices" if mapping.get("devices") is not None else "same_as"
+    name = mapping.get(key)
+    counted = _COUNTED.fullmatch(name) if isinstance(name, str) else None
+    if (counted[2] if counted else name) != THIS_MACHINE:
+        return mapping
+    count = int(counted[1]) if counted else 1
+    if not 1 <= count <= MOST_RANKS:
+        return mapping
+    return this_machine(count) | {k: v for k, v in mapping.items() if k != key}
 
 
 def _cluster(count: int, per_node: int, parts: Mapping[str, Values], stated: Values, base: Values) -> Cluster:
@@ -103,7 +117,7 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
         complaints.add(f"cluster.devices is {show(value)}; this version predicts only clusters of one kind of device")
         return 0, None
     if value == THIS_MACHINE or (isinstance(value, str) and value.endswith(f" {THIS_MACHINE}")):
-        complaints.add("cluster is 'this-machine'; this version predicts only devices of the catalog or written out")
+        complaints.add(f"cluster.devices is {show(value)}; allowed: from 1 to {MOST_RANKS} processes of this machine")
         return 0, None
     if isinstance(value, str) and (counted := _COUNTED.fullmatch(value)):
         count, name = int(counted[1]), counted[2]

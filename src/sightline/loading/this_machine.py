@@ -1,0 +1,172 @@
+"""``this-machine``: the processor that Sightline runs on, as a cluster whose devices share it evenly.
+
+Found without PyTorch: cores, clock, vector width and caches as the system states them, memory bandwidth by copying.
+``Nx this-machine`` stands for N processes, each with its share of cores, caches and memory. An entry of that name in a
+folder of ``SIGHTLINE_CATALOG`` is taken instead, so that constants fitted to it keep meaning the same.
+"""
+
+import os
+import platform
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sightline import catalog
+from sightline.loading.complaints import Complaints
+from sightline.loading.copy_speed import copy_bandwidth
+from sightline.loading.hardware import DEVICE, read_part
+
+THIS_MACHINE = "this-machine"
+
+FLOPS_PER_CYCLE = {"avx512f": 64.0, "fma": 32.0, "avx": 16.0, "sve": 32.0, "asimd": 16.0, "neon": 16.0}
+"""Of a core in fp32, by the widest instructions it has: two units that multiply and add vectors."""
+PLAIN_FLOPS_PER_CYCLE = 8.0
+"""Of a core about which nothing is known: vectors of 128 bits."""
+FASTER = {
+    "bf16": {"amx_bf16": 16.0, "avx512_bf16": 2.0, "bf16": 2.0},
+    "fp16": {"amx_fp16": 16.0, "avx512_fp16": 2.0, "asimdhp": 2.0},
+}
+"""How many times the rate in fp32 a core multiplies 16-bit numbers at; without these they are converted to fp32."""
+ASSUMED_HZ = 2.5e9
+ASSUMED_CACHE_BYTES = 32 * 2**20
+WATTS_PER_CORE, IDLE_SHARE = 10.0, 0.3
+LOOPBACK = {"bandwidth": 2e9, "latency": 3e-5}
+"""What processes of one machine send each other over its own network interface: orders of magnitude."""
+
+
+class Processor(NamedTuple):
+    """What the system says of its processor."""
+
+    name: str
+    cores: int
+    """Those that this process may run on."""
+    hertz: float
+    flags: frozenset[str]
+    cache_bytes: float
+    """Of the last level."""
+    memory_bytes: float
+
+
+def this_machine(ranks: int) -> dict[str, Any]:
+    """Return the keys of ``cluster`` for ``ranks`` processes that share this machine's processor."""
+    p = processor()
+    device = _device()
+    shared = {"memory", "memory_bandwidth", "l2", "l2_bandwidth", "vector_flops", "tdp", "idle_power"}
+    share = {k: v / ranks if k in shared else v for k, v in device.items()}
+    share["peak_flops"] = {dtype: rate / ranks for dtype, rate in device["peak_flops"].items()}
+    share["compute_units"] = max(1, device["compute_units"] // ranks)
+    estimated = {"source": "orders of magnitude for processes of one machine"}
+    return {
+        "name": f"{ranks}x {THIS_MACHINE}",
+        "devices": ranks,
+        "per_node": ranks,
+        "device": share,
+        "intra_node": {"name": "loopback", **LOOPBACK, "topology": "full-mesh", **estimated},
+        "network": {
+            "name": "loopback",
+            "bandwidth_per_node": LOOPBACK["bandwidth"],
+            "latency": LOOPBACK["latency"],
+            **estimated,
+        },
+        "host": {
+            "name": p.name,
+            "memory": p.memory_bytes,
+            "memory_bandwidth": device["memory_bandwidth"],
+            "cores": p.cores,
+            "source": "detected",
+        },
+    }
+
+
+def _device() -> dict[str, Any]:
+    """The whole processor: as a catalog folder of the user's states it, or as it is found."""
+    if THIS_MACHINE not in catalog.names("devices"):
+        return detected()
+    complaints = Complaints()
+    stated = read_part(DEVICE, THIS_MACHINE, None, complaints)
+    complaints.raise_any()
+    return dict(stated or {})
+
+
+@cache
+def detected() -> dict[str, Any]:
+    """Return the processor under the keys of a catalog's device; takes a tenth of a second, for copying memory."""
+    p = processor()
+    per_cycle = next((rate for flag, rate in FLOPS_PER_CYCLE.items() if flag in p.flags), PLAIN_FLOPS_PER_CYCLE)
+    fp32 = p.cores * p.hertz * per_cycle
+    families = {name.partition("/")[0] for name in catalog.names("calibrations")}
+    return {
+        "name": THIS_MACHINE,
+        "peak_flops": {"fp32": fp32, **{dtype: fp32 * _faster(dtype, p.flags) for dtype in FASTER}},
+        "memory": p.memory_bytes,
+        "memory_bandwidth": copy_bandwidth(2 * p.cache_bytes, p.cores),
+        "l2": p.cache_bytes,
+        "l2_bandwidth": copy_bandwidth(p.cache_bytes / 8, p.cores),
+        "compute_units": p.cores,
+        "tdp": WATTS_PER_CORE * p.cores,
+        "idle_power": WATTS_PER_CORE * p.cores * IDLE_SHARE,
+        "vector_flops": fp32,
+        "calibration": THIS_MACHINE if THIS_MACHINE in families else "generic",
+        "source": f"{p.name}: {p.cores} cores at {p.hertz / 1e9:g} GHz, {per_cycle:g} FLOP per cycle; bandwidths of "
+        f"copies measured; power assumed, {WATTS_PER_CORE:g} W per core",
+    }
+
+
+def _faster(dtype: str, flags: frozenset[str]) -> float:
+    return next((times for flag, times in FASTER[dtype].items() if flag in flags), 1.0)
+
+
+@cache
+def processor() -> Processor:
+    """Return what the system says of its processor; what it does not say is assumed."""
+    info = _text("/proc/cpuinfo")
+    name = _field(info, "model name") or platform.processor() or platform.machine() or "processor"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Processor(
+        name=" ".join(name.split()),
+        cores=cores,
+        hertz=_hertz(info, name),
+        flags=frozenset((_field(info, "flags") or _field(info, "Features")).split()),
+        cache_bytes=_cache_bytes(),
+        memory_bytes=_memory_bytes(),
+    )
+
+
+def _hertz(info: str, name: str) -> float:
+    """The base clock where the name tells it, else the highest or the present one."""
+    if found := re.search(r"@ *([\d.]+) *GHz", name):
+        return float(found[1]) * 1e9
+    if (highest := _text("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").strip()).isdigit():
+        return float(highest) * 1e3
+    try:
+        return float(_field(info, "cpu MHz")) * 1e6
+    except ValueError:
+        return ASSUMED_HZ
+
+
+def _cache_bytes() -> float:
+    """The largest cache that a core sees."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    stated = [_text(str(p)).strip() for p in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    sizes = [int(s[:-1]) * units[s[-1]] for s in stated if s[:-1].isdigit() and s[-1] in units]
+    return float(max(sizes, default=ASSUMED_CACHE_BYTES))
+
+
+def _memory_bytes() -> float:
+    """Memory of the machine, or what its control group grants this process."""
+    total = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else 16e9
+    granted = _text("/sys/fs/cgroup/memory.max").strip()
+    return min(total, float(granted)) if granted.isdigit() else total
+
+
+def _field(info: str, key: str) -> str:
+    found = re.search(rf"^{key}\s*:\s*(.*)$", info, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
