@@ -27,3 +27,8 @@ def nearest(value: object, allowed: Sequence[str]) -> str:
     beginnings = [name for name in names if len(asked) > 2 and name.lower().startswith(asked)]
     matches = sorted(beginnings, key=len) or get_close_matches(asked, names, n=1, cutoff=0.6)
     return f" - did you mean '{matches[0]}'?" if matches else ""
+
+
+def missing_extra(what: str, extra: str) -> WorkError:
+    """Return the error for something whose optional packages are not installed, with the command that installs them."""
+    return WorkError(f"{what} needs packages that are not installed: pip install 'sightline[{extra}]'")

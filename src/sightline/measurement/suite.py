@@ -1,0 +1,145 @@
+"""Cases in order, each stored as it ends; a rerun goes on where the last one was stopped, however that was."""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sightline.measurement.environment import conditions, contention, environment_class, record_environment
+from sightline.measurement.isolation import OnSample, run_case
+from sightline.measurement.outcome import FINISHED, Limits, Outcome
+
+
+class Writer(Protocol):
+    """A run that is being stored (``sightline.runs.RunWriter``)."""
+
+    def sample(self, sample: Mapping[str, Any]) -> None:
+        """Keep one sample."""
+
+    def finish(
+        self, *, status: str, reason: str, result: Mapping[str, Any], rows: Iterable[Any], **figures: Any
+    ) -> Any:
+        """End the run."""
+
+
+class Store(Protocol):
+    """Where runs go (``sightline.runs.Store``)."""
+
+    def ended(self, statuses: Collection[str]) -> Mapping[str, Any]:
+        """Return the newest run of each key that ended in one of these ways."""
+
+    def begin(self, name: str, *, scenario: Mapping[str, Any], suite: str, key: str) -> Writer:
+        """Begin a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One thing to measure."""
+
+    name: str
+    entry: str
+    """``package.module:function``, called as ``run_case`` says. Of its result, ``rows`` is stored as the profile's table."""
+    arguments: Mapping[str, Any]
+    scenario: Mapping[str, Any] = field(default_factory=dict)
+    """What it is the measurement of, as a scenario file would say it."""
+    limits: Limits = field(default_factory=Limits)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables set for it."""
+
+    def key(self, environment: Mapping[str, Any]) -> str:
+        """Return the content hash of the case on machines of this environment's class; limits do not count."""
+        content = {
+            "entry": self.entry,
+            "arguments": self.arguments,
+            "scenario": self.scenario,
+            "variables": self.variables,
+            "environment": environment_class(environment),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How far a suite is."""
+
+    case: Case
+    run: Any = None
+    """The stored run; None while the case has only begun."""
+    resumed: bool = False
+    """The run is of an earlier time: the case was not run again."""
+
+
+def run_suite(
+    cases: Sequence[Case],
+    store: Store,
+    *,
+    suite: str = "",
+    rerun: bool = False,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> list[Any]:
+    """Run cases one after the other and return their stored runs in the same order.
+
+    A case that ended before on a machine of this class (ok, out of memory, timeout, unsupported) is not run again;
+    one that crashed or was interrupted is.
+
+    Args:
+        cases: What to measure.
+        store: Where the runs go.
+        suite: Name that the runs bear.
+        rerun: Run also what has ended before.
+        on_step: Called when a case begins and when it has been stored.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the case at hand is stored as interrupted, nothing that ended is lost.
+        WorkError: A run could not be stored; the ones before it are.
+    """
+    environment = record_environment()
+    ended = {} if rerun else store.ended(FINISHED)
+    runs = []
+    for case in cases:
+        key = case.key(environment)
+        run: Any = ended.get(key)
+        resumed = run is not None
+        if not resumed:
+            on_step(Step(case=case))
+            run = _run_and_store(case, store, suite, key, environment)
+            ended = {**ended, key: run}
+        on_step(Step(case=case, run=run, resumed=resumed))
+        runs.append(run)
+        if not resumed and run.status == "interrupted":
+            raise KeyboardInterrupt
+    return runs
+
+
+def _run_and_store(case: Case, store: Store, suite: str, key: str, environment: Mapping[str, Any]) -> Any:
+    writer = store.begin(case.name, scenario=case.scenario, suite=suite, key=key)
+    before = conditions()
+    outcome = _run(case, writer.sample)
+    after = conditions()
+    disturbed = contention(before, after, outcome.others_cpu_fraction)
+    result = dict(outcome.result)
+    rows = result.pop("rows", ())
+    return writer.finish(
+        status=outcome.status,
+        reason=outcome.reason,
+        result=result,
+        rows=rows,
+        environment={
+            **environment,
+            "before": before,
+            "after": after,
+            "contended": bool(disturbed),
+            "contention": disturbed,
+            "case": {
+                "seconds": outcome.seconds,
+                "cpu_s": outcome.cpu_s,
+                "peak_memory_bytes": outcome.peak_memory_bytes,
+            },
+        },
+        output=outcome.output,
+    )
+
+
+def _run(case: Case, on_sample: OnSample) -> Outcome:
+    return run_case(case.entry, case.arguments, case.limits, on_sample, variables=case.variables)

@@ -1,0 +1,7 @@
+"""The store of runs: a folder each, with what was asked, what came out, and what it ran on."""
+
+from sightline.runs.run import Run
+from sightline.runs.store import Store, open_store
+from sightline.runs.writer import RunWriter
+
+__all__ = ["Run", "RunWriter", "Store", "open_store"]

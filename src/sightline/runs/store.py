@@ -1,0 +1,163 @@
+"""The store: begin, list, find and delete runs. Many processes may write to one store at once."""
+
+import io
+import os
+import re
+import secrets
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import InputError, WorkError, nearest
+from sightline.runs.run import FORMAT, INTERRUPTED, Run, from_json, is_abandoned, this_process
+from sightline.runs.storage import LocalStorage, Storage
+from sightline.runs.writer import JOURNAL, ROWS, SAMPLES, RunWriter, from_journal
+
+if TYPE_CHECKING:
+    import polars
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+LATEST = "latest"
+
+
+def open_store(place: str | None = None) -> "Store":
+    """Open the store at a folder or URL; without one, ``SIGHTLINE_RUNS``, else the user's own folder.
+
+    Raises:
+        InputError: The place is no folder and no URL.
+        WorkError: It needs a package that is not installed.
+    """
+    chosen = place or os.environ.get("SIGHTLINE_RUNS") or str(_users_folder())
+    scheme, separator, path = chosen.partition("://")
+    if separator and scheme != "file":
+        from sightline.runs.remote import RemoteStorage
+
+        return Store(RemoteStorage(chosen))
+    folder = Path(path if separator else chosen).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"the store of runs '{folder}' is a file; name a folder or a URL")
+    return Store(LocalStorage(folder))
+
+
+def _users_folder() -> Path:
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "sightline" / "runs"
+
+
+class Store:
+    """Runs in one place."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    @property
+    def place(self) -> str:
+        """The folder or URL."""
+        return self.storage.place
+
+    def begin(
+        self,
+        name: str,
+        *,
+        scenario: Mapping[str, Any] | None = None,
+        suite: str = "",
+        key: str = "",
+        environment: Mapping[str, Any] | None = None,
+    ) -> RunWriter:
+        """Begin a run; it can be seen as running from now on."""
+        from sightline import __version__
+
+        now = datetime.now(UTC)
+        run = Run(
+            id=f"{now:%Y%m%d-%H%M%S}-{_slug(name)}-{secrets.token_hex(3)}",
+            name=name,
+            created=now.isoformat(timespec="milliseconds"),
+            suite=suite,
+            key=key,
+            scenario=dict(scenario or {}),
+            environment=dict(environment or {}),
+            command=list(sys.orig_argv),
+            version=__version__,
+            writer=this_process(),
+        )
+        return RunWriter(self.storage, run)
+
+    def runs(self) -> list[Run]:
+        """Return all runs, oldest first; a folder without a readable ``run.json`` is none."""
+        found = (self._read(folder) for folder in self.storage.folders())
+        return sorted((run for run in found if run is not None), key=lambda run: (run.created, run.id))
+
+    def find(self, asked: str) -> Run:
+        """Return the run of this id, of an id that begins so, or ``latest``.
+
+        Raises:
+            InputError: There is no such run, or several.
+        """
+        if asked == LATEST:
+            runs = self.runs()
+            if not runs:
+                raise InputError(f"the store of runs '{self.place}' is empty")
+            return runs[-1]
+        names = self.storage.folders()
+        matches = [asked] if asked in names else [name for name in names if asked and name.startswith(asked)]
+        if len(matches) > 1:
+            raise InputError(f"'{asked}' begins {len(matches)} runs: {', '.join(matches[:5])}; write more of the id")
+        run = self._read(matches[0]) if matches else None
+        if run is None:
+            raise InputError(f"no run '{asked}' in '{self.place}'{nearest(asked, names)}")
+        return run
+
+    def ended(self, statuses: Collection[str]) -> dict[str, Run]:
+        """Return the newest run of each key that ended in one of these ways."""
+        return {run.key: run for run in self.runs() if run.key and run.status in statuses}
+
+    def samples(self, run: Run) -> "polars.DataFrame":
+        """Return a run's samples, those so far while it runs; an empty table when there are none."""
+        table = self._table(run, SAMPLES)
+        if table is not None:
+            return table
+        try:
+            return from_journal(self.storage.read(f"{run.id}/{JOURNAL}"))
+        except FileNotFoundError:
+            return from_journal(b"")
+
+    def rows(self, run: Run) -> "polars.DataFrame":
+        """Return a run's profile, a row per operator; an empty table when there is none."""
+        table = self._table(run, ROWS)
+        return from_journal(b"") if table is None else table
+
+    def delete(self, runs: Iterable[Run]) -> None:
+        """Delete runs; nobody reads half of one."""
+        for run in runs:
+            try:
+                self.storage.remove_folder(run.id)
+            except FileNotFoundError:
+                continue
+
+    def _read(self, folder: str) -> Run | None:
+        try:
+            run = from_json(self.storage.read(f"{folder}/run.json"))
+        except (FileNotFoundError, ValueError):
+            return None
+        if run.format > FORMAT:
+            raise WorkError(f"run '{folder}' was written by a newer Sightline ({run.version})")
+        run = replace(run, id=folder)
+        if is_abandoned(run):
+            return replace(run, status=INTERRUPTED, reason="the process that wrote it ended before it did")
+        return run
+
+    def _table(self, run: Run, name: str) -> "polars.DataFrame | None":
+        import polars
+
+        try:
+            return polars.read_parquet(io.BytesIO(self.storage.read(f"{run.id}/{name}.parquet")))
+        except FileNotFoundError:
+            return None
+
+
+def _slug(name: str) -> str:
+    """Return a name as part of a file name."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:40] or "run"
