@@ -229,7 +229,7 @@ def test_a_longer_cache_a_wider_window_and_more_sequences_take_longer():
 def test_few_queries_take_the_kernel_that_splits_the_context():
     one, many = (profile(attention(query_tokens=q, context_tokens=131072), "1x h100-sxm-80gb") for q in (1, 512))
     assert one.time_s < 4 * one.bytes / one.scenario.cluster.device.memory_bandwidth
-    assert many.time_s > 10 * one.time_s
+    assert many.time_s > 4 * one.time_s
     together = profile(attention(query_tokens=np.array([1, 512]), context_tokens=131072), "1x h100-sxm-80gb")
     assert together.time_s.tolist() == [one.time_s, many.time_s]
     assert together.interval["time_s"][1].tolist() == [one.interval["time_s"][1], many.interval["time_s"][1]]
