@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sightline import catalog
-from sightline.cost.residuals import BETWEEN, BORROWED, GENERIC, family_half_width, half_width
+from sightline.cost.residuals import BETWEEN, BORROWED, GENERIC, family_half_width, first_stated, half_width
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.operator_attention import RANGES
 
@@ -47,6 +47,14 @@ def test_percentages_of_collectives_are_fractions():
     figures = catalog.entry("calibrations", "h100-sxm/collectives")["residuals"]["held_out"]["all_reduce"]
     _, median, p90, _ = figures["every other size"]
     assert width == pytest.approx(math.log1p((median / 100) ** 0.3 * (p90 / 100) ** 0.7))
+
+
+def test_the_first_place_that_states_residuals_counts():
+    newest, older = (("residuals", "held_out", r) for r in ("vllm 0.24.0", "vllm 0.14.0"))
+    fitted = ("residuals", "fitted", "vllm 0.14.0")
+    assert first_stated("h100-sxm", "collectives", newest, fitted) == newest
+    assert first_stated("h100-sxm", "collectives", older, fitted) == fitted
+    assert family_half_width("h100-sxm", "collectives", fitted, (), "calibrated") < BORROWED["collectives"]
 
 
 @pytest.mark.parametrize("part", sorted(BORROWED))

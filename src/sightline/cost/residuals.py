@@ -65,6 +65,11 @@ def family_half_width(family: str, part: str, path: Sequence[str], ranges: Seque
     return max(own or 0.0, BORROWED.get(part, OTHERS))
 
 
+def first_stated(family: str, part: str, *paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first of ``paths`` at which a calibration entry states residuals; the last where it has none."""
+    return next((path for path in paths if _stated(family, part, path, ()) is not None), paths[-1])
+
+
 @cache
 def _stated(family: str, part: str, path: tuple[str, ...], ranges: tuple[str, ...]) -> float | None:
     """What the calibration entry states; None where it says nothing."""
