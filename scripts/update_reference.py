@@ -23,7 +23,16 @@ def main() -> None:
 def commands() -> str:
     """Return a section per command: what it does, its arguments and options, examples."""
     group: Any = typer.main.get_command(app)
-    return "\n\n".join(_command(name, command) for name, command in group.commands.items())
+    return "\n\n".join(_command(name, command) for name, command in all_commands(group).items())
+
+
+def all_commands(group: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the commands of a group by name, those of groups within it as ``group command``."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        found |= {prefix + name: command} if inner is None else all_commands(command, f"{prefix}{name} ")
+    return found
 
 
 def _command(name: str, command: Any) -> str:

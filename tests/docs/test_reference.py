@@ -45,9 +45,8 @@ def test_generated_parts_are_up_to_date(update_reference, page, part):
     assert getattr(update_reference, part)().strip() in text, "run scripts/update_reference.py"
 
 
-def test_every_command_and_option_has_help():
-    group = typer.main.get_command(app)
-    for name, command in group.commands.items():
+def test_every_command_and_option_has_help(update_reference):
+    for name, command in update_reference.all_commands(typer.main.get_command(app)).items():
         assert command.help, name
         assert [p.name for p in command.params if not p.help] == [], name
 

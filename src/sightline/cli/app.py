@@ -7,8 +7,10 @@ import typer
 from sightline.cli import output
 from sightline.cli.calibrate import calibrate
 from sightline.cli.catalog import catalog
+from sightline.cli.measure import measure
 from sightline.cli.predict import predict
 from sightline.cli.roofline import roofline
+from sightline.cli.runs import runs
 from sightline.cli.validate import validate
 
 app = typer.Typer(
@@ -42,7 +44,9 @@ def sightline(
 
 
 app.command()(predict)
+app.command()(measure)
 app.command()(roofline)
 app.command()(catalog)
 app.command()(validate)
 app.command()(calibrate)
+app.add_typer(runs, name="runs")

@@ -1,0 +1,232 @@
+"""``sightline runs``: what has been measured and stored."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sightline.cli import output
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.runs import Run, Store
+
+runs = typer.Typer(
+    help="""The store of runs: what was measured, on what, with which result.
+
+    \b
+    Examples:
+      sightline runs list
+      sightline runs query "SELECT name, status FROM runs"
+    """,
+    no_args_is_help=False,
+    rich_markup_mode="rich",
+)
+
+_Place = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="DIR|URL",
+        help="The store: a folder or a URL such as s3://bucket/runs; else SIGHTLINE_RUNS, else ~/.local/share/sightline/runs.",
+        show_default=False,
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+_Suite = Annotated[str | None, typer.Option(metavar="NAME", help="Only the runs of this suite.", show_default=False)]
+_Status = Annotated[
+    str | None, typer.Option(metavar="STATUS", help="Only the runs that ended so: ok, crashed, ...", show_default=False)
+]
+
+
+@runs.callback(invoke_without_command=True)
+def group(context: typer.Context) -> None:
+    """Without a command, say what there is."""
+    if context.invoked_subcommand is None:
+        output.print_text(context.get_help() + "\n")
+
+
+@runs.command("list")
+def list_runs(suite: _Suite = None, status: _Status = None, store: _Place = None, as_json: _Json = False) -> None:
+    """List the runs, oldest first.
+
+    \b
+    Examples:
+      sightline runs list
+      sightline runs list --status ok --json
+    """
+    from sightline.report.runs import listing, summary
+
+    opened = _open(store)
+    chosen = _chosen(opened, suite, status)
+    if as_json:
+        output.print_json([summary(run) for run in chosen])
+    elif chosen:
+        output.print_table(listing(chosen))
+    else:
+        output.print_text(f"no runs in {opened.place}\n")
+
+
+@runs.command()
+def show(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's id, how it begins, or latest.", show_default=False)
+    ],
+    store: _Place = None,
+    as_json: _Json = False,
+) -> None:
+    """Show one run: how it ended, its result, what it ran on.
+
+    \b
+    Examples:
+      sightline runs show latest
+      sightline runs show 20261121-104239 --json
+    """
+    from dataclasses import asdict
+
+    from sightline.report.results import plain
+    from sightline.report.runs import one
+
+    opened = _open(store)
+    found = opened.find(run)
+    rows, samples = opened.rows(found), opened.samples(found)
+    if as_json:
+        tables = {"rows": rows.to_dicts(), "samples": samples.to_dicts()}
+        output.print_json(plain({**asdict(found), "command": list(found.command), **tables}))
+    else:
+        output.print_table(one(found, rows, samples))
+
+
+@runs.command()
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
+    store: _Place = None,
+    as_json: _Json = False,
+) -> None:
+    """Ask the runs in SQL: the tables are runs, samples and rows.
+
+    Result keys are columns of runs, nested ones joined by _ (memory_bytes_total); samples and rows have the id in run.
+
+    \b
+    Examples:
+      sightline runs query "SELECT name, step_time_s FROM runs ORDER BY step_time_s"
+      sightline runs query "SELECT module, sum(time_s) FROM rows GROUP BY module" --json
+    """
+    from sightline.report.results import plain
+    from sightline.report.runs import answer, answer_to_list
+    from sightline.runs.query import query as ask
+
+    columns, found = ask(_open(store), sql)
+    if as_json:
+        output.print_json(plain(answer_to_list(columns, found)))
+    else:
+        output.print_table(answer(columns, found))
+
+
+@runs.command()
+def export(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN...]", help="The runs; without any, all.", show_default=False)
+    ] = None,
+    out: Annotated[str, typer.Option(metavar="FILE", help="The archive to write (.zip).")] = "runs.zip",
+    store: _Place = None,
+    as_json: _Json = False,
+) -> None:
+    """Write runs into one file, which import reads elsewhere.
+
+    \b
+    Examples:
+      sightline runs export --out runs.zip
+      sightline runs export latest --out run.zip
+    """
+    output.check_output_paths([("--out", out, (".zip",))])
+    from sightline.runs.archive import exportable, to_archive
+    from sightline.runs.run import RUNNING
+
+    opened = _open(store)
+    chosen = exportable(_named(opened, names)) if names else [r for r in opened.runs() if r.status != RUNNING]
+    output.write_file(out, to_archive(opened, chosen))
+    if as_json:
+        output.print_json({"file": out, "runs": [run.id for run in chosen]})
+    else:
+        output.print_text(f"{len(chosen)} runs written to {out}\n")
+
+
+@runs.command("import")
+def import_runs(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive that export wrote.", show_default=False)],
+    store: _Place = None,
+    as_json: _Json = False,
+) -> None:
+    """Read exported runs into the store; those it has stay as they are.
+
+    \b
+    Examples:
+      sightline runs import runs.zip
+    """
+    from sightline.runs.archive import from_archive
+
+    opened = _open(store)
+    new, there = from_archive(opened, file)
+    if as_json:
+        output.print_json({"imported": new, "there": there})
+    else:
+        before = f", {len(there)} were there before" if there else ""
+        output.print_text(f"{len(new)} runs read into {opened.place}{before}\n")
+
+
+@runs.command()
+def delete(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN...]", help="The runs, by id or how it begins.", show_default=False),
+    ] = None,
+    suite: _Suite = None,
+    status: _Status = None,
+    store: _Place = None,
+    as_json: _Json = False,
+) -> None:
+    """Delete runs: those named, or all of a suite or status.
+
+    \b
+    Examples:
+      sightline runs delete 20261121-104239
+      sightline runs delete --status interrupted
+    """
+    if bool(names) == bool(suite or status):
+        raise InputError("name the runs to delete, or say which by --suite or --status")
+    opened = _open(store)
+    chosen = _named(opened, names) if names else _chosen(opened, suite, status)
+    opened.delete(chosen)
+    if as_json:
+        output.print_json({"deleted": [run.id for run in chosen]})
+    else:
+        output.print_text(f"{len(chosen)} runs deleted\n")
+
+
+def _open(place: str | None) -> "Store":
+    from sightline.runs import open_store
+
+    return open_store(place)
+
+
+def _chosen(store: "Store", suite: str | None, status: str | None) -> "list[Run]":
+    found = store.runs()
+    wanted = status.replace(" ", "_") if status else None
+    return [run for run in found if suite in (None, run.suite) and wanted in (None, run.status)]
+
+
+def _named(store: "Store", names: list[str]) -> "list[Run]":
+    """Return the runs, each once; every name that is none is a problem of its own."""
+    found: dict[str, Run] = {}
+    problems: list[str] = []
+    for name in names:
+        try:
+            run = store.find(name)
+        except InputError as error:
+            problems += error.problems
+        else:
+            found[run.id] = run
+    if problems:
+        raise InputError(problems)
+    return list(found.values())

@@ -1,0 +1,102 @@
+"""Stored runs as text: a list, one in full, the answer to a query."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sightline.runs import Run
+
+if TYPE_CHECKING:
+    import polars
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_HEADLINES = ("step_time_s", "time_s", "latency_s", "tpot_s", "output_tokens_per_s")
+"""Result keys worth a place in a list; the first that a run has."""
+
+_MOST_ROWS = 20
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return what a list says of a run."""
+    key = next((key for key in _HEADLINES if isinstance(run.result.get(key), int | float)), None)
+    said = {name: getattr(run, name) for name in ("id", "name", "suite", "status", "reason", "created", "ended")}
+    said["contended"] = bool(run.environment.get("contended", False))
+    return said | ({key: run.result[key]} if key else {})
+
+
+def listing(runs: Sequence[Run]) -> "Table":
+    """Return a line per run."""
+    table = _table("run", "name", "status", "result")
+    table.columns[0].no_wrap = True
+    for run in runs:
+        said = summary(run)
+        key = next((key for key in _HEADLINES if key in said), None)
+        status = run.status.replace("_", " ") + (", contended" if said["contended"] else "")
+        table.add_row(run.id, run.name, status, f"{key} {said[key]:.4g}" if key else run.reason)
+    return table
+
+
+def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> "RenderableType":
+    """Return a run in full: what it says of itself, its result, its table, how many samples."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from sightline.report.results import flatten
+
+    table = _table("", "")
+    table.show_header = False
+    for key in ("id", "name", "suite", "status", "reason", "created", "ended", "version"):
+        if getattr(run, key):
+            table.add_row(key, Text(str(getattr(run, key))))
+    table.add_row("samples", str(samples.height))
+    for heading, content in (("result", run.result), ("environment", run.environment), ("scenario", run.scenario)):
+        table.add_section()
+        for key, value in flatten(content).items():
+            table.add_row(f"{heading}.{key}", Text(_short(value)))
+    blocks: list[RenderableType] = [table]
+    if rows.height:
+        blocks += [Text(), answer(rows.columns, rows.rows()[:_MOST_ROWS])]
+        if rows.height > _MOST_ROWS:
+            blocks.append(Text(f"and {rows.height - _MOST_ROWS} more rows", style="dim"))
+    if run.output:
+        blocks += [Text(), Text("the end of what it printed:", style="bold"), Text(run.output.rstrip())]
+    return Group(*blocks)
+
+
+def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
+    """Return what a query gave."""
+    from rich.text import Text
+
+    table = _table(*columns)
+    for row in rows:
+        table.add_row(*(Text(_short(value)) for value in row))
+    return table
+
+
+def answer_to_list(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return what a query gave as one mapping per row; times and the like as text."""
+    return [{c: _said(value) for c, value in zip(columns, row, strict=True)} for row in rows]
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _said(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_said(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+def _table(*headings: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
