@@ -14,7 +14,9 @@ from sightline.calibration.elementwise_tables import (
     read_vidur_elementwise,
 )
 from sightline.calibration.entries import Entry, between, device_of, existing, figures, provenance
+from sightline.cost.elementwise_constants import ElementwiseConstants, bytes_per_cycle, memory_share
 from sightline.operator_profile import Evidence
+from sightline.scenario import Device
 
 VIDUR = {"a100-sxm": "a100", "h100-sxm": "h100", "a40": "a40"}
 LLAMA_8B = {"hidden": 4096.0, "rotated": 5120.0, "width": 14336.0}
@@ -34,6 +36,8 @@ ALONE: Mapping[str, tuple[float, float]] = {
 """Memory fraction and latency of vectorized kernels that a family's tables lack: between PyTorch's on A100, RTX 3090 and
 vLLM's on RTX 4090 (0.86 to 0.97), latencies of H800 and RTX 4090; softmax of A100, sampling of RTX 4090, conv of H20; the
 others estimated."""
+COMMON = "a100-sxm"
+"""Family of the device that means of scalar kernels are stated for."""
 STAND_INS = {"copy": "residual", "cache write": "rope"}
 """Classes of scalar kernels priced as another where the tables lack them: streams, and scattered small writes."""
 
@@ -48,12 +52,32 @@ def elementwise_entries(data: Path) -> dict[str, Entry]:
         "rtx-3090": _rtx_3090(data),
         "mi210": _mi210(data),
     }
-    measured = [e["kernels"]["scalar"] for f, e in entries.items() if f in VIDUR]
-    scalar = {kind: {"evidence": "datasheet", **between([_constants(m[kind]) for m in measured])} for kind in ALONE}
+    scalar = scalar_between({family: entries[family] for family in VIDUR})
     origin = f"scalar kernels: geometric mean of the fits for {', '.join(VIDUR)}; vectorized kernels: estimated"
     generic = _entry(origin, "datasheet", vectorized=_completed({}, "datasheet"), scalar=scalar)
-    entries["generic"] = {**generic, "measured": "vectorized"}
+    entries["generic"] = _with_unit_bytes({**generic, "measured": "vectorized"}, device_of(COMMON))
     return entries
+
+
+def scalar_between(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Geometric means of scalar kernels' constants by class, each as it would be on the device of ``COMMON``."""
+    device = device_of(COMMON)
+
+    def there(entry: Entry, kind: str) -> Entry:
+        constants = _constants(entry["kernels"]["scalar"][kind])
+        own = ElementwiseConstants(**constants, unit_bytes=entry["unit_bytes"])
+        return {**constants, "memory_fraction": float(memory_share(own, device))}
+
+    return {
+        kind: {"evidence": "datasheet", **between([there(entry, kind) for entry in entries.values()])} for kind in ALONE
+    }
+
+
+def _with_unit_bytes(entry: Entry, device: Device) -> Entry:
+    """The entry with what the memory gave a compute unit per cycle, which kernels bound by instructions do not use."""
+    kernels = entry["kernels"]
+    rest = {name: value for name, value in entry.items() if name != "kernels"}
+    return {**rest, "unit_bytes": float(f"{float(bytes_per_cycle(device)):.4g}"), "kernels": kernels}
 
 
 def _vidur(data: Path, family: str, name: str) -> Entry:
@@ -68,17 +92,19 @@ def _vidur(data: Path, family: str, name: str) -> Entry:
         source += (
             "; softmax, vectorized kernels: PyTorch's in PrincetonUniversity/LLMCompass@2e015fd, without their launches"
         )
-    return _entry(source, "fitted", scalar=_scalar(scalar), vectorized=_completed(measured, "extrapolated"))
+    fitted = _entry(source, "fitted", scalar=_scalar(scalar), vectorized=_completed(measured, "extrapolated"))
+    return _with_unit_bytes(fitted, device_of(family))
 
 
 def _frontier_a800(data: Path) -> Entry:
     table = read_vidur_elementwise(existing(data / "frontier" / "a800_meta-llama_Llama-2-7b-hf_mlp.csv"))
-    return _entry(
+    fitted = _entry(
         "NetX-lab/Frontier@a4b22df, profile of Llama-2-7B on A800: vLLM's kernels of 2023, 16 bits",
         "fitted",
         scalar=_scalar(_fits(table, "a800-sxm")),
         vectorized=_completed({}, "extrapolated"),
     )
+    return _with_unit_bytes(fitted, device_of("a800-sxm"))
 
 
 def _frontier_h800(data: Path) -> Entry:

@@ -4,19 +4,23 @@ What a family lent to others, and what others lend to all (``generic``), is made
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL
 from sightline.calibration.collective_entries import GENERATIONS, mean_kinds
 from sightline.calibration.collective_systems import SYSTEMS
-from sightline.calibration.elementwise_entries import VIDUR
+from sightline.calibration.elementwise_entries import COMMON, VIDUR, scalar_between
 from sightline.calibration.entries import between, device_of
 from sightline.calibration.matmul_entries import FAMILIES, GENERIC_16_BIT
 from sightline.catalog import entry, names
 from sightline.cost.collective_constants import KindConstants
 from sightline.cost.collective_families import PCIE, load_collectives
-from sightline.cost.elementwise_constants import ElementwiseConstants, KernelGeneration, load_elementwise
+from sightline.cost.elementwise_constants import (
+    ElementwiseConstants,
+    KernelGeneration,
+    bytes_per_cycle,
+    load_elementwise,
+)
 from sightline.cost.families import UNMEASURED
 from sightline.cost.grouped_matmul_constants import GroupedConstants, GroupedLayout, load_grouped
 from sightline.cost.matmul import MatmulConstants, load_matmul
@@ -57,11 +61,16 @@ def matmul_without(family: str, kernel: str) -> tuple[str, MatmulConstants]:
 
 def elementwise_without(family: str, generation: KernelGeneration) -> tuple[str, Mapping[str, ElementwiseConstants]]:
     """The lender and constants by class of bandwidth-bound kernels."""
-    lender = lender_of(family, "elementwise")
+    lender = next(
+        (r for r in device_of(family).relatives if r != family and _has_generation(r, generation)), UNMEASURED
+    )
     if lender != UNMEASURED or generation != "scalar" or family not in VIDUR:
         return lender, load_elementwise(lender, generation)
-    others = [load_elementwise(name, generation) for name in VIDUR if name != family]
-    return UNMEASURED, {kind: _mean([o[kind] for o in others if kind in o]) for kind in others[0]}
+    scalar = scalar_between(
+        {name: dict(entry("calibrations", f"{name}/elementwise")) for name in VIDUR if name != family}
+    )
+    unit_bytes = float(bytes_per_cycle(device_of(COMMON)))
+    return UNMEASURED, {kind: ElementwiseConstants(**x, unit_bytes=unit_bytes) for kind, x in scalar.items()}
 
 
 def grouped_without(family: str, layout: GroupedLayout, measured: tuple[str, ...]) -> tuple[str, GroupedConstants]:
@@ -83,6 +92,11 @@ def collectives_without(family: str) -> tuple[str, Mapping[str, KindConstants]]:
 
 def _families(part: str) -> list[str]:
     return [n.split("/")[0] for n in names("calibrations") if n.endswith(f"/{part}") and not n.startswith(UNMEASURED)]
+
+
+def _has_generation(family: str, generation: KernelGeneration) -> bool:
+    part = f"{family}/elementwise"
+    return part in names("calibrations") and generation in entry("calibrations", part)["kernels"]
 
 
 def _on_pcie(family: str) -> bool:
@@ -109,8 +123,3 @@ def _origins(family: str, part: str) -> set[str]:
 def _is_measured(family: str, kernel: str) -> bool:
     stated = entry("calibrations", f"{family}/matmul")["kernels"].get(kernel, {})
     return "constants" in stated and "of" not in stated
-
-
-def _mean(constants: list[ElementwiseConstants]) -> ElementwiseConstants:
-    figures = ("memory_fraction", "cache_gain", "vector_fraction", "kernel_latency_s")
-    return replace(constants[0], **between([{n: getattr(c, n) for n in figures} for c in constants]))

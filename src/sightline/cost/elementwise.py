@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline.cost.elementwise_constants import StreamConstants
+from sightline.cost.elementwise_constants import StreamConstants, memory_share
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
@@ -29,6 +29,6 @@ def elementwise_cost(
     footprint = traffic_bytes if footprint_bytes is None else footprint_bytes
     resident = np.maximum(0.0, 1.0 - footprint / (kernels * device.l2_bytes))
     slower = 1.0 - c.cache_gain * resident * (1.0 - device.memory_bandwidth / device.l2_bandwidth)
-    streaming_s = memory_s * slower / c.memory_fraction
+    streaming_s = memory_s * slower / memory_share(c, device)
     time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + kernels * c.kernel_latency_s
     return OperatorCost(time_s, compute_s, memory_s)

@@ -10,11 +10,16 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.operator_profile import Evidence
 from sightline.quantities import Number
+from sightline.scenario import Device
 
 KernelGeneration = Literal["scalar", "vectorized"]
 """Serving kernels of 2023, which move one element per instruction and give each token a thread block, or later ones."""
 FALLBACK = "copy"
 """The class of kernels that no table knows."""
+STREAMED = 0.95
+"""Share of the memory's bandwidth that kernels reach which nothing else holds up."""
+FASTEST_CLOCK_HZ = 2.9e9
+"""No accelerator's compute units run faster; two operations per lane and cycle tell the lanes by it."""
 
 
 class StreamConstants(Protocol):
@@ -50,6 +55,8 @@ class ElementwiseConstants:
     cache_gain: Number
     vector_fraction: Number
     kernel_latency_s: Number
+    unit_bytes: float = 0.0
+    """Bytes that the memory gave a compute unit per cycle where kernels bound by instructions were measured; else 0."""
     evidence: Evidence = "calibrated"
 
 
@@ -63,7 +70,9 @@ def load_elementwise(
     """
     content = entry("calibrations", f"{calibration}/elementwise")
     kernels = content["kernels"]
-    return {kind: _constants(x) for kind, x in kernels.get(generation, kernels[content["measured"]]).items()}
+    chosen = generation if generation in kernels else content["measured"]
+    unit_bytes = float(content.get("unit_bytes", 0.0)) if chosen == "scalar" else 0.0
+    return {kind: _constants(x, unit_bytes) for kind, x in kernels[chosen].items()}
 
 
 def measured_generation(calibration: str) -> str:
@@ -82,15 +91,40 @@ def elementwise_constants(
         cache_gain=np.array([c.cache_gain for c in chosen]),
         vector_fraction=np.array([c.vector_fraction for c in chosen]),
         kernel_latency_s=np.array([c.kernel_latency_s for c in chosen]),
+        unit_bytes=chosen[0].unit_bytes,
         evidence="extrapolated" if any(c.evidence != "calibrated" for c in chosen) else "calibrated",
     )
 
 
-def _constants(mapping: Mapping[str, Any]) -> ElementwiseConstants:
+def memory_share(constants: StreamConstants, device: Device) -> Number:
+    """Return the share of the memory's bandwidth that kernels reach on ``device``.
+
+    Kernels bound by their instructions move so many bytes per cycle of a compute unit, whatever the memory could give:
+    what keeps them from ``STREAMED`` of it grows with the memory's bytes per cycle over those where they were measured.
+    """
+    if not isinstance(constants, ElementwiseConstants) or not constants.unit_bytes:
+        return constants.memory_fraction
+    measured = np.asarray(constants.memory_fraction, dtype=float)
+    instructions = np.maximum(1 / measured**2 - 1 / STREAMED**2, 0.0)
+    ratio = bytes_per_cycle(device) / constants.unit_bytes
+    elsewhere = 1 / np.sqrt(instructions * ratio**2 + 1 / STREAMED**2)
+    share: Number = np.where(np.isclose(ratio, 1.0, rtol=1e-3), measured, elsewhere)
+    return share
+
+
+def bytes_per_cycle(device: Device) -> Number:
+    """Return what the memory gives a compute unit per cycle; units have 64 or 128 lanes of two operations a cycle."""
+    per_lane = device.vector_flops / device.compute_units / 128
+    clock_hz = np.where(np.greater(per_lane, FASTEST_CLOCK_HZ), per_lane / 2, per_lane)
+    return device.memory_bandwidth / device.compute_units / clock_hz
+
+
+def _constants(mapping: Mapping[str, Any], unit_bytes: float) -> ElementwiseConstants:
     return ElementwiseConstants(
         memory_fraction=float(mapping["memory_fraction"]),
         cache_gain=float(mapping["cache_gain"]),
         vector_fraction=float(mapping["vector_fraction"]),
         kernel_latency_s=float(mapping["kernel_latency_s"]),
+        unit_bytes=unit_bytes,
         evidence=mapping["evidence"],
     )
