@@ -27,7 +27,7 @@ PREFILL = ("prefill_attention_slowdown", "prefill_s", "prompt_token_s")
 EXPERTS = ("experts_slowdown", "prefill_experts_slowdown")
 HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
 NETWORK = ("collective_slowdown", "meeting_s")
-VECTOR = ("vector_memory_fraction", "vector_fraction")
+VECTOR = ("vector_memory_fraction", "vector_unit_bandwidth")
 
 
 def _family(scenario: GenerationScenario) -> str:
@@ -86,6 +86,13 @@ FITS = (
     ),
     Fit(
         engine="tensorrt-llm",
+        line="1.1",
+        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        lines=["1.1"],
+    ),
+    Fit(
+        engine="tensorrt-llm",
         line="1.0",
         suites=["aiconfigurator-aggregated"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
@@ -120,7 +127,7 @@ FITS = (
         engine="llama.cpp",
         line="b1671",
         suites=["llama.cpp-llama-2-prefill", "llama.cpp-llama-2-decode"],
-        free=["prefill_s", "iteration_s", "kernel_gap_s", "vector_fraction"],
+        free=["prefill_s", "iteration_s"],
         lines=["b1671"],
         inherits=True,
     ),

@@ -27,7 +27,7 @@ PRIORS: Mapping[str, Prior] = {
     "collective_slowdown": Prior(value=1.0, spread=0.2, low=0.6, high=2.5),
     "long_prefill_slowdown": Prior(value=1.0, spread=2.0, low=1.0, high=10.0),
     "vector_memory_fraction": Prior(value=0.9, spread=0.1, low=0.5, high=1.0),
-    "vector_fraction": Prior(value=0.2, spread=0.7, low=0.01, high=1.0),
+    "vector_unit_bandwidth": Prior(value=11.5e9, spread=0.2, low=1e9, high=1e11),
     "handover_s": Prior(value=1e-4, spread=1.0, low=1e-6, high=2e-3),
     "meeting_s": Prior(value=2e-6, spread=1.0, low=1e-7, high=1e-4),
     "kernel_gap_s": Prior(value=1e-6, spread=0.7, low=1e-7, high=2e-5),
@@ -37,10 +37,15 @@ PRIORS: Mapping[str, Prior] = {
     "prefill_s": Prior(value=5e-3, spread=1.0, low=1e-5, high=2e-1),
     "prompt_token_s": Prior(value=1e-7, spread=1.0, low=1e-9, high=1e-4),
 }
-"""Slowdowns near 1; host times between a compiled and an interpreted loop."""
+"""Slowdowns near 1; host times between a compiled and an interpreted loop; what a unit reads as in llama.cpp, whose
+kernels were measured on most devices."""
 
 SLOW_HOST = {"launch_s": 4e-5, "iteration_s": 1e-2}
 """Another start of the search: a host that binds, since one that never does has no gradient."""
+
+
+FEWEST_GROUPS = 6
+"""Fewer devices than these hold too much of a fit each for leaving one out to say something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,10 +97,7 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)
 
 
-def _groups(cases: Sequence[MeasuredGeneration]) -> list[str]:
-    """What is left out together: what the cases say, else those of a device, or of a model where all are of one device."""
-    if all(case.group for case in cases):
-        return [case.group for case in cases]
-    scenarios = [case.workers.scenario for case in cases]
-    devices = [scenario.cluster.device.name for scenario in scenarios]
-    return devices if len(set(devices)) > 1 else [scenario.model.name for scenario in scenarios]
+def _groups(cases: Sequence[MeasuredGeneration]) -> Sequence[object]:
+    """What is left out together: the cases of a device, or each on its own where devices are few."""
+    devices = [case.workers.scenario.cluster.device.name for case in cases]
+    return devices if len(set(devices)) >= FEWEST_GROUPS else range(len(cases))

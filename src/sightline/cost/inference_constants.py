@@ -16,6 +16,8 @@ from sightline.scenario import Host
 HOST_TIMES = ("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s")
 """Constants that a faster host shortens."""
 LONG_PREFILL_TOKENS = 2560
+UNIT_BANDWIDTH = 10e9
+"""Bytes per second and compute unit at which matrix-vector kernels are priced before an engine's own rate is known."""
 UNKNOWN = "reference"
 """The engine whose constants stand in for engines that nobody measured."""
 
@@ -50,9 +52,8 @@ class InferenceConstants:
     """Host time per boundary between pipeline stages that wait for each other, beside the transfer itself."""
     vector_memory_fraction: float = 0.9
     """Share of the datasheet's memory bandwidth at which the engine's own matrix-vector kernels read weights."""
-    vector_fraction: float = 0.2
-    """Share of the datasheet's vector FLOP/s at which they unpack and multiply what they have read; they do not do both
-    at once."""
+    vector_unit_bandwidth: float = 10e9
+    """Bytes per second that a compute unit takes in there, having only so many loads under way."""
     long_prefill_slowdown: float = 1.0
     """Time of collectives among over two ranks in passes of more than ``LONG_PREFILL_TOKENS``; observed in vLLM of 2023,
     whose memory was laid out for that many, and not explained."""

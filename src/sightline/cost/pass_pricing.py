@@ -22,6 +22,7 @@ from sightline.cost.elementwise_constants import ElementwiseConstants, KernelGen
 from sightline.cost.families import family_of, full_rate_family
 from sightline.cost.grouped_matmul import grouped_matmul_cost
 from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
+from sightline.cost.inference_constants import UNIT_BANDWIDTH
 from sightline.cost.linear_attention import gated_delta_cost
 from sightline.cost.linear_attention_constants import load_linear
 from sightline.cost.matmul import load_matmul, matmul_cost
@@ -147,12 +148,11 @@ def _price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> Oper
 
 
 def _price_matrix_vector(operators: Sequence[MatrixVector], ranks: Ranks, axes: int) -> OperatorCost:
-    """Both legs at the datasheet's rates where rows are few, the engine's share of them comes later; else a matmul."""
-    m, n, k, batch = (stacked(operators, name, axes) for name in ("m", "n", "k", "batch"))
+    """The time of few rows is what the compute units need at ``UNIT_BANDWIDTH`` each; of many, a matmul's."""
+    device, m = ranks.device, stacked(operators, "m", axes)
     many = _price_matmuls(operators, ranks, axes)
-    few = np.less_equal(m, operators[0].most_rows)
-    compute_s = np.where(few, 2.0 * batch * m * n * k / ranks.device.vector_flops, many.compute_s)
-    return OperatorCost(np.where(few, compute_s + many.memory_s, many.time_s), compute_s, many.memory_s)
+    units_s = many.memory_s * device.memory_bandwidth / (device.compute_units * UNIT_BANDWIDTH)
+    return many._replace(time_s=np.where(np.less_equal(m, operators[0].most_rows), units_s, many.time_s))
 
 
 def _price_attention(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.cost.inference_constants import InferenceConstants
+from sightline.cost.inference_constants import UNIT_BANDWIDTH, InferenceConstants
+from sightline.cost.matmul import OVERLAP
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pass_pricing import Ranks, price_operators
 from sightline.cost.pricing import Prices
@@ -96,7 +97,8 @@ def engine_time(op: Operator, price: OperatorCost, constants: InferenceConstants
     gap_s = c.kernel_gap_s * op.kernels
     match op:
         case MatrixVector():
-            own_s = price.memory_s / c.vector_memory_fraction + price.compute_s / c.vector_fraction
+            legs = (price.memory_s / c.vector_memory_fraction, price.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
+            own_s = (legs[0] ** OVERLAP + legs[1] ** OVERLAP) ** (1.0 / OVERLAP)
             return np.where(np.less_equal(op.m, op.most_rows), own_s, price.time_s * c.matmul_slowdown) + gap_s
         case Matmul():
             return price.time_s * c.matmul_slowdown + gap_s

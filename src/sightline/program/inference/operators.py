@@ -94,7 +94,7 @@ class GroupedMatmul(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatrixVector(Matmul):
-    """A product of few rows in an engine's own kernel: the vector units unpack every weight and multiply it."""
+    """A product of few rows in an engine's own kernel, which unpacks weights and multiplies them on the vector units."""
 
     most_rows: float
     """Rows beyond which the library's kernels take over."""
