@@ -137,7 +137,8 @@ def test_disaggregated_workers_decode_undisturbed():
         )
     )
     alone = predict(generation(model="llama-2-70b", cluster="8x h100-sxm-80gb", batch=16, plan={"tensor_parallel": 8}))
-    assert split.tpot_s == pytest.approx(alone.tpot_s)
+    # A prompt on its way is not decoding, so that a step has a little less than the whole batch.
+    assert 0.97 * alone.tpot_s < split.tpot_s <= alone.tpot_s
     assert split.phases["transfer"] > 0
 
 

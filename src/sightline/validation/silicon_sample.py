@@ -33,6 +33,9 @@ LATE_2025 = {"trtllm": "1.1", "vllm": "0.11", "sglang": "0.5"}
 IN_RUNTIME = {"0.5": "1.1", "0.6": "1.1", "0.7": "1.2", "0.8": "1.2", "1.1": "1.3"}
 """TensorRT-LLM's release in each release of Dynamo's runtime, whose version those rows print."""
 
+PREVIEWS = {"gpt-oss-dev": "1.1"}
+"""Releases that a named preview became."""
+
 
 class Worker(NamedTuple):
     """How one kind of worker is laid out."""
@@ -267,4 +270,4 @@ def _version(cells: Cells) -> str:
     major_minor = ".".join(printed.split(".")[:2])
     if "tensorrtllm-runtime" in source or (cells["mode"] == "disagg" and cells["backend"] == "trtllm"):
         return IN_RUNTIME.get(major_minor, major_minor)
-    return major_minor if re.match(r"\d", printed) else printed
+    return major_minor if re.match(r"\d", printed) else PREVIEWS.get(printed, printed)

@@ -1,0 +1,54 @@
+"""A closed loop in its steady state: prompts beside decodes, waves of equal lengths, prefill workers that bind."""
+
+import pytest
+
+from sightline.cost.inference_constants import load_inference
+from sightline.loading import generation_from_mapping
+from sightline.prediction.generation import latencies, price_workers
+
+CONSTANTS, _ = load_inference("reference")
+
+
+def tpot(framework="vllm", batch=64, work=None, **plan):
+    scenario = generation_from_mapping(
+        {
+            "model": "llama-3.1-8b",
+            "cluster": plan.pop("cluster", "1x h100-sxm-80gb"),
+            "workload": {
+                "task": "generate",
+                "batch": batch,
+                "prompt_tokens": 2048,
+                "output_tokens": 256,
+                "continuous": True,
+            }
+            | (work or {}),
+            "plan": {"framework": framework, **plan},
+        }
+    )
+    return float(latencies(price_workers(scenario), CONSTANTS).tpot_s)
+
+
+def test_prompts_that_share_steps_cost_less_than_prompts_that_go_first():
+    alone = tpot(work={"continuous": False})
+    assert alone < tpot("vllm") < tpot("sglang")
+
+
+def test_equal_lengths_come_in_waves_where_prompts_go_first():
+    alone = tpot("sglang", work={"continuous": False})
+    held_up = tpot("sglang") - alone
+    assert tpot("sglang", work={"equal_lengths": True}) - alone == pytest.approx(held_up / 2, rel=1e-6)
+    assert tpot("vllm", work={"equal_lengths": True}) == tpot("vllm")
+
+
+def disaggregated(prefill_workers, batch):
+    pools = {"prefill": {"tensor_parallel": 1, "replicas": prefill_workers}, "decode": {"tensor_parallel": 1}}
+    cluster = f"{prefill_workers + 1}x h100-sxm-80gb"
+    return tpot("sglang", batch, cluster=cluster, disaggregate=pools)
+
+
+def test_few_prefill_workers_leave_decode_workers_short_of_sequences():
+    scarce, ample = disaggregated(1, 256), disaggregated(7, 256)
+    assert scarce < 0.8 * ample
+    # Once they bind, more requests only wait longer for their first token.
+    assert disaggregated(1, 512) == pytest.approx(scarce, rel=0.1)
+    assert disaggregated(7, 4) < disaggregated(7, 64)
