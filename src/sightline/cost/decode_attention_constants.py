@@ -91,12 +91,15 @@ VECTOR_FLOPS_PER_UNIT = 19.5e12 / 108
 
 
 def vector_attention(vector_flops_per_unit: Number) -> DecodeAttentionConstants:
-    """The constants of a kernel on vector units where a compute unit has so many FLOP/s; all else is as measured."""
+    """The constants of a kernel on vector units where a compute unit has so many FLOP/s; all else is as measured.
+
+    Except for L2, of which reading every cache once shows nothing: heads that share one read it there at its full rate.
+    """
     measured = load_decode_attention(VECTOR_FAMILY).ungrouped
     if measured is None or measured.unit_bandwidth is None:
         raise ValueError(f"{VECTOR_FAMILY} has no kernel of heads with keys and values of their own")
     rate = measured.unit_bandwidth * vector_flops_per_unit / VECTOR_FLOPS_PER_UNIT
-    return replace(measured, unit_bandwidth=rate)
+    return replace(measured, unit_bandwidth=rate, l2_fraction=1.0)
 
 
 @cache

@@ -1,0 +1,38 @@
+"""PCIe of a server whose shared roots are known, in place of those of the machine that the family was measured on."""
+
+from dataclasses import replace
+
+import pytest
+
+from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
+from sightline.loading import generation_from_mapping
+
+
+def cluster(intra_node):
+    mapping = {
+        "model": "llama-2-70b",
+        "cluster": {"device": "l40s-48gb", "devices": 8, "intra_node": intra_node},
+        "workload": {"task": "generate", "batch": 1, "prompt_tokens": 8, "output_tokens": 8},
+        "plan": {"framework": "tensorrt-llm", "tensor_parallel": 8},
+    }
+    return generation_from_mapping(mapping).cluster
+
+
+def all_reduce_s(on, ranks, size=2.0**25):
+    library = cluster_collectives(on)
+    return float(collective_time("all_reduce", size, group=tensor_group(ranks, on), cluster=on, constants=library))
+
+
+def test_a_server_with_shares_of_its_own_does_not_take_the_familys():
+    known, measured = cluster("pcie4-l40s-server"), cluster("pcie4")
+    assert all_reduce_s(known, 8) < 0.3 * all_reduce_s(measured, 8)
+    assert all_reduce_s(known, 2) > all_reduce_s(measured, 2)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.25])
+def test_long_messages_take_as_much_longer_as_the_share_is_smaller(share):
+    link = cluster("pcie4-l40s-server").intra_node
+    whole = replace(cluster("pcie4"), intra_node=replace(link, shares={2: 1.0, 8: 1.0}))
+    shared = replace(whole, intra_node=replace(link, shares={2: 1.0, 8: share}))
+    ratio = all_reduce_s(shared, 8, 2.0**30) / all_reduce_s(whole, 8, 2.0**30)
+    assert ratio == pytest.approx(1.0 / share, rel=0.02)
