@@ -98,6 +98,8 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
 
 
 def _groups(cases: Sequence[MeasuredGeneration]) -> Sequence[object]:
-    """What is left out together: the cases of a device, or each on its own where devices are few."""
+    """What is left out together: what the cases say, else those of a device, or each on its own where devices are few."""
+    if all(case.group for case in cases):
+        return [case.group for case in cases]
     devices = [case.workers.scenario.cluster.device.name for case in cases]
     return devices if len(set(devices)) >= FEWEST_GROUPS else range(len(cases))
