@@ -11,10 +11,10 @@ NOT_IN_THE_CATALOG = ("stablelm-base-alpha-3b",)
 LEAST_CASES = {
     "fastertransformer-gpt": 147,
     "litgpt-decode": 10,
-    "llama.cpp-llama-2-decode": 23,
-    "llama.cpp-llama-2-prefill": 12,
+    "llama.cpp-llama-2-decode": 22,
+    "llama.cpp-llama-2-prefill": 11,
     "llama.cpp-llama-3-decode": 55,
-    "llama.cpp-llama-3-prefill": 50,
+    "llama.cpp-llama-3-prefill": 49,
     "lmdeploy-static-batch": 15,
     "mlc-llm": 10,
     "nemo-llama-2-128-20": 32,
