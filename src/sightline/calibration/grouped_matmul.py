@@ -49,10 +49,11 @@ def predicted_seconds(table: GroupedTable, device: Device, constants: GroupedCon
 
 def fit_grouped(table: GroupedTable, device: Device, layout: str) -> FitResult:
     """Return a layout's constants; whole models, or shapes where there is one model only, are left out in turn."""
+    unit_flops = float(f"{float(device.peak_flops['fp8'] / device.compute_units):.6g}")
 
     def fitted_on(part: GroupedTable) -> GroupedConstants:
         def constants_of(fitted: Constants) -> GroupedConstants:
-            return GroupedConstants.from_mapping({**TILES[layout], **fitted})
+            return GroupedConstants.from_mapping({**TILES[layout], "unit_flops": unit_flops, **fitted})
 
         return constants_of(
             fit_constants(lambda x: predicted_seconds(part, device, constants_of(x)), part.seconds, RANGES)

@@ -6,6 +6,7 @@ from pathlib import Path
 from sightline.calibration.entries import Entry, between, device_of, existing, figures, provenance
 from sightline.calibration.grouped_matmul import fit_grouped
 from sightline.calibration.grouped_matmul_tables import read_infersim_grouped
+from sightline.cost.grouped_matmul_constants import GroupedConstants
 
 GROUPED_TABLES: Mapping[str, str] = {"h20": "h20", "h800-sxm": "h800"}
 """Device family and how InferSim's tables name it."""
@@ -27,6 +28,8 @@ RELATIVE_RATES: Mapping[str, tuple[float, float]] = {
 }
 """Shares of peak and of bandwidth over those of fp8 with block scales. Of 16 and 8 bits and of w4a16 from the same
 libraries' dense matmuls (aiconfigurator's tables for A100, H100, H200: large m, and m up to 8); the rest estimated."""
+COMMON = "h800-sxm"
+"""Family of the device that means are stated for."""
 HIGHEST_SHARE = 0.95
 
 
@@ -45,8 +48,9 @@ def grouped_entries(data: Path) -> dict[str, Entry]:
             **provenance(source.format(name.upper()), "fitted", "grouped"),
             "kernels": {FITTED: fitted, **_other_formats(fitted, "extrapolated")},
         }
-    kernels = [e["kernels"][FITTED] for e in entries.values()]
-    middle: Entry = {"evidence": "datasheet", **{x: between([_constants(k[x]) for k in kernels]) for x in PHASES}}
+    middle: Entry = {"evidence": "datasheet"}
+    for layout in PHASES:
+        middle[layout] = between([_on_common(e["kernels"][FITTED][layout]) for e in entries.values()])
     entries["generic"] = {
         **provenance(f"geometric mean of the fits for {' and '.join(entries)}", "datasheet", "grouped"),
         "kernels": {FITTED: middle, **_other_formats(middle, "datasheet")},
@@ -60,10 +64,25 @@ def _other_formats(fitted: Entry, evidence: str) -> dict[str, Entry]:
         formats[name] = {"evidence": evidence}
         for layout in PHASES:
             constants = _constants(fitted[layout])
+            if evidence != "datasheet":  # estimates for this very unit
+                constants.pop("unit_flops")
             constants["peak_fraction"] = _share(constants["peak_fraction"] * peak)
             constants["memory_fraction"] = _share(constants["memory_fraction"] * memory)
             formats[name][layout] = constants
     return formats
+
+
+def _on_common(layout: Entry) -> Entry:
+    """A layout's constants as they would be on the device of ``COMMON``."""
+    device = device_of(COMMON)
+    unit_flops = float(device.peak_flops["fp8"] / device.compute_units)
+    peak_fraction, overhead_k = GroupedConstants.from_mapping(layout).on(unit_flops)
+    return {
+        **_constants(layout),
+        "peak_fraction": float(peak_fraction),
+        "tile_overhead_k": float(overhead_k),
+        "unit_flops": unit_flops,
+    }
 
 
 def _share(value: float) -> float:

@@ -78,8 +78,9 @@ def grouped_matmul_cost(
     tiles = active * _mean_of_ceiling(mean * (1 - spread), mean * (1 + spread)) * np.ceil(n / c.block_columns)
     waves = tiles / device.compute_units
     waves = np.maximum(waves + 0.5 * -np.expm1(-waves), np.minimum(tiles, 1.0))
-    tile_flops = 2 * c.block_rows * c.block_columns * (k + c.tile_overhead_k)
-    kernel_s = waves * tile_flops * device.compute_units / (peak * c.peak_fraction)
+    peak_fraction, overhead_k = c.on(peak / device.compute_units)
+    tile_flops = 2 * c.block_rows * c.block_columns * (k + overhead_k)
+    kernel_s = waves * tile_flops * device.compute_units / (peak * peak_fraction)
 
     time_s = (kernel_s**OVERLAP + (memory_s / c.memory_fraction) ** OVERLAP) ** (1 / OVERLAP)
     return OperatorCost(np.maximum(time_s, compute_s) + c.latency_s, compute_s, memory_s)
