@@ -11,6 +11,9 @@ from sightline.scenario.quantization import CACHE_BYTES, WEIGHT_FORMATS
 EXPERTS_ONLY = frozenset({"mxfp4"})
 """Formats that checkpoints use for experts alone: gpt-oss keeps attention and head in 16 bits."""
 
+ATTENTION_KEPT = frozenset({"nvfp4"})
+"""Formats in which checkpoints of mixtures leave attention in 16 bits: NVIDIA's of DeepSeek, Kimi and GLM."""
+
 PARTS: tuple[WeightPart, ...] = ("attention", "dense", "experts", "shared", "head")
 
 
@@ -55,6 +58,8 @@ def formats_of(
         rest = plain if weights in EXPERTS_ONLY else weights
         parts = dict.fromkeys(PARTS, rest)
         parts |= {"experts": weights, "head": rest if whole_model else plain}
+        if model.experts is not None and weights in ATTENTION_KEPT:
+            parts["attention"] = plain
     cached = (*(words or ()), f"kv-{model.kv_cache}")
     return Formats(
         parts=parts,
