@@ -1,11 +1,14 @@
 """The fused attention formula: never faster than physics, masks, padding and waves where the kernel has them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cost.attention import attention_cost, load_attention
+from sightline.cost.attention_constants import load_prefill_attention
 from sightline.loading.clusters import read_cluster
 
 DEVICES = {name: read_cluster(f"1x {name}-80gb").device for name in ("a100-sxm", "h100-sxm")}
@@ -126,3 +129,37 @@ def test_a_narrower_value_costs_its_share_and_a_smaller_cache_its_bytes():
         cost(2, 16, 128, 64, context_tokens=8192, kv_bytes=1).memory_s
         < 0.52 * cost(2, 16, 128, 64, context_tokens=8192).memory_s
     )
+
+
+def test_matmuls_and_softmax_hide_each_other():
+    constants = load_prefill_attention("h100-sxm")
+    shape = (1, 32, 32, 128, 8192, 8192)
+
+    def seconds(**changed):
+        options = {"causal": False, "backward": False, "dtype": "bf16", "device": DEVICES["h100-sxm"]}
+        return attention_cost(*shape, constants=replace(constants, surface=None, **changed), **options).time_s
+
+    apart = seconds(overlap=1.0)
+    assert seconds(overlap=8.0) < seconds() < apart
+    # kernels move exponentials elsewhere once they take longer than the matmuls
+    assert seconds(softmax_flops=1e3) == seconds(softmax_flops=1e4)
+    assert seconds(softmax_flops=1e4, most_softmax=np.inf) > 3 * seconds(softmax_flops=1e4)
+
+
+def test_constants_travel_to_devices_with_slower_matmuls():
+    h20 = read_cluster("1x h20").device
+    shape = (1, 32, 32, 128, 16384, 16384)
+
+    def share(device):
+        cost = attention_cost(
+            *shape,
+            causal=True,
+            backward=False,
+            dtype="bf16",
+            device=device,
+            constants=replace(load_prefill_attention("h100-sxm"), surface=None),
+        )
+        return cost.compute_s / cost.time_s
+
+    # H20 has a seventh of H100's matmuls but two thirds of its softmax
+    assert share(h20) > 1.25 * share(DEVICES["h100-sxm"])

@@ -1,5 +1,7 @@
 """Attention of few queries over a long cache: bounded by physics, splits, rounds, shared latents, windows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -109,3 +111,16 @@ def test_constants_come_from_the_nearest_family():
     assert attention_family(DEVICES["h100-sxm-80gb"], "decode") == "h100-sxm"
     assert attention_evidence(DEVICES["h100-sxm-80gb"], "decode") == "calibrated"
     assert attention_family(DEVICES["l40s-48gb"], "mla-decode") in {"generic", "h800-sxm", "h20"}
+
+
+def test_tiles_keep_to_their_units_share_of_the_memory():
+    constants = replace(load_decode_attention("h100-sxm"), surface=None)
+    slow = DEVICES["h100-sxm-80gb"]
+    fast = replace(slow, memory_bandwidth=2 * slow.memory_bandwidth, l2_bandwidth=2 * slow.l2_bandwidth)
+
+    def seconds(device):
+        shape = (1, 8, 1, 128, 1, 300)
+        cost = decode_attention_cost(*shape, kv_bytes=2, dtype="bf16", device=device, constants=constants)
+        return cost.time_s - constants.latency_s
+
+    assert seconds(fast) == pytest.approx(0.5 * seconds(slow), rel=0.1)

@@ -5,7 +5,7 @@ import pytest
 
 from sightline.catalog import names
 from sightline.cost.elementwise import elementwise_cost
-from sightline.cost.elementwise_constants import elementwise_constants, load_elementwise
+from sightline.cost.elementwise_constants import STREAMED, elementwise_constants, load_elementwise, memory_share
 from sightline.loading.clusters import read_cluster
 
 FAMILIES = [name.split("/")[0] for name in names("calibrations") if name.endswith("/elementwise")]
@@ -50,3 +50,17 @@ def test_several_kernels_in_one_call_cost_what_each_costs():
     for i, kind in enumerate(kinds):
         alone = elementwise_cost(traffic[i], 0.0, 1.0, device=device, constants=known.get(kind, known["copy"])).time_s
         assert together[i] == pytest.approx(float(alone), rel=1e-12)
+
+
+def test_kernels_bound_by_instructions_move_bytes_per_cycle():
+    a100, a40, h100 = (read_cluster(f"1x {name}").device for name in ("a100-sxm-80gb", "a40", "h100-sxm-80gb"))
+    norm = load_elementwise("a100-sxm", "scalar")["norm"]
+    assert memory_share(norm, a100) == norm.memory_fraction
+    # A40's memory gives a unit a third per cycle, so that instructions hardly matter; H100's as much as A100's
+    assert 2 * norm.memory_fraction < memory_share(norm, a40) < STREAMED
+    assert memory_share(norm, h100) == pytest.approx(norm.memory_fraction, rel=0.1)
+
+
+def test_kernels_bound_by_memory_keep_their_share():
+    norm = load_elementwise("a100-sxm", "vectorized")["norm"]
+    assert memory_share(norm, read_cluster("1x a40").device) == norm.memory_fraction

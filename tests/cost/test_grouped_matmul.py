@@ -97,3 +97,16 @@ def test_every_format_has_constants(family, kernel, layout):
     assert evidence == (
         "datasheet" if family == "generic" else "calibrated" if kernel == "fp8-block" else "extrapolated"
     )
+
+
+def test_slower_units_hide_their_operands():
+    h20 = read_cluster("1x h20").device
+    own, there = (MASKED.on(d.peak_flops["fp8"] / d.compute_units) for d in (H800, h20))
+    assert own == (pytest.approx(MASKED.peak_fraction), pytest.approx(MASKED.tile_overhead_k, rel=1e-3))
+    assert there[0] > 1.3 * MASKED.peak_fraction
+    assert there[1] < 0.5 * MASKED.tile_overhead_k
+
+
+def test_shares_of_no_unit_hold_everywhere():
+    anywhere = replace(MASKED, unit_flops=0.0)
+    assert anywhere.on(1e12) == (MASKED.peak_fraction, MASKED.tile_overhead_k)
