@@ -8,12 +8,15 @@ The keeper (``keeper.py``) enforces the limits and ends the whole tree, also whe
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from sightline.measurement import processes
@@ -44,13 +47,14 @@ def run_case(
         on_sample: Called with each sample as it comes.
         variables: Environment variables to set for the case, such as ``OMP_NUM_THREADS``.
     """
-    request = {
+    mark = uuid.uuid4().hex
+    request: dict[str, Any] = {
+        "scratch": str(Path(tempfile.gettempdir()) / f"sightline-case-{mark}"),
         "entry": entry,
         "arguments": arguments,
         "limits": asdict(limits or Limits()),
         "path": [path or os.getcwd() for path in sys.path],  # noqa: PTH109 - as the import system writes it
     }
-    mark = uuid.uuid4().hex
     keeper, messages = _start_keeper({**os.environ, **(variables or {}), _MARK: mark})
     said: dict[str, Any] = {}
     interrupted = False
@@ -65,7 +69,7 @@ def run_case(
     finally:
         _close(keeper)
         messages.close()
-        _wait(keeper, mark)
+        _wait(keeper, mark, request["scratch"])
     outcome = _outcome(said, keeper.returncode)
     return _as_interrupted(outcome) if interrupted else outcome
 
@@ -122,8 +126,8 @@ def _close(keeper: subprocess.Popen[bytes]) -> None:
             keeper.stdin.close()
 
 
-def _wait(keeper: subprocess.Popen[bytes], mark: str) -> None:
-    """See the keeper off; should it have been killed itself, end whatever bears the case's mark."""
+def _wait(keeper: subprocess.Popen[bytes], mark: str, scratch: str) -> None:
+    """See the keeper off; should it have been killed itself, do its work: end whatever bears the case's mark."""
     try:
         clean = keeper.wait() == 0
     except KeyboardInterrupt:
@@ -132,6 +136,7 @@ def _wait(keeper: subprocess.Popen[bytes], mark: str) -> None:
         clean = False
     if not clean:
         processes.end_all(lambda: processes.marked(_MARK, mark))
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _outcome(said: Mapping[str, Any], keeper_exit: int) -> Outcome:

@@ -29,9 +29,10 @@ def main() -> None:
     """Keep one case."""
     messages = int(sys.argv[1])
     request = json.loads(_first_line())
-    scratch = tempfile.mkdtemp(prefix="sightline-case-")
+    scratch = Path(request["scratch"])
+    scratch.mkdir(mode=0o700)
     try:
-        seen = _Keeper(request, messages, Path(scratch)).run()
+        seen = _Keeper(request, messages, scratch).run()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     with contextlib.suppress(BrokenPipeError):

@@ -1,0 +1,97 @@
+"""Cases that end in every way there is; run in processes of their own by the tests beside."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from sightline.measurement.outcome import UnsupportedCaseError
+
+
+def returns(arguments, emit):
+    for number in range(arguments.get("samples", 0)):
+        emit({"number": number, "time_s": number / 8})
+    sys.stdout.write("printed by the case\n")
+    return {"double": 2 * arguments["x"], "rows": arguments.get("rows", [])}
+
+
+def raises(_arguments, _emit):
+    raise ValueError("the first line\nthe second line")
+
+
+def is_unsupported(_arguments, _emit):
+    raise UnsupportedCaseError("nf4 needs bitsandbytes")
+
+
+def asks_for_too_much(_arguments, _emit):
+    return {"length": len(bytearray(1 << 62))}
+
+
+def eats_memory(_arguments, _emit):
+    held = []
+    while True:
+        held.append(bytearray(10_000_000))
+        time.sleep(0.003)
+
+
+def dies_in_native_code(_arguments, emit):
+    emit({"reached": True})
+    ctypes.string_at(0)
+
+
+def leaves(_arguments, _emit):
+    os._exit(3)
+
+
+def kills_itself_in_the_middle_of_a_line(_arguments, _emit):
+    os.write(int(sys.argv[1]), b'{"sample": {"cut')
+    os.kill(os.getpid(), 9)
+
+
+def starts_daemons_and_hangs(arguments, emit):
+    """A process in a session of its own, an orphan of a shell, and a child of the group."""
+    start_daemons(arguments["mark"])
+    emit({"pid": os.getpid()})
+    time.sleep(1000)
+
+
+def starts_daemons_and_returns(arguments, _emit):
+    start_daemons(arguments["mark"])
+    return {}
+
+
+def start_daemons(mark):
+    sleep = [sys.executable, "-c", "import time; time.sleep(1000)", mark]
+    subprocess.Popen(sleep, start_new_session=True)
+    subprocess.Popen(sleep)
+    subprocess.run([sys.executable, "-c", f"import subprocess; subprocess.Popen({sleep!r})"], check=True)
+
+
+def counts_its_starts(arguments, emit):
+    """Works for a moment, with a child; says in a file of its own that it was started."""
+    with Path(arguments["log"]).open("a") as log:
+        log.write(f"{arguments['number']}\n")
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", arguments["mark"]])
+    for turn in range(3):
+        emit({"turn": turn})
+        time.sleep(arguments["turn_s"])
+    child.kill()
+    child.wait()
+    return {"number": arguments["number"], "rows": [{"operator": "matmul", "time_s": 1e-3}]}
+
+
+def says_its_surroundings(arguments, _emit):
+    import tempfile
+
+    return {
+        "variable": os.environ.get(arguments["variable"]),
+        "scratch": tempfile.gettempdir(),
+        "stdin": sys.stdin.read(),
+        "leader": os.getsid(0) == os.getpid(),
+    }
+
+
+def raises_ctrl_c(_arguments, _emit):
+    raise KeyboardInterrupt
