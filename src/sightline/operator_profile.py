@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ Evidence = Literal["calibrated", "extrapolated", "datasheet"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OperatorProfile:
-    """One execution on a device, or of a collective on all of them; the host's launch is not counted."""
+    """One execution on a device, or of a collective on all of them; the host's launch to a GPU is not counted."""
 
     scenario: OperatorScenario
     source: str
@@ -24,12 +24,16 @@ class OperatorProfile:
     """Floating-point operations; causal attention counts the scores that are seen."""
     bytes: Number
     """Least bytes to and from device memory; of a collective, its buffer."""
-    bound: str
-    """compute, memory or network: the longest leg of the roofline; an array of names for arrays of sizes."""
-    evidence: Evidence
-    """calibrated: within what was measured on the device's family; extrapolated: outside; datasheet: never measured."""
+    bound: str | None = None
+    """compute, memory or network: the longest leg of the roofline; an array of names for arrays of sizes.
+    None for what was measured."""
+    evidence: Evidence | None = None
+    """calibrated: within what was measured on the device's family; extrapolated: outside; datasheet: never measured;
+    None: this is a measurement."""
     interval: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
-    """80 % intervals by result key; empty for what was measured."""
+    """80 % intervals by result key; of a measurement, those of the median."""
+    measurement: Mapping[str, Any] = field(default_factory=dict)
+    """How it was measured: repeats, spread, warm-up, library, threads; empty for a prediction."""
     warnings: Sequence[str] = ()
 
     @property

@@ -23,8 +23,7 @@ def one(profile: OperatorProfile) -> "RenderableType":
         ("time", units.seconds(float(profile.time_s))),
         *(interval if profile.interval else []),
         ("reaches", ", ".join(rate for rate in rates(profile) if rate != "-") or "-"),
-        ("bound by", str(profile.bound)),
-        ("evidence", profile.evidence),
+        *basis(profile),
     ):
         grid.add_row(Text(label, style="dim"), Text(value, style="bold"))
     where = f"{scenario.cluster.devices:,} x {scenario.cluster.device.name}"
@@ -46,8 +45,16 @@ def many(profiles: Sequence[OperatorProfile]) -> "RenderableType":
     for heading in ("bound by", "evidence"):
         table.add_column(heading, no_wrap=True)
     for label, p in zip(summary.variant_labels([p.scenario for p in profiles]), profiles, strict=True):
-        table.add_row(Text(label), units.seconds(float(p.time_s)), spread(p), *rates(p), str(p.bound), p.evidence)
+        table.add_row(Text(label), units.seconds(float(p.time_s)), spread(p), *rates(p), *(v for _, v in basis(p)))
     return table
+
+
+def basis(profile: OperatorProfile) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return what bounds a predicted operator and what that rests on; of a measured one, what ran and how often."""
+    how = profile.measurement
+    if how:
+        return ("implementation", str(how["implementation"])), ("evidence", f"measured, {how['repeats']} repeats")
+    return ("bound by", str(profile.bound)), ("evidence", str(profile.evidence))
 
 
 def spread(profile: OperatorProfile) -> str:

@@ -65,10 +65,12 @@ def operator_to_dict(profile: OperatorProfile) -> dict[str, Any]:
             "bound": profile.bound,
             "interval": profile.interval,
             "evidence": profile.evidence,
+            "measurement": profile.measurement,
             "warnings": [*profile.scenario.warnings, *profile.warnings],
         }
     )
-    return result
+    absent = ("bound", "evidence") if profile.source == "measured" else ("measurement",)
+    return {key: value for key, value in result.items() if key not in absent}
 
 
 def profile_to_dict(profile: Profile) -> dict[str, Any]:

@@ -1,0 +1,180 @@
+"""``sightline measure``: the same scenario, for real, on the machine at hand."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sightline.cli import output
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sightline.measurement.operator_runs import Measured
+    from sightline.measurement.suite import Step
+    from sightline.scenario import OperatorScenario
+
+SUITES = ("standard",)
+
+
+def measure(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE...]", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Measure a suite: standard, the operators `calibrate` takes.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, and half of a suite.")] = False,
+    rerun: Annotated[
+        bool, typer.Option("--rerun", help="Measure also what an earlier run of the suite has measured.")
+    ] = False,
+    implementation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How PyTorch is to do it: flash, math, eager, ... (attention), fused, foreach, loop (adam), "
+            "host-to-device, ... (copy).",
+        ),
+    ] = None,
+    dtype: Annotated[str, typer.Option(metavar="NAME", help="The suite's dtype: fp32, bf16 or fp16.")] = "fp32",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per operator.")] = False,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the results as .json, which `calibrate --from` reads.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option("--runs", metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of every scenario; repeatable."),
+    ] = None,
+    sweeps: Annotated[
+        list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
+    ] = None,
+) -> None:
+    """Measure single operators on this machine: the median time and how certain it is, under a prediction's keys.
+
+    The scenario's cluster is this-machine, its processor, or the GPUs it has. Each scenario runs in a process of its
+    own and is stored as a run. Needs PyTorch: pip install 'sightline\\[measure]'.
+
+    \b
+    Examples:
+      sightline measure examples/operators.yaml --set cluster=this-machine
+      sightline measure scenario.yaml --sweep workload.m=1,16,256 --json
+      sightline measure --suite standard --quick --out operators.json
+      sightline calibrate --from operators.json --device this-machine --out my-catalog
+    """
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+    output.check_output_paths([("--out", out, (".json",))])
+    if bool(files) == (suite is not None):
+        raise InputError("measure takes scenario files or --suite, one of them")
+    missing: list[str] = []
+    if suite is None:
+        measured = _measure_files(files or [], settings or [], sweeps or [], implementation, store, quick)
+    else:
+        measured, missing = _measure_suite(suite, dtype, store, quick=quick, rerun=rerun)
+    _print(measured, as_json=as_json, as_csv=as_csv, out=out, is_one=suite is None and len(measured) == 1)
+    for sentence in missing:
+        output.print_remark(f"not measured: {sentence}")
+
+
+def _measure_files(
+    files: list[str], settings: list[str], sweeps: list[str], implementation: str | None, store: str | None, quick: bool
+) -> "list[Measured]":
+    from sightline.loading import load_all
+    from sightline.measurement.operator_runs import measure_scenarios
+    from sightline.runs import open_store
+
+    scenarios = _operators(load_all(files, settings, sweeps))
+    with output.progress(len(scenarios), "measuring", least=2) as advance:
+        return measure_scenarios(
+            scenarios,
+            open_store(store),
+            implementation=implementation,
+            quick=quick,
+            on_step=lambda step: _tell(step, advance),
+        )
+
+
+def _measure_suite(
+    suite: str, dtype: str, store: str | None, *, quick: bool, rerun: bool
+) -> "tuple[list[Measured], list[str]]":
+    from sightline.errors import nearest
+    from sightline.measurement.operator_runs import grouped, measure_suite
+    from sightline.measurement.operator_suite import standard_suite
+    from sightline.measurement.torch_machine import CPU_DTYPES
+    from sightline.runs import open_store
+
+    if suite not in SUITES:
+        raise InputError(f"--suite is '{suite}'; allowed: {', '.join(SUITES)}{nearest(suite, SUITES)}")
+    if dtype not in CPU_DTYPES:
+        raise InputError(f"--dtype is '{dtype}'; allowed: {', '.join(CPU_DTYPES)}{nearest(dtype, CPU_DTYPES)}")
+    scenarios = standard_suite(dtype, quick=quick)
+    with output.progress(len(grouped(scenarios)), "measuring", least=2) as advance:
+        return measure_suite(
+            suite,
+            scenarios,
+            open_store(store),
+            quick=quick,
+            rerun=rerun,
+            on_step=lambda step: _tell(step, advance),
+        )
+
+
+def _operators(scenarios: "Sequence[Any]") -> "list[OperatorScenario]":
+    """The scenarios, all of which must be single operators."""
+    from sightline.scenario import OperatorScenario
+
+    others = dict.fromkeys(s.workload.task for s in scenarios if not isinstance(s, OperatorScenario))
+    if others:
+        raise InputError([f"workload.task is '{task}'; this version measures only operator" for task in others])
+    return [s for s in scenarios if isinstance(s, OperatorScenario)]
+
+
+def _tell(step: "Step", advance: Any) -> None:
+    """Say when a case has ended, and why where it did not end well."""
+    if step.run is None:
+        return
+    advance()
+    if step.run.status == "ok" and step.run.environment.get("contended"):
+        for why in step.run.environment["contention"]:
+            output.print_remark(f"warning: {step.case.name}: {why}")
+
+
+def _print(measured: "list[Measured]", *, as_json: bool, as_csv: bool, out: str | None, is_one: bool) -> None:
+    import json
+
+    from sightline.report import operator_terminal
+    from sightline.report.csv_lines import to_csv
+
+    profiles = [m.profile for m in measured]
+    results = [_result(m) for m in measured] if as_json or out else []
+    if out is not None:
+        output.write_file(out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        output.print_remark(f"written: {Path(out)}")
+    for warning in dict.fromkeys(w for p in profiles for w in p.warnings):
+        output.print_remark(f"warning: {warning}")
+    if as_json:
+        output.print_json(results[0] if is_one else results)
+    elif as_csv:
+        output.print_text(to_csv(profiles))
+    elif profiles:
+        output.print_table(operator_terminal.one(profiles[0]) if is_one else operator_terminal.many(profiles))
+
+
+def _result(measured: "Measured") -> dict[str, Any]:
+    """The result keys, the run they are stored in, and what it ran on."""
+    from sightline.report.results import answer_to_dict
+
+    run = measured.run
+    return answer_to_dict(measured.profile) | {
+        "run": run.id,
+        "command": list(run.command),
+        "environment": dict(run.environment),
+    }

@@ -1,0 +1,36 @@
+"""Operands that take turns: together larger than the last-level cache, so that none is found there by accident."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from sightline.errors import InputError
+from sightline.measurement.torch_machine import Machine, import_torch
+from sightline.quantities import BYTES, format_quantity
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tensors: TypeAlias = "tuple[Tensor, ...]"
+
+TIMES_CACHE = 2.5
+MOST_SETS = 2048
+MOST_OF_MEMORY = 0.6
+SEED = 2311
+
+
+def rotated(machine: Machine, bytes_per_set: float, build: Callable[[], Tensors]) -> Sequence[Tensors]:
+    """Return sets of operands; the first is built from random numbers, the others are copies of it elsewhere.
+
+    Raises `InputError` where one set does not fit into memory.
+    """
+    torch = import_torch()
+    room = MOST_OF_MEMORY * machine.memory_bytes
+    if bytes_per_set > room:
+        needs, has = (format_quantity(float(x), BYTES) for x in (bytes_per_set, machine.memory_bytes))
+        raise InputError(f"the operands take {needs}; this machine has {has} of memory, of which 60 % are used")
+    wanted = math.ceil(TIMES_CACHE * machine.cache_bytes / max(bytes_per_set, 1.0)) + 1
+    sets = max(1, min(wanted, MOST_SETS, int(room // max(bytes_per_set, 1.0))))
+    torch.manual_seed(SEED)
+    first = build()
+    return [first, *(tuple(t.clone() for t in first) for _ in range(sets - 1))]

@@ -1,0 +1,127 @@
+"""Measure operators, each stored as a run: what a scenario file asks for, or a suite of very many."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from sightline.errors import InputError, WorkError
+from sightline.loading import operation_from_mapping, to_mapping
+from sightline.measurement import operator_entry
+from sightline.measurement.outcome import Limits
+from sightline.measurement.suite import Case, Step, Store, run_suite
+from sightline.measurement.torch_machine import INSTALL
+from sightline.operator_profile import OperatorProfile
+from sightline.scenario import OperatorScenario
+
+GROUP = 24
+"""Operators of a suite that share a process: starting one takes longer than measuring a small operator."""
+SECONDS_EACH = 60.0
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A measured operator and the run it is stored in."""
+
+    profile: OperatorProfile
+    run: Any
+
+
+def measure_scenarios(
+    scenarios: Sequence[OperatorScenario],
+    store: Store,
+    *,
+    implementation: str | None = None,
+    quick: bool = False,
+    on_step: OnStep = lambda _: None,
+) -> list[Measured]:
+    """Measure every scenario in a process of its own, again even where it was measured before.
+
+    Raises:
+        InputError: PyTorch is missing, or this machine cannot do what some scenario asks.
+        WorkError: memory or time ran out, or a process crashed; what was measured is stored.
+    """
+    _need_torch()
+    cases = [
+        Case(
+            name=str(scenario.name or scenario.workload.operator),
+            entry=operator_entry.ONE,
+            arguments={"scenario": (mapping := to_mapping(scenario)), "implementation": implementation, "quick": quick},
+            scenario=mapping,
+        )
+        for scenario in scenarios
+    ]
+    runs = run_suite(cases, store, rerun=True, on_step=on_step)
+    _complain(runs)
+    return [
+        Measured(profile=_profile(scenario, run.result), run=run) for scenario, run in zip(scenarios, runs, strict=True)
+    ]
+
+
+def measure_suite(
+    suite: str,
+    scenarios: Sequence[Mapping[str, Any]],
+    store: Store,
+    *,
+    quick: bool = False,
+    rerun: bool = False,
+    on_step: OnStep = lambda _: None,
+) -> tuple[list[Measured], list[str]]:
+    """Measure the suite's scenarios, a group of the same operator in a process; groups that are stored are not repeated.
+
+    Returns what was measured, and a sentence for each operator or group that was not.
+    """
+    _need_torch()
+    groups = grouped(scenarios)
+    cases = [
+        Case(
+            name=f"{suite} {group[0]['workload']['operator']}",
+            entry=operator_entry.SEVERAL,
+            arguments={"operators": [{"scenario": mapping} for mapping in group], "quick": quick},
+            limits=Limits(time_s=SECONDS_EACH * len(group)),
+        )
+        for group in groups
+    ]
+    runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=on_step)
+    measured, missing = [], []
+    for group, run in zip(groups, runs, strict=True):
+        if run.status != "ok":
+            missing.append(f"{run.name}: {run.reason}")
+            continue
+        for mapping, result in zip(group, run.result["results"], strict=True):
+            if "reason" in result:
+                missing.append(result["reason"])
+                continue
+            measured.append(Measured(profile=_profile(operation_from_mapping(mapping), result), run=run))
+    return measured, missing
+
+
+def grouped(scenarios: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return scenarios of the same operator together, up to as many as share a process."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for mapping in scenarios:
+        kinds.setdefault(mapping["workload"]["operator"], []).append(mapping)
+    return [kind[first : first + GROUP] for kind in kinds.values() for first in range(0, len(kind), GROUP)]
+
+
+def _need_torch() -> None:
+    if find_spec("torch") is None:
+        raise InputError(f"measuring needs PyTorch, which is not installed: {INSTALL}")
+
+
+def _complain(runs: Sequence[Any]) -> None:
+    """Raise what kept scenarios from being measured: the request's mistakes, else what failed."""
+    wrong = [run.reason for run in runs if run.status == "unsupported"]
+    if wrong:
+        raise InputError(list(dict.fromkeys(wrong)))
+    failed = [f"{run.name}: {run.reason}" for run in runs if run.status != "ok"]
+    if failed:
+        raise WorkError("\n".join(failed))
+
+
+def _profile(scenario: OperatorScenario, result: Mapping[str, Any]) -> OperatorProfile:
+    fields = {k: result[k] for k in ("source", "time_s", "flops", "bytes", "measurement")}
+    interval = {key: (float(low), float(high)) for key, (low, high) in result["interval"].items()}
+    return OperatorProfile(scenario=scenario, interval=interval, warnings=tuple(result["warnings"]), **fields)

@@ -1,0 +1,178 @@
+"""Times of something that can be repeated: warm-up until it is stable, then samples until their median is known.
+
+A sample is the mean of as many calls as a clock needs to resolve them. Nothing is thrown away: the interval of the
+median says how far samples scatter, and it rests on their ranks alone.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+INTERVAL = 0.8
+"""Probability with which an interval holds the median."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """When to believe a time; seconds are of wall time."""
+
+    warm_up_s: float = 1.0
+    """Longest warm-up."""
+    block: int = 5
+    """Samples whose medians are compared during warm-up."""
+    drift: float = 0.03
+    """Difference of two blocks' medians from which on they are called stable."""
+    precision: float = 0.01
+    """Half-width of the median's interval, over the median, at which sampling ends."""
+    least: int = 20
+    most: int = 1000
+    longest_s: float = 3.0
+    """Sampling ends then, with at least a quarter of the least samples."""
+
+
+FULL = Rule()
+QUICK = Rule(warm_up_s=0.2, drift=0.1, precision=0.02, least=10, most=200, longest_s=0.3)
+
+
+class Clock(Protocol):
+    """Reads the time that calls take."""
+
+    resolution_s: float
+    """A sample is at least as long."""
+
+    def now(self) -> float:
+        """Seconds since some moment, by which warm-up and sampling end."""
+        ...
+
+    def measure(self, call: Callable[[int], object], first: int, count: int) -> float:
+        """Seconds of ``call(first)`` to ``call(first + count - 1)`` together."""
+        ...
+
+
+class HostClock:
+    """Wall time of calls that return when the work is done."""
+
+    resolution_s = 2e-5
+
+    def now(self) -> float:
+        """Wall time."""
+        return perf_counter()
+
+    def measure(self, call: Callable[[int], object], first: int, count: int) -> float:
+        """Seconds between before and after."""
+        begin = perf_counter()
+        for turn in range(first, first + count):
+            call(turn)
+        return perf_counter() - begin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The samples of one case, in seconds per call, in the order they were taken."""
+
+    samples: Sequence[float]
+    warm_up: int
+    """Samples before them."""
+    stable: bool
+    """Whether the warm-up ended because times had settled, rather than because its time was over."""
+    calls_per_sample: int
+
+    @property
+    def median(self) -> float:
+        """Seconds of a call."""
+        return float(np.median(self.samples))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Seconds between which the median lies with a probability of 80 %."""
+        return median_interval(self.samples)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The samples' figures for a record."""
+        least, low, high, most = (float(x) for x in np.quantile(self.samples, (0, 0.1, 0.9, 1)))
+        return {
+            "repeats": len(self.samples),
+            "calls_per_repeat": self.calls_per_sample,
+            "warm_up": self.warm_up,
+            "stable": self.stable,
+            "spread_s": {"min": least, "p10": low, "p90": high, "max": most},
+        }
+
+
+def median_interval(samples: Sequence[float], probability: float = INTERVAL) -> tuple[float, float]:
+    """Return the ranks' interval of the median: order statistics n/2 -+ z sqrt(n)/2 (Conover 1999, 3.2).
+
+    Assumes independent samples of one distribution, whatever its form.
+    """
+    ordered, n = sorted(samples), len(samples)
+    reach = _normal_quantile(0.5 + probability / 2) * math.sqrt(n) / 2
+    low, high = math.ceil(n / 2 - reach), math.ceil(n / 2 + reach)
+    return ordered[max(low, 1) - 1], ordered[min(high, n) - 1]
+
+
+def _normal_quantile(p: float) -> float:
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(p)
+
+
+def measure_calls(
+    call: Callable[[int], object],
+    clock: Clock,
+    rule: Rule = FULL,
+    on_sample: Callable[[float], None] = lambda _: None,
+) -> Timing:
+    """Measure ``call``, which is told the number of its turn so that it can take other buffers each time."""
+    turn = 0
+
+    def sample(count: int) -> float:
+        nonlocal turn
+        seconds = clock.measure(call, turn, count) / count
+        turn += count
+        return seconds
+
+    calls = _calls_per_sample(sample, clock)
+    warm_up, stable = _warm_up(sample, calls, clock, rule)
+    samples: list[float] = []
+    begin = clock.now()
+    while not _enough(samples, clock.now() - begin, rule):
+        samples.append(sample(calls))
+        on_sample(samples[-1])
+    return Timing(samples=samples, warm_up=warm_up, stable=stable, calls_per_sample=calls)
+
+
+def _calls_per_sample(sample: Callable[[int], float], clock: Clock) -> int:
+    """As many as the clock's resolution needs; the first call, which may set things up, does not count."""
+    sample(1)
+    calls = 1
+    while (seconds := sample(calls) * calls) < clock.resolution_s and calls < 2**16:
+        calls = max(2 * calls, math.ceil(calls * clock.resolution_s / max(seconds, 1e-7)))
+    return calls
+
+
+def _warm_up(sample: Callable[[int], float], calls: int, clock: Clock, rule: Rule) -> tuple[int, bool]:
+    """Samples until two blocks in a row agree, or time is over: how many, and whether they agreed."""
+    taken: list[float] = []
+    begin = clock.now()
+    while True:
+        taken.append(sample(calls))
+        if len(taken) >= 2 * rule.block and len(taken) % rule.block == 0:
+            before, last = (float(np.median(x)) for x in (taken[-2 * rule.block : -rule.block], taken[-rule.block :]))
+            if abs(last / before - 1) <= rule.drift:
+                return len(taken), True
+        if clock.now() - begin > rule.warm_up_s:
+            return len(taken), False
+
+
+def _enough(samples: Sequence[float], seconds: float, rule: Rule) -> bool:
+    if len(samples) >= rule.most or (seconds > rule.longest_s and len(samples) >= max(1, rule.least // 4)):
+        return True
+    # The interval is looked at now and then only, for sorting takes time.
+    if len(samples) < rule.least or len(samples) % 10:
+        return False
+    low, high = median_interval(samples)
+    return high - low <= 2 * rule.precision * float(np.median(samples))

@@ -1,0 +1,71 @@
+"""``sightline measure``: a scenario in, its measured twin out; refusals in one sentence before anything runs."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+SCENARIO = """
+cluster: this-machine
+workload: {task: operator, operator: matmul, m: 64, n: 64, k: 64, dtype: fp32}
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
+    path = tmp_path / "scenario.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_a_matmul_is_measured_stored_and_written(in_process, scenario, tmp_path) -> None:
+    code, out, err = in_process("measure", scenario, "--quick", "--json", "--out", tmp_path / "results.json")
+    assert code == 0, err
+    said = json.loads(out)
+    assert (said["source"], said["flops"]) == ("measured", 2 * 64**3)
+    assert said["interval"]["time_s"][0] <= said["time_s"] <= said["interval"]["time_s"][1]
+    assert said["environment"]["cpu"]
+    assert said["command"]
+    assert (tmp_path / "runs" / said["run"] / "run.json").is_file()
+    assert json.loads((tmp_path / "results.json").read_text()) == [said]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "measure takes scenario files or --suite, one of them"),
+        (("{scenario}", "--suite", "standard"), "measure takes scenario files or --suite, one of them"),
+        (("--suite", "standart"), "did you mean 'standard'?"),
+        (("--suite", "standard", "--dtype", "fp17"), "--dtype is 'fp17'; allowed: fp32, bf16, fp16"),
+        (("{scenario}", "--json", "--csv"), "--json and --csv exclude each other"),
+        (("{scenario}", "--out", "x.yaml"), "--out 'x.yaml' must end in .json"),
+        (("{scenario}", "--set", "workload.operator=matmull"), "did you mean 'matmul'?"),
+        (("{training}",), "workload.task is 'pretrain'; this version measures only operator"),
+    ],
+)
+def test_wrong_requests_end_in_one_sentence(in_process, scenario, example, arguments, sentence) -> None:
+    paths = {"{scenario}": scenario, "{training}": example}
+    code, out, err = in_process("measure", *(paths.get(a, a) for a in arguments))
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert sentence in err
+
+
+def test_without_pytorch_the_command_that_installs_it_is_told(in_process, scenario, monkeypatch) -> None:
+    from sightline.measurement import operator_runs
+
+    monkeypatch.setattr(operator_runs, "find_spec", lambda _: None)
+    code, out, err = in_process("measure", scenario)
+    assert (code, out) == (2, "")
+    assert err == "sightline: measuring needs PyTorch, which is not installed: pip install 'sightline[measure]'\n"
+    assert not Path(os.environ["SIGHTLINE_RUNS"]).exists()
+
+
+@pytest.mark.slow
+def test_what_the_machine_cannot_do_is_a_wrong_request(in_process, scenario) -> None:
+    code, out, err = in_process("measure", scenario, "--quick", "--implementation", "cublas")
+    assert (code, out) == (2, "")
+    assert "of matmul there are: library" in err
