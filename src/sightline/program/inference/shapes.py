@@ -120,9 +120,9 @@ class PassShapes:
     ) -> list[Collective]:
         """A collective over ``ranks``; nothing where they are one."""
         size = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks]
-        count = size > 1.0
-        if not np.any(count):
+        many = size > 1.0
+        if not np.any(many):
             return []
-        count = count * 1.0
+        count: Number = many * 1.0
         name = kind.replace("_", "-")
         return [Collective(module=module, name=name, kind=kind, buffer_bytes=buffer_bytes, ranks=ranks, count=count)]
