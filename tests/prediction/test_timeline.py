@@ -14,8 +14,9 @@ from sightline.prediction.schedules import stage_layers
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
-OPERATORS = Path(__file__).parents[2] / "examples" / "operators.yaml"  # no steps, so no timeline
-EXAMPLES = sorted(set((Path(__file__).parents[2] / "examples").glob("*.yaml")) - {OPERATORS})
+FILES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+STEPLESS = ("task: operator", "task: generate")
+EXAMPLES = [path for path in FILES if not any(task in path.read_text() for task in STEPLESS)]
 ONCE = {"omitted", "gradient reduction", "tied embedding", "optimizer", "host"}
 
 

@@ -13,6 +13,7 @@ from sightline.calibration.raw_table import ENDINGS, RawTable, open_table
 from sightline.catalog import names
 from sightline.errors import InputError, nearest
 from sightline.loading.clusters import read_cluster
+from sightline.loading.this_machine import THIS_MACHINE
 from sightline.loading.model_sources import resolve_model
 from sightline.scenario import Cluster
 
@@ -87,7 +88,9 @@ def read_tables(
 
 
 def _cluster(device: str) -> Cluster:
-    known = names("devices")
+    known = (*names("devices"), THIS_MACHINE)
+    if device == THIS_MACHINE:
+        return read_cluster(device)
     if device not in known:
         raise InputError(f"unknown device '{device}'{nearest(device, known)}; `sightline catalog devices` lists all")
     return read_cluster(f"8x {device}")

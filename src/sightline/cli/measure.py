@@ -60,11 +60,11 @@ def measure(
     """Measure single operators on this machine: the median time and how certain it is, under a prediction's keys.
 
     The scenario's cluster is this-machine, its processor, or the GPUs it has. Each scenario runs in a process of its
-    own and is stored as a run. Needs PyTorch: pip install 'sightline\\[measure]'.
+    own and is stored as a run. Needs PyTorch, which the extra named measure installs.
 
     \b
     Examples:
-      sightline measure examples/operators.yaml --set cluster=this-machine
+      sightline measure examples/operators-this-machine.yaml
       sightline measure scenario.yaml --sweep workload.m=1,16,256 --json
       sightline measure --suite standard --quick --out operators.json
       sightline calibrate --from operators.json --device this-machine --out my-catalog

@@ -6,35 +6,31 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-REPEATS = 5
-SHORTEST_S = 5e-4
-"""A copy in cache is repeated until it takes this long, or the clock would count too."""
+PIECE = 2**18
+"""Bytes copied at a time: too few for other processes to come in between as a rule."""
+REPEATS = 4
+FASTEST = 0.1
+"""Quantile of the pieces' times that counts: what else the machine does can only slow a copy down."""
 
 Bytes = NDArray[np.uint8]
 
 
 def copy_bandwidth(size: float, threads: int) -> float:
-    """Return bytes read and written per second by copies of ``size`` bytes, spread over threads; the best of several.
-
-    What else the machine does can only slow a copy down, so the fastest one tells what it can do.
-    """
-    part = max(int(size) // threads, 4096)
-    sources: list[Bytes] = [np.ones(part, dtype=np.uint8) for _ in range(threads)]
-    targets: list[Bytes] = [np.ones(part, dtype=np.uint8) for _ in range(threads)]
-    times = 1
+    """Return bytes read and written per second by copies within ``size`` bytes that threads share, all at once."""
+    part = max(int(size) // threads // 2 // PIECE, 1) * PIECE
+    buffers = [(np.ones(part, dtype=np.uint8), np.ones(part, dtype=np.uint8)) for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(_piecewise, buffers))
 
-        def copy_all(times: int) -> float:
+
+def _piecewise(buffers: tuple[Bytes, Bytes]) -> float:
+    """The rate of one thread that goes through its buffers piece by piece, several times."""
+    source, target = buffers
+    seconds = []
+    for _ in range(REPEATS):
+        for first in range(0, len(source), PIECE):
+            piece = slice(first, first + PIECE)
             begin = perf_counter()
-            list(pool.map(_copy, sources, targets, [times] * threads))
-            return perf_counter() - begin
-
-        while (taken := copy_all(times)) < SHORTEST_S and times < 10**6:
-            times *= 4
-        best = min(taken, *(copy_all(times) for _ in range(REPEATS)))
-    return 2.0 * part * threads * times / best
-
-
-def _copy(source: Bytes, target: Bytes, times: int) -> None:
-    for _ in range(times):
-        np.copyto(target, source)
+            np.copyto(target[piece], source[piece])
+            seconds.append(perf_counter() - begin)
+    return 2 * PIECE / float(np.quantile(seconds, FASTEST))

@@ -1,5 +1,6 @@
 """The operators that a device's constants are fitted to, sized so that each takes a moment on this machine."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -35,31 +36,33 @@ HEADS = ((4, 4, 32), (8, 8, 64), (16, 4, 64), (12, 12, 64), (32, 8, 128))
 """Heads, heads of keys and values, their width."""
 CONTEXTS = (64, 128, 256, 512, 1024, 2048, 4096)
 BATCHES = (1, 8)
-ELEMENTS = tuple(2**power for power in range(14, 27, 2))
-MESSAGES = tuple(2**power for power in range(10, 27, 2))
+ELEMENTS = tuple(2**power for power in range(14, 27))
+MESSAGES = tuple(2**power for power in range(10, 27))
+MANY = 24
+"""Operators of a kind of which a quick suite takes every second one."""
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 
 Workload = Mapping[str, Any]
 
 
 def standard_suite(dtype: str, *, quick: bool) -> list[dict[str, Any]]:
-    """Return the scenarios of the suite in one dtype: on the processor, and between two of its processes."""
+    """Return the scenarios of the suite in one dtype: on the processor and, unless ``quick``, between two of its processes."""
     device = read_cluster(THIS_MACHINE).device
     alone = [*_matmuls(device, dtype), *_attention(device, dtype), *_elementwise(device, dtype)]
     suite = [_scenario(THIS_MACHINE, w) for w in (thinned(alone) if quick else alone)]
-    if processor().cores > 1:
-        messages = MESSAGES[::2] if quick else MESSAGES
+    if processor().cores > 1 and not quick:
         suite += [
             _scenario(f"2x {THIS_MACHINE}", {"operator": name, "bytes": size})
-            for name, size in product(COLLECTIVES, messages)
+            for name, size in product(COLLECTIVES, MESSAGES)
         ]
     return suite
 
 
 def thinned(workloads: Sequence[Workload]) -> list[Workload]:
-    """Return every second operator of each kind; neighbours in the grid alternate."""
-    kinds = dict.fromkeys(w["operator"] for w in workloads)
-    return [w for kind in kinds for w in [w for w in workloads if w["operator"] == kind][::2]]
+    """Return every second operator of the kinds that have many; neighbours in the grid alternate."""
+    counts = Counter(w["operator"] for w in workloads)
+    kinds = ([w for w in workloads if w["operator"] == kind][:: 2 if n > MANY else 1] for kind, n in counts.items())
+    return [w for kind in kinds for w in kind]
 
 
 def _scenario(cluster: str, workload: Workload) -> dict[str, Any]:

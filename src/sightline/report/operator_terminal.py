@@ -42,7 +42,7 @@ def many(profiles: Sequence[OperatorProfile]) -> "RenderableType":
     table.add_column("operator", overflow="fold", ratio=1)
     for heading in ("time", "80 %", "FLOP/s", "bytes/s"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("bound by", "evidence"):
+    for heading in ("made by", "evidence") if all(p.measurement for p in profiles) else ("bound by", "evidence"):
         table.add_column(heading, no_wrap=True)
     for label, p in zip(summary.variant_labels([p.scenario for p in profiles]), profiles, strict=True):
         table.add_row(Text(label), units.seconds(float(p.time_s)), spread(p), *rates(p), *(v for _, v in basis(p)))
@@ -53,7 +53,7 @@ def basis(profile: OperatorProfile) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return what bounds a predicted operator and what that rests on; of a measured one, what ran and how often."""
     how = profile.measurement
     if how:
-        return ("implementation", str(how["implementation"])), ("evidence", f"measured, {how['repeats']} repeats")
+        return ("made by", str(how["implementation"])), ("evidence", f"{how['repeats']} repeats")
     return ("bound by", str(profile.bound)), ("evidence", str(profile.evidence))
 
 
