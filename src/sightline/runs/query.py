@@ -42,6 +42,8 @@ def query(store: Store, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet('{path}')")  # noqa: S608
         try:
             answer = connection.execute(sql)
+            if answer is None:
+                raise InputError("the query is empty")
             columns = [str(column[0]) for column in answer.description or ()]
             return columns, answer.fetchall() if columns else []
         except duckdb.Error as error:

@@ -43,11 +43,13 @@ class RemoteStorage:
         return sorted(name for name in names if name and not name.startswith("."))
 
     def create(self, folder: str) -> None:
-        """Object stores have no folders; run ids are too random to meet."""
+        """Create a folder where there are folders; run ids are too random to meet."""
         with self._sentences():
             if self._fs.exists(f"{self._path(folder)}/run.json"):
                 raise FileExistsError(folder)
-            self._fs.makedirs(self._path(folder), exist_ok=True)
+            # In an object store this would create a bucket that somebody only misspelt.
+            if not self._is_whole_at_once:
+                self._fs.makedirs(self._path(folder), exist_ok=True)
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
@@ -57,14 +59,15 @@ class RemoteStorage:
     def write(self, path: str, data: bytes) -> None:
         """Write a file, whole or not at all, replacing what was there."""
         target = self._path(path)
+        folder, _, name = target.rpartition("/")
+        part = target if self._is_whole_at_once else f"{folder}/.{name}.{uuid.uuid4().hex}.part"
         with self._sentences():
-            if self._protocols & _WHOLE_AT_ONCE:
-                self._fs.pipe_file(target, data)
-                return
-            folder, _, name = target.rpartition("/")
-            part = f"{folder}/.{name}.{uuid.uuid4().hex}.part"
-            self._fs.pipe_file(part, data)
-            self._fs.mv(part, target)
+            try:
+                self._fs.pipe_file(part, data)
+                if part != target:
+                    self._fs.mv(part, target)
+            except FileNotFoundError as error:
+                raise WorkError(f"cannot use the store of runs '{self.place}': it is not there") from error
 
     def append(self, path: str, data: bytes) -> None:
         """Add to a file; it is sent whole, not more often than every few seconds."""
@@ -89,9 +92,9 @@ class RemoteStorage:
             self._fs.rm(self._path(folder), recursive=True)
 
     @property
-    def _protocols(self) -> set[str]:
+    def _is_whole_at_once(self) -> bool:
         spoken = self._fs.protocol
-        return {spoken} if isinstance(spoken, str) else set(spoken)
+        return not _WHOLE_AT_ONCE.isdisjoint({spoken} if isinstance(spoken, str) else spoken)
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/")

@@ -1,0 +1,128 @@
+"""``sightline runs``."""
+
+import json
+
+import pytest
+
+from sightline.runs import open_store
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A store with a run that ended well, one that did not, and one whose samples hold a NaN."""
+    monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
+    store = open_store()
+    writer = store.begin("matmul", suite="standard", scenario={"workload": {"task": "operator"}})
+    writer.sample({"time_s": 0.5})
+    writer.finish(result={"time_s": 0.5}, rows=[{"operator": "matmul", "time_s": 0.5}])
+    store.begin("too large").finish(status="out_of_memory", reason="it held 9 GB of the 8 GB it may take", output="no!")
+    writer = store.begin("odd", suite="standard")
+    writer.sample({"loss": float("nan")})
+    writer.finish(environment={"contended": True})
+    return store
+
+
+def test_runs_are_listed(in_process, store):
+    code, out, err = in_process("runs", "list")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()[2:]
+    assert [line.split()[0] for line in lines if line[0] != " "] == [run.id for run in store.runs()]
+    for said in ("time_s 0.5", "out of memory", "it held 9 GB", "ok, contended"):
+        assert said in " ".join(out.split()), said
+
+
+def test_lists_can_be_narrowed(in_process, store):
+    listed = json.loads(in_process("runs", "list", "--suite", "standard", "--json")[1])
+    assert [run["name"] for run in listed] == ["matmul", "odd"]
+    assert [run["contended"] for run in listed] == [False, True]
+    listed = json.loads(in_process("runs", "list", "--status", "out_of_memory", "--json")[1])
+    assert listed[0]["reason"] == store.find(listed[0]["id"]).reason
+
+
+def test_an_empty_store_is_no_error(in_process, tmp_path):
+    assert in_process("runs", "list", "--store", tmp_path / "none")[:2] == (0, f"no runs in {tmp_path / 'none'}\n")
+    assert in_process("runs", "list", "--store", tmp_path / "none", "--json")[:2] == (0, "[]\n")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_run_is_shown(in_process, store):
+    run = store.runs()[0]
+    code, out, _ = in_process("runs", "show", run.id)
+    assert code == 0
+    for said in (run.id, "standard", "result.time_s", "scenario.workload.task", "matmul"):
+        assert said in out
+    shown = json.loads(in_process("runs", "show", run.id, "--json")[1])
+    assert (shown["result"], shown["rows"]) == ({"time_s": 0.5}, [{"operator": "matmul", "time_s": 0.5}])
+    assert shown["samples"] == [{"time_s": 0.5}]
+
+
+def test_what_a_run_printed_last_is_shown(in_process, store):
+    assert "no!" in in_process("runs", "show", store.runs()[1].id)[1]
+
+
+def test_json_has_no_nan(in_process, store):
+    assert store.find("latest").name == "odd"
+    assert json.loads(in_process("runs", "show", "latest", "--json")[1])["samples"] == [{"loss": None}]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_query_is_answered(in_process):
+    pytest.importorskip("duckdb")
+    sql = "SELECT name, time_s, now() AS moment FROM runs ORDER BY created"
+    code, out, _ = in_process("runs", "query", sql, "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert [(row["name"], row["time_s"]) for row in answer] == [("matmul", 0.5), ("too large", None), ("odd", None)]
+    assert isinstance(answer[0]["moment"], str)
+    assert "matmul" in in_process("runs", "query", sql)[1]
+    assert in_process("runs", "query", "SELEC")[0] == 2
+
+
+def test_runs_go_from_store_to_store(in_process, store, tmp_path):
+    code, out, _ = in_process("runs", "export", "--out", tmp_path / "runs.zip", "--json")
+    assert code == 0
+    ids = [run.id for run in store.runs()]
+    assert json.loads(out) == {"file": str(tmp_path / "runs.zip"), "runs": ids}
+    elsewhere = ("--store", tmp_path / "elsewhere", "--json")
+    assert json.loads(in_process("runs", "import", tmp_path / "runs.zip", *elsewhere)[1])["imported"] == ids
+    assert json.loads(in_process("runs", "import", tmp_path / "runs.zip", *elsewhere)[1])["there"] == ids
+    assert open_store(str(tmp_path / "elsewhere")).runs() == store.runs()
+
+
+def test_one_run_can_be_exported(in_process, store, tmp_path):
+    out = in_process("runs", "export", "latest", "--out", tmp_path / "one.zip", "--json")[1]
+    assert json.loads(out)["runs"] == [store.find("latest").id]
+
+
+def test_runs_are_deleted(in_process, store):
+    first = store.runs()[0]
+    assert json.loads(in_process("runs", "delete", first.id, "--json")[1]) == {"deleted": [first.id]}
+    assert in_process("runs", "delete", "--status", "out_of_memory")[1] == "1 runs deleted\n"
+    assert [run.name for run in store.runs()] == ["odd"]
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "20200101"], "no run '20200101'"),
+        (["delete"], "name the runs to delete, or say which by --suite or --status"),
+        (["delete", "x", "--suite", "y"], "name the runs to delete"),
+        (["delete", "x", "y"], "no run 'y'"),
+        (["export", "--out", "runs.tar"], "must end in .zip"),
+        (["import", "none.zip"], "there is no file 'none.zip'"),
+        (["list", "--store", "nowhere://x"], "is no URL of a store"),
+        (["lst"], "no such command"),
+    ],
+)
+def test_wrong_requests_are_sentences(in_process, arguments, said):
+    code, out, err = in_process("runs", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert all(line.startswith("sightline: ") for line in err.splitlines())
+
+
+def test_without_a_command_there_is_help(in_process):
+    code, out, err = in_process("runs")
+    assert (code, err) == (0, "")
+    assert "Examples:" in out

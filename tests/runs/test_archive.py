@@ -1,0 +1,68 @@
+"""Runs out of one store and into another."""
+
+import zipfile
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.runs import open_store
+from sightline.runs.archive import exportable, from_archive, to_archive
+
+
+@pytest.fixture
+def archive(store, tmp_path):
+    """Two runs in a file."""
+    for name in ("one", "two"):
+        writer = store.begin(name, key=name)
+        writer.sample({"turn": 0})
+        writer.finish(result={"time_s": 0.5}, rows=[{"operator": name}])
+    path = tmp_path / "runs.zip"
+    path.write_bytes(to_archive(store, store.runs()))
+    return path
+
+
+def test_imported_runs_are_the_exported_ones(any_store, store, archive):
+    others = open_store(f"{any_store.place}-elsewhere")
+    new, there = from_archive(others, archive)
+    assert (new, there) == ([run.id for run in store.runs()], [])
+    assert others.runs() == store.runs()
+    for run in store.runs():
+        assert others.samples(run).equals(store.samples(run))
+        assert others.rows(run).equals(store.rows(run))
+    assert from_archive(others, archive) == ([], new)
+
+
+def test_a_run_that_goes_on_is_not_exported(store):
+    store.begin("goes on")
+    with pytest.raises(InputError, match="has not ended"):
+        exportable(store.runs())
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ({"../evil/run.json": "{}"}, "it holds '../evil/run.json'"),
+        ({"/etc/passwd": ""}, "it holds '/etc/passwd'"),
+        ({"a-run/program.py": ""}, "it holds 'a-run/program.py'"),
+        ({"a-run/rows.parquet": ""}, "'a-run' has no run.json"),
+        ({"a-run/run.json": "{"}, "cannot be read"),
+        ({"a-run/run.json": '{"id": "a-run", "name": "n", "created": "c", "format": 9}'}, "newer Sightline"),
+    ],
+)
+def test_what_is_no_archive_is_refused_whole(store, tmp_path, entries, problem):
+    path = tmp_path / "bad.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("good/run.json", '{"id": "good", "name": "n", "created": "c"}')
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    with pytest.raises(InputError, match=problem.replace(".", r"\.")):
+        from_archive(store, path)
+    assert store.runs() == []
+
+
+def test_a_file_that_is_none_is_refused(store, tmp_path):
+    with pytest.raises(InputError, match="there is no file"):
+        from_archive(store, tmp_path / "none.zip")
+    (tmp_path / "text.zip").write_text("no archive")
+    with pytest.raises(InputError, match="is no archive of runs"):
+        from_archive(store, tmp_path / "text.zip")
