@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sightline.errors import InputError, SightlineError
     from sightline.generation_profile import GenerationProfile
     from sightline.loading import load
+    from sightline.measurement.measure import measure
     from sightline.operator_profile import OperatorProfile
     from sightline.prediction import predict
     from sightline.profile import Profile
@@ -48,6 +49,7 @@ __all__ = [
     "Scenario",
     "SightlineError",
     "load",
+    "measure",
     "predict",
     "validate",
 ]
@@ -56,6 +58,7 @@ _HOMES = {
     "sightline.errors": ("InputError", "SightlineError"),
     "sightline.generation_profile": ("GenerationProfile",),
     "sightline.loading": ("load",),
+    "sightline.measurement.measure": ("measure",),
     "sightline.operator_profile": ("OperatorProfile",),
     "sightline.prediction": ("predict",),
     "sightline.profile": ("Profile",),
