@@ -100,6 +100,7 @@ class _Keeper:
     def _watch(self, wake: int, deadline: float) -> int | None:
         """Return the case's wait status once it has ended, or None where a verdict ended it."""
         limit = self.request["limits"]["memory_bytes"]
+        family = processes.Family(os.getpid())
         while True:
             wait = min(_LOOK_EVERY_S, max(0.0, deadline - time.monotonic()))
             ready, _, _ = select.select([0, wake], [], [], wait)
@@ -108,7 +109,7 @@ class _Keeper:
             status = self._ended()
             if status is not None:
                 return status
-            held = processes.memory_held(processes.descendants(os.getpid()))
+            held = processes.memory_held(family.look())
             self.peak = max(self.peak, held)
             if 0 in ready:
                 self.verdict = ("interrupted", "it was interrupted")

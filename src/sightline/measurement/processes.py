@@ -48,6 +48,32 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+class Family:
+    """The descendants of a process, looked at again and again: only processes that are new since cost anything.
+
+    Who once was no descendant never becomes one; who was stays one, since the root adopts orphans.
+    """
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._members: set[int] = set()
+        self._strangers: set[int] = {root}
+
+    def look(self) -> set[int]:
+        """Return the process ids of all living descendants."""
+        there = set(_pids())
+        self._members &= there
+        self._strangers &= there
+        new = {pid: _parent(pid) for pid in there - self._members - self._strangers}
+        while born := {pid for pid, parent in new.items() if parent in self._members or parent == self._root}:
+            self._members |= born
+            for pid in born:
+                del new[pid]
+        # One whose parent has just died is looked at again when it has been adopted.
+        self._strangers |= {pid for pid, parent in new.items() if parent in there}
+        return self._members
+
+
 def memory_held(pids: Iterable[int]) -> float:
     """Return bytes the processes hold together: each one's private pages, plus the most that one of them shares.
 
