@@ -86,7 +86,7 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
     plan = _plan(top.values.get("plan"), "plan", model, cluster, complaints)
     measured = read_measured(top.values.get("measured"), complaints)
     if model is not None and cluster is not None and workload is not None and plan is not None:
-        complaints.add(*mistakes(model, cluster, workload, plan))
+        complaints.add(*mistakes(model, cluster, workload, plan, _stated(top)))
     if complaints.problems or model is None or cluster is None or workload is None or plan is None:
         raise InputError(complaints.problems)
     return GenerationScenario(
@@ -96,8 +96,13 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
         workload=workload,
         plan=plan,
         measured=measured,
-        warnings=(*(read.remarks if read else ()), *_beyond_trained(model, workload)),
+        warnings=(*(read.remarks if read else ()), *_beyond_trained(model, workload), *_not_reused(workload, plan)),
     )
+
+
+def _stated(top: Checked) -> Mapping[str, Any]:
+    """The plan as it was written, once it is known to be a mapping."""
+    return top.values.get("plan") or {}
 
 
 def _workload(mapping: Mapping[str, Any], complaints: Complaints) -> Generate | None:
@@ -134,12 +139,16 @@ def _plan(
 
 def _no_use(stated: Mapping[str, Any], key: str) -> list[str]:
     """Keys of training that say anything but nothing."""
-    neutral: tuple[object, ...] = (None, 1, False, "none", [], ["none"], {"kind": "none"})
     return [
         f"{key}.{name} is {show(stated[name])}; it is for training, generation has no use for it"
         for name, nothing in TRAINING_ONLY.items()
-        if name in stated and stated[name] != nothing and stated[name] not in neutral
+        if name in stated and not _says_nothing(stated[name], nothing)
     ]
+
+
+def _says_nothing(value: object, nothing: object) -> bool:
+    """Whether a value is the one that asks for nothing, of its very type: ``true`` is not 1."""
+    return value in ([], ["none"], {"kind": "none"}) or (type(value) is type(nothing) and value == nothing)
 
 
 def _engine(stated: Mapping[str, Any], checked: Checked, complaints: Complaints) -> Engine | None:
@@ -210,3 +219,9 @@ def _beyond_trained(model: Model, workload: Generate) -> tuple[str, ...]:
         return ()
     asked = f"workload.prompt_tokens {workload.prompt_tokens} and output_tokens {workload.output_tokens}"
     return (f"{asked} go beyond the {model.max_positions} tokens {model.name} was trained for",)
+
+
+def _not_reused(workload: Generate, plan: GenerationPlan) -> tuple[str, ...]:
+    if not workload.prefix_tokens or plan.prefix_cache:
+        return ()
+    return (f"workload.prefix_tokens {workload.prefix_tokens} are computed again: plan.prefix_cache is off",)

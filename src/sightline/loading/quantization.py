@@ -17,7 +17,8 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     for word in wrong:
         near = nearest(word, QUANTIZATIONS) if isinstance(word, str) else ""
         complaints.add(f"{key} is {show(word)}; allowed: none, {', '.join(QUANTIZATIONS)}{near}")
-    weights = [w for w in words if w not in wrong and w not in CACHE_BYTES]
-    if len(weights) > 1:
-        complaints.add(f"{key} lists {', '.join(map(str, weights))}; allowed: one format of the weights, beside one of the cache")
-    return tuple(str(w) for w in words)
+    known = [str(w) for w in words if w not in wrong]
+    cache = [w for w in known if w in CACHE_BYTES]
+    if len(cache) > 1 or len(known) - len(cache) > 1:
+        complaints.add(f"{key} lists {', '.join(known)}; allowed: one format of the weights, beside one of the cache")
+    return tuple(known)

@@ -6,10 +6,7 @@ from dataclasses import dataclass, replace
 from sightline.program.matmul_formats import MATMUL_FORMATS, MatmulFormat, format_of
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
-from sightline.scenario.quantization import CACHE_BYTES, WEIGHT_FORMATS
-
-EXPERTS_ONLY = frozenset({"mxfp4"})
-"""Formats that checkpoints use for experts alone: gpt-oss keeps attention and head in 16 bits."""
+from sightline.scenario.quantization import CACHE_BYTES, EXPERTS_ONLY, WEIGHT_FORMATS
 
 ATTENTION_KEPT = frozenset({"nvfp4"})
 """Formats in which checkpoints of mixtures leave attention in 16 bits: NVIDIA's of DeepSeek, Kimi and GLM."""

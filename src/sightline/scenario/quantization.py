@@ -18,6 +18,9 @@ WEIGHT_FORMATS: Mapping[str, str] = {
 }
 """Format of the weights, as matmul kernels are called, by word."""
 
+EXPERTS_ONLY = frozenset({"mxfp4"})
+"""Formats that checkpoints use for experts alone: gpt-oss keeps attention and head in 16 bits."""
+
 CACHE_BYTES: Mapping[str, float] = {"kv-fp8": 1.0, "kv-int8": 1.0}
 """Bytes per cached key or value element by word."""
 

@@ -1,0 +1,46 @@
+"""What is refused of a scenario of generation, or answered with a remark, though every value alone is right."""
+
+import pytest
+
+from sightline.errors import InputError
+from tests.generation_scenarios import generation
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"quantization": ["kv-fp8", "kv-int8"]}, "plan.quantization lists kv-fp8, kv-int8"),
+        ({"quantization": "mxfp4"}, "a format of experts alone; llama-2-7b has no experts"),
+        ({"compile": True}, "plan.compile is true; it is for training"),
+        ({"sequence_parallel": True}, "plan.sequence_parallel is true; it is for training"),
+        ({"zero_stage": 1}, "plan.zero_stage is 1; it is for training"),
+        ({"expert_tensor_parallel": 2}, "plan.expert_tensor_parallel is 2; allowed: what is left"),
+        ({"max_sequences": 2}, "workload.batch is 8; allowed: up to 2 sequences in flight"),
+        (
+            {"disaggregate": {"prefill": {"tensor_parallel": 4}, "decode": {}}},
+            "takes 4 devices for prefill and 1 for decode, 5 in all; allowed: the cluster's 1 devices",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(plan, said):
+    with pytest.raises(InputError) as refused:
+        generation(batch=8, plan=plan)
+    assert any(said in problem for problem in refused.value.problems), refused.value.problems
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"quantization": ["fp8", "kv-fp8"]},
+        {"compile": False, "sequence_parallel": False, "zero_stage": 0, "offload": ["none"]},
+        {"expert_tensor_parallel": 1, "max_sequences": 8},
+    ],
+)
+def test_what_says_nothing_or_fits_is_taken(plan):
+    assert generation(cluster="1x h100-sxm-80gb", batch=8, plan=plan).warnings == ()
+
+
+def test_a_prefix_without_a_cache_is_remarked_on():
+    assert generation(prefix_tokens=128, plan={"prefix_cache": True}).warnings == ()
+    (said,) = generation(prefix_tokens=128, plan={"prefix_cache": False}).warnings
+    assert said == "workload.prefix_tokens 128 are computed again: plan.prefix_cache is off"
