@@ -49,7 +49,7 @@ def test_rows_and_samples_join_runs(filled):
 
 
 def test_an_empty_store_has_empty_tables(any_store):
-    assert query(any_store, "SELECT id, status FROM runs") == (["id", "status"], [])
+    assert query(any_store, "SELECT id, status, contended FROM runs") == (["id", "status", "contended"], [])
     assert query(any_store, "SELECT count(*) FROM samples, rows")[1] == [(0,)]
 
 

@@ -54,11 +54,13 @@ def _tables(store: Store, runs: Sequence[Run], sql: str) -> "Iterable[tuple[str,
     """Return the tables that the query names; reading every run's samples takes its time."""
     import polars
 
-    text = dict.fromkeys((*_TEXTS, *_JSON), polars.String)
+    # Columns that are there whatever the runs hold, and typed even where all are empty.
+    known = {**dict.fromkeys((*_TEXTS, *_JSON), polars.String), "contended": polars.Boolean}
     records = [_record(run) for run in runs]
-    named = polars.DataFrame(records, infer_schema_length=None, strict=False) if records else polars.DataFrame()
-    missing = [polars.lit(None, polars.String).alias(c) for c in text if c not in named.columns]
-    yield "runs", named.with_columns(missing) if records else polars.DataFrame(schema=text)
+    if records:
+        yield "runs", polars.DataFrame(records, schema_overrides=known, infer_schema_length=None, strict=False)
+    else:
+        yield "runs", polars.DataFrame(schema=known)
     readers: dict[str, Callable[[Run], polars.DataFrame]] = {"samples": store.samples, "rows": store.rows}
     for name, read in readers.items():
         if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
