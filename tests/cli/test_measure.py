@@ -41,6 +41,7 @@ def test_a_matmul_is_measured_stored_and_written(in_process, scenario, tmp_path)
         (("{scenario}", "--suite", "standard"), "measure takes scenario files or --suite, one of them"),
         (("--suite", "standart"), "did you mean 'standard'?"),
         (("--suite", "standard", "--dtype", "fp17"), "--dtype is 'fp17'; allowed: fp32, bf16, fp16"),
+        (("--suite", "standard", "--cluster", "8x h100-sxm"), "did you mean"),
         (("{scenario}", "--json", "--csv"), "--json and --csv exclude each other"),
         (("{scenario}", "--out", "x.yaml"), "--out 'x.yaml' must end in .json"),
         (("{scenario}", "--set", "workload.operator=matmull"), "did you mean 'matmul'?"),

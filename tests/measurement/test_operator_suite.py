@@ -2,12 +2,12 @@
 
 import pytest
 
+from sightline.errors import InputError
 from sightline.loading import load
 from sightline.measurement import operator_suite
 from sightline.measurement.operator_runs import GROUP, grouped, measure_suite
 from sightline.prediction import predict
 from sightline.runs import open_store
-from sightline.scenario.operation import ELEMENTWISE
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def test_every_operator_is_there_often_enough_for_a_fit(suite) -> None:
     kinds = [mapping["workload"]["operator"] for mapping in suite]
     assert kinds.count("matmul") >= 24
     assert kinds.count("attention") >= 48
-    assert all(kinds.count(name) >= 6 for name in ELEMENTWISE)
+    assert all(kinds.count(name) >= 6 for name in operator_suite.KERNELS)
 
 
 def test_no_operator_takes_long(suite) -> None:
@@ -40,6 +40,14 @@ def test_a_quick_suite_is_a_part_of_it(suite) -> None:
     quick = operator_suite.standard_suite("fp32", quick=True)
     assert len(quick) < 0.75 * len(suite)
     assert all(mapping in suite for mapping in quick)
+
+
+def test_other_devices_have_theirs() -> None:
+    suite = operator_suite.standard_suite("bf16", quick=False, cluster="4x h100-sxm-80gb")
+    clusters = {mapping["workload"]["operator"]: mapping["cluster"] for mapping in suite}
+    assert (clusters["matmul"], clusters["all_gather"]) == ("1x h100-sxm-80gb", "4x h100-sxm-80gb")
+    with pytest.raises(InputError, match="--dtype is 'bf16'; v100"):
+        operator_suite.standard_suite("bf16", quick=True, cluster="1x v100-sxm2-32gb")
 
 
 def test_groups_hold_one_operator_each_and_nothing_is_lost(suite) -> None:

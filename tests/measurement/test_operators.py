@@ -147,7 +147,15 @@ def test_backends_are_named_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elements", "widest", "width"), [(8192, 4096, 4096), (96, 4096, 32), (15, 4096, 15), (64000, 32000, 32000)]
+    ("elements", "widest", "width"),
+    [
+        (8192, 4096, 4096),
+        (96, 4096, 96),
+        (10000, 4096, 2500),
+        (9973 * 2, 4096, 19946),
+        (15, 4096, 15),
+        (64000, 32000, 32000),
+    ],
 )
 def test_rows_divide_the_elements(elements, widest, width) -> None:
     assert row_width(elements, widest) == width

@@ -41,6 +41,10 @@ def measure(
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(metavar="NAME", help="The suite's dtype: fp32, bf16 or fp16.")] = "fp32",
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The suite's cluster, such as '8x h100-sxm-80gb'; default: this-machine."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per operator.")] = False,
     out: Annotated[
@@ -78,7 +82,7 @@ def measure(
     if suite is None:
         measured = _measure_files(files or [], settings or [], sweeps or [], implementation, store, quick)
     else:
-        measured, missing = _measure_suite(suite, dtype, store, quick=quick, rerun=rerun)
+        measured, missing = _measure_suite(suite, dtype, cluster, store, quick=quick, rerun=rerun)
     _print(measured, as_json=as_json, as_csv=as_csv, out=out, is_one=suite is None and len(measured) == 1)
     for sentence in missing:
         output.print_remark(f"not measured: {sentence}")
@@ -103,7 +107,7 @@ def _measure_files(
 
 
 def _measure_suite(
-    suite: str, dtype: str, store: str | None, *, quick: bool, rerun: bool
+    suite: str, dtype: str, cluster: str | None, store: str | None, *, quick: bool, rerun: bool
 ) -> "tuple[list[Measured], list[str]]":
     from sightline.errors import nearest
     from sightline.measurement.operator_runs import grouped, measure_suite
@@ -115,7 +119,7 @@ def _measure_suite(
         raise InputError(f"--suite is '{suite}'; allowed: {', '.join(SUITES)}{nearest(suite, SUITES)}")
     if dtype not in CPU_DTYPES:
         raise InputError(f"--dtype is '{dtype}'; allowed: {', '.join(CPU_DTYPES)}{nearest(dtype, CPU_DTYPES)}")
-    scenarios = standard_suite(dtype, quick=quick)
+    scenarios = standard_suite(dtype, quick=quick, cluster=cluster)
     with output.progress(len(grouped(scenarios)), "measuring", least=2) as advance:
         return measure_suite(
             suite,

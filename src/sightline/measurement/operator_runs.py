@@ -17,6 +17,8 @@ from sightline.scenario import OperatorScenario
 GROUP = 24
 """Operators of a suite that share a process: starting one takes longer than measuring a small operator."""
 SECONDS_EACH = 60.0
+VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+"""The C library keeps what is freed: fresh pages for every large result would take longer than many a kernel."""
 
 OnStep = Callable[[Step], None]
 
@@ -50,6 +52,7 @@ def measure_scenarios(
             entry=operator_entry.ONE,
             arguments={"scenario": (mapping := to_mapping(scenario)), "implementation": implementation, "quick": quick},
             scenario=mapping,
+            variables=VARIABLES,
         )
         for scenario in scenarios
     ]
@@ -81,6 +84,7 @@ def measure_suite(
             entry=operator_entry.SEVERAL,
             arguments={"operators": [{"scenario": mapping} for mapping in group], "quick": quick},
             limits=Limits(time_s=SECONDS_EACH * len(group)),
+            variables=VARIABLES,
         )
         for group in groups
     ]

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.this_machine import THIS_MACHINE, processor
 from sightline.scenario import Device
-from sightline.scenario.operation import ELEMENTWISE
+from sightline.scenario.operation import ElementwiseName
 
 STANDARD = "standard"
 LONGEST_S = 0.02
@@ -38,6 +39,8 @@ CONTEXTS = (64, 128, 256, 512, 1024, 2048, 4096)
 BATCHES = (1, 8)
 ELEMENTS = tuple(2**power for power in range(14, 27))
 MESSAGES = tuple(2**power for power in range(10, 27))
+KERNELS: tuple[ElementwiseName, ...] = ("copy", "norm", "activation", "embedding", "rope", "softmax", "residual")
+"""One of each class of kernels that has constants; the others are predicted with those of a class."""
 MANY = 24
 """Operators of a kind of which a quick suite takes every second one."""
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
@@ -45,15 +48,23 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send
 Workload = Mapping[str, Any]
 
 
-def standard_suite(dtype: str, *, quick: bool) -> list[dict[str, Any]]:
-    """Return the scenarios of the suite in one dtype: on the processor and, unless ``quick``, between two of its processes."""
-    device = read_cluster(THIS_MACHINE).device
+def standard_suite(dtype: str, *, quick: bool, cluster: str | None = None) -> list[dict[str, Any]]:
+    """Return the scenarios of the suite in one dtype: on one device and, unless ``quick``, between those of ``cluster``.
+
+    Without a cluster, these are the processor and two of its processes, where it has as many cores. Raises `InputError`
+    for a cluster that cannot be read or a dtype that its device does not compute in.
+    """
+    several = cluster or (f"2x {THIS_MACHINE}" if processor().cores > 1 else THIS_MACHINE)
+    read = read_cluster(several)
+    one = THIS_MACHINE if read.device.name == THIS_MACHINE else f"1x {read.device.name}"
+    device = read_cluster(one).device
+    if dtype not in device.peak_flops:
+        raise InputError(f"--dtype is '{dtype}'; {device.name} computes in {', '.join(device.peak_flops)}")
     alone = [*_matmuls(device, dtype), *_attention(device, dtype), *_elementwise(device, dtype)]
-    suite = [_scenario(THIS_MACHINE, w) for w in (thinned(alone) if quick else alone)]
-    if processor().cores > 1 and not quick:
+    suite = [_scenario(one, w) for w in (thinned(alone) if quick else alone)]
+    if read.devices > 1 and not quick:
         suite += [
-            _scenario(f"2x {THIS_MACHINE}", {"operator": name, "bytes": size})
-            for name, size in product(COLLECTIVES, MESSAGES)
+            _scenario(several, {"operator": name, "bytes": size}) for name, size in product(COLLECTIVES, MESSAGES)
         ]
     return suite
 
@@ -97,6 +108,6 @@ def _attention(device: Device, dtype: str) -> Iterator[Workload]:
 
 def _elementwise(device: Device, dtype: str) -> Iterator[Workload]:
     most = LONGEST_S * float(device.memory_bandwidth)
-    for name, elements in product(ELEMENTWISE, ELEMENTS):
+    for name, elements in product(KERNELS, ELEMENTS):
         if 8 * elements <= most:
             yield {"operator": name, "elements": elements, "dtype": dtype}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WIDEST = 4096
 """Elements of a row where the scenario gives their number alone."""
+NARROWEST = 16
 HEAD = 128
 DROPOUT = 0.1
 VOCABULARY = 32000
@@ -59,10 +60,9 @@ def elementwise_case(x: ElementwiseOperation, machine: Machine, implementation: 
 
 
 def row_width(elements: int, widest: int) -> int:
-    """Return the widest row, of ``widest`` elements or a power of two, that divides ``elements``."""
-    if elements % widest == 0:
-        return widest
-    return min(elements & -elements, WIDEST) if elements % 2 == 0 else elements
+    """Return the widest row of at most ``widest`` elements that divides ``elements``; all of them where it is narrow."""
+    width = next(w for w in range(min(widest, elements), 0, -1) if elements % w == 0)
+    return width if width >= NARROWEST else elements
 
 
 def _kernels(rows: int, width: int, dtype: Any, device: str) -> Mapping[ElementwiseName, _Kernel]:
@@ -89,7 +89,7 @@ def _kernels(rows: int, width: int, dtype: Any, device: str) -> Mapping[Elementw
 def _rope(rows: int, width: int, dtype: Any, device: str) -> "Callable[[Tensor], Tensor]":
     """Halves of each head turned by the position's angles, as Hugging Face models write it."""
     torch = import_torch()
-    head = row_width(width, HEAD) if width % HEAD == 0 else width
+    head = HEAD if width % HEAD == 0 else width
     angles = torch.outer(torch.arange(rows, device=device), torch.rand(head, device=device))[:, None, :]
     cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
 
