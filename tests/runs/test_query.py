@@ -35,6 +35,8 @@ def test_runs_have_their_results_as_columns(filled):
 def test_scenarios_are_json(filled):
     _, rows = query(filled, "SELECT scenario FROM runs WHERE name = 'run 2'")
     assert json.loads(rows[0][0]) == {"plan": {"micro_batch": 2}}
+    _, rows = query(filled, "SELECT sum(CAST(scenario->>'$.plan.micro_batch' AS INT)) FROM runs")
+    assert rows == [(6,)]
 
 
 def test_rows_and_samples_join_runs(filled):

@@ -3,7 +3,7 @@
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sightline.errors import InputError, WorkError, missing_extra
@@ -55,6 +55,23 @@ class RemoteStorage:
         """Return a file's content."""
         with self._sentences():
             return bytes(self._fs.cat_file(self._path(path)))
+
+    def read_each(self, folders: Iterable[str], name: str) -> dict[str, bytes]:
+        """Return the file of this name of each folder that has one; all are asked for at once."""
+        paths = {self._path(f"{folder}/{name}"): folder for folder in folders}
+        if not paths:
+            return {}
+        with self._sentences():
+            answers = self._fs.cat(list(paths), on_error="return")
+        found = {}
+        for path, answer in answers.items():
+            if isinstance(answer, FileNotFoundError):
+                continue
+            with self._sentences():
+                if isinstance(answer, Exception):
+                    raise answer
+            found[paths[path]] = bytes(answer)
+        return found
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file, whole or not at all, replacing what was there."""

@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +27,9 @@ class Storage(Protocol):
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
+
+    def read_each(self, folders: Iterable[str], name: str) -> dict[str, bytes]:
+        """Return the file of this name of each folder that has one."""
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file, whole or not at all, replacing what was there."""
@@ -73,6 +76,14 @@ class LocalStorage:
         """Return a file's content."""
         with self._sentences():
             return (self.root / path).read_bytes()
+
+    def read_each(self, folders: Iterable[str], name: str) -> dict[str, bytes]:
+        """Return the file of this name of each folder that has one."""
+        found = {}
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError):
+                found[folder] = self.read(f"{folder}/{name}")
+        return found
 
     def write(self, path: str, data: bytes) -> None:
         """Write beside the target, flush to the disk, then rename: the file system swaps names in one step."""

@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,8 +87,7 @@ class Store:
 
     def runs(self) -> list[Run]:
         """Return all runs, oldest first; a folder without a readable ``run.json`` is none."""
-        found = (self._read(folder) for folder in self.storage.folders())
-        return sorted((run for run in found if run is not None), key=lambda run: (run.created, run.id))
+        return sorted(self._read(self.storage.folders()), key=lambda run: (run.created, run.id))
 
     def find(self, asked: str) -> Run:
         """Return the run of this id, of an id that begins so, or ``latest``.
@@ -105,10 +104,9 @@ class Store:
         matches = [asked] if asked in names else [name for name in names if asked and name.startswith(asked)]
         if len(matches) > 1:
             raise InputError(f"'{asked}' begins {len(matches)} runs: {', '.join(matches[:5])}; write more of the id")
-        run = self._read(matches[0]) if matches else None
-        if run is None:
-            raise InputError(f"no run '{asked}' in '{self.place}'{nearest(asked, names)}")
-        return run
+        for run in self._read(matches):
+            return run
+        raise InputError(f"no run '{asked}' in '{self.place}'{nearest(asked, names)}")
 
     def ended(self, statuses: Collection[str]) -> dict[str, Run]:
         """Return the newest run of each key that ended in one of these ways."""
@@ -137,17 +135,18 @@ class Store:
             except FileNotFoundError:
                 continue
 
-    def _read(self, folder: str) -> Run | None:
-        try:
-            run = from_json(self.storage.read(f"{folder}/run.json"))
-        except (FileNotFoundError, ValueError):
-            return None
-        if run.format > FORMAT:
-            raise WorkError(f"run '{folder}' was written by a newer Sightline ({run.version})")
-        run = replace(run, id=folder)
-        if is_abandoned(run):
-            return replace(run, status=INTERRUPTED, reason="the process that wrote it ended before it did")
-        return run
+    def _read(self, folders: Iterable[str]) -> Iterator[Run]:
+        for folder, data in self.storage.read_each(folders, "run.json").items():
+            try:
+                run = from_json(data)
+            except ValueError:
+                continue
+            if run.format > FORMAT:
+                raise WorkError(f"run '{folder}' was written by a newer Sightline ({run.version})")
+            run = replace(run, id=folder)
+            if is_abandoned(run):
+                run = replace(run, status=INTERRUPTED, reason="the process that wrote it ended before it did")
+            yield run
 
     def _table(self, run: Run, name: str) -> "polars.DataFrame | None":
         import polars
