@@ -55,6 +55,7 @@ def test_nothing_is_replaced_unless_asked_for(in_process, written):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("--family", "../mine", "--out", "x"), "--family '../mine' is no name"),
         (("--family", "h100-sxm", "--out", "x"), "Sightline ships matmul constants of the family 'h100-sxm'"),
         (("--out", "nowhere/x.yaml"), "there is no folder 'nowhere'"),
         (("--only", "colour=red"), "--only 'colour=red'"),

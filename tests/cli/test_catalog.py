@@ -44,3 +44,10 @@ def test_every_entry_can_be_shown(in_process):
             code, out, err = in_process("catalog", kind, name)
             assert code == 0, err
             assert name in out
+
+
+def test_packed_tables_are_left_to_programs(in_process):
+    code, out, _ = in_process("catalog", "calibrations", "h100-sxm/matmul")
+    assert code == 0
+    assert "characters, shown" in out
+    assert len(out) < 50_000

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from sightline.report import summary, terminal, terminal_parts
+from tests.generation_scenarios import generation
 
 
 def render(renderable, width=80):
@@ -66,6 +67,11 @@ def test_several_predictions_are_told_apart_by_what_differs(build, make_scenario
         "micro_batch 2",
         "micro_batch 4",
     ]
+
+
+def test_labels_leave_out_what_a_scenario_does_not_have():
+    scenarios = [generation(batch=1), generation(batch=8, plan={"speculative": {"tokens": 3, "acceptance": 0.7}})]
+    assert summary.variant_labels(scenarios) == ["batch 1", "batch 8, tokens 3, acceptance 0.7"]
 
 
 def test_labels_are_distinct_even_for_equal_scenarios(build):

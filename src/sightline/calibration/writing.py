@@ -1,5 +1,6 @@
 """Calibrations as files: a folder of the catalog's structure, or one file; nothing is replaced unless asked for."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,18 @@ from sightline.catalog import shipped
 from sightline.errors import InputError
 
 YAML_ENDINGS = (".yaml", ".yml")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+"""Names of families, which are folders of the catalog."""
 
 
 def target_paths(out: Path, family: str, parts: Sequence[str], *, overwrite: bool = False) -> dict[str, Path]:
     """Return the file of each part: ``OUT/calibrations/FAMILY/PART.yaml``, or ``OUT`` itself where it is a YAML file.
 
-    Raises `InputError` where a file is there already, or where Sightline ships constants under the family's name.
+    Raises `InputError` where a file is there already, where Sightline ships constants under the family's name, or
+    where that name is no folder's.
     """
+    if not _NAME.fullmatch(family):
+        raise InputError(f"--family '{family}' is no name; allowed: letters, digits, '-', '_' and '.', such as my-a100")
     if out.suffix.lower() in YAML_ENDINGS:
         if len(parts) > 1:
             raise InputError(f"--out '{out}' is one file for {len(parts)} parts ({', '.join(parts)}); name a folder")

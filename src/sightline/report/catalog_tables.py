@@ -70,6 +70,9 @@ _HEADINGS = {
 _UNITS = {"price": " USD/hour", "peak_flops": "FLOP/s"}
 """Units that the heading of a list has already said, by the beginning of the key."""
 
+_LONGEST = 2000
+"""Characters beyond which a text is data for programs, such as a packed table."""
+
 _ABOUT = ("source", "sources", "date", "evidence", "evidences")
 
 
@@ -119,7 +122,7 @@ def _table(*headings: str) -> "Table":
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for heading in headings:
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("name", "figure", "kind"))
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("name", "kind"))
     return table
 
 
@@ -151,7 +154,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if not isinstance(value, list):
-        return str(value)
+        text = str(value)
+        return text if len(text) <= _LONGEST else f"{len(text):,} characters, shown with --json"
     if any(isinstance(item, list | dict) for item in value):
         return f"{len(value)} lines, shown with --json"
     runs = [(item, len(list(same))) for item, same in groupby(value)]

@@ -183,7 +183,7 @@ def line_labels(scenarios: Sequence[Asked], axis: str) -> list[str]:
         return [variant or name for variant, name in zip(variants, names, strict=True)]
     if len(set(names)) == len(set(zip(names, variants, strict=True))):
         return names
-    return [f"{name}, {variant}" for name, variant in zip(names, variants, strict=True)]
+    return [", ".join(filter(None, pair)) for pair in zip(names, variants, strict=True)]
 
 
 _MAIN_KEYS = ("name", "plan.", "workload.")
@@ -193,9 +193,10 @@ _NAMES = ("model.name", "cluster.name")
 
 def _variant(keys: Mapping[str, Any]) -> str:
     """Name what differs; derived degrees and the figures of a model or device only where nothing else differs."""
-    plain = {k: v for k, v in keys.items() if k.startswith(_MAIN_KEYS) and k not in _DERIVED}
-    whole = {k: v for k, v in keys.items() if k in _NAMES}
-    chosen = {**whole, **plain} or dict(keys)
+    there = {k: v for k, v in keys.items() if v is not None}
+    plain = {k: v for k, v in there.items() if k.startswith(_MAIN_KEYS) and k not in _DERIVED}
+    whole = {k: v for k, v in there.items() if k in _NAMES}
+    chosen = {**whole, **plain} or there
     words = {k: " + ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in chosen.items()}
     return ", ".join(v if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in words.items())
 
