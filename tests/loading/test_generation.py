@@ -1,9 +1,9 @@
 """What is refused of a scenario of generation, or answered with a remark, though every value alone is right."""
 
 import pytest
+from generation_scenarios import generation
 
 from sightline.errors import InputError
-from tests.generation_scenarios import generation
 
 
 @pytest.mark.parametrize(

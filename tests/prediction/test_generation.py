@@ -162,3 +162,11 @@ def test_the_interval_lies_around_the_prediction():
     profile = predict(generation())
     for key, (low, high) in profile.interval.items():
         assert low < getattr(profile, key) < high
+
+
+def test_fp8_is_answered_on_devices_with_neither_fp8_nor_bf16():
+    old = generation(cluster="1x t4", plan={"dtype": "fp8"})
+    assert (
+        predict_generation(old).tpot_s
+        == predict_generation(generation(cluster="1x t4", plan={"dtype": "fp16", "quantization": "fp8"})).tpot_s
+    )

@@ -4,10 +4,10 @@ import io
 from dataclasses import replace
 
 import pytest
+from generation_scenarios import generation
 from rich.console import Console
 
 from sightline.report import summary, terminal, terminal_parts
-from tests.generation_scenarios import generation
 
 
 def render(renderable, width=80):

@@ -12,7 +12,7 @@ from sightline.cost.pass_pricing import Ranks
 from sightline.cost.pricing import Prices
 from sightline.prediction.generation_micro_batches import micro_batches
 from sightline.prediction.inference_pass import price_passes
-from sightline.program.formats import Formats, formats_of
+from sightline.program.formats import Formats, formats_of, plain_dtype
 from sightline.program.inference import Pass, PassShapes, write_pass
 from sightline.program.matmul_formats import HALF_SUMS
 from sightline.quantities import Number, plain
@@ -155,7 +155,7 @@ def _shapes(
         model=scenario.model,
         engine=plan.engine,
         formats=formats,
-        dtype="bf16" if plan.dtype == "fp8" else plan.dtype,
+        dtype=plain_dtype(plan.dtype, device),
         element_bytes=plan.engine.activation_bytes or unquantized.activation_bytes,
         b=plain(b),
         q=plain(q),

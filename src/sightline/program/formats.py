@@ -61,12 +61,14 @@ def formats_of(
     return Formats(
         parts=parts,
         plain=plain,
-        operands={name: format_of(name, _plain_dtype(dtype), device) for name in {plain, *parts.values()}},
-        index_dtype="fp8" if "fp8" in device.peak_flops else _plain_dtype(dtype),
+        operands={name: format_of(name, plain_dtype(dtype, device), device) for name in {plain, *parts.values()}},
+        index_dtype="fp8" if "fp8" in device.peak_flops else plain_dtype(dtype, device),
         cache_bytes=next((CACHE_BYTES[q] for q in cached if q in CACHE_BYTES), MATMUL_FORMATS[plain].weight_bytes),
     )
 
 
-def _plain_dtype(dtype: str) -> str:
-    """The type of what is not quantized: the plan's own, or bf16 beside fp8."""
-    return "bf16" if dtype == "fp8" else dtype
+def plain_dtype(dtype: str, device: Device) -> str:
+    """Return the type of what is not quantized: the plan's own; beside fp8 bf16, or fp16 on a device without it."""
+    if dtype != "fp8":
+        return dtype
+    return "bf16" if "bf16" in device.peak_flops else "fp16"
