@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.collective_families import cluster_collectives
-from sightline.cost.pass_pricing import Ranks
 from sightline.cost.pricing import Prices
+from sightline.cost.ranks import Ranks
 from sightline.prediction.generation_micro_batches import micro_batches
 from sightline.prediction.inference_pass import price_passes
 from sightline.program.formats import Formats, formats_of, plain_dtype

@@ -8,8 +8,9 @@ import numpy as np
 from sightline.cost.inference_constants import UNIT_BANDWIDTH, InferenceConstants
 from sightline.cost.matmul import OVERLAP
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.pass_pricing import Ranks, price_operators
+from sightline.cost.pass_pricing import price_operators
 from sightline.cost.pricing import Prices
+from sightline.cost.ranks import Ranks
 from sightline.program import Collective, Matmul, Operator
 from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector, Pass, SelectedAttention
 from sightline.quantities import Number

@@ -1,0 +1,90 @@
+"""Prices of a pass's attention: prefill, decode, and sparse attention with its indexer."""
+
+from collections.abc import Sequence
+
+from sightline.cost.attention import attention_cost
+from sightline.cost.attention_constants import load_prefill_attention
+from sightline.cost.attention_families import attention_family
+from sightline.cost.decode_attention import decode_attention_cost, load_decode_attention
+from sightline.cost.decode_attention_constants import vector_attention
+from sightline.cost.families import family_of
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.pricing import stacked
+from sightline.cost.ranks import Ranks
+from sightline.cost.sparse_attention import indexer_cost, sparse_attention_cost
+from sightline.cost.sparse_attention_constants import load_sparse
+from sightline.program.inference import CachedAttention, Indexer, SelectedAttention
+from sightline.quantities import Number
+
+
+def price_attention(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
+    """Attention of one phase over cached and new tokens."""
+    return (_decode if operators[0].decode else _prefill)(operators, ranks, axes)
+
+
+def _attention_sizes(operators: Sequence[CachedAttention], axes: int) -> list[Number]:
+    names = ("batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")
+    return [stacked(operators, name, axes) for name in names]
+
+
+def _prefill(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
+    first, device = operators[0], ranks.device
+    return attention_cost(
+        *_attention_sizes(operators, axes),
+        causal=True,
+        backward=False,
+        dtype=first.dtype,
+        device=device,
+        constants=load_prefill_attention(attention_family(device, "prefill")),
+        value_dim=stacked(operators, "value_dim", axes),
+        kv_bytes=first.cache_bytes,
+        window=first.window,
+    )
+
+
+def _decode(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> OperatorCost:
+    first, device = operators[0], ranks.device
+    if first.heads_apart:
+        constants = vector_attention(device.vector_flops / device.compute_units)
+    else:
+        family = attention_family(device, "mla-decode" if first.shared_kv else "decode")
+        constants = load_decode_attention(family, "mla" if first.shared_kv else "mha")
+    return decode_attention_cost(
+        *_attention_sizes(operators, axes),
+        value_dim=stacked(operators, "value_dim", axes),
+        shared_kv=first.shared_kv,
+        kv_bytes=first.cache_bytes,
+        dtype=first.dtype,
+        device=device,
+        constants=constants,
+        window=first.window,
+        heads_apart=first.heads_apart,
+    )
+
+
+def price_indexer(operators: Sequence[Indexer], ranks: Ranks, axes: int) -> OperatorCost:
+    """Scores of an indexer."""
+    first, device = operators[0], ranks.device
+    names = ("sequences", "new_tokens", "context_tokens", "heads", "head_dim")
+    return indexer_cost(
+        *(stacked(operators, name, axes) for name in names),
+        dtype=first.dtype,
+        key_bytes=first.key_bytes,
+        device=device,
+        constants=load_sparse(family_of(device, "sparse")),
+    )
+
+
+def price_selected(operators: Sequence[SelectedAttention], ranks: Ranks, axes: int) -> OperatorCost:
+    """Attention over the tokens that an indexer chose."""
+    first, device = operators[0], ranks.device
+    names = ("sequences", "new_tokens", "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim")
+    return sparse_attention_cost(
+        *(stacked(operators, name, axes) for name in names),
+        decode=first.decode,
+        dtype=first.dtype,
+        element_bytes=first.element_bytes,
+        cache_bytes=first.cache_bytes,
+        device=device,
+        constants=load_sparse(family_of(device, "sparse")),
+    )

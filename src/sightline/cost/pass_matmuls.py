@@ -1,0 +1,57 @@
+"""Prices of a pass's products: dense matmuls, matrix-vector kernels, experts."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.cost.families import family_of, full_rate_family
+from sightline.cost.grouped_matmul import grouped_matmul_cost
+from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
+from sightline.cost.inference_constants import UNIT_BANDWIDTH
+from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.pricing import stacked
+from sightline.cost.ranks import Ranks
+from sightline.program import Matmul
+from sightline.program.inference import GroupedMatmul, MatrixVector
+from sightline.program.matmul_formats import HALF_SUMS
+
+
+def price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> OperatorCost:
+    """Products with weights, all of one format."""
+    first, device = operators[0], ranks.device
+    family = (full_rate_family if first.dtype == HALF_SUMS else family_of)(device, "matmul")
+    return matmul_cost(
+        *(stacked(operators, name, axes) for name in ("m", "n", "k", "batch")),
+        dtype=first.dtype,
+        element_bytes=first.element_bytes,
+        weight_bytes=first.weight_bytes,
+        output_bytes=first.output_bytes,
+        device=device,
+        # What quantizes inputs is an operator of the pass, or part of the kernel before.
+        constants=load_matmul(family, first.kernel).without_quantization(),
+    )
+
+
+def price_matrix_vector(operators: Sequence[MatrixVector], ranks: Ranks, axes: int) -> OperatorCost:
+    """The time of few rows is what the compute units need at ``UNIT_BANDWIDTH`` each; of many, a matmul's."""
+    device, m = ranks.device, stacked(operators, "m", axes)
+    many = price_matmuls(operators, ranks, axes)
+    units_s = many.memory_s * device.memory_bandwidth / (device.compute_units * UNIT_BANDWIDTH)
+    return many._replace(time_s=np.where(np.less_equal(m, operators[0].most_rows), units_s, many.time_s))
+
+
+def price_experts(operators: Sequence[GroupedMatmul], ranks: Ranks, axes: int) -> OperatorCost:
+    """Grouped matmuls of one format and layout."""
+    first, device = operators[0], ranks.device
+    layout: GroupedLayout = "masked" if first.decode else "contiguous"
+    return grouped_matmul_cost(
+        *(stacked(operators, name, axes) for name in ("rows", "experts", "n", "k")),
+        active=stacked(operators, "active", axes),
+        dtype=first.dtype,
+        element_bytes=first.element_bytes,
+        weight_bytes=first.weight_bytes,
+        output_bytes=first.output_bytes,
+        device=device,
+        constants=load_grouped(family_of(device, "grouped"), first.kernel, layout)[0],
+    )
