@@ -170,3 +170,27 @@ def test_fp8_is_answered_on_devices_with_neither_fp8_nor_bf16():
         predict_generation(old).tpot_s
         == predict_generation(generation(cluster="1x t4", plan={"dtype": "fp16", "quantization": "fp8"})).tpot_s
     )
+
+
+def _evidence(plan: dict[str, Any], cluster: str = "1x h100-sxm-80gb", model: str = "llama-3.1-8b") -> Any:
+    return predict_generation(generation(model=model, cluster=cluster, plan=plan)).evidence
+
+
+def test_only_what_was_measured_is_called_calibrated():
+    sixteen = _evidence({})
+    assert {sixteen[part] for part in ("matmul", "prefill attention", "decode attention")} == {"calibrated"}
+    assert _evidence({"quantization": "kv-int8"})["decode attention"] == "extrapolated"
+    assert _evidence({"dtype": "fp32"})["prefill attention"] == "extrapolated"
+    assert _evidence({"quantization": "kv-fp8"}, "1x a100-sxm-80gb")["decode attention"] == "extrapolated"
+
+
+def test_collectives_across_nodes_were_not_measured():
+    inside = _evidence({"tensor_parallel": 8}, "8x h100-sxm-80gb")
+    across = _evidence({"tensor_parallel": 16}, "16x h100-sxm-80gb")
+    copies = _evidence({"tensor_parallel": 8}, "16x h100-sxm-80gb")
+    assert [said["collectives"] for said in (inside, across, copies)] == ["calibrated", "extrapolated", "calibrated"]
+
+
+def test_mixers_beside_attention_have_evidence_of_their_own():
+    assert _evidence({}, model="qwen3.5-27b")["linear attention"] in ("datasheet", "extrapolated", "calibrated")
+    assert "linear attention" not in _evidence({})

@@ -4,26 +4,62 @@ import numpy as np
 
 from sightline.cost.attention_families import AttentionPhase, attention_evidence
 from sightline.cost.collective_families import collective_evidence
-from sightline.cost.families import evidence_of
+from sightline.cost.families import evidence_of, family_of
+from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
 from sightline.cost.matmul_constants import matmul_evidence
+from sightline.operator_profile import Evidence
 from sightline.prediction.generation_pricing import PricedGeneration
+from sightline.prediction.operator_answer import MEASURED_DTYPES, within
+from sightline.scenario import Device
 
-_WORST = ("datasheet", "extrapolated", "calibrated")
+_WORST: tuple[Evidence, ...] = ("datasheet", "extrapolated", "calibrated")
+_LAYOUTS: tuple[GroupedLayout, ...] = ("masked", "contiguous")
+_OTHER_MIXERS = {
+    "linear": ("linear attention", "linear"),
+    "state-space": ("state space", "linear"),
+    "sparse": ("sparse attention", "sparse"),
+    "compressed": ("sparse attention", "sparse"),
+}
+"""Name and calibration part of mixers that are not plain attention."""
 
 
 def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
-    """Return the weakest evidence of each kind of operator that the passes have."""
+    """Return the weakest evidence of each kind of operator that the passes have.
+
+    Whole kinds only: sizes beyond those of the tables are not looked at.
+    """
     scenario = priced.scenario
-    device, model = scenario.cluster.device, scenario.model
+    device, model, plan = scenario.cluster.device, scenario.model, scenario.plan
     kernels = {priced.formats.parts[part] for part in ("attention", "dense", "head")}
     decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
+    usual = _has_measured_elements(priced)
     found: dict[str, str] = {
         "matmul": min((matmul_evidence(device, kernel) for kernel in kernels), key=_WORST.index),
-        "prefill attention": attention_evidence(device, "prefill"),
-        "decode attention": attention_evidence(device, decode),
+        "prefill attention": within(attention_evidence(device, "prefill"), measured=usual),
+        "decode attention": within(attention_evidence(device, decode), measured=usual),
     }
+    for mixer in {kind.mixer for kind in model.kinds} & _OTHER_MIXERS.keys():
+        name, part = _OTHER_MIXERS[mixer]
+        found[name] = evidence_of(device, part)
     if model.experts is not None:
-        found["experts"] = evidence_of(device, "grouped")
-    if np.any(np.greater(scenario.plan.tensor_parallel * scenario.plan.data_parallel, 1)):
-        found["collectives"] = collective_evidence(scenario.cluster, "all_reduce")
+        found["experts"] = _experts(device, priced.formats.parts["experts"])
+    ranks = plan.tensor_parallel * plan.data_parallel
+    if np.any(np.greater(ranks, 1)):
+        inside = bool(np.all(np.less_equal(ranks, scenario.cluster.per_node)))
+        found["collectives"] = within(collective_evidence(scenario.cluster, "all_reduce"), measured=inside)
     return found
+
+
+def _has_measured_elements(priced: PricedGeneration) -> bool:
+    """Whether attention is of 16-bit elements and a cache of them, or of fp8 on a device that computes in it."""
+    plan, model, device = priced.scenario.plan, priced.scenario.model, priced.scenario.cluster.device
+    cache = next((word for word in plan.quantization or () if word.startswith("kv-")), f"kv-{model.kv_cache}")
+    stored = cache != "kv-int8" and (cache != "kv-fp8" or "fp8" in device.peak_flops)
+    return stored and plan.dtype in (*MEASURED_DTYPES, "fp8")
+
+
+def _experts(device: Device, kernel: str) -> Evidence:
+    """The weaker of both layouts of the experts' matmuls."""
+    family = family_of(device, "grouped")
+    said = {load_grouped(family, "16-bit" if kernel == "32-bit" else kernel, layout)[1] for layout in _LAYOUTS}
+    return within(evidence_of(device, "grouped"), measured=said == {"calibrated"})
