@@ -41,9 +41,9 @@ FRAMEWORKS = ("reference", "megatron")
 TRAINED = tuple(
     name
     for name in catalog.names("models")
-    if not any(blocks_can_be_trained("pretrain", resolve_model(name, Path()).model))
+    if (model := resolve_model(name, Path()).model).window is None and not any(blocks_can_be_trained("pretrain", model))
 )
-"""Models of the catalog whose training is predicted."""
+"""Models of the catalog whose training is predicted, at any length."""
 
 
 @st.composite
