@@ -33,8 +33,11 @@ def test_processes_share_the_machine() -> None:
 
 
 def test_single_figures_can_be_stated() -> None:
-    cluster = read_cluster({"devices": "2x this-machine", "power_cap": "9 W", "host": {"name": "h", "cores": 3}})
-    assert (cluster.power_cap_w, cluster.host.cores) == (9.0, 3)
+    stated = {"devices": "2x this-machine", "power_cap": "9 W", "host": {"cores": 3}, "device": {"memory": "1 GB"}}
+    cluster = read_cluster(stated)
+    assert (cluster.power_cap_w, cluster.host.cores, cluster.device.memory_bytes) == (9.0, 3, 1e9)
+    assert cluster.host.memory_bytes == read_cluster("this-machine").host.memory_bytes
+    assert cluster.device.vector_flops * 2 == read_cluster("this-machine").device.vector_flops
 
 
 def test_the_machine_is_predicted_and_written_out() -> None:

@@ -75,7 +75,12 @@ def _with_this_machine(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     count = int(counted[1]) if counted else 1
     if not 1 <= count <= MOST_RANKS:
         return mapping
-    return this_machine(count) | {k: v for k, v in mapping.items() if k != key}
+    found = this_machine(count)
+    stated = {k: v for k, v in mapping.items() if k != key}
+    changed = {
+        k: {**found[k], **v} for k, v in stated.items() if isinstance(v, Mapping) and k in found and "same_as" not in v
+    }
+    return found | stated | changed
 
 
 def _cluster(count: int, per_node: int, parts: Mapping[str, Values], stated: Values, base: Values) -> Cluster:

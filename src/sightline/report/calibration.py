@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.loading.this_machine import THIS_MACHINE
 from sightline.report import units
 
 if TYPE_CHECKING:
@@ -70,10 +71,11 @@ def _residuals(calibration: "Calibration") -> "Table":
 
 def use(family: str, device: str, relatives: Sequence[str], folder: str) -> str:
     """Return how a scenario takes the constants that were written."""
+    devices = device if device == THIS_MACHINE else f"8x {device}"
     others = f", relatives: [{', '.join(relatives)}]" if relatives else ""
     return (
         f"with SIGHTLINE_CATALOG={folder} a scenario takes them by\n"
-        f"  cluster: {{devices: 8x {device}, device: {{calibration: {family}{others}}}}}\n"
+        f"  cluster: {{devices: {devices}, device: {{calibration: {family}{others}}}}}\n"
     )
 
 
