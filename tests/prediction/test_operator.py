@@ -140,6 +140,8 @@ def test_a_matmul_is_what_its_cost_function_says():
     [
         (matmul(), "8x a100-sxm-80gb", "calibrated"),
         (matmul(dtype="tf32"), "8x a100-sxm-80gb", "extrapolated"),
+        (matmul(m=65536), "8x a100-sxm-80gb", "extrapolated"),
+        (matmul(k=8), "8x h100-sxm-80gb", "extrapolated"),
         (matmul(), "8x mi300x", "datasheet"),
         (matmul(dtype="fp8"), "8x h100-sxm-80gb", "calibrated"),
         (matmul(format="fp8"), "8x a100-sxm-80gb", "extrapolated"),

@@ -5,7 +5,7 @@ import numpy as np
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.grouped_matmul import GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.cost.matmul import load_matmul, matmul_cost
-from sightline.cost.matmul_constants import matmul_evidence
+from sightline.cost.matmul_constants import MatmulConstants, matmul_evidence
 from sightline.cost.residuals import half_width
 from sightline.operator_profile import Evidence
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
@@ -39,10 +39,19 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
         device=device,
         constants=constants if sixteen_bit and not warnings else constants.without_surface(),
     )
-    evidence = within(matmul_evidence(device, kernel), measured=x.kernel != "32-bit" and not warnings)
+    measured = x.kernel != "32-bit" and not warnings and _covers(constants, x)
+    evidence = within(matmul_evidence(device, kernel), measured=measured)
     width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
     answer = on_roofline(cost, device.peak_flops[stored.compute_dtype], device, evidence, width)
     return answer._replace(warnings=warnings)
+
+
+def _covers(constants: MatmulConstants, x: MatmulOperation) -> bool:
+    """Whether all sizes lie in the range that was measured, as far as a surface knows it."""
+    if constants.surface is None:
+        return True
+    sizes = zip(constants.surface.axes, (x.m, x.n, x.k), strict=True)
+    return all(bool(np.all((axis.first <= np.asarray(size)) & (size <= axis.last))) for axis, size in sizes)
 
 
 def _matmul_half_width(m: Number, device: Device, kernel: str, evidence: Evidence, *, surface: bool) -> Number:
