@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from sightline import catalog
 from sightline.loading.complaints import Complaints
-from sightline.loading.copy_speed import copy_bandwidth
 from sightline.loading.hardware import DEVICE, read_part
 
 THIS_MACHINE = "this-machine"
@@ -92,6 +91,8 @@ def _device() -> dict[str, Any]:
 @cache
 def detected() -> dict[str, Any]:
     """Return the processor under the keys of a catalog's device; takes a tenth of a second, for copying memory."""
+    from sightline.loading.copy_speed import copy_bandwidth
+
     p = processor()
     per_cycle = next((rate for flag, rate in FLOPS_PER_CYCLE.items() if flag in p.flags), PLAIN_FLOPS_PER_CYCLE)
     fp32 = p.cores * p.hertz * per_cycle
