@@ -194,3 +194,24 @@ def test_collectives_across_nodes_were_not_measured():
 def test_mixers_beside_attention_have_evidence_of_their_own():
     assert _evidence({}, model="qwen3.5-27b")["linear attention"] in ("datasheet", "extrapolated", "calibrated")
     assert "linear attention" not in _evidence({})
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_prompts_wait_for_those_who_only_prefill(continuous: bool):
+    def split(batch: int, workers: int, at_once: int = 1) -> Any:
+        pools = {
+            "prefill": {"tensor_parallel": 4, "replicas": workers, "batch": at_once},
+            "decode": {"tensor_parallel": 4},
+        }
+        sizes = {"batch": batch, "prompt_tokens": 2048, "output_tokens": 16}
+        cluster = f"{4 * workers + 4}x h100-sxm-80gb"
+        plan = {"disaggregate": pools}
+        return predict_generation(
+            generation(model="llama-3-70b", cluster=cluster, plan=plan, continuous=continuous, **sizes)
+        )
+
+    alone, many, shared = split(1, 1), split(256, 1), split(256, 2)
+    assert many.output_tokens_per_s / 16 <= 1.03 / alone.ttft_s
+    assert shared.ttft_s == pytest.approx(many.ttft_s / 2, rel=0.02)
+    assert sum(many.phases.values()) == pytest.approx(many.latency_s)
+    assert split(4, 2, at_once=2).ttft_s == pytest.approx(split(2, 1, at_once=2).ttft_s)

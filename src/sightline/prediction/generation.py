@@ -46,7 +46,7 @@ class Latencies:
     prefill: Phase
     decode: Phase
     prefills: Number
-    """Prefill passes during the life of a sequence, those of its successors in a steady loop included."""
+    """Prefill passes during the life of a sequence: those it waits for, its own, and in a steady loop its successors'."""
 
     @property
     def latency_s(self) -> Number:
@@ -86,7 +86,7 @@ def price_workers(scenario: GenerationScenario) -> Workers:
     split = scenario.plan.disaggregate
     if split is None:
         return Workers(scenario=scenario, prefilling=decoding, decoding=decoding, moved_s=0.0)
-    work = replace(scenario.workload, batch=split.prefill_batch, continuous=False)
+    work = replace(scenario.workload, batch=split.prefill_batch * split.prefill.replicas, continuous=False)
     prefilling = price_generation(replace(scenario, workload=work, plan=split.prefill))
     few = replace(scenario.workload, batch=np.maximum(LIGHTER * scenario.workload.batch, 1.0))
     cached = cached_bytes(scenario.model, prefilling.formats, scenario.workload.prompt_tokens * 1.0)
@@ -103,16 +103,20 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     """Return time to first token and per further token under an engine.
 
     A static batch is prefilled, then decoded. In a steady loop of continuous batching every other sequence is replaced
-    once while one makes its tokens, and each replacement's prefill holds the decoding sequences up.
+    once while one makes its tokens, and each replacement's prefill holds the decoding sequences up. Workers that only
+    prefill hold nobody up, but their prompts wait for each other.
     """
     scenario, work = workers.scenario, workers.scenario.workload
     constants = constants.on(scenario.cluster.host)
     prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
-    first_s = prefill.passes * prefill.pass_s + workers.moved_s
+    prefill_s = prefill.passes * prefill.pass_s
     if workers.lighter is not None:
-        arrival_s = prefill.passes * prefill.pass_s / _prompts_together(workers.prefilling)
+        arrival_s = prefill_s / _prompts_together(workers.prefilling)
         sequences = (workers.lighter.scenario.workload.batch * 1.0, work.batch * 1.0)
-        decode = supplied_step(decode, decode_phase(workers.lighter, constants), sequences, arrival_s, first_s)
+        under_way_s = prefill_s + workers.moved_s
+        decode = supplied_step(decode, decode_phase(workers.lighter, constants), sequences, arrival_s, under_way_s)
+    rounds = _rounds(workers, prefill_s, decode)
+    first_s = rounds * prefill_s + workers.moved_s
     further = work.output_tokens - 1.0
     replaced: Number = 0.0
     if work.continuous and scenario.plan.disaggregate is None:
@@ -126,8 +130,24 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         tpot_s=(decode.passes * decode.pass_s + replaced * first_s) / np.maximum(further, 1.0),
         prefill=prefill,
         decode=decode,
-        prefills=prefill.passes * (1.0 + replaced),
+        prefills=prefill.passes * (rounds + replaced),
     )
+
+
+def _rounds(workers: Workers, prefill_s: Number, decode: Phase) -> Number:
+    """Prefills from a prompt's arrival to the end of its own on workers that only prefill; 1 on those that decode too.
+
+    Of a static batch the last prompt counts. In a steady loop a sequence takes at least as long as the workers need for
+    the prompts of all others (Little's law): what decoding leaves of that it waits.
+    """
+    work = workers.scenario.workload
+    if workers.scenario.plan.disaggregate is None:
+        return 1.0
+    needed = work.batch / _prompts_together(workers.prefilling)
+    if not work.continuous:
+        return np.ceil(needed)
+    away_s = decode.passes * decode.pass_s + workers.moved_s
+    return np.maximum(needed - away_s / prefill_s, 1.0)
 
 
 def _prompts_together(priced: PricedGeneration) -> Number:
