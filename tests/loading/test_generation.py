@@ -44,3 +44,9 @@ def test_a_prefix_without_a_cache_is_remarked_on():
     assert generation(prefix_tokens=128, plan={"prefix_cache": True}).warnings == ()
     (said,) = generation(prefix_tokens=128, plan={"prefix_cache": False}).warnings
     assert said == "workload.prefix_tokens 128 are computed again: plan.prefix_cache is off"
+
+
+def test_drafts_from_elsewhere_are_remarked_on():
+    plan = {"speculative": {"tokens": 3, "acceptance": 0.7}}
+    assert "drafts of plan.speculative are taken to cost nothing" in generation(plan=plan).warnings[0]
+    assert generation(model="deepseek-v3", cluster="8x h200-sxm-141gb", plan=plan).warnings == ()

@@ -215,3 +215,9 @@ def test_prompts_wait_for_those_who_only_prefill(continuous: bool):
     assert shared.ttft_s == pytest.approx(many.ttft_s / 2, rel=0.02)
     assert sum(many.phases.values()) == pytest.approx(many.latency_s)
     assert split(4, 2, at_once=2).ttft_s == pytest.approx(split(2, 1, at_once=2).ttft_s)
+
+
+def test_formats_without_products_on_the_device_are_remarked_on():
+    (said,) = predict_generation(generation(plan={"quantization": "fp8"})).warnings
+    assert said == "a100-sxm-80gb has no fp8 products: fp8 weights are converted to bf16 on the way"
+    assert predict_generation(generation(cluster="1x h100-sxm-80gb", plan={"quantization": "fp8"})).warnings == ()

@@ -1,6 +1,6 @@
 """A scenario of ``task: generate`` into a `GenerationScenario`, or every mistake in it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
         workload=workload,
         plan=plan,
         measured=measured,
-        warnings=(*(read.remarks if read else ()), *_beyond_trained(model, workload), *_not_reused(workload, plan)),
+        warnings=(*(read.remarks if read else ()), *_remarks(model, workload, plan)),
     )
 
 
@@ -221,7 +221,10 @@ def _beyond_trained(model: Model, workload: Generate) -> tuple[str, ...]:
     return (f"{asked} go beyond the {model.max_positions} tokens {model.name} was trained for",)
 
 
-def _not_reused(workload: Generate, plan: GenerationPlan) -> tuple[str, ...]:
-    if not workload.prefix_tokens or plan.prefix_cache:
-        return ()
-    return (f"workload.prefix_tokens {workload.prefix_tokens} are computed again: plan.prefix_cache is off",)
+def _remarks(model: Model, workload: Generate, plan: GenerationPlan) -> Iterator[str]:
+    """What is answered although it may not be meant."""
+    yield from _beyond_trained(model, workload)
+    if workload.prefix_tokens and not plan.prefix_cache:
+        yield f"workload.prefix_tokens {workload.prefix_tokens} are computed again: plan.prefix_cache is off"
+    if plan.speculative is not None and not model.prediction_layers:
+        yield f"{model.name} has no prediction layer of its own: drafts of plan.speculative are taken to cost nothing"

@@ -1,6 +1,6 @@
 """The prediction of generation: a batch's prefill and its decode steps, assembled into a profile."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from sightline.prediction.generation_rows import generation_rows
 from sightline.prediction.steady_loop import LIGHTER, held_up, supplied_step, without_shared
 from sightline.profile import RowsOnDemand
 from sightline.program.inference.cache import cached_bytes
+from sightline.program.matmul_formats import conversion
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
 
@@ -175,9 +176,16 @@ def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, 
         energy_j=energy_of_generation_j(scenario, limits),
         rows=RowsOnDemand(write_rows) if scalar else (),
         evidence=evidence_of_passes(workers.decoding) | {"framework": evidence},
-        warnings=scenario.warnings,
+        warnings=(*scenario.warnings, *_conversions(workers.decoding)),
     )
     return replace(profile, interval=generation_intervals(profile, constants)) if scalar else profile
+
+
+def _conversions(priced: PricedGeneration) -> Iterator[str]:
+    """A remark for each format that the device has no products in."""
+    formats = priced.formats
+    for kernel in dict.fromkeys(formats.parts.values()):
+        yield from conversion(kernel, formats.operands[kernel], priced.scenario.cluster.device)
 
 
 def _phases(parts: list[tuple[Number, Phase]], moved_s: Number) -> dict[str, Number]:

@@ -10,7 +10,7 @@ from sightline.cost.residuals import half_width
 from sightline.operator_profile import Evidence
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
 from sightline.program.inference.routing import expected_active
-from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, format_of
+from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
 from sightline.quantities import Number
 from sightline.scenario import Device, GroupedMatmulOperation, MatmulOperation
 
@@ -103,9 +103,8 @@ def _kernel_of(
     native = MATMUL_FORMATS[x.kernel].compute_dtype
     if native == MODEL_DTYPE or native in device.peak_flops:
         return _constants_of(x.kernel), format_of(x.kernel, _model_dtype(x, device)), ()
-    half = _half(x, device)
-    said = f"{device.name} has no {native} products: {x.kernel} weights are converted to {half} on the way"
-    return WEIGHT_ONLY[x.kernel], format_of(x.kernel, half, device), (said,)
+    stored = format_of(x.kernel, _half(x, device), device)
+    return WEIGHT_ONLY[x.kernel], stored, conversion(x.kernel, stored, device)
 
 
 def _constants_of(kernel: str) -> str:

@@ -61,3 +61,13 @@ def format_of(kernel: str, dtype: str = "bf16", device: Device | None = None) ->
     if device is not None and found.compute_dtype not in device.peak_flops:
         return replace(found, compute_dtype=dtype, activation_bytes=2.0)
     return found
+
+
+def conversion(kernel: str, used: MatmulFormat, device: Device) -> tuple[str, ...]:
+    """Return a sentence where ``used`` computes in another type than the format's own, which the device lacks."""
+    native = MATMUL_FORMATS[kernel].compute_dtype
+    if native in (MODEL_DTYPE, used.compute_dtype):
+        return ()
+    return (
+        f"{device.name} has no {native} products: {kernel} weights are converted to {used.compute_dtype} on the way",
+    )
