@@ -1,10 +1,11 @@
 """A closed loop in its steady state: prompts beside decodes, waves of equal lengths, prefill workers that bind."""
 
 import pytest
+from generation_scenarios import generation
 
 from sightline.cost.inference_constants import load_inference
 from sightline.loading import generation_from_mapping
-from sightline.prediction.generation import latencies, price_workers
+from sightline.prediction.generation import latencies, predict_generation, price_workers
 
 CONSTANTS, _ = load_inference("reference")
 
@@ -52,3 +53,19 @@ def test_few_prefill_workers_leave_decode_workers_short_of_sequences():
     # Once they bind, more requests only wait longer for their first token.
     assert disaggregated(1, 512) == pytest.approx(scarce, rel=0.1)
     assert disaggregated(7, 4) < disaggregated(7, 64)
+
+
+def test_slow_processors_wait_for_prompts_without_gaining_time():
+    pools = {"prefill": {"batch": 2}, "decode": {}}
+    scenario = generation(
+        model="codellama-7b",
+        cluster="2x apple-m2-10core-16gb",
+        batch=256,
+        prompt_tokens=1,
+        output_tokens=50,
+        continuous=True,
+        plan={"disaggregate": pools},
+    )
+    profile = predict_generation(scenario)
+    weights = profile.memory_bytes["weights"] - 2 * scenario.model.embedding_parameters
+    assert profile.tpot_s > weights / scenario.cluster.device.memory_bandwidth

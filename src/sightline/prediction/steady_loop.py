@@ -22,16 +22,20 @@ def supplied_step(
     ``lighter`` and ``full`` are steps of the two numbers of ``sequences``, of which those of ``full`` are served. In
     between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most every ``arrival_s``, so
     that ``n`` sequences of so many steps ask for ``n arrival_s <= steps f(n)``; a prompt that is ``under_way_s`` does
-    not decode yet. Left out: bursts of arrivals.
+    not decode yet. Where arithmetic binds the full step the line would begin below nothing; there a step of fewer
+    sequences than ``lighter`` takes as long as that. Left out: bursts of arrivals.
     """
     fewer, served = sequences
     slope = np.maximum(full.pass_s - lighter.pass_s, 0.0) / np.maximum(served - fewer, 1.0)
     least = full.pass_s - slope * served
     steps = np.maximum(full.passes, 1.0)
-    supplied = least / np.maximum(arrival_s / steps - slope, 1e-12)
+    on_line = least / np.maximum(arrival_s / steps - slope, 1e-12)
+    below = steps * lighter.pass_s / arrival_s
+    supplied = np.where(least > 0.0, on_line, np.where(below <= fewer, below, served))
     decoding = served / (1.0 + under_way_s / (steps * full.pass_s))
     n = np.clip(np.minimum(decoding, supplied), np.minimum(served, 1.0), served)
-    share = (least + slope * n) / full.pass_s
+    shortest = np.where(least > 0.0, least, lighter.pass_s)
+    share = np.maximum(least + slope * n, shortest) / full.pass_s
     return replace(full, times=full.times * share, host_s=full.host_s * share, transfer_s=full.transfer_s * share)
 
 
