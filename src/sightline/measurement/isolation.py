@@ -8,6 +8,7 @@ The keeper (``keeper.py``) enforces the limits and ends the whole tree, also whe
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -17,12 +18,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from sightline.measurement import processes
 from sightline.measurement.outcome import Limits, Outcome, Status
 
 _MARK = "SIGHTLINE_CASE"
+_LISTEN_S = 0.2
 
 OnSample = Callable[[Mapping[str, Any]], None]
 
@@ -68,13 +70,13 @@ def run_case(
             said = _listen(messages, None)
     finally:
         _close(keeper)
-        messages.close()
+        os.close(messages)
         _wait(keeper, mark, request["scratch"])
     outcome = _outcome(said, keeper.returncode)
     return _as_interrupted(outcome) if interrupted else outcome
 
 
-def _start_keeper(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+def _start_keeper(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], int]:
     reading, writing = os.pipe()
     try:
         keeper = subprocess.Popen(  # noqa: S603 - our own module
@@ -88,7 +90,7 @@ def _start_keeper(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes],
         )
     finally:
         os.close(writing)
-    return keeper, os.fdopen(reading, "rb")
+    return keeper, reading
 
 
 def _send(keeper: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
@@ -98,7 +100,7 @@ def _send(keeper: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
         keeper.stdin.flush()
 
 
-def _listen(messages: BinaryIO, on_sample: OnSample | None) -> dict[str, Any]:
+def _listen(messages: int, on_sample: OnSample | None) -> dict[str, Any]:
     """Pass samples on until the keeper says the end; return what was said besides."""
     said: dict[str, Any] = {}
     for message in _lines(messages):
@@ -112,11 +114,25 @@ def _listen(messages: BinaryIO, on_sample: OnSample | None) -> dict[str, Any]:
     return said
 
 
-def _lines(messages: BinaryIO) -> Iterator[dict[str, Any]]:
-    for line in messages:
-        # A case that is killed while it writes leaves a piece of a line.
-        with contextlib.suppress(ValueError):
-            yield json.loads(line)
+def _lines(messages: int) -> Iterator[dict[str, Any]]:
+    """Yield what is said until the other end is closed.
+
+    Never waits for long: a Ctrl-C that comes just before a wait begins is only seen when the wait is over.
+    """
+    rest = b""
+    while True:
+        if not select.select([messages], [], [], _LISTEN_S)[0]:
+            continue
+        piece = os.read(messages, 65536)
+        if not piece:
+            return
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            # A case that is killed while it writes leaves a piece of a line.
+            with contextlib.suppress(ValueError):
+                message = json.loads(line)
+                if isinstance(message, dict):
+                    yield message
 
 
 def _close(keeper: subprocess.Popen[bytes]) -> None:
