@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
+from generation_scenarios import generation
 from rich.console import Console
 
 from sightline.report import generation_summary, generation_terminal
@@ -141,3 +142,9 @@ def test_csv_names_the_model_and_the_results(generations):
     assert [line["workload.batch"] for line in lines] == ["1", "4", "16", "64"]
     assert {line["model"] for line in lines} == {"llama-2-7b"}
     assert [line["fits"] for line in lines] == ["true"] * 3 + ["false"]
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_prefix_is_called_cached_only_where_there_is_a_cache(cache):
+    scenario = generation(prefix_tokens=128, plan={"prefix_cache": cache})
+    assert ("128 of them cached" in generation_summary.subtitle(scenario)[0]) == cache

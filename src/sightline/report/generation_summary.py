@@ -15,7 +15,8 @@ _PLAIN = ("bf16", "fp16", "fp32")
 def subtitle(scenario: GenerationScenario) -> tuple[str, str]:
     """Return two lines: what runs on what, and how."""
     plan, cluster, work = scenario.plan, scenario.cluster, scenario.workload
-    cached = f" ({work.prefix_tokens:,} of them cached)" if work.prefix_tokens else ""
+    reused = work.prefix_tokens and plan.prefix_cache
+    cached = f" ({work.prefix_tokens:,} of them cached)" if reused else ""
     loop = "steady loop of " if work.continuous else "batch "
     what = (
         f"{scenario.model.name} ({units.count(scenario.model.parameters)})",
