@@ -14,7 +14,6 @@ from measurement.running import gone
 
 from sightline.measurement.outcome import Limits
 from sightline.measurement.suite import Case, run_suite
-from sightline.measurement.suite_progress import shown
 from sightline.runs import open_store
 
 CASES = "measurement.cases"
@@ -75,19 +74,6 @@ def test_ctrl_c_ends_the_suite_and_keeps_what_there_is(store):
     with pytest.raises(KeyboardInterrupt):
         run_suite(cases, store)
     assert [run.status for run in store.runs()] == ["ok", "interrupted"]
-
-
-def test_progress_is_a_line_per_case_where_there_is_no_terminal(store, capsys):
-    cases = [case("returns", x=1), case("raises")]
-    for _ in range(2):
-        with shown(len(cases)) as step:
-            run_suite(cases, store, on_step=step)
-    assert capsys.readouterr().err.splitlines() == [
-        "sightline: 1/2 returns: ok",
-        "sightline: 2/2 raises: crashed: ValueError: the first line",
-        "sightline: 1/2 returns: ok (measured before)",
-        "sightline: 2/2 raises: crashed: ValueError: the first line",
-    ]
 
 
 RUNNER = """

@@ -51,7 +51,7 @@ def measure(
         str | None, typer.Option(metavar="FILE", help="Write the results as .json, which `calibrate --from` reads.")
     ] = None,
     store: Annotated[
-        str | None, typer.Option("--runs", metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
+        str | None, typer.Option(metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
     ] = None,
     settings: Annotated[
         list[str] | None,
