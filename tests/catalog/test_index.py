@@ -71,7 +71,11 @@ def test_a_folder_of_ones_own_adds_entries(further):
     [
         ("devices/rtx-3090.yaml", "tdp: 1 W", "has the name of an entry that is there already, 'rtx-3090'"),
         ("devices/mine.yaml", "[1, 2]", "is no catalog entry: a mapping is needed"),
-        ("devices/mine.yaml", "a: 1\na: 2", "mine.yaml': not valid YAML at line 2, column 1: the key 'a' appears twice"),
+        (
+            "devices/mine.yaml",
+            "a: 1\na: 2",
+            "mine.yaml': not valid YAML at line 2, column 1: the key 'a' appears twice",
+        ),
     ],
 )
 def test_an_entry_of_ones_own_replaces_nothing_and_must_be_a_mapping(further, file, text, sentence):
