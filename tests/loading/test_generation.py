@@ -50,3 +50,10 @@ def test_drafts_from_elsewhere_are_remarked_on():
     plan = {"speculative": {"tokens": 3, "acceptance": 0.7}}
     assert "drafts of plan.speculative are taken to cost nothing" in generation(plan=plan).warnings[0]
     assert generation(model="deepseek-v3", cluster="8x h200-sxm-141gb", plan=plan).warnings == ()
+
+
+def test_a_name_that_promises_narrow_weights_is_remarked_on():
+    mapping = {"same_as": "llama-3.1-8b", "name": "Llama-3.1-8B-NVFP4"}
+    (said,) = generation(model=mapping, cluster="1x b200-sxm-180gb").warnings
+    assert said.startswith("Llama-3.1-8B-NVFP4 is called nvfp4 but its config states no quantization")
+    assert generation(model=mapping, cluster="1x b200-sxm-180gb", plan={"quantization": "nvfp4"}).warnings == ()

@@ -27,6 +27,8 @@ from sightline.scenario import (
 )
 
 DEFAULT_ENGINE = "reference"
+NARROW_WORDS = ("nvfp4", "fp8", "awq", "gptq", "int4", "w4a16")
+"""What names of checkpoints with narrow weights have in them."""
 _PARTS = {
     "model": "a name of the catalog, a path or a mapping",
     "cluster": "'<count>x <device>', a name of the catalog or a mapping",
@@ -224,6 +226,12 @@ def _beyond_trained(model: Model, workload: Generate) -> tuple[str, ...]:
 def _remarks(model: Model, workload: Generate, plan: GenerationPlan) -> Iterator[str]:
     """What is answered although it may not be meant."""
     yield from _beyond_trained(model, workload)
+    said = next((word for word in NARROW_WORDS if word in model.name.lower()), None)
+    if said and model.weights == "bf16" and plan.quantization is None:
+        yield (
+            f"{model.name} is called {said} but its config states no quantization, so its weights are read as bf16; "
+            "plan.quantization or model.weights says otherwise"
+        )
     if workload.prefix_tokens and not plan.prefix_cache:
         yield f"workload.prefix_tokens {workload.prefix_tokens} are computed again: plan.prefix_cache is off"
     if plan.speculative is not None and not model.prediction_layers:
