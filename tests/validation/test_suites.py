@@ -59,6 +59,7 @@ def test_the_catalog_alone_has_the_small_tables():
         "korthikanti-2022-fig1": 8,
         "korthikanti-2022-fig7": 16,
         "korthikanti-2022-table5": 8,
+        "lmdeploy-first-token": 10,
         "lmdeploy-static-batch": 15,
         "megatron-2020": 12,
         "megatron-core-h100": 5,
@@ -95,7 +96,8 @@ def test_the_parts_of_a_suite_are_about_halves(data):
         if suite.name == "aiconfigurator-unseen":
             assert set(parts) == {"test"}
             continue
-        assert 0.35 < parts["test"] / len(suite.cases) < 0.65, suite.name
+        # Rows found flawed after the split was drawn leave some a little lopsided.
+        assert 0.3 < parts["test"] / len(suite.cases) < 0.65, suite.name
 
 
 def test_the_split_is_fixed():
