@@ -70,12 +70,11 @@ def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Ar
     Tiles come in rounds of ``resident``; a last round of fewer takes as many tiles longer as they keep the unit less
     busy (half the rate at ``lone_tile_elements``), but at most a whole round.
     """
-    whole = np.floor(per_unit / tiles.resident) * tiles.resident
-    rest = np.ceil(per_unit - whole - 1e-9)
+    rounds = np.floor(per_unit / tiles.resident)
+    rest = np.ceil(per_unit - rounds * tiles.resident - 1e-9)
     full = 1 + (lone_tile_elements / RESIDENT_ELEMENTS) ** 2
-    # rest x (1 + (lone / (rest x area))^2) / full, for a rest of at least one tile
-    lone = (rest + (lone_tile_elements / tiles.area) ** 2 / np.maximum(rest, 1)) / full
-    busiest: Array = whole + np.minimum(lone * (rest > 0), tiles.resident)
+    lone = (1 + (lone_tile_elements / (np.maximum(rest, 1) * tiles.area)) ** 2) / full
+    busiest: Array = rounds * tiles.resident + np.minimum(rest * lone, tiles.resident)
     return busiest
 
 
