@@ -11,6 +11,7 @@ from typing import Any
 from sightline.loading.frameworks import offering
 from sightline.quantities import show
 from sightline.scenario import Device, Framework, Model
+from sightline.scenario.adapter import JOINED, Adapter
 
 Facts = Mapping[str, Any]
 """What is known: plan fields, workload fields, figures of the model and the cluster, by name."""
@@ -79,13 +80,55 @@ def device_computes_in_dtype(device: Device, dtype: str, dtype_is_stated: bool) 
 def framework_offers(framework: Framework, plan: Mapping[str, Any]) -> Iterator[str]:
     """The framework has the options the plan takes."""
     for field, allowed in framework.offers.items():
-        value = plan.get(field)
-        if value is None or value in allowed:
-            continue
-        others = [name for name in offering(field, value) if name != framework.name]
-        elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""
-        listed = ", ".join(show(v).strip("'") for v in allowed)
-        yield f"plan.{field} is {show(value)}; {framework.name} offers {listed}{elsewhere}"
+        for value in _chosen(plan.get(field)):
+            if value in allowed:
+                continue
+            others = [name for name in offering(field, value) if name != framework.name]
+            elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""
+            listed = ", ".join(show(v).strip("'") for v in allowed) or "none"
+            yield f"plan.{field} is {show(value)}; {framework.name} offers {listed}{elsewhere}"
+
+
+def _chosen(value: object) -> list[Any]:
+    """The options that a plan's value takes, by the words of ``offers``."""
+    if isinstance(value, Adapter):
+        return [value.kind]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return [] if value is None else [value]
+
+
+def offloading_has_what_it_needs(framework: Framework, plan: Mapping[str, Any]) -> Iterator[str]:
+    """What a framework moves to the host lives there only beside certain other choices."""
+    for part in sorted(plan.get("offload", ())):
+        for field, allowed in framework.offload_needs.get(part, {}).items():
+            chosen = _chosen(plan[field]) if field in plan else list(allowed)
+            if not set(chosen) & set(allowed):
+                stated = ", ".join(show(v).strip("'") for v in chosen) or "none"
+                listed = ", ".join(show(v).strip("'") for v in allowed)
+                beside = f"plan.offload {part} of {framework.name} needs plan.{field}"
+                yield f"plan.{field} is {stated}; {beside} {listed}"
+
+
+def adapters_are_for_fine_tuning(task: str, adapter: Adapter | None) -> Iterator[str]:
+    """An adapter is trained beside weights that already know something."""
+    if task == "pretrain" and adapter is not None:
+        yield (
+            f"plan.adapter is {adapter.kind} with workload.task pretrain, which trains every weight; allowed: none, or "
+            "workload.task finetune"
+        )
+
+
+def adapters_have_their_projections(model: Model, adapter: Adapter | None) -> Iterator[str]:
+    """What an adapter names exists in the model."""
+    if adapter is None:
+        return
+    if "gate" in adapter.targets and not model.gated:
+        yield f"plan.adapter.targets names gate; {model.name} has no gated MLP, its projections: up, down"
+    if JOINED in adapter.targets and {"query", "key", "value"} & set(adapter.targets):
+        yield f"plan.adapter.targets names {JOINED} beside query, key or value; allowed: one or the other"
+    if model.tied_embeddings and set(adapter.also_trained) == {"head"}:
+        yield f"plan.adapter.also_trained is head; {model.name} ties its head to the embedding: embedding trains both"
 
 
 def window_covers_the_sequence(model_name: str, sliding_window: int | None, sequence_length: int) -> Iterator[str]:
@@ -136,6 +179,9 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         virtual_stages_need_a_pipeline,
         device_computes_in_dtype,
         framework_offers,
+        offloading_has_what_it_needs,
+        adapters_are_for_fine_tuning,
+        adapters_have_their_projections,
         window_covers_the_sequence,
         blocks_can_be_trained,
     )

@@ -38,11 +38,13 @@ def offering(field: str, value: object) -> list[str]:
 def _value(name: str, value: Any) -> Any:
     """An entry's value as the field of that name holds it: lists as sets or tuples, "2 GB" as bytes."""
     match name:
-        case "states":
+        case "states" | "adapter_states":
             return StateBytes(**value)
         case "fused":
             return frozenset(value)
         case "offers":
             return {field: tuple(values) for field, values in value.items()}
+        case "offload_needs":
+            return {part: {f: tuple(v) for f, v in needs.items()} for part, needs in value.items()}
     # A figure may differ by compute dtype; then it stays a mapping.
     return parse_quantity(value, BYTES, zero=True) if isinstance(value, str) and name.endswith("_bytes") else value

@@ -9,9 +9,12 @@ from sightline.loading.complaints import Complaints, check
 from sightline.loading.frameworks import read_framework
 from sightline.loading.not_yet import unpredicted
 from sightline.loading.schema import PlanKeys
+from sightline.loading.techniques import read_techniques
 from sightline.scenario import Framework, Plan
 
 DEFAULT_FRAMEWORK = "reference"
+TECHNIQUES = ("offload", "quantization", "adapter")
+"""Keys whose values are words, lists or mappings."""
 
 _DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Plan) if f.default is not MISSING}
 
@@ -35,6 +38,10 @@ def read_plan(mapping: object, complaints: Complaints) -> ReadPlan:
     for key, sentence in unpredicted(stated):
         complaints.add(sentence)
         wrong.add(key)
+    techniques = {key: stated[key] for key in TECHNIQUES if key in stated}
+    read = read_techniques(techniques, complaints)
+    wrong |= techniques.keys() - read.keys()
+    stated |= read
     framework = None
     if "framework" not in wrong and "framework_version" not in wrong:
         try:

@@ -146,7 +146,7 @@ class ElementwiseKeys(Section):
 
 
 class PlanKeys(Section):
-    """``plan``; keys whose type is open are held to their neutral value by `sightline.loading.not_yet`."""
+    """``plan``; keys whose type is open are read by `sightline.loading.techniques` or its kin for generation."""
 
     framework: Text = None
     framework_version: Text = None
@@ -168,7 +168,7 @@ class PlanKeys(Section):
     quantization: Any = None
     adapter: Any = None
     optimizer: Text = None
-    compile: Any = None
+    compile: Annotated[bool | None, flag()] = None
     replicas: Degree = None
     max_batched_tokens: Size = None
     max_sequences: Size = None

@@ -1,5 +1,6 @@
 """The four plain descriptions - model, cluster, workload, plan - and the scenario they make up; or a single operator."""
 
+from sightline.scenario.adapter import Adapter
 from sightline.scenario.blocks import (
     CompressedAttention,
     Experts,
@@ -35,6 +36,7 @@ from sightline.scenario.scenario import Scenario
 from sightline.scenario.workload import Finetune, Pretrain, Workload
 
 __all__ = [
+    "Adapter",
     "AttentionOperation",
     "Cluster",
     "CollectiveOperation",

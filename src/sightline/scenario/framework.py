@@ -60,6 +60,10 @@ class Framework:
     """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
     regathers_every_micro_batch: bool
     """ZeRO-2 gathers parameters for every micro-batch (FSDP's SHARD_GRAD_OP) instead of once per step."""
+    adapter_states: StateBytes = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
+    """Bytes per parameter of adapters and of what is trained beside them."""
+    offload_needs: Mapping[str, Mapping[str, tuple[str | int, ...]]] = field(default_factory=dict)
+    """Other choices that offloading a part depends on: part, plan field, values of which one is needed."""
     offers: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
     defaults: dict[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""

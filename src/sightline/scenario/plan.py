@@ -4,11 +4,19 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from sightline.quantities import Count
+from sightline.scenario.adapter import Adapter
 from sightline.scenario.framework import Framework
 
 Schedule = Literal["gpipe", "1f1b", "interleaved"]
 Recompute = Literal["none", "selective", "full"]
 AttentionKernel = Literal["flash", "eager"]
+
+OFFLOADABLE = ("optimizer", "parameters", "activations")
+"""What may live in the host's memory."""
+
+TRAINING_QUANTIZATIONS = ("nf4", "nf4-single", "int8", "int4")
+"""Formats of frozen weights: NF4 with quantized scales (QLoRA, arXiv 2305.14314) or with scales in fp32, int8 as in
+LLM.int8() (arXiv 2208.07339), int4 in groups of 128 (GPTQ, arXiv 2210.17323)."""
 
 MESH_AXES = (
     "tensor_parallel",
@@ -40,7 +48,15 @@ class Plan:
     recompute: Recompute = "none"
     attention: AttentionKernel = "flash"
     dtype: str = "bf16"
+    quantization: str = "none"
+    """Format in which the layers' matmul weights are kept; they are frozen, with or without an adapter."""
+    adapter: Adapter | None = None
+    """What is trained beside frozen weights; None trains every weight that is not quantized."""
+    offload: frozenset[str] = frozenset()
+    """What lives in the host's memory, of ``OFFLOADABLE``."""
     optimizer: str = "adamw"
+    compile: bool = False
+    """A compiler fuses chains of element-wise operators."""
 
     @property
     def sequences(self) -> Count:
@@ -53,6 +69,14 @@ class Plan:
         """The plan's fields by name, the framework by its name and version."""
         out: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
         out["framework"] = self.framework.name
+        out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
+        out["adapter"] = "none" if self.adapter is None else _stated(self.adapter)
         if self.framework.version:
             out["framework_version"] = self.framework.version
         return out
+
+
+def _stated(adapter: Adapter) -> dict[str, object]:
+    """An adapter's fields by name, tuples as lists."""
+    values = {f.name: getattr(adapter, f.name) for f in fields(adapter)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

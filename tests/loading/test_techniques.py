@@ -1,0 +1,121 @@
+import json
+from typing import Any
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.loading import load, scenario_from_mapping, to_mapping
+from sightline.scenario import Adapter, Plan, Scenario
+
+
+def mapping(task: str = "finetune", model: Any = "llama-2-7b", **plan: Any) -> dict[str, Any]:
+    workload = {"task": task, "sequence_length": 350, "global_batch": 8}
+    return {"model": model, "cluster": "8x a800-sxm-80gb", "workload": workload, "plan": {"micro_batch": 1, **plan}}
+
+
+def plan_of(task: str = "finetune", **plan: Any) -> Plan:
+    return scenario_from_mapping(mapping(task, **plan)).plan
+
+
+def problems(task: str = "finetune", **plan: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        scenario_from_mapping(mapping(task, **plan))
+    return "\n".join(caught.value.problems)
+
+
+def test_nothing_stated_is_nothing_used() -> None:
+    plan = plan_of()
+    assert (plan.offload, plan.quantization, plan.adapter, plan.compile) == (frozenset(), "none", None, False)
+    neutral = plan_of(offload="none", quantization=["none"], adapter={"kind": "none"}, compile=False)
+    assert neutral.to_dict() == plan.to_dict()
+
+
+def test_offload_takes_a_word_or_a_list() -> None:
+    assert plan_of(offload="optimizer").offload == {"optimizer"}
+    assert plan_of(offload=["parameters", "optimizer"], zero_stage=3).offload == {"optimizer", "parameters"}
+
+
+def test_adapters() -> None:
+    assert plan_of(adapter="lora").adapter == Adapter()
+    stated = {"kind": "lora", "rank": 8, "targets": ["q_proj", "v_proj"], "also_trained": "embedding", "dropout": 0.05}
+    read = plan_of(adapter=stated).adapter
+    assert read == Adapter(rank=8, targets=("query", "value"), also_trained=("embedding",), dropout=0.05)
+
+
+def test_qlora_means_nf4_unless_another_format_is_stated() -> None:
+    assert plan_of(adapter={"kind": "qlora"}).quantization == "nf4"
+    assert plan_of(adapter={"kind": "qlora"}, quantization="w4a16").quantization == "int4"
+
+
+def test_all_linear_is_every_projection_there_is() -> None:
+    assert "gate" in Adapter().projections(gated=True)
+    assert Adapter().projections(gated=False) == ("query", "key", "value", "output", "up", "down")
+
+
+PLANS: list[dict[str, Any]] = [
+    {"offload": ["optimizer", "activations"]},
+    {"quantization": "nf4-single"},
+    {"adapter": {"kind": "lora", "rank": 4, "targets": ["qkv", "output"], "also_trained": ["head"]}},
+    {"adapter": "qlora", "compile": True},
+]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_written_scenario_loads_as_the_same(plan: dict[str, Any]) -> None:
+    scenario = scenario_from_mapping(mapping(**plan))
+    loaded = load(json.dumps(to_mapping(scenario)))
+    assert isinstance(loaded, Scenario)
+    assert loaded.plan.to_dict() == scenario.plan.to_dict()
+    assert (loaded.plan.adapter, loaded.plan.offload) == (scenario.plan.adapter, scenario.plan.offload)
+
+
+def test_adapters_can_be_swept() -> None:
+    ranks = [
+        s.plan.adapter.rank for s in load(mapping(adapter="lora"), sweeps=["plan.adapter={kind: lora, rank: 4},qlora"])
+    ]
+    assert ranks == [4, 64]
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"offload": "optimiser"}, "plan.offload is 'optimiser'; allowed: none, optimizer, parameters, activations"),
+        ({"offload": ["optimizer", 3]}, "plan.offload is 3; allowed: none, optimizer"),
+        (
+            {"offload": "parameters"},
+            "plan.zero_stage is 0; plan.offload parameters of reference needs plan.zero_stage 3",
+        ),
+        ({"quantization": "nf5"}, "did you mean 'nf4'?"),
+        ({"quantization": ["nf4", "int8"]}, "allowed in training: one format of the weights"),
+        ({"quantization": "fp8"}, "plan.quantization is 'fp8'; allowed: none, nf4"),
+        ({"compile": "yes"}, "plan.compile is 'yes'; allowed: true, false"),
+        ({"adapter": 3}, "plan.adapter is 3; allowed: a mapping of keys to values"),
+        ({"adapter": {"rank": 8}}, "plan.adapter.kind is missing; needed: lora, qlora"),
+        ({"adapter": {"kind": "dora"}}, "plan.adapter.kind is 'dora'; allowed: lora, qlora, none"),
+        ({"adapter": {"kind": "lora", "rank": 0}}, "plan.adapter.rank is 0; allowed: a whole number of 1 or more"),
+        ({"adapter": {"kind": "lora", "ranks": 8}}, "plan.adapter.ranks is not a known key"),
+        ({"adapter": {"kind": "lora", "targets": ["quary"]}}, "did you mean 'query'?"),
+        ({"adapter": {"kind": "lora", "targets": []}}, "plan.adapter.targets is none; allowed: all-linear"),
+        ({"adapter": {"kind": "lora", "targets": ["qkv", "key"]}}, "names qkv beside query, key or value"),
+        ({"adapter": {"kind": "lora", "also_trained": "norms"}}, "allowed: none, embedding, head"),
+        ({"adapter": "qlora", "quantization": "none"}, "plan.quantization is none with plan.adapter.kind qlora"),
+        ({"adapter": "lora", "framework": "torchtitan"}, "(it is offered by: deepspeed, fsdp, litgpt"),
+        ({"offload": "optimizer", "framework": "deepspeed", "zero_stage": 0}, "needs plan.zero_stage 1, 2, 3"),
+        ({"offload": "optimizer", "framework": "fsdp"}, "plan.offload optimizer of fsdp needs plan.offload parameters"),
+        (
+            {"quantization": "int4", "framework": "fsdp"},
+            "fsdp offers none, nf4, nf4-single (it is offered by: deepspeed",
+        ),
+    ],
+)
+def test_mistakes(plan: dict[str, Any], said: str) -> None:
+    assert said in problems(**plan)
+
+
+def test_adapters_do_not_pretrain() -> None:
+    assert "plan.adapter is lora with workload.task pretrain" in problems("pretrain", adapter="lora")
+
+
+def test_a_gate_needs_a_gated_mlp() -> None:
+    with pytest.raises(InputError, match=r"names gate; bloom-7b1 has no gated MLP"):
+        scenario_from_mapping(mapping(model="bloom-7b1", adapter={"kind": "lora", "targets": ["gate"]}))
