@@ -11,6 +11,7 @@ from sightline.cli.measure import measure
 from sightline.cli.predict import predict
 from sightline.cli.roofline import roofline
 from sightline.cli.runs import runs
+from sightline.cli.sensitivity import sensitivity
 from sightline.cli.validate import validate
 
 app = typer.Typer(
@@ -46,6 +47,7 @@ def sightline(
 app.command()(predict)
 app.command()(measure)
 app.command()(roofline)
+app.command()(sensitivity)
 app.command()(catalog)
 app.command()(validate)
 app.command()(calibrate)

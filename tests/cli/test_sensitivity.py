@@ -1,0 +1,34 @@
+import json
+
+
+def test_the_table_ranks_numbers_and_lists_neighbours(in_process, example):
+    code, out, err = in_process("sensitivity", example)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    ranked = [line for line in lines if line.startswith(("device:", "links:", "network:"))]
+    figures = [abs(float(line.split()[-2])) for line in ranked]
+    assert len(figures) > 3
+    assert figures == sorted(figures, reverse=True)
+    assert "as asked" in out
+    assert "does not fit" in out
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_json_holds_the_prediction_and_what_it_hangs_on(in_process, example):
+    document = json.loads(in_process("sensitivity", example, "--json")[1])
+    assert document["source"] == "predicted"
+    assert -1 < document["elasticity"]["device.peak_flops"]["step_time_s"] < 0
+    assert {"change", "step_time_s", "memory_bytes", "fits"} == set(document["neighbours"][0])
+
+
+def test_several_scenarios_are_a_list(in_process, example):
+    generation = example.parent / "llama-2-7b-generate-a100.yaml"
+    documents = json.loads(in_process("sensitivity", generation, "--json", "--sweep", "workload.batch=1,16")[1])
+    assert [set(d["elasticity"]["intra_node.bandwidth"]) for d in documents] == [{"ttft_s", "tpot_s", "latency_s"}] * 2
+
+
+def test_a_wrong_file_is_a_sentence(in_process):
+    code, out, err = in_process("sensitivity", "nowhere.yaml")
+    assert (code, out) == (2, "")
+    assert "nowhere.yaml" in err
+    assert "Traceback" not in err
