@@ -1,0 +1,65 @@
+"""Weights of matmuls kept in 4 or 8 bits by bitsandbytes: frozen, and expanded where they are multiplied."""
+
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import InputError
+from sightline.measurement.outcome import UnsupportedCaseError
+
+if TYPE_CHECKING:
+    import torch
+
+HEADS = ("lm_head", "embed_out")
+"""What transformers' classes call the head, which stays as it is."""
+
+
+def quantize(model: "torch.nn.Module", form: str, compute: str, device: str) -> "torch.nn.Module":
+    """Return the model with the linear layers of its decoder in ``form`` (nf4, nf4-single or int8).
+
+    Raises:
+        InputError: bitsandbytes is missing.
+        UnsupportedCaseError: It has no such format, or the model keeps its projections in something else than linear
+            layers.
+    """
+    import torch
+
+    try:
+        import bitsandbytes
+    except ImportError:
+        raise InputError(
+            "quantized weights need bitsandbytes, which is not installed: pip install 'sightline[measure]'"
+        ) from None
+    if form not in ("nf4", "nf4-single", "int8"):
+        raise UnsupportedCaseError(f"plan.quantization is '{form}'; bitsandbytes has nf4, nf4-single and int8")
+    linear = [(n, m) for n, m in model.named_modules() if type(m) is torch.nn.Linear and n not in HEADS]
+    if not linear:
+        raise UnsupportedCaseError(f"{type(model).__name__} has no linear layers that bitsandbytes could replace")
+    for name, layer in linear:
+        parent, _, own = name.rpartition(".")
+        setattr(model.get_submodule(parent), own, _quantized(bitsandbytes.nn, layer, form, compute, device))
+    return model
+
+
+def _quantized(bnb: Any, layer: "torch.nn.Linear", form: str, compute: str, device: str) -> "torch.nn.Module":
+    """A quantized copy of one linear layer; bitsandbytes quantizes when weights are moved to their device."""
+    import torch
+
+    has_bias = layer.bias is not None
+    if form == "int8":
+        # Outliers beyond 6 stay in 16 bits, as LLM.int8() has it (arXiv 2208.07339).
+        new = bnb.Linear8bitLt(layer.in_features, layer.out_features, has_bias, has_fp16_weights=False, threshold=6.0)
+        new.weight = bnb.Int8Params(layer.weight.data.cpu(), requires_grad=False, has_fp16_weights=False)
+    else:
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(compute, torch.float32)
+        new = bnb.Linear4bit(layer.in_features, layer.out_features, has_bias, compute_dtype=dtype, quant_type="nf4")
+        new.weight = bnb.Params4bit(
+            layer.weight.data.cpu(),
+            requires_grad=False,
+            quant_type="nf4",
+            compress_statistics=form == "nf4",
+            # Stored as the compute dtype, the packed weights can be sharded and gathered like any others.
+            quant_storage=dtype,
+        )
+    if has_bias:
+        new.bias = layer.bias
+    placed: torch.nn.Module = new.to(device)
+    return placed
