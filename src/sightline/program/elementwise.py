@@ -13,7 +13,7 @@ def norm(x: Shapes, module: str) -> Elementwise:
     n = x.residual_bytes / x.element_bytes
     if "norm" in x.framework.fused:
         return Elementwise(
-            module=module, name="norm", traffic_bytes=2.0 * x.residual_bytes, saved_bytes=x.residual_bytes
+            module=module, name="norm", traffic_bytes=2.0 * x.residual_bytes, saved_bytes=x.residual_bytes, elements=n
         )
     return Elementwise(
         module=module,
@@ -21,6 +21,7 @@ def norm(x: Shapes, module: str) -> Elementwise:
         traffic_bytes=(28.0 + 4.0 * x.element_bytes) * n,
         kernels=7.0,
         saved_bytes=(4.0 + x.element_bytes) * n,
+        elements=n,
     )
 
 
@@ -28,9 +29,15 @@ def norm_gradient(x: Shapes, module: str) -> Elementwise:
     """Backward norm: input and output gradient in, input gradient out, and the weight's sums."""
     n = x.residual_bytes / x.element_bytes
     if "norm" in x.framework.fused:
-        return Elementwise(module=module, name="norm gradient", traffic_bytes=4.0 * x.residual_bytes, kernels=2.0)
+        return Elementwise(
+            module=module, name="norm gradient", traffic_bytes=4.0 * x.residual_bytes, kernels=2.0, elements=n
+        )
     return Elementwise(
-        module=module, name="norm gradient", traffic_bytes=(48.0 + 8.0 * x.element_bytes) * n, kernels=14.0
+        module=module,
+        name="norm gradient",
+        traffic_bytes=(48.0 + 8.0 * x.element_bytes) * n,
+        kernels=14.0,
+        elements=n,
     )
 
 
@@ -43,6 +50,7 @@ def rope(x: Shapes, *, backward: bool) -> Elementwise:
         name="rope gradient" if backward else "rope",
         traffic_bytes=(2.0 if fused else 9.0) * rotated,
         kernels=2.0 if fused else 10.0,
+        elements=rotated / x.element_bytes,
     )
 
 
@@ -50,7 +58,13 @@ def activation(x: Shapes, width: Number) -> Elementwise:
     """Forward GELU, ReLU or SwiGLU over ``width`` elements per token: inputs in, product out; inputs are kept."""
     tensor = x.element_bytes * x.tokens * width
     if not x.model.gated:
-        return Elementwise(module="mlp", name="activation", traffic_bytes=2.0 * tensor, saved_bytes=tensor)
+        return Elementwise(
+            module="mlp",
+            name="activation",
+            traffic_bytes=2.0 * tensor,
+            saved_bytes=tensor,
+            elements=x.tokens * width,
+        )
     fused = "activation" in x.framework.fused
     return Elementwise(
         module="mlp",
@@ -58,6 +72,7 @@ def activation(x: Shapes, width: Number) -> Elementwise:
         traffic_bytes=(3.0 if fused else 5.0) * tensor,
         kernels=1.0 if fused else 2.0,
         saved_bytes=(2.0 if fused else 3.0) * tensor,
+        elements=x.tokens * width,
     )
 
 
@@ -65,13 +80,16 @@ def activation_gradient(x: Shapes, width: Number) -> Elementwise:
     """Backward of ``activation``."""
     tensor = x.element_bytes * x.tokens * width
     if not x.model.gated:
-        return Elementwise(module="mlp", name="activation gradient", traffic_bytes=3.0 * tensor)
+        return Elementwise(
+            module="mlp", name="activation gradient", traffic_bytes=3.0 * tensor, elements=x.tokens * width
+        )
     fused = "activation" in x.framework.fused
     return Elementwise(
         module="mlp",
         name="activation gradient",
         traffic_bytes=(5.0 if fused else 9.0) * tensor,
         kernels=1.0 if fused else 3.0,
+        elements=x.tokens * width,
     )
 
 
@@ -80,7 +98,11 @@ def residual(x: Shapes, *, bias: bool) -> Elementwise:
     mask = x.residual_bytes / x.element_bytes * (x.model.dropout > 0)
     if "bias-dropout-add" in x.framework.fused or not (bias or x.model.dropout > 0):
         return Elementwise(
-            module="residual", name="residual", traffic_bytes=3.0 * x.residual_bytes + mask, saved_bytes=mask
+            module="residual",
+            name="residual",
+            traffic_bytes=3.0 * x.residual_bytes + mask,
+            saved_bytes=mask,
+            elements=x.residual_bytes / x.element_bytes,
         )
     steps = 2.0 if x.model.dropout > 0 else 1.0
     return Elementwise(
@@ -89,6 +111,7 @@ def residual(x: Shapes, *, bias: bool) -> Elementwise:
         traffic_bytes=(1.0 + 2.0 * steps) * x.residual_bytes + mask,
         kernels=steps,
         saved_bytes=mask,
+        elements=x.residual_bytes / x.element_bytes,
     )
 
 
@@ -101,4 +124,5 @@ def residual_gradient(x: Shapes) -> Elementwise:
         name="residual gradient",
         traffic_bytes=branches * x.residual_bytes + mask,
         kernels=2.0 if x.model.dropout > 0 else 1.0,
+        elements=x.residual_bytes / x.element_bytes,
     )

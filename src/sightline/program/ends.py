@@ -19,7 +19,13 @@ def embedding_block(x: Shapes) -> Block:
     lookups = 2.0 + (3.0 if x.model.positions == "learned" else 0.0)
     mask = x.residual_bytes / e * (x.model.dropout > 0)
     forward: list[Operator] = [
-        Elementwise(module="embedding", name="lookup", traffic_bytes=lookups * x.hidden_bytes, kernels=4.0),
+        Elementwise(
+            module="embedding",
+            name="lookup",
+            traffic_bytes=lookups * x.hidden_bytes,
+            kernels=4.0,
+            elements=x.tokens * h,
+        ),
         *leave_region(x, "embedding"),
     ]
     backward: list[Operator] = []
@@ -34,7 +40,13 @@ def embedding_block(x: Shapes) -> Block:
     table = x.vocabulary * h * (e + x.framework.accumulation_traffic)
     backward += [
         *enter_region(x, "embedding"),
-        Elementwise(module="embedding", name="table gradient", traffic_bytes=table + 3.0 * x.hidden_bytes, kernels=6.0),
+        Elementwise(
+            module="embedding",
+            name="table gradient",
+            traffic_bytes=table + 3.0 * x.hidden_bytes,
+            kernels=6.0,
+            elements=x.vocabulary * h,
+        ),
     ]
     positions = x.model.embedding_parameters - x.model.vocab_size * x.model.hidden_size
     return Block(
@@ -60,6 +72,7 @@ def head_block(x: Shapes) -> Block:
             name="cross-entropy",
             traffic_bytes=(2.0 * x.element_bytes if fused else LOSS_FORWARD_BYTES) * logits,
             kernels=2.0 if fused else 8.0,
+            elements=logits,
         ),
     ]
     backward: list[Operator] = [
@@ -68,6 +81,7 @@ def head_block(x: Shapes) -> Block:
             name="cross-entropy gradient",
             traffic_bytes=(2.0 * x.element_bytes if fused else LOSS_BACKWARD_BYTES) * logits,
             kernels=1.0 if fused else 3.0,
+            elements=logits,
         ),
         *linear_backward(x, "head", h, x.vocabulary, bias=False),
         *leave_region(x, "head"),

@@ -16,7 +16,7 @@ def layer_forward(x: Shapes, attention: str) -> list[Operator]:
     return [
         elementwise.norm(x, "attention norm"),
         *enter_region(x, "qkv"),
-        linear_forward(x, "qkv", h, x.qkv_width, saved_bytes=x.residual_bytes),
+        linear_forward(x, "qkv", h, x.qkv_width, saved_bytes=x.residual_bytes, shares=_qkv_shares(x)),
         *([elementwise.rope(x, backward=False)] if model.positions == "rotary" else []),
         *core_forward(x, attention),
         linear_forward(x, "output projection", context, h, saved_bytes=x.element_bytes * x.tokens * context),
@@ -35,7 +35,7 @@ def _mlp_forward(x: Shapes) -> list[Operator]:
     # A fused gate recomputes the product from its inputs; otherwise the down projection keeps it.
     keeps_product = not (x.model.gated and "activation" in x.framework.fused)
     return [
-        linear_forward(x, "mlp", h, inputs, saved_bytes=x.residual_bytes, name="up"),
+        linear_forward(x, "mlp", h, inputs, saved_bytes=x.residual_bytes, name="up", shares=_gate_shares(x)),
         elementwise.activation(x, f),
         linear_forward(x, "mlp", f, h, saved_bytes=x.element_bytes * x.tokens * f * keeps_product, name="down"),
     ]
@@ -56,7 +56,7 @@ def layer_backward(x: Shapes, attention: str) -> list[Operator]:
         *linear_backward(x, "mlp", f, h, bias=model.mlp_bias),
         elementwise.activation_gradient(x, f),
         *enter_region(x, "mlp"),
-        *linear_backward(x, "mlp", h, inputs, bias=model.mlp_bias),
+        *linear_backward(x, "mlp", h, inputs, bias=model.mlp_bias, shares=_gate_shares(x)),
         *leave_region(x, "mlp"),
         elementwise.norm_gradient(x, "mlp norm"),
         elementwise.residual_gradient(x),
@@ -65,10 +65,21 @@ def layer_backward(x: Shapes, attention: str) -> list[Operator]:
         *core_backward(x, attention),
         *([elementwise.rope(x, backward=True)] if model.positions == "rotary" else []),
         *enter_region(x, "qkv"),
-        *linear_backward(x, "qkv", h, x.qkv_width, bias=model.attention_bias),
+        *linear_backward(x, "qkv", h, x.qkv_width, bias=model.attention_bias, shares=_qkv_shares(x)),
         *leave_region(x, "qkv"),
         elementwise.norm_gradient(x, "attention norm"),
     ]
+
+
+def _qkv_shares(x: Shapes) -> tuple[float, ...]:
+    """Queries, keys and values as layers of their own."""
+    heads, kv_heads = x.model.heads, x.model.kv_heads
+    return tuple(part / (heads + 2.0 * kv_heads) for part in (heads, kv_heads, kv_heads))
+
+
+def _gate_shares(x: Shapes) -> tuple[float, ...]:
+    """The gate beside the up projection, as layers of their own."""
+    return (0.5, 0.5) if x.model.gated else (1.0,)
 
 
 def layer_inner_width(x: Shapes) -> Number:

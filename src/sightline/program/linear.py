@@ -8,9 +8,19 @@ from sightline.quantities import Number
 
 
 def linear_forward(
-    x: Shapes, module: str, inputs: Number, outputs: Number, *, saved_bytes: Number, name: str = "matmul"
+    x: Shapes,
+    module: str,
+    inputs: Number,
+    outputs: Number,
+    *,
+    saved_bytes: Number,
+    name: str = "matmul",
+    shares: tuple[float, ...] = (1.0,),
 ) -> Matmul:
-    """Return the forward matmul of ``tokens x inputs`` by ``inputs x outputs``; its input is kept."""
+    """Return the forward matmul of ``tokens x inputs`` by ``inputs x outputs``; its input is kept.
+
+    ``shares`` are the parts of the outputs that models keep as layers of their own.
+    """
     return Matmul(
         module=module,
         name=name,
@@ -21,17 +31,20 @@ def linear_forward(
         element_bytes=x.element_bytes,
         output_bytes=x.element_bytes,
         saved_bytes=saved_bytes,
+        shares=shares,
     )
 
 
-def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, bias: bool) -> list[Operator]:
+def linear_backward(
+    x: Shapes, module: str, inputs: Number, outputs: Number, *, bias: bool, shares: tuple[float, ...] = (1.0,)
+) -> list[Operator]:
     """Return the input- and weight-gradient matmuls, the bias gradient and the accumulation of weight gradients.
 
     Frameworks that fuse accumulation add the product to the gradient inside the matmul; others write a gradient and
     add or copy it in a kernel of its own, for every micro-batch.
     """
     fused = "gradient-accumulation" in x.framework.fused
-    common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes}
+    common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes, "shares": shares}
     operators: list[Operator] = [
         Matmul(name="input gradient", m=x.tokens, n=inputs, k=outputs, output_bytes=x.element_bytes, **common),
         Matmul(
@@ -54,6 +67,7 @@ def linear_backward(x: Shapes, module: str, inputs: Number, outputs: Number, *, 
                 module=module,
                 name="gradient accumulation",
                 traffic_bytes=x.framework.accumulation_traffic * inputs * outputs,
+                elements=inputs * outputs,
             )
         )
     return operators

@@ -61,6 +61,9 @@ class Matmul(Operator):
     """Format of the operands (`sightline.program.formats`), which chooses the kernel."""
     weight_bytes: float | None = None
     """Bytes per element of the k x n operand; None means ``element_bytes``."""
+    shares: tuple[float, ...] = (1.0,)
+    """Parts of a linear layer's outputs that models keep as layers of their own, such as queries, keys and values.
+    A processor is charged for products of their own; constants of accelerators were fitted to joined ones."""
 
     @property
     def row(self) -> Number:
@@ -122,6 +125,8 @@ class Elementwise(Operator):
     """Vector instructions where they count: exponentials, random numbers."""
     kind: str = ""
     """Class of the kernel in a device's element-wise calibration, such as norm or rope; training has one for all."""
+    elements: Number = 0.0
+    """Elements of the tensor that the chain works on, by which a processor's measured chains are looked up."""
 
     @property
     def bytes(self) -> Number:

@@ -1,0 +1,131 @@
+"""What operators cost on a processor, where every call returns when its work is done.
+
+A product packs its operands into blocks that stay in the cores' caches and multiplies those at the vector units' rate
+(Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008): small and thin ones
+spend their time on packing. Chains of element-wise kernels take what they were measured to take.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.processor_constants import (
+    FALLBACK,
+    FALLBACK_TENSORS,
+    FEW_ROWS,
+    AttentionConstants,
+    ProcessorConstants,
+    ProductConstants,
+)
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number
+from sightline.scenario import Device
+
+BACKWARD_PRODUCTS = 2.5
+"""Five products for the forward pass's two (arXiv 2307.08691, section 3.1.2)."""
+QUERY_BLOCK = 32.0
+"""Queries that PyTorch's fused attention works on at a time at least; blocks on the diagonal are computed whole."""
+CONTEXT_BLOCK = 512.0
+"""Keys that it works on at a time: a causal pass leaves out whole blocks alone."""
+
+
+def product_cost(
+    m: Number,
+    n: Number,
+    k: Number,
+    batch: Number = 1.0,
+    *,
+    order: str,
+    dtype: str,
+    device: Device,
+    constants: ProcessorConstants,
+    missing: Number = 0.0,
+) -> OperatorCost:
+    """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix, ``order`` saying how they lie.
+
+    ``call + 2 b m n k / (f peak) + e b (p_l m k + p_r k n + p_o m n) / cache + missing p_m bytes / memory``: arithmetic,
+    packing and stores, and what has to come from memory, one after the other. ``missing`` is the share of the operands'
+    bytes that is not in the cache. Left out: padding to the library's blocks, steps where it shares work among cores.
+    """
+    m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
+    e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
+    compute_s = 2 * batch * m * n * k / peak
+    bytes_ = e * batch * (m * k + n * k + m * n)
+
+    def seconds(c: ProductConstants) -> Any:
+        packed = e * batch * (c.left_passes * m * k + c.right_passes * n * k + c.output_passes * m * n)
+        loads_s = c.missing_passes * missing * bytes_ / device.memory_bandwidth
+        return c.call_s + compute_s / c.peak_fraction + packed / device.l2_bandwidth + loads_s
+
+    time_s = seconds(constants.products[order])
+    if order == "forward":
+        time_s = np.where(m <= FEW_ROWS, seconds(constants.products["few rows"]), time_s)
+    return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
+
+
+def fused_attention_cost(
+    batch: Number,
+    heads: Number,
+    kv_heads: Number,
+    head_dim: Number,
+    query_tokens: Number,
+    context_tokens: Number,
+    *,
+    causal: Any,
+    backward: Any,
+    dtype: str,
+    device: Device,
+    constants: ProcessorConstants,
+) -> OperatorCost:
+    """Seconds of one pass of fused attention, forward or (``backward``) for the gradients of its inputs.
+
+    ``call + scores (4 d products / (f peak) + operations / vector rate) + p tokens' bytes / cache``. A causal pass
+    works on the scores of whole blocks that some query of the block sees.
+    """
+    b, a, kv, d, sq, sk = (
+        np.asarray(x, dtype=float) for x in (batch, heads, kv_heads, head_dim, query_tokens, context_tokens)
+    )
+    causal, backward = np.asarray(causal, dtype=bool), np.asarray(backward, dtype=bool)
+    products = np.where(backward, BACKWARD_PRODUCTS, 1.0)
+    half = (np.minimum(sq, sk) - 1) / 2
+    seen = np.where(causal, sk - half, sk)
+    touched = np.where(causal, np.minimum(sk, seen + QUERY_BLOCK / 2), sk)
+    e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
+    compute_s = products * 4 * b * a * sq * seen * d / peak
+    bytes_ = np.where(backward, 2.0, 1.0) * e * b * d * 2 * (sq * a + sk * kv)
+
+    def seconds(c: AttentionConstants) -> Any:
+        score_s = products * 4 * d / (c.peak_fraction * peak) + c.score_operations / device.vector_flops
+        return c.call_s + b * a * sq * touched * score_s + c.token_passes * bytes_ / device.l2_bandwidth
+
+    forward_s, backward_s = (seconds(constants.attention[way]) for way in ("forward", "backward"))
+    time_s = np.where(backward, backward_s, forward_s)
+    return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
+
+
+def kernels_cost(
+    kind: str,
+    elements: Number,
+    traffic_bytes: Number,
+    kernels: Number,
+    *,
+    dtype: str,
+    device: Device,
+    constants: ProcessorConstants,
+    missing: Number = 0.0,
+) -> OperatorCost:
+    """Seconds of the chain of kernels ``kind`` over ``elements``, on as many cores as ``device`` has.
+
+    Chains that were not measured take as long as additions that move the same bytes in as many kernels.
+    """
+    traffic = np.asarray(traffic_bytes, dtype=float)
+    memory_s = traffic / device.memory_bandwidth
+    fewer = np.maximum(constants.cores / np.asarray(device.compute_units, dtype=float), 1.0)
+    known = constants.kernels.get(kind)
+    times = constants.kernels[FALLBACK] if known is None else known
+    each = 1.0 if known is not None else np.maximum(kernels, 1.0)
+    size = elements if known is not None else traffic / (FALLBACK_TENSORS * ELEMENT_BYTES[dtype]) / each
+    call_s = times.cached_s[0]
+    rest_s = np.maximum(times.seconds(size, missing) - call_s, 0.0)
+    return OperatorCost(each * (call_s + fewer * rest_s), 0.0 * traffic, memory_s)

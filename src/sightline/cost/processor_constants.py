@@ -1,0 +1,140 @@
+"""What PyTorch reaches on a processor: fitted per machine, shares of its own figures wherever time grows with size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.catalog import entry, names
+from sightline.quantities import Number
+from sightline.scenario import Device
+
+PART = "processor"
+"""The part of a calibration that makes its family one of processors."""
+
+ProductOrder = Literal["forward", "few rows", "input gradient", "weight gradient"]
+"""How the operands of a linear layer's product lie: rows by transposed weight, gradient by weight, and gradient
+transposed by rows; few rows take another way through the library."""
+FEW_ROWS = 32
+"""Rows of a product up to which they are few."""
+FALLBACK = "residual"
+"""The kernel whose times stand in for those that nobody measured: an addition, two tensors in and one out."""
+FALLBACK_TENSORS = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fitted:
+    """Plain numbers by name."""
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """The constants out of a calibration entry; its other keys are left alone."""
+        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductConstants(_Fitted):
+    """A product of matrices in one order of operands."""
+
+    call_s: float
+    """Time of a call however small: dispatch by the framework, start of the threads."""
+    peak_fraction: float
+    """Share of the peak that large products reach."""
+    left_passes: float
+    """Passes over the m x k operand at the cache's bandwidth: packing into blocks, loads that nothing hides."""
+    right_passes: float
+    """The same over the k x n operand."""
+    output_passes: float
+    """The same over the product."""
+    missing_passes: float
+    """Passes at the memory's bandwidth over operands that are not in the cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionConstants(_Fitted):
+    """Fused attention in one direction."""
+
+    call_s: float
+    peak_fraction: float
+    """Share of the peak that its products reach."""
+    score_operations: float
+    """Operations of the vector units per score: exponential, maximum, sum, masks."""
+    token_passes: float
+    """Passes over queries, keys, values and outputs at the cache's bandwidth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelTimes:
+    """Measured times of a chain of kernels by the elements of its tensor; between them it is interpolated."""
+
+    elements: NDArray[np.float64]
+    cached_s: NDArray[np.float64]
+    """With its tensors in the cache."""
+    memory_s: NDArray[np.float64]
+    """With its tensors in memory."""
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """The times out of a calibration entry."""
+        return cls(**{f.name: np.array(mapping[f.name], dtype=float) for f in fields(cls)})
+
+    def seconds(self, elements: Number, missing: Number) -> NDArray[np.float64]:
+        """Seconds for so many elements, of whose tensors the share ``missing`` is not in the cache."""
+        cached, memory = (_interpolated(elements, self.elements, s) for s in (self.cached_s, self.memory_s))
+        return cached + missing * np.maximum(memory - cached, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProcessorConstants:
+    """A machine's constants in one number format."""
+
+    cores: float
+    """Cores that they were measured on."""
+    products: Mapping[str, ProductConstants]
+    """By order of operands."""
+    attention: Mapping[str, AttentionConstants]
+    """forward and backward."""
+    kernels: Mapping[str, KernelTimes]
+    """By the chain's name, forward and backward apart: norm, norm gradient, ..."""
+    calls: Mapping[str, float]
+    """Seconds that recording and running the backward graph adds to a linear layer: forward, backward."""
+
+
+def processor_family(device: Device) -> str | None:
+    """Return the nearest calibration family of ``device`` with constants of a processor; None for accelerators."""
+    return _first_family((device.calibration, *device.relatives))
+
+
+@cache
+def _first_family(families: tuple[str, ...]) -> str | None:
+    known = names("calibrations")
+    return next((family for family in families if f"{family}/{PART}" in known), None)
+
+
+@cache
+def load_processor(family: str, dtype: str) -> ProcessorConstants:
+    """Return a family's constants in ``dtype``; one that was not measured takes those of fp32."""
+    stated = entry("calibrations", f"{family}/{PART}")
+    formats = stated["formats"]
+    return from_mapping(formats.get(dtype, formats["fp32"]), stated["cores"])
+
+
+def from_mapping(mapping: Mapping[str, Any], cores: float) -> ProcessorConstants:
+    """Return the constants of one number format as a calibration entry states them."""
+    return ProcessorConstants(
+        cores=float(cores),
+        products={order: ProductConstants.from_mapping(c) for order, c in mapping["products"].items()},
+        attention={way: AttentionConstants.from_mapping(c) for way, c in mapping["attention"].items()},
+        kernels={name: KernelTimes.from_mapping(c) for name, c in mapping["kernels"].items()},
+        calls={name: float(seconds) for name, seconds in mapping["calls"].items()},
+    )
+
+
+def _interpolated(elements: Number, knots: NDArray[np.float64], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Piecewise linear; beyond the last knot in proportion to the elements."""
+    x = np.asarray(elements, dtype=float)
+    inside = np.interp(x, knots, seconds)
+    return np.where(x > knots[-1], seconds[-1] * x / knots[-1], inside)
