@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.prediction.schedule_simulation import Simulation, order, simulate
-from sightline.prediction.schedules import in_flight, layers_of_stages, pipeline_time, stage_layers
+from sightline.prediction.schedules import in_flight, layers_of_stages, pipeline_time, run_apart, stage_layers
 
 SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("interleaved", 3), ("interleaved", 4)]
 STAGES = st.integers(1, 12)
@@ -199,3 +199,36 @@ def test_layers_of_every_model_and_depth():
 
 def test_bloom_s_layers_are_spread_as_published():
     assert stage_layers(70, 12) == [5, *[6] * 10, 5]
+
+
+def zero_bubble(stages, micro_batches, forward_s, input_s, weight_s) -> tuple[Simulation, float]:
+    """A zero-bubble schedule of equal stages played out, and its closed form."""
+    played = simulate(
+        "zero-bubble",
+        [[forward_s]] * stages,
+        [[input_s + weight_s]] * stages,
+        micro_batches,
+        weight_s=[[weight_s]] * stages,
+    )
+    slot_s, others = forward_s + input_s + weight_s, stages - 1
+    apart_s = run_apart(others * weight_s, others * forward_s, others * input_s, stages, micro_batches)
+    return played, float(pipeline_time(slot_s, stages * slot_s, stages, micro_batches, 1, apart_s=apart_s).total_s)
+
+
+@given(stages=STAGES, micro_batches=MICRO_BATCHES, input_s=st.floats(0.5, 2.0), weight_s=st.floats(0.0, 2.0))
+def test_zero_bubble_of_equal_stages_is_exact(stages, micro_batches, input_s, weight_s):
+    played, closed_s = zero_bubble(stages, micro_batches, 1.0, input_s, weight_s)
+    assert played.total_s == pytest.approx(closed_s, rel=1e-9)
+    held = in_flight(stages, micro_batches, 1, "zero-bubble")
+    assert list(played.in_flight) == [float(held.first)] * stages
+
+
+def test_zero_bubble_has_the_bubble_of_its_source_and_never_more_than_1f1b():
+    played, closed_s = zero_bubble(8, 32, 1.0, 1.0, 1.0)
+    assert closed_s == 32 * 3 + 7 * (1 + 1 - 1)
+    assert played.total_s < play("1f1b", 1, [1.0] * 8, [2.0] * 8, 32).total_s
+
+
+def test_zero_bubble_without_the_seconds_of_weight_gradients_is_refused():
+    with pytest.raises(ValueError, match="weight gradients"):
+        simulate("zero-bubble", [[1.0]], [[2.0]], 1)

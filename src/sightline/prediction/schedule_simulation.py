@@ -2,7 +2,8 @@
 
 Every stage runs its operations one after another in an order fixed by the schedule; an operation starts when the stage
 is free and its input has arrived. Stages and chunks count from 0; chunk ``c`` of stage ``i`` is the ``c * p + i``-th
-piece of the model. GPipe: arXiv 1811.06965; 1F1B and interleaved 1F1B: arXiv 2104.04473, in Megatron-LM's order.
+piece of the model. GPipe: arXiv 1811.06965; 1F1B and interleaved 1F1B: arXiv 2104.04473, in Megatron-LM's order; zero
+bubble with the memory of 1F1B (ZB-H1): arXiv 2401.10241.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from sightline.scenario.plan import Schedule
 
 Operation = tuple[str, int, int]
-"""Kind (``forward`` or ``backward``), micro-batch, chunk."""
-FORWARD, BACKWARD, TRANSFER = "forward", "backward", "transfer"
+"""Kind (``forward``, ``backward`` or ``weight gradient``), micro-batch, chunk."""
+FORWARD, BACKWARD, WEIGHT, TRANSFER = "forward", "backward", "weight gradient", "transfer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,12 @@ def simulate(
     micro_batches: int,
     transfer_s: float = 0.0,
     overlapped: bool = False,
+    weight_s: Sequence[Sequence[float]] | None = None,
 ) -> Simulation:
     """Play out ``schedule`` with ``forward_s[stage][chunk]`` and ``backward_s[stage][chunk]`` seconds per micro-batch.
+
+    Zero bubble runs the weight gradients apart, ``weight_s[stage][chunk]`` of the backward seconds: only the rest lies on
+    the way of a micro-batch, and weight gradients fill what would be idle time.
 
     ``transfer_s`` is the time of one message between neighbouring stages in one direction. Overlapped, it only delays
     the receiver; otherwise the sender is busy as well (Megatron's non-interleaved schedule exchanges an activation
@@ -56,7 +61,11 @@ def simulate(
     """
     stages, chunks = len(forward_s), len(forward_s[0])
     orders = [order(schedule, stage, stages, micro_batches, chunks) for stage in range(stages)]
-    player = _Player(forward_s, backward_s, transfer_s if stages > 1 else 0.0, overlapped)
+    if schedule == "zero-bubble":
+        if weight_s is None:
+            raise ValueError("zero bubble needs the seconds of the weight gradients")
+        backward_s = [[b - w for b, w in zip(*pair, strict=True)] for pair in zip(backward_s, weight_s, strict=True)]
+    player = _Player(forward_s, backward_s, weight_s or backward_s, transfer_s if stages > 1 else 0.0, overlapped)
     waiting = set(range(stages))
     position = [0] * stages
     while waiting:
@@ -79,11 +88,12 @@ class _Player:
         self,
         forward_s: Sequence[Sequence[float]],
         backward_s: Sequence[Sequence[float]],
+        weight_s: Sequence[Sequence[float]],
         transfer_s: float,
         overlapped: bool,
     ) -> None:
         self.stages, self.chunks = len(forward_s), len(forward_s[0])
-        self.duration = {FORWARD: forward_s, BACKWARD: backward_s}
+        self.duration = {FORWARD: forward_s, BACKWARD: backward_s, WEIGHT: weight_s}
         self.transfer_s, self.overlapped = transfer_s, overlapped
         self.free_at = [0.0] * self.stages
         self.spans: list[list[Span]] = [[] for _ in range(self.stages)]
@@ -94,7 +104,8 @@ class _Player:
         """Run ``operation`` and return the stage that its result goes to; -1 when its input has not been sent yet."""
         kind, micro_batch, chunk = operation
         piece = chunk * self.stages + stage
-        if kind == FORWARD and piece == 0:
+        # A stage's own backward pass has put its weight gradients' input there.
+        if kind == WEIGHT or (kind == FORWARD and piece == 0):
             input_at = 0.0
         else:
             arrival = self.arrived.get((kind, micro_batch, piece))
@@ -106,6 +117,8 @@ class _Player:
         spans = self.spans[stage]
         spans.append(Span(stage=stage, kind=kind, start_s=start, end_s=end, micro_batch=micro_batch, chunk=chunk))
         self.free_at[stage] = end
+        if kind == WEIGHT:
+            return stage
         next_kind, next_piece = _successor(kind, piece, self.stages * self.chunks)
         if next_piece < 0:
             return stage
@@ -131,7 +144,7 @@ def order(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunk
 
     Warm-up forwards of stage ``i`` of ``p``: all in GPipe, ``p - 1 - i`` in 1F1B, ``2 (p - 1 - i) + (v - 1) g`` chunks
     in Megatron-LM's interleaved schedule with groups of ``g`` micro-batches. Any schedule with more than one chunk is
-    interleaved.
+    interleaved. Zero bubble has the warm-up of 1F1B.
     """
     groups = _groups(stages, micro_batches) if chunks > 1 else [micro_batches]
     forwards = [(FORWARD, m, c) for m, c in _passes(groups, chunks)]
@@ -145,7 +158,25 @@ def order(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunk
     out: list[Operation] = forwards[:warm_up]
     for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
         out += (forward, backward)
-    return out + backwards[len(forwards) - warm_up :]
+    out += backwards[len(forwards) - warm_up :]
+    return _with_weight_gradients(out, stage) if schedule == "zero-bubble" else out
+
+
+def _with_weight_gradients(operations: Sequence[Operation], stage: int) -> list[Operation]:
+    """Zero bubble: stage ``i`` runs its weight gradients ``i`` backward passes late, the last of them at the end.
+
+    So every stage holds the activations of as many micro-batches as the first one does in 1F1B.
+    """
+    late: list[Operation] = []
+    out: list[Operation] = []
+    for operation in operations:
+        out.append(operation)
+        kind, micro_batch, chunk = operation
+        if kind == BACKWARD:
+            late.append((WEIGHT, micro_batch, chunk))
+            if len(late) > stage:
+                out.append(late.pop(0))
+    return out + late
 
 
 def _groups(stages: int, micro_batches: int) -> list[int]:
@@ -168,9 +199,10 @@ def _passes(groups: Sequence[int], chunks: int) -> Iterator[tuple[int, int]]:
 
 
 def _peak(operations: Sequence[Operation]) -> int:
-    """Most forwards whose backward has not ended yet."""
+    """Most forwards whose last pass (the weight gradients, where they run apart) has not ended yet."""
+    last = WEIGHT if any(kind == WEIGHT for kind, _, _ in operations) else BACKWARD
     held = peak = 0
     for kind, _, _ in operations:
-        held += 1 if kind == FORWARD else -1
+        held += (kind == FORWARD) - (kind == last)
         peak = max(peak, held)
     return peak

@@ -66,6 +66,7 @@ def pipeline_time(
     micro_batches: Number,
     virtual_stages: Count,
     transfer_s: Number = 0.0,
+    apart_s: Number = 0.0,
 ) -> PipelineTime:
     """Return the length of a pipeline: m t_max + (sum t_i - t_max) / v, plus transfers.
 
@@ -74,7 +75,8 @@ def pipeline_time(
     slowest stage works without pause on m micro-batches; before its first and after its last one, one micro-batch
     passes through the other stages, in chunks of 1 / v. Fewer micro-batches than stages leave a stage idle between
     chunks as well, until one micro-batch takes the whole way: (1 - 1/v) (p - m) / (p - 1) of the other stages' time. A
-    middle stage sends twice per micro-batch and chunk, and 2 (p - 1) messages fill and drain.
+    middle stage sends twice per micro-batch and chunk, and 2 (p - 1) messages fill and drain. ``apart_s`` is what of the
+    other stages' time does not hold a micro-batch up (`run_apart`).
 
     Exact for equal stages (bubble (p - 1) / (v m) of the ideal time), also with a heavier last one; within 1 % with
     transfers of 1 % of a slot. Left out: lighter stages behind the slowest one, where 1F1B ends earlier (by up to 6 % at
@@ -84,8 +86,23 @@ def pipeline_time(
     p, v = np.asarray(stages), virtual_stages
     idle_between = (1.0 - 1.0 / np.asarray(v)) * np.maximum(p - micro_batches, 0) / np.maximum(p - 1, 1)
     sent_s = transfer_s * 2.0 * micro_batches * v * (p > 1)
-    filling_s = (through_s - slowest_s) * (1.0 / v + idle_between) + transfer_s * 2.0 * np.maximum(p - 2, 0)
+    filling_s = (through_s - slowest_s) * (1.0 / v + idle_between) - apart_s + transfer_s * 2.0 * np.maximum(p - 2, 0)
     return PipelineTime(total_s=micro_batches * slowest_s + sent_s + filling_s, transfer_s=sent_s, bubble_s=filling_s)
+
+
+def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Count, micro_batches: Number) -> Number:
+    """Return the seconds by which zero bubble shortens the filling of 1F1B: W + min(F, B, W) (min(p, m) - 1) / (p - 1).
+
+    ``weight_s`` (W), ``forward_s`` (F) and ``input_s`` (B) are sums over the stages but the slowest one: a micro-batch's
+    weight gradients, its forward pass, and its backward pass without weight gradients. These do not lie on a
+    micro-batch's way, and those of earlier micro-batches fill the time in which a stage waits for a gradient, a pass
+    long, as far as there are any.
+
+    Exact for equal stages; for m >= p and the shortest W the bubble is (p - 1) (F + B - W), as the source has it.
+    """
+    p = np.asarray(stages)
+    filling = (np.minimum(p, micro_batches) - 1.0) / np.maximum(p - 1, 1)
+    return weight_s + np.minimum(weight_s, np.minimum(forward_s, input_s)) * filling
 
 
 def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule) -> StageLayers:
@@ -93,9 +110,13 @@ def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, sched
 
     GPipe holds all m; 1F1B p - i on stage i; the interleaved schedule its warm-up of 2 (p - 1 - i) + (v - 1) p chunks
     and one more, in units of v chunks: p + (p - 1) / v on the first stage; where p does not divide m, the last group
-    of p + m mod p micro-batches (m below p) takes the place of (v - 1) p. Never more than m.
+    of p + m mod p micro-batches (m below p) takes the place of (v - 1) p. Zero bubble holds p on every stage, since
+    later ones keep activations for their weight gradients. Never more than m.
     """
     p, v = np.asarray(stages), virtual_stages
+    if schedule == "zero-bubble":
+        held_by_all = np.minimum(p, micro_batches)
+        return StageLayers(held_by_all, held_by_all, held_by_all)
     if schedule == "gpipe":
         return StageLayers(micro_batches, micro_batches, micro_batches)
     interleaved = np.asarray(v) > 1

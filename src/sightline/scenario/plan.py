@@ -7,7 +7,7 @@ from sightline.quantities import Count
 from sightline.scenario.adapter import Adapter
 from sightline.scenario.framework import Framework
 
-Schedule = Literal["gpipe", "1f1b", "interleaved"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
 Recompute = Literal["none", "selective", "full"]
 AttentionKernel = Literal["flash", "eager"]
 
