@@ -2,17 +2,11 @@
 
 from training_scenarios import training
 
-from sightline.prediction import predict
 from sightline.prediction.remarks import remarks
 
 
 def cluster(cap: str) -> dict[str, object]:
     return {"devices": "8x a100-sxm-80gb", "power_cap": cap}
-
-
-def test_a_power_cap_below_the_devices_power_is_remarked_on() -> None:
-    profile = predict(training(model="llama-2-7b", cluster=cluster("300 W"), global_batch=8))
-    assert any("power_cap of 300 W" in sentence for sentence in profile.warnings)
 
 
 def test_a_power_cap_above_it_is_said_not_to_hold() -> None:

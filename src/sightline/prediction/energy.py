@@ -32,10 +32,15 @@ def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Numbe
 def energy_of_generation_j(scenario: GenerationScenario, limits: Mapping[str, Number]) -> Number:
     """Joules of a batch's generation on all devices: idle power throughout, more by what binds.
 
-    Memory-bound work draws a share of what arithmetic does. Left out: hosts, network, cooling.
+    Memory-bound and communicating devices draw a share of what arithmetic does, never more than the cap. Left out: hosts,
+    network, cooling.
     """
     cluster = scenario.cluster
     device = cluster.device
-    cap = device.tdp_w if cluster.power_cap_w is None else np.minimum(cluster.power_cap_w, device.tdp_w)
-    active_s = limits["compute"] + MEMORY_SHARE * limits["memory"] + COMMUNICATION_SHARE * limits["network"]
-    return cluster.devices * (device.idle_w * sum(limits.values()) + (cap - device.idle_w) * active_s)
+    active_w = device.tdp_w - device.idle_w
+    cap_w = active_w if cluster.power_cap_w is None else np.minimum(cluster.power_cap_w - device.idle_w, active_w)
+    active_j = sum(
+        np.minimum(cap_w, share * active_w) * limits[bound]
+        for bound, share in (("compute", 1.0), ("memory", MEMORY_SHARE), ("network", COMMUNICATION_SHARE))
+    )
+    return cluster.devices * (device.idle_w * sum(limits.values()) + active_j)

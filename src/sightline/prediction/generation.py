@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from sightline.cost.clock import at_its_clock
 from sightline.cost.inference_constants import InferenceConstants, load_inference
 from sightline.generation_profile import GenerationProfile, latency_s, output_tokens_per_s
 from sightline.prediction.energy import energy_of_generation_j
@@ -83,19 +84,21 @@ def profile_of(scenario: GenerationScenario, constants: InferenceConstants | Non
 
 def price_workers(scenario: GenerationScenario) -> Workers:
     """Price the passes of all workers, whatever engine runs them."""
-    decoding = price_generation(scenario)
+    decoding = price_generation(at_its_clock(scenario))
     split = scenario.plan.disaggregate
     if split is None:
         return Workers(scenario=scenario, prefilling=decoding, decoding=decoding, moved_s=0.0)
     work = replace(scenario.workload, batch=split.prefill_batch * split.prefill.replicas, continuous=False)
-    prefilling = price_generation(replace(scenario, workload=work, plan=split.prefill))
+    prefilling = price_generation(at_its_clock(replace(scenario, workload=work, plan=split.prefill)))
     few = replace(scenario.workload, batch=np.maximum(LIGHTER * scenario.workload.batch, 1.0))
     cached = cached_bytes(scenario.model, prefilling.formats, scenario.workload.prompt_tokens * 1.0)
     return Workers(
         scenario=scenario,
         prefilling=prefilling,
         decoding=decoding,
-        lighter=price_generation(replace(scenario, workload=few)) if scenario.workload.continuous else None,
+        lighter=price_generation(at_its_clock(replace(scenario, workload=few)))
+        if scenario.workload.continuous
+        else None,
         moved_s=cached / scenario.cluster.network.bandwidth_per_node,
     )
 

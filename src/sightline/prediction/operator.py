@@ -5,6 +5,7 @@ Device time of a warm benchmark: no host launch, no slowdown of a long training 
 
 import numpy as np
 
+from sightline.cost.clock import at_its_clock
 from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collective_families import NCCL, cluster_collectives, collective_evidence
 from sightline.cost.collectives import collective_time, whole_group
@@ -42,7 +43,7 @@ def predict_operator(scenario: OperatorScenario) -> OperatorProfile:
     Raises:
         InputError: the collective library has no such version.
     """
-    answer = _answer(scenario)
+    answer = _answer(at_its_clock(scenario))
     low, high = answer.time_s * np.exp(-answer.half_width), answer.time_s * np.exp(answer.half_width)
     return OperatorProfile(
         scenario=scenario,

@@ -10,8 +10,6 @@ def remarks(scenario: Scenario) -> list[str]:
     plan, cluster, device = scenario.plan, scenario.cluster, scenario.cluster.device
     sentences = []
     cap = cluster.power_cap_w
-    if cap is not None and np.any(np.asarray(cap) < device.tdp_w):
-        sentences.append(f"cluster.power_cap of {cap:g} W lowers the energy; the clocks it costs are not predicted")
     if cap is not None and np.any(np.asarray(cap) > device.tdp_w):
         sentences.append(f"cluster.power_cap of {cap:g} W is above the device's {device.tdp_w:g} W, which holds")
     chunks = plan.pipeline_parallel * plan.virtual_stages

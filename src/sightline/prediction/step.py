@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives import cluster_collectives
 from sightline.cost.families import UNMEASURED, evidence_of
 from sightline.cost.training_constants import TrainingConstants
@@ -60,7 +61,7 @@ def refuse_unpredicted(scenario: Scenario) -> None:
 
 def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
     """The profile of a scenario whose micro-batch is given."""
-    priced = price(scenario, constants)
+    priced = price(at_its_clock(scenario), constants)
     times = step_times(priced)
     step_time_s = times.step_time_s
     stages = [stage_memory(scenario, priced.program, s) for s in times.stages]

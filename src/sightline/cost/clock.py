@@ -1,0 +1,59 @@
+"""The clock under a power cap: what arithmetic loses when a device may not draw its full power.
+
+A device whose arithmetic is busy draws ``P_idle + (P_tdp - P_idle) f V(f)^2`` at the share ``f`` of its usual clock, the
+dynamic power of CMOS, with the voltage ``V`` relative to the usual one. The largest ``f`` that stays under the cap
+scales all that runs at the core's clock: matrix and vector units and the cache. Memory and links have clocks of their
+own, so that work they bind keeps its speed, as decoding does at half of an H100's power (arXiv 2311.18677).
+
+Left out: memory-bound work whose own power is above a very low cap, and clocks above the usual one where less is drawn.
+"""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from sightline.quantities import Number
+from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
+
+VOLTAGE_FLOOR, VOLTAGE_SLOPE = 0.67, 0.69
+"""Voltage over the usual one: ``max(floor, 1 - slope (1 - f))``; orders of magnitude of 12 and 7 nm GPUs (estimate)."""
+_HALVINGS = 40
+
+Asked = TypeVar("Asked", Scenario, GenerationScenario, OperatorScenario)
+
+
+def clock_share(active: Number) -> Number:
+    """Return the share of the usual clock at which arithmetic draws the share ``active`` of its usual dynamic power.
+
+    Solves ``f V(f)^2 = active`` by halving; 1 where ``active`` is 1 or more, 0 where it is 0.
+    """
+    low, high = np.zeros_like(np.asarray(active, dtype=float)), np.ones_like(np.asarray(active, dtype=float))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        voltage = np.maximum(VOLTAGE_FLOOR, 1.0 - VOLTAGE_SLOPE * (1.0 - middle))
+        under = middle * voltage**2 <= active
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    share: Number = np.where(np.asarray(active) >= 1.0, 1.0, low)
+    return share if np.ndim(share) else float(share)
+
+
+def under_cap(cluster: Cluster) -> Cluster:
+    """Return the cluster with its devices at the clock that its power cap leaves them; itself without a lower cap."""
+    device, cap = cluster.device, cluster.power_cap_w
+    if cap is None or not np.any(np.asarray(cap) < device.tdp_w):
+        return cluster
+    share = clock_share((np.minimum(cap, device.tdp_w) - device.idle_w) / (device.tdp_w - device.idle_w))
+    slower = replace(
+        device,
+        peak_flops={dtype: rate * share for dtype, rate in device.peak_flops.items()},
+        vector_flops=device.vector_flops * share,
+        l2_bandwidth=device.l2_bandwidth * share,
+    )
+    return replace(cluster, device=slower)
+
+
+def at_its_clock(scenario: Asked) -> Asked:
+    """Return the scenario as it is priced: its devices at the clock that the power cap leaves them."""
+    cluster = under_cap(scenario.cluster)
+    return scenario if cluster is scenario.cluster else replace(scenario, cluster=cluster)
