@@ -11,6 +11,7 @@ import numpy as np
 
 from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import collective_time
+from sightline.cost.processor_constants import processor_family
 from sightline.cost.topology import Group
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program.shapes import ELEMENT_BYTES
@@ -83,8 +84,11 @@ def data_parallel_time(
     back_s = gradient_s + np.where(zero == 3, gather_s, 0.0)
 
     slow, layers = constants.overlap_slowdown, messages
-    shown_backward = exposed(replica.backward_s, back_s, layers, slow) if framework.overlaps_gradients else back_s
-    beside = np.where(gathers_each, framework.overlaps_parameters, framework.overlaps_update)
+    # Processes that share a machine's cores compute slower while they copy what they send.
+    aside = processor_family(cluster.device) is None
+    overlaps = framework.overlaps_gradients and aside
+    shown_backward = exposed(replica.backward_s, back_s, layers, slow) if overlaps else back_s
+    beside = np.where(gathers_each, framework.overlaps_parameters, framework.overlaps_update) & aside
     shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)
     moved = reductions * gradient_bytes + (forward_gathers + backward_gathers) * weight_bytes
     many = 1.0 * (np.asarray(group.size) > 1)

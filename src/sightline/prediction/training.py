@@ -9,6 +9,8 @@ import numpy as np
 from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.pricing import Prices, price_program
+from sightline.cost.processor_constants import processor_family
+from sightline.cost.processor_pricing import update_time, working_bytes
 from sightline.cost.topology import data_group, pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
@@ -18,6 +20,9 @@ from sightline.prediction.schedules import PipelineTime, in_flight, layers_of_st
 from sightline.program import Program, write_out
 from sightline.quantities import Count, Number
 from sightline.scenario import Plan, Scenario
+
+TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9, 3
+"""Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -218,7 +223,7 @@ def step_times(priced: Priced) -> StepTimes:
         "forward": m * slot.forward.work_s,
         "backward": m * slot.backward.work_s,
         "recompute": m * slot.recompute.work_s,
-        "optimizer": optimizer_bytes / (cluster.device.memory_bandwidth * c.memory_fraction),
+        "optimizer": _update_s(priced, optimizer_bytes, slowest),
         "communication_exposed": m * (slot.forward.collective_s + again.collective_s)
         + pipeline.transfer_s
         + replicas.exposed_s
@@ -243,6 +248,17 @@ def _optimizer_bytes(plan: Plan, parameters: Number) -> Number:
     """Traffic of the optimizer's update of a device's share of the parameters; ZeRO shares them among replicas."""
     local = parameters / np.where(np.asarray(plan.zero_stage) >= 1, plan.data_parallel, 1.0)
     return local * plan.framework.optimizer_traffic
+
+
+def _update_s(priced: Priced, traffic_bytes: Number, stage: StageContents) -> Number:
+    """Seconds of the update: its traffic at the memory's speed or, on a processor, a call for every tensor."""
+    scenario = priced.scenario
+    device, family = scenario.cluster.device, processor_family(scenario.cluster.device)
+    if family is None:
+        return traffic_bytes / (device.memory_bandwidth * priced.constants.memory_fraction)
+    tensors = TENSORS_OF_LAYER * stage.layers + TENSORS_OF_ENDS
+    parameters = traffic_bytes / scenario.plan.framework.optimizer_traffic
+    return update_time(parameters, tensors, working_bytes(priced.program, scenario), device, family)
 
 
 def _transfer_s(priced: Priced) -> Number:

@@ -1,0 +1,164 @@
+"""The price of a program's operators on a processor, as an eager framework calls them one after the other.
+
+No operator waits in a queue and none runs beside another, so that a step is the sum of its calls. What a pass touches
+once and again, weights and kept activations, is found in the cache as far as it fits there together.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.processor import fused_attention_cost, kernels_cost, product_cost
+from sightline.cost.processor_constants import ProcessorConstants, load_processor
+from sightline.cost.training_constants import TrainingConstants
+from sightline.program import Block, Elementwise, FlashAttention, Matmul, Program
+from sightline.program.attention import MODULE as ATTENTION_CORE
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number
+from sightline.scenario import Device, Scenario
+
+PASSED_ON = 0.5
+"""Share of a chain's bytes that the operator before has just written."""
+UPDATE = "update"
+"""The optimizer's step over all parameters, gradient clipping included."""
+UPDATE_TENSORS = 16.0
+"""Tensors that parameters came in where updates were measured."""
+UPDATE_BYTES = 16.0
+"""Of a parameter, its gradient and two moments."""
+
+Prices = dict[int, OperatorCost]
+
+
+def price_on_processor(program: Program, scenario: Scenario, constants: TrainingConstants, family: str) -> Prices:
+    """Return the price of each distinct operator but collectives, by its identity."""
+    machine = load_processor(family, scenario.plan.dtype)
+    missing = missing_share(working_bytes(program, scenario), scenario.cluster.device)
+    again = _repeats(scenario)
+    prices: Prices = {}
+    for block in program.blocks:
+        for op in (*block.forward, *block.backward):
+            match op:
+                case Matmul():
+                    cost = _slower(_linear(op, scenario, machine, missing), constants.matmul_slowdown)
+                case FlashAttention():
+                    cost = _slower(_attention(op, scenario, machine), constants.attention_slowdown)
+                case Elementwise():
+                    cost = _chain(op, scenario, machine, PASSED_ON * missing)
+                    if op.name == "gradient accumulation":
+                        cost = _slower(cost, again)
+                case _:
+                    continue
+            prices[id(op)] = cost
+    return prices
+
+
+def update_time(parameters: Number, tensors: Number, others_bytes: Number, device: Device, family: str) -> Number:
+    """Return the seconds of AdamW's step over fp32 ``parameters`` in so many tensors.
+
+    ``others_bytes`` pass through the cache between one update and the next.
+    """
+    machine = load_processor(family, "fp32")
+    states = UPDATE_BYTES * np.asarray(parameters, dtype=float)
+    cost = kernels_cost(
+        UPDATE,
+        parameters,
+        1.75 * states,
+        1.0,
+        dtype="fp32",
+        device=device,
+        constants=machine,
+        missing=missing_share(states + others_bytes, device),
+    )
+    each_s = machine.kernels[UPDATE].cached_s[0] / UPDATE_TENSORS
+    return cost.time_s + (tensors - UPDATE_TENSORS) * each_s
+
+
+def working_bytes(program: Program, scenario: Scenario) -> Number:
+    """Return the weights, gradients and kept activations that a micro-batch passes through on one device."""
+    counts: Mapping[str, float] = {"embedding": 1.0, "layer": float(program.layers), "head": 1.0}
+    e = ELEMENT_BYTES[scenario.plan.dtype]
+
+    def of(block: Block) -> Number:
+        return counts[block.name] * (2.0 * e * block.parameters + block.saved_bytes)
+
+    return sum((of(block) for block in program.blocks), 0.0)
+
+
+def missing_share(bytes_: Number, device: Device) -> Number:
+    """Return the share of what is touched in turns that the cache no longer holds when its turn comes again.
+
+    None up to half the cache, all from one and a half: with exact least-recently-used replacement it would be a step.
+    """
+    share: Number = np.clip(np.asarray(bytes_, dtype=float) / device.l2_bytes - 0.5, 0.0, 1.0)
+    return share
+
+
+def _linear(op: Matmul, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:
+    """A linear layer's product, or as many as there are layers; gradients of a shared input are added up."""
+    device, order = scenario.cluster.device, _order(op)
+    common: dict[str, Any] = {"dtype": op.dtype, "device": device, "constants": machine, "missing": missing}
+    side = {"forward": "n", "input gradient": "k", "weight gradient": "m"}[order]
+    parts = []
+    for share in op.shares:
+        sizes = {"m": op.m, "n": op.n, "k": op.k}
+        sizes[side] = sizes[side] * share
+        parts.append(product_cost(**sizes, batch=op.batch, order=order, **common))
+    time_s = sum((part.time_s for part in parts), 0.0)
+    if op.module != ATTENTION_CORE:
+        time_s = time_s + len(parts) * machine.calls.get(order, 0.0)
+    if order == "input gradient" and len(parts) > 1:
+        elements = op.m * op.n
+        adding = kernels_cost(
+            "residual", elements, 0.0, 1.0, dtype=op.dtype, device=device, constants=machine, missing=0.0
+        )
+        time_s = time_s + (len(parts) - 1) * adding.time_s
+    compute_s = sum((part.compute_s for part in parts), 0.0)
+    return OperatorCost(time_s, compute_s, op.bytes / device.memory_bandwidth)
+
+
+def _order(op: Matmul) -> str:
+    return next((order for order in ("input gradient", "weight gradient") if op.name.endswith(order)), "forward")
+
+
+def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstants) -> OperatorCost:
+    return fused_attention_cost(
+        op.batch,
+        op.heads,
+        op.kv_heads,
+        op.head_dim,
+        op.query_tokens,
+        op.context_tokens,
+        causal=op.causal,
+        backward=op.backward,
+        dtype=op.dtype,
+        device=scenario.cluster.device,
+        constants=machine,
+    )
+
+
+def _chain(op: Elementwise, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:
+    kind = "residual" if op.name in ("residual gradient", "gradient accumulation") else op.name
+    return kernels_cost(
+        kind,
+        op.elements,
+        op.traffic_bytes,
+        op.kernels,
+        dtype=scenario.plan.dtype,
+        device=scenario.cluster.device,
+        constants=machine,
+        missing=missing,
+    )
+
+
+def _repeats(scenario: Scenario) -> Number:
+    """Share of the micro-batches whose gradients are added to others; the first one's are taken as they are."""
+    plan = scenario.plan
+    micro_batches = np.ceil(scenario.workload.global_batch / (plan.data_parallel * plan.sequences))
+    share: Number = 1.0 - 1.0 / micro_batches
+    return share
+
+
+def _slower(cost: OperatorCost, times: Number) -> OperatorCost:
+    return cost._replace(time_s=cost.time_s * times)
