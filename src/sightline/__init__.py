@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sightline.errors import InputError, SightlineError
+    from sightline.explanation.compare import compare
+    from sightline.explanation.comparison import Comparison
     from sightline.generation_profile import GenerationProfile
     from sightline.loading import load
     from sightline.measurement.measure import measure
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Cluster",
+    "Comparison",
     "Device",
     "Finetune",
     "Generate",
@@ -48,6 +51,7 @@ __all__ = [
     "Profile",
     "Scenario",
     "SightlineError",
+    "compare",
     "load",
     "measure",
     "predict",
@@ -56,6 +60,8 @@ __all__ = [
 
 _HOMES = {
     "sightline.errors": ("InputError", "SightlineError"),
+    "sightline.explanation.compare": ("compare",),
+    "sightline.explanation.comparison": ("Comparison",),
     "sightline.generation_profile": ("GenerationProfile",),
     "sightline.loading": ("load",),
     "sightline.measurement.measure": ("measure",),

@@ -7,6 +7,7 @@ import typer
 from sightline.cli import output
 from sightline.cli.calibrate import calibrate
 from sightline.cli.catalog import catalog
+from sightline.cli.compare import compare
 from sightline.cli.measure import measure
 from sightline.cli.predict import predict
 from sightline.cli.roofline import roofline
@@ -46,6 +47,7 @@ def sightline(
 
 app.command()(predict)
 app.command()(measure)
+app.command()(compare)
 app.command()(roofline)
 app.command()(sensitivity)
 app.command()(catalog)

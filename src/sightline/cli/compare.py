@@ -1,0 +1,87 @@
+"""``sightline compare``: predicted and measured, or any two of one kind, side by side."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sightline.cli import output
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.explanation.comparison import Comparison
+
+_SHOWN = "step,phase,memory,module"
+_ALL = "step,phase,memory,module,operator"
+
+
+def compare(
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="A run (its id, how it begins, or latest), a file of results or a scenario, or predicted.",
+            show_default=False,
+        ),
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(metavar="B", help="The other one; predicted is the prediction of A.", show_default=False),
+    ],
+    level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL,...",
+            help=f"Which of {_ALL}; default: all, the table without operator.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per row.")] = False,
+    chart: Annotated[
+        str | None, typer.Option(metavar="OUT", help="Draw the comparison into an .svg, .png or .html file.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="DIR|URL", help="Where runs are; default: SIGHTLINE_RUNS.")
+    ] = None,
+) -> None:
+    """Compare two profiles: key figures, time by phase, module and operator, memory by part.
+
+    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found:
+    what the scatter of the samples, or the uncertainty of a prediction, may explain is no difference. A scenario is
+    predicted; FILE#2 is the second result of a file.
+
+    \b
+    Examples:
+      sightline compare latest predicted
+      sightline compare scenario.yaml 20261121-104239
+      sightline compare 20261121-104239 20261121-110512 --level phase,module --chart before-after.svg
+      sightline compare before.json after.json --json
+    """
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+    output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
+    from sightline.explanation.compare import compare as compare_profiles
+
+    levels = (level or (_ALL if as_json or as_csv else _SHOWN)).split(",")
+    comparison = compare_profiles(a, b, levels=[word.strip() for word in levels], store=store)
+    for warning in comparison.warnings:
+        output.print_remark(f"warning: {warning}")
+    if chart is not None:
+        from sightline.report.comparison_bars import comparison_bars
+        from sightline.report.drawing import draw
+
+        output.write_file(chart, draw(comparison_bars(comparison), chart))
+    _print(comparison, as_json=as_json, as_csv=as_csv)
+
+
+def _print(comparison: "Comparison", *, as_json: bool, as_csv: bool) -> None:
+    from sightline.report.comparison_results import comparison_to_csv, comparison_to_dict
+
+    if as_json:
+        output.print_json(comparison_to_dict(comparison))
+    elif as_csv:
+        output.print_text(comparison_to_csv(comparison))
+    else:
+        from sightline.report.comparison_terminal import comparison_table
+
+        output.print_table(comparison_table(comparison))

@@ -1,0 +1,44 @@
+"""What sets two scenarios apart: what makes their comparison unfair, and what it is probably about."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sightline.explanation.side import Side
+
+_LEFT_OUT = {"plan": ("data_parallel", "replicas")}
+"""Degrees that follow from others."""
+
+
+def unfair(a: Side, b: Side) -> Iterator[str]:
+    """Yield a sentence for models, workloads or clusters that differ, and what is not known of a side."""
+    for key in ("model", "cluster"):
+        first, second = a.scenario.get(key), b.scenario.get(key)
+        if first and second and _name(first) != _name(second):
+            yield f"the {key}s differ: {_name(first)} and {_name(second)}"
+        elif key == "model" and (found := differing(a.scenario, b.scenario, key)):
+            yield f"the models differ: {_listed(found)}"
+    if found := differing(a.scenario, b.scenario, "workload"):
+        yield f"the workloads differ: {_listed(found)}"
+
+
+def about(a: Side, b: Side) -> str:
+    """Return how the plans differ; empty where they do not."""
+    found = differing(a.scenario, b.scenario, "plan")
+    return f"the plans differ: {_listed(found)}" if found else ""
+
+
+def differing(a: Mapping[str, Any], b: Mapping[str, Any], part: str) -> dict[str, tuple[Any, Any]]:
+    """Return the keys of a part of two scenarios that both say, differently."""
+    first, second = a.get(part), b.get(part)
+    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+        return {}
+    keys = [key for key in first if key in second and key not in _LEFT_OUT.get(part, ())]
+    return {key: (first[key], second[key]) for key in keys if first[key] != second[key]}
+
+
+def _name(part: object) -> str:
+    return str(part.get("name", "unnamed")) if isinstance(part, Mapping) else str(part)
+
+
+def _listed(found: Mapping[str, tuple[Any, Any]]) -> str:
+    return ", ".join(f"{key} {first} and {second}" for key, (first, second) in found.items())

@@ -1,0 +1,132 @@
+"""One of the two profiles that are compared: its figures by level, each with how far it may be off."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sightline.explanation.kinds import Kind
+from sightline.explanation.ratios import ANOTHER_BUSY_RUN, ANOTHER_RUN, EXACT, Spread, spread_of
+
+LEVELS = ("step", "phase", "memory", "module", "operator")
+"""From coarse to fine: key figures, seconds by phase, bytes by part, seconds by module, seconds by operator."""
+
+
+class Address(NamedTuple):
+    """Which figure of a profile: a result key, or the ``time_s`` of a phase, module or operator."""
+
+    quantity: str
+    phase: str | None = None
+    module: str | None = None
+    operator: str | None = None
+
+
+class Figure(NamedTuple):
+    """A value in SI units, and how far it may be off."""
+
+    value: float
+    spread: Spread
+
+
+class Cell(NamedTuple):
+    """A row of a profile's table: seconds at an address, with their own 80 % interval where they have one."""
+
+    phase: str
+    module: str
+    operator: str
+    time_s: float
+    low_s: float | None = None
+    high_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A profile, predicted or measured, as far as it can be compared."""
+
+    name: str
+    """What it was asked for by: a run, a file, predicted."""
+    title: str
+    """The scenario's name."""
+    source: str
+    """predicted or measured."""
+    kind: Kind
+    scenario: Mapping[str, Any]
+    """As a scenario file says it; empty where it is not known."""
+    figures: Mapping[str, float]
+    phases: Mapping[str, float]
+    memory_bytes: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    """80 % intervals by result key; parts under dotted keys such as ``phases.forward``."""
+    cells: Sequence[Cell] = ()
+    is_contended: bool = False
+    """It was measured while others used the machine too."""
+    warnings: Sequence[str] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its figures have noise."""
+        return self.source == "measured"
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it does not say how far its headline may be off."""
+        return self._of_headline(self.kind.headline) is None
+
+    def at(self, level: str) -> dict[Address, Figure]:
+        """Return the figures of a level by address."""
+        match level:
+            case "step":
+                return {Address(k): Figure(v, self._of_figure(k, v)) for k, v in self.figures.items()}
+            case "phase":
+                return {Address("time_s", p): Figure(s, self._of_phase(p, s)) for p, s in self.phases.items() if s > 0}
+            case "memory":
+                parts = {part: size for part, size in self.memory_bytes.items() if size > 0}
+                return {Address(f"memory_bytes.{p}"): Figure(v, self._of_bytes(p, v)) for p, v in parts.items()}
+            case "module":
+                return self._added((Address("time_s", c.phase, c.module), c) for c in self.cells)
+            case _:
+                fine = (c for c in self.cells if c.operator)
+                return self._added((Address("time_s", c.phase, c.module, c.operator), c) for c in fine)
+
+    def _added(self, cells: Iterable[tuple[Address, Cell]]) -> dict[Address, Figure]:
+        """Rows of one address added up; their errors are taken to go the same way."""
+        sums: dict[Address, Cell] = {}
+        for address, cell in cells:
+            sums[address] = _sum(sums[address], cell) if address in sums else cell
+        return {address: Figure(cell.time_s, self._of_cell(cell)) for address, cell in sums.items() if cell.time_s > 0}
+
+    def _of_figure(self, key: str, value: float) -> Spread:
+        own = spread_of(value, self.intervals.get(key))
+        if own is None:
+            headline = self._of_headline(self.kind.headline) or EXACT
+            own = headline.mirrored if key in self.kind.rates else headline
+        return self._between_runs(own)
+
+    def _of_phase(self, phase: str, seconds: float) -> Spread:
+        return self._between_runs(spread_of(seconds, self.intervals.get(f"phases.{phase}")) or self._of_part(phase))
+
+    def _of_cell(self, cell: Cell) -> Spread:
+        ends = None if cell.low_s is None or cell.high_s is None else (cell.low_s, cell.high_s)
+        return self._between_runs(spread_of(cell.time_s, ends) or self._of_part(cell.phase))
+
+    def _of_bytes(self, part: str, size: float) -> Spread:
+        """A prediction's bytes are what they are; a measurement's differ between runs."""
+        own = spread_of(size, self.intervals.get(f"memory_bytes.{part}")) or EXACT
+        return own.joined(ANOTHER_RUN) if self.is_measured else own
+
+    def _of_part(self, phase: str) -> Spread:
+        """That of the time which a part of a phase is part of."""
+        whole = self._of_headline(self.kind.headline_of_phase.get(phase, self.kind.headline))
+        return whole or self._of_headline(self.kind.headline) or EXACT
+
+    def _of_headline(self, key: str) -> Spread | None:
+        return spread_of(self.figures.get(key, 0.0), self.intervals.get(key))
+
+    def _between_runs(self, spread: Spread) -> Spread:
+        if not self.is_measured:
+            return spread
+        return spread.joined(ANOTHER_BUSY_RUN if self.is_contended else ANOTHER_RUN)
+
+
+def _sum(a: Cell, b: Cell) -> Cell:
+    low, high = (None if one is None or other is None else one + other for one, other in zip(a[4:], b[4:], strict=True))
+    return Cell(a.phase, a.module, a.operator, a.time_s + b.time_s, low, high)

@@ -1,0 +1,114 @@
+"""The picture of a comparison: both sides' bars by phase, module and memory part, and the ratio with its interval."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
+from sightline.report import comparison_words as words
+from sightline.report import look, units
+
+_WIDTH, _RATIO_WIDTH, _LABELS = 360, 230, 240
+_MOST = 14
+_DRAWN = ("step", "phase", "module", "operator", "memory")
+_SIDES = ("A", "B")
+_COLOURS = ("#2b5d94", "#e08a3c")
+_FURTHEST = 4.0
+"""Ratios beyond stand at the edge."""
+
+
+def comparison_bars(comparison: Comparison) -> dict[str, Any]:
+    """Return the Vega-Lite specification: a pair of panels per level; of very many rows the longest are drawn."""
+    import altair as alt
+
+    panels = [_panel(level, rows) for level in _DRAWN if (rows := _longest(comparison, level))]
+    chart = alt.vconcat(*panels, spacing=24)
+    lines = [f"{letter}: {words.side_line(s)}" for letter, s in zip(_SIDES, (comparison.a, comparison.b), strict=True)]
+    lines += [comparison.about] if comparison.about else []
+    return look.configure(chart, _title(comparison), [*lines, words.footnote(comparison)])
+
+
+def _title(comparison: Comparison) -> str:
+    names = list(dict.fromkeys(filter(None, (comparison.a.title, comparison.b.title))))
+    return names[0] if len(names) == 1 else f"{comparison.a.name} and {comparison.b.name}"
+
+
+def _longest(comparison: Comparison, level: str) -> list[Difference]:
+    """The level's rows in order, the longest of very many; of the key figures only times, which share an axis."""
+    rows = [row for row in comparison.rows if row.level == level]
+    if level == "step":
+        rows = [row for row in rows if words.is_time(row)]
+    chosen = sorted(rows, key=lambda row: -_larger(row))[:_MOST]
+    return [row for row in rows if row in chosen]
+
+
+def _larger(row: Difference) -> float:
+    return max(row.a or 0.0, row.b or 0.0)
+
+
+def _panel(level: str, rows: Sequence[Difference]) -> Any:
+    import altair as alt
+
+    divisor, unit = (2**30, "GiB") if level == "memory" else units.time_unit(max(map(_larger, rows)))
+    order = [words.label(row) for row in rows]
+    height = 26 * len(rows)
+    title = alt.TitleParams(f"{words.LEVEL_TITLES[level]} ({unit})", anchor="start", fontSize=13, offset=8)
+    bars = _bars(rows, order, divisor).properties(width=_WIDTH, height=height, title=title)
+    return alt.hconcat(bars, _ratios(rows, order).properties(width=_RATIO_WIDTH, height=height), spacing=18)
+
+
+def _bars(rows: Sequence[Difference], order: list[str], divisor: float) -> Any:
+    import altair as alt
+
+    values: list[dict[str, Any]] = [
+        {"row": words.label(row), "side": side, "value": of / divisor, "text": words.value(row, of)}
+        for row in rows
+        for side, of in zip(_SIDES, (row.a, row.b), strict=True)
+        if of is not None
+    ]
+    reach = max(value["value"] for value in values) * 1.3
+    y = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(grid=False, labelLimit=_LABELS, minExtent=_LABELS))
+    offset = alt.YOffset("side:N", sort=list(_SIDES))
+    x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, reach], nice=False), axis=alt.Axis(tickCount=4))
+    legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolOpacity=1)
+    colour = alt.Color("side:N", scale=alt.Scale(domain=list(_SIDES), range=list(_COLOURS)), legend=legend)
+    base = alt.Chart(alt.InlineData(values=values))
+    drawn = base.mark_bar().encode(x=x, y=y, yOffset=offset, color=colour)
+    text = base.mark_text(align="left", dx=4, fontSize=10, color=look.INK)
+    return alt.layer(drawn, text.encode(x="value:Q", y=y, yOffset=offset, text="text:N"))
+
+
+def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
+    """A dot per ratio on a logarithmic axis around 1, its interval as a line; filled in where there is a difference."""
+    import altair as alt
+
+    values = [_ratio(row) for row in rows if row.ratio]
+    furthest = min(max((max(v["high"], 1 / v["low"]) for v in values), default=1.0) * 1.1, _FURTHEST)
+    domain = [1 / max(furthest, 1.2), max(furthest, 1.2)]
+    scale = alt.Scale(type="log", domain=domain, nice=False, clamp=True)
+    there = (0.25, 0.5, 1, 2, 4) if furthest > _FURTHEST / 2 else (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2)
+    ticks = [tick for tick in there if domain[0] <= tick <= domain[1]]
+    x = alt.X("ratio:Q", title="B / A", scale=scale, axis=alt.Axis(values=ticks, format="~g"))
+    y = alt.Y("row:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labels=False, grid=False))
+    one = alt.Chart(alt.InlineData(values=[{"ratio": 1}])).mark_rule(color=look.FAINT, strokeDash=[4, 4]).encode(x=x)
+    base = alt.Chart(alt.InlineData(values=values))
+    colour = alt.Color("colour:N", scale=None)
+    line = base.mark_rule(strokeWidth=2.5, opacity=0.55).encode(
+        x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour
+    )
+    dots = base.mark_circle(size=46, opacity=1).encode(x=x, y=y, color=colour)
+    text = base.mark_text(align="left", dx=8, dy=-8, fontSize=10, color=look.INK).encode(x=x, y=y, text="text:N")
+    return alt.layer(one, line, dots, text)
+
+
+def _ratio(row: Difference) -> dict[str, Any]:
+    ratio = row.ratio or 1.0
+    low, high = row.interval or (ratio, ratio)
+    colour = look.FAINT if row.verdict == NO_DIFFERENCE else look.INK
+    return {
+        "row": words.label(row),
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "text": units.digits(ratio),
+        "colour": colour,
+    }

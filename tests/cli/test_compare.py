@@ -1,0 +1,81 @@
+"""``sightline compare``: two names in; a table, JSON, CSV or a picture out; refusals in one sentence."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+PLAN = "model: llama-2-7b\ncluster: 8x a800-sxm-80gb\nplan: {framework: deepspeed, zero_stage: 2, recompute: %s}\n"
+WORKLOAD = "workload: {task: pretrain, sequence_length: 350, global_batch: 16}\n"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
+    paths = [tmp_path / f"{recompute}.yaml" for recompute in ("none", "full")]
+    for path in paths:
+        path.write_text(PLAN % path.stem + WORKLOAD)
+    return paths
+
+
+def test_the_table_has_every_level_but_operators(in_process, files):
+    code, out, err = in_process("compare", *files)
+    assert (code, err) == (0, "")
+    lines = [re.split(r"  +", line.strip()) for line in out.splitlines()]
+    titles = [line[0] for line in lines if len(line) == 1]
+    assert [t for t in titles if "time by" in t or t == "key figures"] == [
+        "key figures",
+        "time by phase",
+        "time by module",
+    ]
+    assert any(line[0] == "step time" and line[-1] == "slower" for line in lines)
+    assert any(line[0] == "recompute" and line[-1] == "only in B" for line in lines)
+    assert "the plans differ: recompute none and full" in out
+
+
+def test_json_has_the_documented_keys_at_every_level(in_process, files):
+    code, out, _ = in_process("compare", *files, "--json")
+    said = json.loads(out)
+    assert code == 0
+    assert {"level", "phase", "module", "operator", "a", "b", "ratio", "interval"} <= said["rows"][0].keys()
+    assert {row["level"] for row in said["rows"]} == {"step", "phase", "memory", "module", "operator"}
+    assert [said[side]["source"] for side in "ab"] == ["predicted", "predicted"]
+
+
+def test_levels_choose_rows_and_csv_has_a_line_each(in_process, files):
+    code, out, _ = in_process("compare", *files, "--level", "phase, step", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert list(dict.fromkeys(row["level"] for row in rows)) == ["step", "phase"]
+    assert float(rows[0]["b"]) / float(rows[0]["a"]) == pytest.approx(float(rows[0]["ratio"]))
+
+
+@pytest.mark.parametrize("ending", ["svg", "html"])
+def test_a_picture_is_drawn(in_process, files, tmp_path, ending):
+    path = tmp_path / f"compared.{ending}"
+    assert in_process("compare", *files, "--chart", path)[0] == 0
+    assert "time by module" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("{none}",), "missing argument 'B'"),
+        (("{none}", "{full}", "--json", "--csv"), "--json and --csv exclude each other"),
+        (
+            ("{none}", "{full}", "--level", "phases"),
+            "level is 'phases'; allowed: step, phase, memory, module, operator",
+        ),
+        (("{none}", "{full}", "--chart", "x.pdf"), "--chart 'x.pdf' must end in .svg or .png or .html"),
+        (("{none}", "2026"), "no run '2026'"),
+        (("{none}", "nothing.yaml"), "there is no file 'nothing.yaml'"),
+        (("latest", "predicted"), "is empty"),
+    ],
+)
+def test_wrong_requests_end_in_one_sentence(in_process, files, arguments, sentence):
+    paths = {f"{{{path.stem}}}": path for path in files}
+    code, out, err = in_process("compare", *(paths.get(a, a) for a in arguments))
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert sentence in err
