@@ -1,15 +1,19 @@
 """One set of attention constants for several devices at once: what a device that nobody measured is predicted with.
 
 Constants are shares of datasheet figures, times of a kernel's start or sizes of its tiles, so that one set can hold for
-all devices. What a table's benchmark adds, launches from the host, stays the table's own.
+all devices. How a kernel cuts its work into tiles is its code's and differs by generation; it is known without a table.
+What a table's benchmark adds, launches from the host and kernels beside attention, stays the table's own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sightline.calibration.attention_beside import beside_seconds
+from sightline.calibration.attention_kernels import Measured
 from sightline.calibration.attention_serving import HOST, Constants, Kernel, sampled
 from sightline.calibration.attention_serving_tables import ServingAttentionTable
 from sightline.calibration.fitting import error_statistics
@@ -26,12 +30,26 @@ class Witness:
 
     table: ServingAttentionTable
     device: Device
-    kernel: Kernel
+    measured: Measured
     host_s: float
+    same_kernel: NDArray[np.bool_] | None = None
+    """Rows that the kernel has run; None for all."""
 
-    def predict(self, constants: Constants) -> Any:
-        """Predicted seconds of every measurement with constants of others."""
-        return self.kernel.predict(self.table, self.device, {**constants, HOST: self.host_s})
+    def sample(self) -> ServingAttentionTable:
+        """The rows that the fit uses."""
+        rows = self.table if self.same_kernel is None else self.table.where(self.same_kernel)
+        return rows.where(sampled(rows, SAMPLE))
+
+    def structure(self, form: Kernel, *, unseen: bool = False) -> Mapping[str, Any]:
+        """The kernel's constants that are known, ``unseen`` without its table."""
+        m = self.measured
+        told = (*form.priors, *(m.found if unseen else ()))
+        return {**form.given, **{n: v for n, v in m.kernel.given.items() if n not in told}, **m.known}
+
+    def predict(self, table: ServingAttentionTable, constants: Constants) -> NDArray[np.float64]:
+        """Predicted seconds of every row with constants of attention alone."""
+        attention_s = self.measured.kernel.predict(table, self.device, {**constants, HOST: self.host_s})
+        return attention_s + beside_seconds(table, self.device, self.measured.beside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +61,28 @@ class JointFit:
     residuals: Mapping[str, Mapping[str, float]]
 
 
-def fit_jointly(witnesses: Mapping[str, Witness], form: Kernel) -> JointFit:
-    """Return the constants of a kernel of the ``form`` for all ``witnesses``, and without each of them in turn."""
-    left_out = {name: _fitted({n: w for n, w in witnesses.items() if n != name}, form) for name in witnesses}
+def fit_jointly(witnesses: Mapping[str, Witness], form: Kernel, known: Constants) -> JointFit:
+    """Return the constants of a kernel of the ``form`` for all ``witnesses``, and without each of them in turn.
+
+    A device that is left out keeps its kernel's structure; one that nobody knows has that of ``form``, and ``known``.
+    """
+    left_out = {
+        name: {**_fitted({n: w for n, w in witnesses.items() if n != name}, form), **out.structure(form, unseen=True)}
+        for name, out in witnesses.items()
+    }
     residuals = {
-        f"{name} left out": error_statistics(w.predict(left_out[name]), w.table.seconds)
+        f"{name} left out": error_statistics(w.predict(w.table, left_out[name]), w.table.seconds)
         for name, w in witnesses.items()
     }
-    return JointFit(constants=_fitted(witnesses, form), left_out=left_out, residuals=residuals)
+    constants = {**_fitted(witnesses, form), **form.given, **known}
+    return JointFit(constants=constants, left_out=left_out, residuals=residuals)
 
 
-def _fitted(witnesses: Mapping[str, Witness], form: Kernel) -> dict[str, Any]:
-    used = [replace(w, table=w.table.where(sampled(w.table, SAMPLE))) for w in witnesses.values()]
-    priors = {name: p for name, p in form.priors.items() if name not in form.given}
-    fitted = fit_with_priors(
-        lambda x: np.concatenate([w.predict({**form.given, **x}) for w in used]),
-        np.concatenate([w.table.seconds for w in used]),
-        np.concatenate([np.full(len(w.table), 1 / len(w.table)) for w in used]),
-        priors,
+def _fitted(witnesses: Mapping[str, Witness], form: Kernel) -> dict[str, float]:
+    used = [(w, w.sample(), w.structure(form)) for w in witnesses.values()]
+    return fit_with_priors(
+        lambda x: np.concatenate([w.predict(table, {**x, **structure}) for w, table, structure in used]),
+        np.concatenate([table.seconds for _, table, _ in used]),
+        np.concatenate([np.full(len(table), 1 / len(table)) for _, table, _ in used]),
+        {name: p for name, p in form.priors.items() if name not in form.given},
     )
-    return {**form.given, **fitted}

@@ -1,9 +1,20 @@
 """The engines' attention kernels that tables were measured with: what is known of each, and where its table lies."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from sightline.calibration.attention_beside import Beside
+from sightline.calibration.attention_forms import (
+    BY_GROUPS,
+    FREE_ROUNDS,
+    NARROW_TIME,
+    PACKED,
+    PAIRED,
+    SMALL_TILES,
+    SPLITS,
+    Form,
+)
 from sightline.calibration.attention_serving import DECODE_PRIORS, PREFILL_PRIORS, Kernel
 from sightline.calibration.attention_serving_tables import (
     ServingAttentionTable,
@@ -17,7 +28,6 @@ from sightline.calibration.attention_serving_tables import (
 from sightline.calibration.entries import existing
 from sightline.calibration.priors import Prior
 
-UNLIMITED = 1e9
 AICONFIGURATOR = "ai-dynamo/aiconfigurator@095f58a"
 
 
@@ -28,6 +38,12 @@ class Measured:
     source: str
     read: Callable[[Path], ServingAttentionTable]
     kernel: Kernel
+    known: Form = field(default_factory=dict)
+    """What else is known of the kernel where devices are fitted together."""
+    found: tuple[str, ...] = ()
+    """What of its given constants the table has shown, not the kernel's code."""
+    beside: Beside | None = None
+    """What the table times besides attention."""
     relative: str | None = None
     filters: tuple[str, ...] = ()
 
@@ -59,69 +75,50 @@ def _rtx_3090(data: Path) -> ServingAttentionTable:
     return read_llmservingsim_layers(existing(data / "llmservingsim" / name))
 
 
-_PREFILL = {
-    "query_block": 128.0,
-    "context_block": 128.0,
-    "head_granule": 32.0,
-    "comfortable_head": 256.0,
-    "wide_head_exponent": 0.0,
-    "memory_fraction": 0.95,
-    "backward_fraction": 0.5,
-}
-_SMALL_TILES = {**_PREFILL, "query_block": 64.0, "context_block": 64.0, "row_granule": 64.0}
-"""Kernels of Ampere and Ada: 64 queries a tile."""
-_PACKED = {**_PREFILL, "packed_heads": True, "row_granule": 64.0, "most_softmax": 1.0}
-"""FlashAttention-3 of vLLM: the heads of a group fill a tile together."""
-_PAIRED = {
-    **_PREFILL,
-    "query_block": 256.0,
-    "row_granule": 128.0,
-    "comfortable_head": 128.0,
-    "wide_heads_halve_blocks": True,
-}
-"""FlashInfer's kernels for Blackwell: two blocks of 128 queries take turns on a compute unit."""
-
 PREFILL: Mapping[str, Measured] = {
     "a100-sxm": Measured(
         source=f"{AICONFIGURATOR}, context attention of a100_sxm with TensorRT-LLM 1.0.0",
         read=_aiconfigurator("attn_context_a100_sxm_trtllm-1.0.0.csv"),
         kernel=Kernel(
             decode=False,
-            given={**_SMALL_TILES, "fp8_cache_time": 1.0},
+            given={**SMALL_TILES, "fp8_cache_time": 1.0},
             priors=PREFILL_PRIORS,
             surface={"queries": 11, "heads": 14, "group_heads": 4},
         ),
+        beside="rope",
     ),
     "h100-sxm": Measured(
         source=f"{AICONFIGURATOR}, context attention of h100_sxm with vLLM 0.14.0",
         read=_aiconfigurator("attn_context_h100_sxm_vllm-0.14.0.csv"),
         kernel=Kernel(
             decode=False,
-            given=_PACKED,
+            given=PACKED,
             priors=PREFILL_PRIORS,
             surface={"queries": 11, "heads": 8, "kv_heads": 7, "group_heads": 3, "kv_bytes": 2},
         ),
+        beside="cache write",
     ),
     "b200-sxm": Measured(
         source=f"{AICONFIGURATOR}, context attention of b200_sxm with vLLM 0.19.0",
         read=_aiconfigurator("attn_context_b200_sxm_vllm-0.19.0.csv"),
         kernel=Kernel(
             decode=False,
-            given=_PAIRED,
+            given=PAIRED,
             priors=PREFILL_PRIORS,
             surface={"queries": 18, "heads": 29, "group_heads": 2, "head_dim": 2, "kv_bytes": 2},
         ),
+        known={"most_softmax": 1.0, "fp8_cache_time": NARROW_TIME},
     ),
     "h20": Measured(
         source="InferSim, attention of whole prompts on H20",
         read=_infersim("mha_prefill_h20_*"),
-        kernel=Kernel(decode=False, given={**_PACKED, "fp8_cache_time": 1.1}, priors=PREFILL_PRIORS),
+        kernel=Kernel(decode=False, given={**PACKED, "fp8_cache_time": 1.1}, priors=PREFILL_PRIORS),
         relative="h100-sxm",
     ),
     "h800-sxm": Measured(
         source="InferSim, expanded multi-latent attention of whole prompts on H800",
         read=_infersim("mla_prefill_h800_*"),
-        kernel=Kernel(decode=False, given={**_PACKED, "fp8_cache_time": 1.1}, priors=PREFILL_PRIORS),
+        kernel=Kernel(decode=False, given={**PACKED, "fp8_cache_time": 1.1}, priors=PREFILL_PRIORS),
         relative="h100-sxm",
     ),
     "a800-sxm": Measured(
@@ -129,7 +126,7 @@ PREFILL: Mapping[str, Measured] = {
         read=_frontier(prefill=True),
         kernel=Kernel(
             decode=False,
-            given={**_SMALL_TILES, "fp8_cache_time": 1.0},
+            given={**SMALL_TILES, "fp8_cache_time": 1.0},
             priors=PREFILL_PRIORS,
             launched=True,
             surface={"queries": 15, "context": 15},
@@ -139,35 +136,22 @@ PREFILL: Mapping[str, Measured] = {
     "rtx-4090": Measured(
         source="LLMServingSim, prefill chunks of Llama-3.1-8B on RTX 4090 with vLLM 0.19.0",
         read=_rtx_4090(prefill=True),
-        kernel=Kernel(decode=False, given={**_SMALL_TILES, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS),
+        kernel=Kernel(decode=False, given={**SMALL_TILES, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS),
         relative="a100-sxm",
     ),
     "rtx-3090": Measured(
         source="LLMServingSim, first version, whole prompts of Llama-3.1-8B on RTX 3090",
         filters=("two ranks left out: at most prompts slower than half of one rank's time",),
         read=_rtx_3090,
-        kernel=Kernel(decode=False, given={**_SMALL_TILES, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS),
+        kernel=Kernel(decode=False, given={**SMALL_TILES, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS),
         relative="a100-sxm",
     ),
 }
 """Prefill kernels by device family; those without relative first."""
 
-_DECODE = {
-    "row_block": 64.0,
-    "row_granule": 16.0,
-    "context_block": 128.0,
-    "split_sequences": UNLIMITED,
-    "most_splits": UNLIMITED,
-    "tiles_per_unit": 1.0,
-    "split_tiles": 1.0,
-}
-_SMALL_DECODE = {**_DECODE, "row_block": 16.0, "context_block": 64.0, "fp8_cache_time": 1.0}
-_FREE_ROUNDS = {n: v for n, v in _SMALL_DECODE.items() if n not in {"tiles_per_unit", "split_tiles"}}
-_SPLITS = {n: v for n, v in _DECODE.items() if n != "split_tiles"}
-
 UNGROUPED = Kernel(
     decode=True,
-    given={**_FREE_ROUNDS, "row_block": 1.0, "row_granule": 1.0},
+    given={**FREE_ROUNDS, "row_block": 1.0, "row_granule": 1.0},
     priors={
         **{name: p for name, p in DECODE_PRIORS.items() if name != "unit_share"},
         "unit_bandwidth": Prior(value=3e10, spread=0.7, low=1e10, high=4e11),
@@ -184,11 +168,12 @@ DECODE: Mapping[str, Measured] = {
         read=_aiconfigurator("attn_generation_a100_sxm_trtllm-1.0.0.csv"),
         kernel=Kernel(
             decode=True,
-            given=_FREE_ROUNDS,
+            given=FREE_ROUNDS,
             priors=DECODE_PRIORS,
             repeated_share=0.5,
             surface={"tiles": 15, "context": 17, "group": 5},
         ),
+        beside="rope",
         filters=(
             "grouped heads: twice as fast as their cache from device memory; keys and values taken to share their pages",
         ),
@@ -198,44 +183,48 @@ DECODE: Mapping[str, Measured] = {
         read=_aiconfigurator("attn_generation_h100_sxm_vllm-0.14.0.csv"),
         kernel=Kernel(
             decode=True,
-            given={**_DECODE, "split_sequences": 16.0},
+            given={**BY_GROUPS, "split_sequences": 16.0},
             priors=DECODE_PRIORS,
             surface={"tiles": 15, "context": 17, "kv_heads": 4, "key_bytes": 3},
         ),
+        found=("split_sequences",),
+        beside="cache write",
     ),
     "b200-sxm": Measured(
         source=f"{AICONFIGURATOR}, generation attention of b200_sxm with vLLM 0.19.0",
         read=_aiconfigurator("attn_generation_b200_sxm_vllm-0.19.0.csv"),
         kernel=Kernel(
             decode=True,
-            given={**_DECODE, "most_splits": 24.0, "wide_head_exponent": 0.6},
+            given={**BY_GROUPS, "most_splits": 24.0, "wide_head_exponent": 0.6},
             priors=DECODE_PRIORS,
             surface={"tiles": 15, "context": 15, "group": 3, "head_dim": 2, "kv_bytes": 2},
         ),
+        found=("most_splits", "wide_head_exponent"),
+        known={"fp8_cache_time": NARROW_TIME},
     ),
     "h20": Measured(
         source="InferSim, decoding against keys and values per head on H20",
         read=_infersim("mha_decode_h20_*", without="_64-2-128"),
-        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS, launched=True),
+        kernel=Kernel(decode=True, given=SPLITS, priors=DECODE_PRIORS, launched=True),
         relative="h100-sxm",
         filters=("64-2-128 left out: its kernel does not split contexts, another's than the other files'",),
     ),
     "h800-sxm": Measured(
         source="InferSim, decoding against keys and values per head on H800",
         read=_infersim("mha_decode_h800_*"),
-        kernel=Kernel(decode=True, given=_SPLITS, priors=DECODE_PRIORS, launched=True),
+        kernel=Kernel(decode=True, given=SPLITS, priors=DECODE_PRIORS, launched=True),
         relative="h100-sxm",
     ),
     "a800-sxm": Measured(
         source="NetX-lab/Frontier@a4b22df, decoding steps of Llama-2-7B on A800 with FlashInfer",
         read=_frontier(prefill=False),
-        kernel=Kernel(decode=True, given=_FREE_ROUNDS, priors=DECODE_PRIORS, launched=True),
+        kernel=Kernel(decode=True, given=FREE_ROUNDS, priors=DECODE_PRIORS, launched=True),
         relative="a100-sxm",
     ),
     "rtx-4090": Measured(
         source="LLMServingSim, decoding steps of Llama-3.1-8B on RTX 4090 with vLLM 0.19.0",
         read=_rtx_4090(prefill=False),
-        kernel=Kernel(decode=True, given=_FREE_ROUNDS, priors=DECODE_PRIORS),
+        kernel=Kernel(decode=True, given=FREE_ROUNDS, priors=DECODE_PRIORS),
         relative="a100-sxm",
     ),
 }
@@ -246,23 +235,16 @@ LATENT: Mapping[str, Measured] = {
         source="InferSim, absorbed multi-latent decoding on H800 (FlashMLA)",
         read=_infersim("mla_decode_h800_*"),
         kernel=Kernel(
-            decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True, launched=True
+            decode=True, given={**SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True, launched=True
         ),
     ),
     "h20": Measured(
         source="InferSim, absorbed multi-latent decoding on H20 (FlashMLA)",
         read=_infersim("mla_decode_h20_*"),
         kernel=Kernel(
-            decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True, launched=True
+            decode=True, given={**SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True, launched=True
         ),
         relative="h800-sxm",
     ),
 }
 """Decoding kernels of one shared latent, by device family."""
-
-ANY_PREFILL = Kernel(
-    decode=False, given={**_SMALL_TILES, "most_softmax": 1.0, "fp8_cache_time": 1.0}, priors=PREFILL_PRIORS
-)
-ANY_DECODE = Kernel(decode=True, given={n: v for n, v in _DECODE.items() if n != "split_tiles"}, priors=DECODE_PRIORS)
-ANY_LATENT = Kernel(decode=True, given={**_SPLITS, "fp8_cache_time": 1.0}, priors=DECODE_PRIORS, latent=True)
-"""The kernels of devices that nobody measured: the plainest of those that were."""

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.attention_forms import ANY_DECODE, ANY_LATENT, ANY_PREFILL, NARROW_TIME
 from sightline.calibration.attention_joint import Witness, fit_jointly
 from sightline.calibration.attention_kernels import (
-    ANY_DECODE,
-    ANY_LATENT,
-    ANY_PREFILL,
     DECODE,
     LARGEST_GROUP,
     LATENT,
@@ -55,14 +56,20 @@ def _entries(measured: Mapping[str, Measured], data: Path, part: str, any_device
             **figures(result),
             "constants": dict(result.constants),
         }
-        host_s = float(result.constants.get(HOST, 0.0))
-        witnesses[family] = Witness(table=table, device=device, kernel=one.kernel, host_s=host_s)
+        witnesses[family] = Witness(
+            table=table,
+            device=device,
+            measured=one,
+            host_s=float(result.constants.get(HOST, 0.0)),
+            same_kernel=_shared(table) if by_group else None,
+        )
     return {**entries, "generic": _generic(witnesses, part, any_device)}
 
 
 def _generic(witnesses: Mapping[str, Witness], part: str, any_device: Kernel) -> Entry:
     """One set of constants for all measured devices; with it the sets that each of them is predicted with unseen."""
-    fit = fit_jointly(witnesses, any_device)
+    free = "fp8_cache_time" not in any_device.given
+    fit = fit_jointly(witnesses, any_device, {"fp8_cache_time": NARROW_TIME} if free else {})
     return {
         **provenance(f"fitted to {', '.join(witnesses)} at once, each weighing the same", "datasheet", part),
         "residuals": {name: dict(r) for name, r in fit.residuals.items()},
@@ -73,11 +80,15 @@ def _generic(witnesses: Mapping[str, Witness], part: str, any_device: Kernel) ->
 
 def _two_kernels(table: ServingAttentionTable, device: Device, one: Measured) -> FitResult:
     """An engine that has a kernel for heads that share keys and values and another for heads with their own."""
-    alone = table.heads == table.kv_heads
-    shared = fit_kernel(table.where(~alone & (table.heads <= LARGEST_GROUP * table.kv_heads)), device, one.kernel)
-    own = fit_kernel(table.where(alone), device, UNGROUPED)
+    shared = fit_kernel(table.where(_shared(table)), device, one.kernel)
+    own = fit_kernel(table.where(table.heads == table.kv_heads), device, UNGROUPED)
     residuals: dict[str, Any] = {f"shared, {name}": r for name, r in shared.residuals.items()}
     residuals |= {f"own, {name}": r for name, r in own.residuals.items()}
     constants = {**shared.constants, "largest_group": LARGEST_GROUP, "ungrouped": dict(own.constants)}
     rows = {"table": len(table), "fitted": shared.rows["fitted"] + own.rows["fitted"]}
     return FitResult(constants=constants, rows=rows, residuals=residuals)
+
+
+def _shared(table: ServingAttentionTable) -> NDArray[np.bool_]:
+    """Rows of the kernel for heads that share keys and values."""
+    return np.asarray((table.heads > table.kv_heads) & (table.heads <= LARGEST_GROUP * table.kv_heads))

@@ -36,11 +36,25 @@ def lender_of(family: str, part: str) -> str:
 
 
 def attention_without(family: str, part: str) -> tuple[str, Mapping[str, Any]]:
-    """The lender and constants of a serving engine's attention."""
+    """The lender and constants of a serving engine's attention.
+
+    A relative lends what it was measured with where its compute units are the same; else all other devices lend together
+    (``generic``), in the form of the device's own kernel.
+    """
     lender = lender_of(family, part)
+    if not _same_units(family, lender):
+        lender = UNMEASURED
     stated = entry("calibrations", f"{lender}/{part}")
     constants = stated["left_out"][family] if lender == UNMEASURED else stated["constants"]
     return lender, {name: value for name, value in constants.items() if name != "surface"}
+
+
+def _same_units(family: str, other: str) -> bool:
+    """Whether devices have as many compute units of the same rate."""
+    if other == UNMEASURED:
+        return False
+    one, two = device_of(family), device_of(other)
+    return (one.compute_units, one.peak_flops) == (two.compute_units, two.peak_flops)
 
 
 def matmul_without(family: str, kernel: str) -> tuple[str, MatmulConstants]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.calibration.attention_beside import beside_seconds
 from sightline.calibration.attention_kernels import Measured
 from sightline.calibration.attention_serving import HOST
 from sightline.calibration.collective_systems import SYSTEMS, System, system_tables
@@ -25,6 +26,7 @@ from sightline.calibration.matmul import possible, predicted_seconds
 from sightline.calibration.matmul_entries import DTYPES, FAMILIES
 from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
 from sightline.catalog import entry
+from sightline.cost.families import UNMEASURED
 from sightline.cost.grouped_matmul_constants import GroupedLayout
 from sightline.errors import InputError
 from sightline.validation.operator_attention import PHASES as ATTENTION_PHASES
@@ -112,9 +114,11 @@ def _matmul(family: str, kernel: str, read: Callable[[], MatmulTable]) -> Compar
 
 def _attention(data: Path, family: str, part: str, measured: Measured) -> Compared:
     table = measured.read(data)
-    own = entry("calibrations", f"{family}/{part}")["constants"]
-    _, constants = attention_without(family, part)
-    predicted = measured.kernel.predict(table, device_of(family), {**constants, HOST: own.get(HOST, 0.0)})
+    own, device = entry("calibrations", f"{family}/{part}")["constants"], device_of(family)
+    lender, constants = attention_without(family, part)
+    predicted = measured.kernel.predict(table, device, {**constants, HOST: own.get(HOST, 0.0)})
+    if lender == UNMEASURED:  # what relatives lend holds the kernels beside their attention
+        predicted = predicted + beside_seconds(table, device, measured.beside)
     sizes = {
         "batch": table.batch,
         "heads": table.heads,
