@@ -1,0 +1,212 @@
+"""A measured study in the layout of its paper: a table per question, techniques down, models across.
+
+Measured stands beside predicted; what ran out of memory is a dash, what could not run says so.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from sightline.explanation.comparison import Comparison
+from sightline.measurement.study_2311_03687 import Cell, Table
+from sightline.report import comparison_words, units
+from sightline.report.drawing import chart_element, html_document
+from sightline.report.page import STYLE
+from sightline.report.study_chart import study_chart
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+OUTCOMES = {"out_of_memory": "-", "timeout": "timed out", "unsupported": "n/a", "crashed": "crashed"}
+"""What stands in a cell that was not measured; out of memory as the study prints it."""
+HEADINGS = {
+    "tokens_per_s": "tokens/s",
+    "tokens_per_s_per_device": "tokens/s per device",
+    "memory_bytes.total": "memory",
+    "step_time_s": "step",
+    "ttft_s": "first token",
+    "tpot_s": "per token",
+    "output_tokens_per_s": "tokens/s",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A cell with its answers."""
+
+    cell: Cell
+    status: str
+    """How the run ended: ok, out_of_memory, unsupported, timeout, crashed, interrupted."""
+    reason: str = ""
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """Result keys, nested ones dotted."""
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    """The same of the prediction; empty where it refuses."""
+    shimmed: bool = False
+    """Ran with stand-ins for what the machine lacks: shows that it works, not how fast."""
+    comparison: Comparison | None = None
+    """Phases and modules, of cells measured at that level."""
+
+
+Study = Sequence[tuple[Table, Sequence[Answered]]]
+
+
+def study_page(title: str, machine: Sequence[str], study: Study) -> str:
+    """Return the report as one page that needs no network.
+
+    Args:
+        title: Of the study.
+        machine: Sentences about what it ran on.
+        study: Tables with the answers to their cells, in the tables' order.
+    """
+    lines = "".join(f'<p class="faint">{escape(line)}</p>' for line in (*machine, _outcomes(study)))
+    sections = "".join(_section(i, table, cells) for i, (table, cells) in enumerate(study))
+    body = f"<main><h1>{escape(title)}</h1>{lines}{sections}{_missing(study)}</main>"
+    return html_document(title, body, STYLE)
+
+
+def study_terminal(study: Study) -> "RenderableType":
+    """Return the tables as text, measured and predicted in each cell."""
+    from rich.console import Group
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    blocks: list[RenderableType] = []
+    for table, cells in study:
+        grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for heading in ("", "", "measured", "predicted", "ratio"):
+            grid.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+        for answered in cells:
+            for position, key in enumerate(table.quantities):
+                name = answered.cell.row if position == 0 else ""
+                column = f"{answered.cell.column} · {HEADINGS[key]}"
+                grid.add_row(name, Text(column, style="dim"), *_figures(answered, key))
+        blocks += [Text(table.title, style="bold"), *(Text(note, style="dim") for note in table.notes), grid, Text()]
+    return Group(*blocks, Text(_outcomes(study), style="dim"))
+
+
+def study_to_list(study: Study) -> list[dict[str, Any]]:
+    """Return the study for ``--json``: a mapping per table, its cells with status, measured and predicted figures."""
+    return [
+        {
+            "table": table.name,
+            "title": table.title,
+            "cells": [
+                {
+                    "row": a.cell.row,
+                    "column": a.cell.column,
+                    "status": a.status,
+                    "reason": a.reason,
+                    "shimmed": a.shimmed,
+                    "measured": {key: a.measured.get(key) for key in table.quantities},
+                    "predicted": {key: a.predicted.get(key) for key in table.quantities},
+                    "scenario": a.cell.scenario,
+                }
+                for a in cells
+            ],
+        }
+        for table, cells in study
+    ]
+
+
+def _figures(answered: Answered, key: str) -> tuple[str, str, str]:
+    """A quantity measured, predicted, and the second over the first."""
+    measured, predicted = answered.measured.get(key), answered.predicted.get(key)
+    shown = OUTCOMES.get(answered.status, answered.status) if measured is None else _value(key, measured)
+    ratio = "" if not measured or predicted is None else units.digits(predicted / measured)
+    return shown + "*" * answered.shimmed, "" if predicted is None else _value(key, predicted), ratio
+
+
+def _value(key: str, value: float) -> str:
+    if key.startswith("memory_bytes"):
+        return units.size(value)
+    return units.digits(value) if "tokens_per_s" in key else units.seconds(value)
+
+
+def _outcomes(study: Study) -> str:
+    """How many cells ended how, and what the signs mean."""
+    cells = [a for _, answered in study for a in answered]
+    counts = {status: sum(a.status == status for a in cells) for status in dict.fromkeys(a.status for a in cells)}
+    said = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
+    return f"{len(cells)} cases: {said}. - is out of memory, n/a not supported here, * ran with stand-ins."
+
+
+def _section(position: int, table: Table, cells: Sequence[Answered]) -> str:
+    notes = "".join(f'<p class="faint">{escape(note)}</p>' for note in table.notes)
+    compared = [a for a in cells if a.comparison is not None]
+    chart = study_chart([_dots(table, a) for a in cells])
+    return (
+        f"<h2>{escape(table.title)}</h2>{notes}{_matrix(table, cells)}"
+        + (f'<div class="scroll">{chart_element(chart, f"chart{position}")}</div>' if chart else "")
+        + "".join(_modules(a) for a in compared)
+    )
+
+
+def _dots(table: Table, answered: Answered) -> tuple[str, str, float | None, float | None]:
+    key = table.quantities[0]
+    return answered.cell.row, answered.cell.column, answered.measured.get(key), answered.predicted.get(key)
+
+
+def _matrix(table: Table, cells: Sequence[Answered]) -> str:
+    """Rows down, columns across; under each column its quantities, measured and predicted."""
+    rows, columns = (list(dict.fromkeys(getattr(a.cell, side) for a in cells)) for side in ("row", "column"))
+    at = {(a.cell.row, a.cell.column): a for a in cells}
+    span = 2 * len(table.quantities)
+    groups = "".join(f'<th class="n" colspan="{span}">{escape(column)}</th>' for column in columns)
+    heads = "".join(
+        f'<th class="n">{HEADINGS[key]}</th><th class="n">predicted</th>' for _ in columns for key in table.quantities
+    )
+    body = "".join(
+        f"<tr><td>{escape(row)}</td>{''.join(_cell(table, at.get((row, column))) for column in columns)}</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><tr><th></th>{groups}</tr><tr><th></th>{heads}</tr>{body}</table></div>'
+
+
+def _cell(table: Table, answered: Answered | None) -> str:
+    if answered is None:
+        return '<td colspan="2"></td>' * len(table.quantities)
+    title = f' title="{escape(answered.reason)}"' if answered.reason else ""
+    figures = (_figures(answered, key) for key in table.quantities)
+    return "".join(
+        f'<td class="n"{title}>{escape(measured)}</td><td class="n faint">{escape(predicted)}</td>'
+        for measured, predicted, _ in figures
+    )
+
+
+def _modules(answered: Answered) -> str:
+    """Phases and modules of one cell, measured and predicted."""
+    comparison = answered.comparison
+    assert comparison is not None  # noqa: S101 - narrowed by the caller
+    rows = "".join(
+        f"<tr><td>{escape(comparison_words.label(row))}</td>"
+        + "".join(f'<td class="n">{escape(text)}</td>' for text in _compared(row))
+        + "</tr>"
+        for row in comparison.rows
+        if row.level in ("phase", "module")
+    )
+    heads = "".join(f'<th class="n">{h}</th>' for h in ("measured", "predicted", "ratio", "interval"))
+    return (
+        f"<details><summary>{escape(answered.cell.row)}: phases and modules</summary>"
+        f'<div class="scroll"><table><tr><th></th>{heads}</tr>{rows}</table></div></details>'
+    )
+
+
+def _compared(row: Any) -> Iterable[str]:
+    yield comparison_words.value(row, row.a)
+    yield comparison_words.value(row, row.b)
+    yield "" if row.ratio is None else units.digits(row.ratio)
+    yield comparison_words.interval(row)
+
+
+def _missing(study: Study) -> str:
+    """Why cells have no figure, each reason once."""
+    reasons = dict.fromkeys(
+        f"{a.cell.row}, {a.cell.column}: {a.reason}"
+        for _, cells in study
+        for a in cells
+        if a.status != "ok" and a.reason
+    )
+    listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+    return f"<details><summary>What was not measured, and why</summary><ul>{listed}</ul></details>" if listed else ""
