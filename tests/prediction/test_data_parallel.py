@@ -12,6 +12,7 @@ from sightline.cost.collectives import cluster_collectives
 from sightline.cost.topology import data_group
 from sightline.cost.training_constants import load_training
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, exposed
+from sightline.program.shapes import ELEMENT_BYTES
 
 PARAMETERS = 1e9
 SECONDS = st.floats(0, 100)
@@ -30,7 +31,12 @@ def cost(
     plan = training(model="gpt-125m", plan={"framework": framework, "micro_batch": 1}).plan
     plan = replace(plan, zero_stage=zero_stage, dtype=dtype, framework=replace(plan.framework, **habits))
     replica = Replica(
-        parameters=PARAMETERS, layers=24.0, forward_s=compute_s, backward_s=2 * compute_s, micro_batches=micro_batches
+        parameters=PARAMETERS,
+        stored_bytes=PARAMETERS * ELEMENT_BYTES[dtype],
+        layers=24.0,
+        forward_s=compute_s,
+        backward_s=2 * compute_s,
+        micro_batches=micro_batches,
     )
     return data_parallel_time(
         replica,

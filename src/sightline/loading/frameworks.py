@@ -38,7 +38,7 @@ def offering(field: str, value: object) -> list[str]:
 def _value(name: str, value: Any) -> Any:
     """An entry's value as the field of that name holds it: lists as sets or tuples, "2 GB" as bytes."""
     match name:
-        case "states" | "adapter_states":
+        case "states" | "adapter_states" | "also_trained_states":
             return StateBytes(**value)
         case "fused":
             return frozenset(value)

@@ -66,8 +66,9 @@ def _network(v: Values) -> Network:
 
 
 def _host(v: Values) -> Host:
-    fields = {"memory": "memory_bytes", "memory_bandwidth": "memory_bandwidth", "cores": "cores", "speed": "speed"}
-    stated = {theirs: v[ours] for ours, theirs in fields.items() if ours in v}
+    same = ("memory_bandwidth", "cores", "speed", "device_bandwidth")
+    stated = {"memory_bytes": v["memory"]} if "memory" in v else {}
+    stated |= {key: v[key] for key in same if key in v}
     return Host(name=v["name"], launch_time_s=v.get("launch_time"), **stated)
 
 

@@ -258,3 +258,4 @@ class HostKeys(Sourced):
     memory_bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
     memory: Annotated[float | None, quantity(BYTES)] = None
     cores: Annotated[int | None, whole(1, 10**5)] = None
+    device_bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None

@@ -77,6 +77,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
             "memory_bandwidth": host.memory_bandwidth,
             "memory": host.memory_bytes,
             "cores": host.cores,
+            "device_bandwidth": host.device_bandwidth,
         },
         "power_cap": cluster.power_cap_w,
     }

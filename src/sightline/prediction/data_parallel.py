@@ -30,7 +30,9 @@ class Replica(NamedTuple):
     """What is reduced between replicas, and the passes of the pace-setting stage that it runs beside."""
 
     parameters: Number
-    """Those of the stage that holds most."""
+    """Those with gradients, of the stage that holds most."""
+    stored_bytes: Number
+    """All weights of that stage as the passes read them."""
     layers: Number
     forward_s: Number
     """One micro-batch's forward pass."""
@@ -68,15 +70,18 @@ def data_parallel_time(
         return constants.collective_slowdown * messages * once
 
     gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.dtype]
-    weight_bytes = replica.parameters * ELEMENT_BYTES[plan.dtype]
     zero = np.asarray(plan.zero_stage)
+    gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch)
+    weight_bytes = replica.stored_bytes
+    if plan.adapter is not None or plan.quantization != "none":
+        # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
+        weight_bytes = np.where(gathers_each, weight_bytes, replica.parameters * ELEMENT_BYTES[plan.dtype])
     reduce_s = seconds("all_reduce", gradient_bytes) if np.any(zero == 0) else 0.0
     scatter_s = seconds("reduce_scatter", gradient_bytes) if np.any(zero > 0) else 0.0
     gather_s = seconds("all_gather", weight_bytes) if np.any(zero > 0) else 0.0
 
     m = replica.micro_batches
     reductions = np.where(zero == 3, m, np.where((zero == 2) & framework.reduces_every_micro_batch, m, 1.0))
-    gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch)
     # Parameters: stage 3 gathers before the forward and again before the backward pass.
     forward_gathers = np.where(zero == 0, 0.0, np.where(gathers_each, m, 1.0))
     backward_gathers = np.where(zero == 3, m, 0.0)

@@ -4,13 +4,16 @@ States follow ZeRO (arXiv 1910.02054), activations the saved tensors of the prog
 in flight (arXiv 2205.05198). Left out: fragmentation beyond the framework's fixed share.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
+from sightline.prediction.offload import on_host
 from sightline.profile import MEMORY_PARTS, StageMemory
-from sightline.program import Program
+from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Scenario
@@ -37,9 +40,8 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     """Return the ledger of one stage, in bytes per device."""
     plan, framework = scenario.plan, scenario.plan.framework
     zero, dp = np.asarray(plan.zero_stage), plan.data_parallel
-    states = framework.states_in(plan.dtype)
-    parameters = stage_parameters(program, stage)
     shared = 1.0 / dp
+    held = held_states(scenario, program, stage)
     layers_kept = stage.in_flight * stage.layers * program.layer.saved_bytes
     ends_kept = stage.in_flight * (
         stage.embedding * program.embedding.saved_bytes + stage.head * program.head.saved_bytes
@@ -48,44 +50,113 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     recomputed = (stage.layers > 0) * program.layer.working_bytes
     transient = program.layer.transient_bytes
     replicated = np.asarray(dp) > 1
-    live = np.minimum(parameters, GATHERED_LAYERS * program.layer.parameters + _ends_parameters(program, stage))
     # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
     whole = (zero == 2) & framework.regathers_every_micro_batch
-    gathered = replicated * ELEMENT_BYTES[plan.dtype] * ((zero == 3) * live + whole * parameters)
+    narrow = ELEMENT_BYTES[plan.dtype]
+    stored, layer_stored = stored_bytes(program, stage, narrow), program.layer.stored_bytes(narrow)
+    live = np.minimum(stored, GATHERED_LAYERS * layer_stored + _ends_bytes(program, stage, narrow))
+    gathered = replicated * ((zero == 3) * live + whole * stored)
     buffers = gathered + replicated * framework.communication_buffer_bytes + transient
+    kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
+    weights = held.weights * np.where((zero >= 3) | whole, shared, 1.0)
+    gradients = held.gradients * np.where(zero >= 2, shared, 1.0)
+    optimizer = held.optimizer * np.where(zero >= 1, shared, 1.0)
+    moved = on_host(plan, live, gathered)
+    update = held.update * np.where(zero >= 1, shared, 1.0) * (1.0 - moved.optimizer)
+    activations = kept + np.maximum(logits, recomputed)
+    # While the optimizer steps, its temporaries take the place of activations.
+    stepping = np.maximum(update - activations - transient, 0.0)
     return StageMemory(
         stage=stage.name,
         parts={
-            "weights": parameters * states.weights * np.where((zero >= 3) | whole, shared, 1.0),
-            "gradients": parameters * states.gradients * np.where(zero >= 2, shared, 1.0),
-            "optimizer": parameters * states.optimizer * np.where(zero >= 1, shared, 1.0),
-            "activations": layers_kept + ends_kept + np.maximum(logits, recomputed),
+            "weights": weights * (1.0 - moved.parameters),
+            "gradients": gradients * (1.0 - moved.optimizer),
+            "optimizer": optimizer * (1.0 - moved.optimizer),
+            "activations": activations,
             "kv_cache": 0.0,
-            "buffers": buffers,
+            "buffers": buffers + moved.staging_bytes + stepping,
             "framework": framework.context_bytes,
         },
         items={
-            "layer activations": layers_kept,
+            "layer activations": kept - ends_kept,
             "embedding and head activations": ends_kept,
             "logits and loss": logits,
             "recomputation working set": recomputed,
             "gathered parameters": gathered,
             "transient tensors": transient,
+            "update temporaries": stepping,
+            "in the host's memory": moved.parameters * weights
+            + moved.optimizer * (gradients + optimizer)
+            + layers_kept
+            + ends_kept
+            - kept,
         },
     )
 
 
-def stage_parameters(program: Program, stage: StageContents) -> Number:
-    """Parameters on one device of a stage, before ZeRO."""
-    return (
-        stage.layers * program.layer.parameters
-        + _ends_parameters(program, stage)
-        + stage.tied_copy * program.embedding.parameters
+class HeldStates(NamedTuple):
+    """Bytes of a stage's states before ZeRO."""
+
+    weights: Number
+    gradients: Number
+    optimizer: Number
+    update: Number
+    """Temporaries of the optimizer's step."""
+
+
+def held_states(scenario: Scenario, program: Program, stage: StageContents) -> HeldStates:
+    """Return the bytes of weights, gradients and optimizer of a stage on one device, before ZeRO.
+
+    Frozen weights have neither gradient nor optimizer; adapters and copies trained beside them have states of their own.
+    """
+    plan, framework = scenario.plan, scenario.plan.framework
+    own, adapter, copies = (
+        framework.states_in(plan.dtype),
+        framework.adapter_states_in(plan.dtype),
+        framework.copied_states_in(plan.dtype),
+    )
+    counts = [
+        (stage_sum(program, stage, lambda block: block.own_trained_parameters), own),
+        (stage_sum(program, stage, lambda block: block.adapter_parameters), adapter),
+        (stage_sum(program, stage, lambda block: block.copied_parameters), copies),
+    ]
+    narrow = ELEMENT_BYTES[plan.dtype]
+    frozen = stage_sum(program, stage, lambda block: block.frozen_bytes(narrow))
+    # A fused or foreach update takes tensors of one type at a time.
+    largest = reduce(np.maximum, [count * states.weights for count, states in counts])
+    return HeldStates(
+        weights=sum(count * states.weights for count, states in counts) + frozen,
+        gradients=sum(count * states.gradients for count, states in counts),
+        optimizer=sum(count * states.optimizer for count, states in counts),
+        update=framework.update_copies * largest,
     )
 
 
-def _ends_parameters(program: Program, stage: StageContents) -> Number:
-    return stage.embedding * program.embedding.parameters + stage.head * program.head.parameters
+def trained_parameters(program: Program, stage: StageContents) -> Number:
+    """Parameters of a stage that get gradients, on one device before ZeRO."""
+    return stage_sum(program, stage, lambda block: block.trained_parameters)
+
+
+def stored_bytes(program: Program, stage: StageContents, narrow: float) -> Number:
+    """Bytes of all of a stage's weights as the passes read them, on one device before ZeRO."""
+    return stage_sum(program, stage, lambda block: block.stored_bytes(narrow))
+
+
+def stage_sum(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
+    """Add up what ``of`` says of every block that the stage holds."""
+    ends = stage.embedding * of(program.embedding) + stage.head * of(program.head)
+    return stage.layers * of(program.layer) + ends + stage.tied_copy * of(program.embedding)
+
+
+def _ends_bytes(program: Program, stage: StageContents, narrow: float) -> Number:
+    return stage.embedding * program.embedding.stored_bytes(narrow) + stage.head * program.head.stored_bytes(narrow)
+
+
+def _on_device(offload: frozenset[str], layers_kept: Number, ends_kept: Number, stage: StageContents) -> Number:
+    """What is kept of the activations on the device: all, or two layers' worth beside the ends'."""
+    if "activations" not in offload:
+        return layers_kept + ends_kept
+    return layers_kept * np.minimum(1.0, 2.0 / np.maximum(stage.layers * stage.in_flight, 1.0)) + ends_kept
 
 
 def fullest(stages: Sequence[StageMemory]) -> dict[str, Number]:

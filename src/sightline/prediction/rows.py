@@ -69,12 +69,13 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
     plan, embedding = priced.scenario.plan, priced.program.embedding
     messages = 2.0 * times.micro_batches * plan.virtual_stages
     sent_bytes = messages * embedding.boundary_bytes / plan.tensor_parallel
-    table_bytes = embedding.parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
+    table_bytes = embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
     replicas = times.data_parallel
     sent = [
         ("pipeline", "activations and gradients", messages, sent_bytes, times.pipeline.transfer_s),
         ("data parallel", "gradients and parameters", 1.0, replicas.network_bytes, replicas.exposed_s),
         ("embedding", "gradients of the tied table", 1.0, table_bytes, times.tied_embedding_s),
+        ("offload", "between host and device", 1.0, times.offload.moved_bytes, times.offload.exposed_s),
     ]
     return [
         Row(

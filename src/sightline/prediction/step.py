@@ -9,7 +9,6 @@ from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives import cluster_collectives
 from sightline.cost.families import UNMEASURED, evidence_of
 from sightline.cost.training_constants import TrainingConstants
-from sightline.errors import InputError
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
 from sightline.prediction.flops import hardware_flops, model_flops
@@ -33,7 +32,6 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
     Raises:
         InputError: no micro-batch divides the batch.
     """
-    refuse_unpredicted(scenario)
     answer = partial(profile_of, constants=constants)
     if scenario.plan.micro_batch is None:
         scenario = with_fastest_micro_batch(scenario, answer)
@@ -43,20 +41,6 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
         if not profile.fits:
             profile = replace(profile, advice=what_would_fit(profile, answer))
     return profile
-
-
-def refuse_unpredicted(scenario: Scenario) -> None:
-    """Raise `InputError` for techniques that can be stated and not yet predicted."""
-    plan = scenario.plan
-    used = {
-        "offload": ", ".join(sorted(plan.offload)),
-        "quantization": "" if plan.quantization == "none" else plan.quantization,
-        "adapter": "" if plan.adapter is None else plan.adapter.kind,
-        "compile": "true" if plan.compile else "",
-    }
-    problems = [f"plan.{key} is {value}; training with it is not predicted yet" for key, value in used.items() if value]
-    if problems:
-        raise InputError(problems)
 
 
 def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:

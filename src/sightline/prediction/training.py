@@ -15,9 +15,11 @@ from sightline.cost.topology import data_group, pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
-from sightline.prediction.memory import StageContents, stage_parameters
+from sightline.prediction.memory import StageContents, stored_bytes, trained_parameters
+from sightline.prediction.offload import OffloadTime, Share, offload_time
 from sightline.prediction.schedules import PipelineTime, in_flight, layers_of_stages, pipeline_time
 from sightline.program import Program, write_out
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Count, Number
 from sightline.scenario import Plan, Scenario
 
@@ -54,6 +56,7 @@ class StepTimes:
     data_parallel: DataParallelTime
     tied_embedding_s: Number
     """Summing a shared table's gradients between the first and the last stage."""
+    offload: OffloadTime
     optimizer_bytes: Number
     """Traffic of the update on one device."""
 
@@ -199,10 +202,12 @@ def step_times(priced: Priced) -> StepTimes:
     through_s = _through_s(scenario.model.layers, stages, totals)
     pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s)
 
-    parameters = _most([stage_parameters(priced.program, stage) for stage in stages])
+    parameters = _most([trained_parameters(priced.program, stage) for stage in stages])
+    stored = _most([stored_bytes(priced.program, stage, ELEMENT_BYTES[plan.dtype]) for stage in stages])
     optimizer_bytes = _optimizer_bytes(plan, parameters)
     replica = Replica(
         parameters=parameters,
+        stored_bytes=stored,
         layers=slowest.layers,
         forward_s=slot.forward_s,
         backward_s=slot.backward_s,
@@ -218,16 +223,27 @@ def step_times(priced: Priced) -> StepTimes:
         constants=c,
     )
     tied_s = _tied_embedding_s(priced, dp)
+    shared = np.where(np.asarray(plan.zero_stage) >= 1, dp, 1.0)
+    share = Share(
+        parameters=parameters / shared,
+        weight_bytes=stored / np.where(np.asarray(plan.zero_stage) >= 3, dp, 1.0),
+        activation_bytes=slowest.layers * priced.program.layer.saved_bytes,
+        forward_s=slot.forward_s,
+        backward_s=slot.backward_s,
+        micro_batches=m,
+    )
+    offloaded = offload_time(share, plan, cluster)
     again = slot.recompute + slot.backward
     phases = {
         "forward": m * slot.forward.work_s,
         "backward": m * slot.backward.work_s,
         "recompute": m * slot.recompute.work_s,
-        "optimizer": _update_s(priced, optimizer_bytes, slowest),
+        "optimizer": _update_s(priced, optimizer_bytes, slowest) + offloaded.update_s,
         "communication_exposed": m * (slot.forward.collective_s + again.collective_s)
         + pipeline.transfer_s
         + replicas.exposed_s
-        + tied_s,
+        + tied_s
+        + offloaded.exposed_s,
         "pipeline_bubble": pipeline.bubble_s,
         "host": m * (slot.forward.wait_s + again.wait_s + c.micro_batch_s) + c.step_s,
     }
@@ -240,12 +256,15 @@ def step_times(priced: Priced) -> StepTimes:
         pipeline=pipeline,
         data_parallel=replicas,
         tied_embedding_s=tied_s,
+        offload=offloaded,
         optimizer_bytes=optimizer_bytes,
     )
 
 
 def _optimizer_bytes(plan: Plan, parameters: Number) -> Number:
     """Traffic of the optimizer's update of a device's share of the parameters; ZeRO shares them among replicas."""
+    if "optimizer" in plan.offload:
+        return 0.0
     local = parameters / np.where(np.asarray(plan.zero_stage) >= 1, plan.data_parallel, 1.0)
     return local * plan.framework.optimizer_traffic
 
@@ -281,7 +300,7 @@ def _tied_embedding_s(priced: Priced, dp: Count) -> Number:
     p = np.asarray(plan.pipeline_parallel)
     if not scenario.model.tied_embeddings or not np.any(p > 1):
         return 0.0
-    size = priced.program.embedding.parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
+    size = priced.program.embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
     group = pipeline_boundary(plan.tensor_parallel, dp, cluster)
     once = collective_time("send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster))
     return (p > 1) * once * priced.constants.collective_slowdown

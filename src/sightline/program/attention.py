@@ -1,5 +1,6 @@
 """The attention core: scores, softmax and context, as one flash kernel or as separate eager kernels."""
 
+from sightline.program.adapter import keeps_input
 from sightline.program.operators import Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
@@ -23,8 +24,16 @@ def core_backward(x: Shapes, kernel: str) -> list[Operator]:
 
 
 def flash(x: Shapes, *, backward: bool) -> FlashAttention:
-    """Return the flash kernel; forward keeps queries, keys, values and a float per row and head."""
+    """Return the flash kernel; forward keeps queries, keys, values and a float per row and head.
+
+    Its output is kept by the output projection, where that keeps its input as it is. Values that are a view of one
+    joined tensor keep all of that alive beside the rotated queries and keys.
+    """
     kept = x.element_bytes * x.tokens * x.qkv_width + 4.0 * x.tokens * x.heads
+    if not keeps_input(x, "output"):
+        kept = kept + x.element_bytes * x.tokens * x.heads * x.model.head_dim
+    if x.framework.keeps_joined_qkv and x.model.heads == x.model.kv_heads:
+        kept = kept + x.element_bytes * x.tokens * (x.heads + x.kv_heads) * x.model.head_dim
     return FlashAttention(
         module=MODULE,
         name="flash attention",

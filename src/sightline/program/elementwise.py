@@ -11,7 +11,7 @@ from sightline.quantities import Number
 def norm(x: Shapes, module: str) -> Elementwise:
     """Forward norm: read and write; unfused it upcasts, squares, averages, scales and casts back in seven kernels."""
     n = x.residual_bytes / x.element_bytes
-    if "norm" in x.framework.fused:
+    if _norm_is_fused(x):
         return Elementwise(
             module=module, name="norm", traffic_bytes=2.0 * x.residual_bytes, saved_bytes=x.residual_bytes, elements=n
         )
@@ -20,15 +20,21 @@ def norm(x: Shapes, module: str) -> Elementwise:
         name="norm",
         traffic_bytes=(28.0 + 4.0 * x.element_bytes) * n,
         kernels=7.0,
-        saved_bytes=(4.0 + x.element_bytes) * n,
+        # The normalized input in 16 bits is for the weight's gradient.
+        saved_bytes=(4.0 + x.element_bytes * x.trained.rest) * n,
         elements=n,
     )
+
+
+def _norm_is_fused(x: Shapes) -> bool:
+    """LayerNorm is one kernel of PyTorch's own; an RMSNorm is written out unless the framework fuses it."""
+    return "norm" in x.framework.fused or x.model.norm == "layernorm"
 
 
 def norm_gradient(x: Shapes, module: str) -> Elementwise:
     """Backward norm: input and output gradient in, input gradient out, and the weight's sums."""
     n = x.residual_bytes / x.element_bytes
-    if "norm" in x.framework.fused:
+    if _norm_is_fused(x):
         return Elementwise(
             module=module, name="norm gradient", traffic_bytes=4.0 * x.residual_bytes, kernels=2.0, elements=n
         )

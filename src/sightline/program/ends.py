@@ -1,7 +1,7 @@
 """The ends of the model: token embedding before the first layer, head and loss after the last."""
 
 from sightline.program import elementwise
-from sightline.program.linear import linear_backward, linear_forward
+from sightline.program.linear import input_gradient, linear_backward, linear_forward
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import Block
 from sightline.program.shapes import Shapes
@@ -36,25 +36,31 @@ def embedding_block(x: Shapes) -> Block:
         traffic = 2.0 * x.residual_bytes + mask
         forward.append(Elementwise(module="embedding", name="dropout", traffic_bytes=traffic, saved_bytes=mask))
         backward.append(Elementwise(module="embedding", name="dropout gradient", traffic_bytes=traffic))
-    # The dense gradient of the table is cleared, filled and added to the accumulated one.
-    table = x.vocabulary * h * (e + x.framework.accumulation_traffic)
-    backward += [
-        *enter_region(x, "embedding"),
-        Elementwise(
-            module="embedding",
-            name="table gradient",
-            traffic_bytes=table + 3.0 * x.hidden_bytes,
-            kernels=6.0,
-            elements=x.vocabulary * h,
-        ),
-    ]
+    if x.trained.embedding:
+        backward += [*enter_region(x, "embedding"), _table_gradient(x)]
     positions = x.model.embedding_parameters - x.model.vocab_size * x.model.hidden_size
+    parameters = x.vocabulary * h + positions
+    beside_adapter = x.trained.adapter is not None
     return Block(
         name="embedding",
         forward=forward,
         backward=backward,
         boundary_bytes=x.hidden_bytes,
-        parameters=x.vocabulary * h + positions,
+        parameters=parameters,
+        frozen_parameters=parameters * beside_adapter,
+        copied_parameters=parameters * (beside_adapter and x.trained.embedding),
+    )
+
+
+def _table_gradient(x: Shapes) -> Elementwise:
+    """The dense gradient of the table is cleared, filled and added to the accumulated one."""
+    elements = x.vocabulary * float(x.model.hidden_size)
+    return Elementwise(
+        module="embedding",
+        name="table gradient",
+        traffic_bytes=elements * (x.element_bytes + x.framework.accumulation_traffic) + 3.0 * x.hidden_bytes,
+        kernels=6.0,
+        elements=elements,
     )
 
 
@@ -66,7 +72,7 @@ def head_block(x: Shapes) -> Block:
     forward: list[Operator] = [
         elementwise.norm(x, "final norm"),
         *enter_region(x, "head"),
-        linear_forward(x, "head", h, x.vocabulary, saved_bytes=x.residual_bytes, name="logits"),
+        linear_forward(x, "head", h, x.vocabulary, saved_bytes=x.residual_bytes * x.trained.head, name="logits"),
         Elementwise(
             module="head",
             name="cross-entropy",
@@ -83,15 +89,23 @@ def head_block(x: Shapes) -> Block:
             kernels=1.0 if fused else 3.0,
             elements=logits,
         ),
-        *linear_backward(x, "head", h, x.vocabulary, bias=False),
+        *(
+            linear_backward(x, "head", h, x.vocabulary, bias=False)
+            if x.trained.head
+            else [input_gradient(x, "head", h, x.vocabulary)]
+        ),
         *leave_region(x, "head"),
         elementwise.norm_gradient(x, "final norm"),
     ]
     own = 0.0 if x.model.tied_embeddings else 1.0
+    matrix = own * x.vocabulary * h
+    beside_adapter = x.trained.adapter is not None
     return Block(
         name="head",
         forward=forward,
         backward=backward,
         logits=logits,
-        parameters=own * x.vocabulary * h + x.model.norm_parameters,
+        parameters=matrix + x.model.norm_parameters,
+        frozen_parameters=(matrix + x.model.norm_parameters) * beside_adapter,
+        copied_parameters=matrix * (beside_adapter and x.trained.head),
     )

@@ -35,6 +35,23 @@ def linear_forward(
     )
 
 
+def input_gradient(
+    x: Shapes, module: str, inputs: Number, outputs: Number, *, shares: tuple[float, ...] = (1.0,)
+) -> Matmul:
+    """Return the matmul that takes the gradient of the outputs to that of the inputs."""
+    return Matmul(
+        module=module,
+        name="input gradient",
+        m=x.tokens,
+        n=inputs,
+        k=outputs,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
+        output_bytes=x.element_bytes,
+        shares=shares,
+    )
+
+
 def linear_backward(
     x: Shapes, module: str, inputs: Number, outputs: Number, *, bias: bool, shares: tuple[float, ...] = (1.0,)
 ) -> list[Operator]:
@@ -46,7 +63,7 @@ def linear_backward(
     fused = "gradient-accumulation" in x.framework.fused
     common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes, "shares": shares}
     operators: list[Operator] = [
-        Matmul(name="input gradient", m=x.tokens, n=inputs, k=outputs, output_bytes=x.element_bytes, **common),
+        input_gradient(x, module, inputs, outputs, shares=shares),
         Matmul(
             name="weight gradient",
             m=outputs,

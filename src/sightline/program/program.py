@@ -27,7 +27,36 @@ class Block:
     boundary_bytes: Number = 0.0
     """Bytes of the activation that leaves the block for all tokens."""
     parameters: Number = 0.0
-    """Parameters on one device (after tensor parallelism, before ZeRO)."""
+    """Parameters on one device (after tensor parallelism, before ZeRO), adapters aside."""
+    frozen_parameters: Number = 0.0
+    """Those of them that get no gradient."""
+    quantized_parameters: Number = 0.0
+    """Those of the frozen ones that are kept in few bits."""
+    quantized_bytes: float = 0.0
+    """Bytes that each of these takes with its scales."""
+    adapter_parameters: Number = 0.0
+    copied_parameters: Number = 0.0
+    """Copies of frozen modules that are trained whole beside adapters."""
+
+    @property
+    def own_trained_parameters(self) -> Number:
+        """Parameters of the model itself that get gradients."""
+        return self.parameters - self.frozen_parameters
+
+    @property
+    def trained_parameters(self) -> Number:
+        """All that gets gradients: the model's own, adapters, copies."""
+        return self.own_trained_parameters + self.adapter_parameters + self.copied_parameters
+
+    def frozen_bytes(self, element_bytes: float) -> Number:
+        """Bytes of the weights that get no gradient, where those not quantized take ``element_bytes`` each."""
+        wide = self.frozen_parameters - self.quantized_parameters
+        return wide * element_bytes + self.quantized_parameters * self.quantized_bytes
+
+    def stored_bytes(self, element_bytes: float) -> Number:
+        """Bytes of all weights as the passes read them, where those not quantized take ``element_bytes`` each."""
+        wide = self.parameters - self.quantized_parameters + self.adapter_parameters + self.copied_parameters
+        return wide * element_bytes + self.quantized_parameters * self.quantized_bytes
 
     @property
     def saved_bytes(self) -> Number:

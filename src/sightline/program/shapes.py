@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.program.compiled import compiled
+from sightline.program.trained import Trained, trained_by
 from sightline.quantities import Number
 from sightline.scenario import Framework, Model, Scenario
 
@@ -31,6 +33,8 @@ class Shapes:
     """1.0 with sequence parallelism and t > 1, else 0.0."""
     framework: Framework
     """What it fuses, pads and accumulates."""
+    trained: Trained
+    """Which weights get gradients."""
 
     @property
     def tokens(self) -> Number:
@@ -85,5 +89,6 @@ def shapes_of(scenario: Scenario) -> Shapes:
         t=t,
         r=1.0 + split * (t - 1.0),
         split=split,
-        framework=plan.framework,
+        framework=compiled(plan.framework) if plan.compile else plan.framework,
+        trained=trained_by(plan, tied=scenario.model.tied_embeddings),
     )

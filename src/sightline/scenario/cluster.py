@@ -82,6 +82,8 @@ class Host:
     memory_bandwidth: Number = 200e9
     memory_bytes: Number = 1e12
     cores: int = 64
+    device_bandwidth: Number = 25e9
+    """Bytes per second and direction between the host's memory and one device, all devices at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

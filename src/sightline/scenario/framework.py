@@ -17,6 +17,9 @@ class StateBytes:
     """Master weights and moments together."""
 
 
+FULL_PRECISION = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
     """A framework's habits. Whatever is offered lists the allowed values of the plan's field of that name."""
@@ -61,7 +64,20 @@ class Framework:
     regathers_every_micro_batch: bool
     """ZeRO-2 gathers parameters for every micro-batch (FSDP's SHARD_GRAD_OP) instead of once per step."""
     adapter_states: StateBytes = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
-    """Bytes per parameter of adapters and of what is trained beside them."""
+    """Bytes per parameter of adapters."""
+    also_trained_states: StateBytes = StateBytes(weights=2.0, gradients=2.0, optimizer=4.0)
+    """The same of modules that are trained whole beside an adapter, as copies in the compute dtype."""
+    joins_adapters: bool = False
+    """Adapters of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
+    keeps_joined_qkv: bool = False
+    """Values stay a view of the joined projection's output, which keeps all of that alive."""
+    dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
+    """Bytes per weight whose transfer would take as long as expanding it does, by format; else the least there is."""
+    update_copies: float = 0.0
+    """Tensors as large as all trained weights that live only while the optimizer steps."""
+    host_update_traffic: float = 30.0
+    """Bytes per parameter of the host's memory that an update there moves: weight, moments and gradient in fp32 in,
+    three of them out, and the narrow weight."""
     offload_needs: Mapping[str, Mapping[str, tuple[str | int, ...]]] = field(default_factory=dict)
     """Other choices that offloading a part depends on: part, plan field, values of which one is needed."""
     offers: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
@@ -70,4 +86,12 @@ class Framework:
 
     def states_in(self, dtype: str) -> StateBytes:
         """Model states in that compute dtype: mixed precision as the framework keeps it, full precision without copies."""
-        return StateBytes(weights=4.0, gradients=4.0, optimizer=8.0) if dtype in ("fp32", "tf32") else self.states
+        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.states
+
+    def adapter_states_in(self, dtype: str) -> StateBytes:
+        """States of adapters beside weights in that dtype."""
+        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.adapter_states
+
+    def copied_states_in(self, dtype: str) -> StateBytes:
+        """States of modules that are trained whole beside adapters, in that dtype."""
+        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.also_trained_states

@@ -1,0 +1,85 @@
+"""Offloading: what lives in the host's memory, what crosses PCIe for it, and the update by the host's processor.
+
+As in ZeRO-Offload and ZeRO-Infinity (arXiv 2101.06840, 2104.07857): gradients go down in 16 bits as backward makes them,
+the host updates its share in fp32 and 16-bit weights come back; offloaded parameters come up for every pass, offloaded
+activations go down in the forward and come up in the backward pass. Nothing offloaded costs exactly nothing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number
+from sightline.scenario import Cluster, Host, Plan
+
+MEMORY_SHARE = 0.7
+"""Share of the host's memory bandwidth that an update reaches, spread over all cores (estimate)."""
+CORE_BANDWIDTH = 8e9
+"""Bytes per second that one core of the reference speed moves in an update (estimate)."""
+
+
+class OnHost(NamedTuple):
+    """Which states live in the host's memory (1.0 or 0.0), and what they need on the device instead."""
+
+    parameters: float
+    optimizer: float
+    staging_bytes: Number
+
+
+def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
+    """Return what is on the host; offloaded parameters are staged on the device as they are gathered, if not already."""
+    parameters, optimizer = 1.0 * ("parameters" in plan.offload), 1.0 * ("optimizer" in plan.offload)
+    staging = parameters * np.maximum(live_bytes - gathered_bytes, 0.0)
+    return OnHost(parameters=parameters, optimizer=optimizer, staging_bytes=staging)
+
+
+class OffloadTime(NamedTuple):
+    """Seconds that offloading adds to a step."""
+
+    update_s: Number
+    """The optimizer's step on the host, instead of the device's."""
+    exposed_s: Number
+    """Transfers that outlast the passes they run beside, and the update's results."""
+    moved_bytes: Number
+    """Over one device's PCIe link in a step, both directions."""
+
+
+class Share(NamedTuple):
+    """What one device is in charge of, and the passes its transfers run beside."""
+
+    parameters: Number
+    """Trained ones, after ZeRO."""
+    weight_bytes: Number
+    """Stored weights of its stage, after ZeRO."""
+    activation_bytes: Number
+    """Kept per micro-batch."""
+    forward_s: Number
+    backward_s: Number
+    micro_batches: Number
+
+
+def offload_time(share: Share, plan: Plan, cluster: Cluster) -> OffloadTime:
+    """Return the seconds that the host's update takes and those that transfers show."""
+    host, narrow, m = cluster.host, ELEMENT_BYTES[plan.dtype], share.micro_batches
+    states = 1.0 * ("optimizer" in plan.offload)
+    weights, kept = 1.0 * ("parameters" in plan.offload), 1.0 * ("activations" in plan.offload)
+    down = states * narrow * share.parameters
+    up_once = states * (1.0 - weights) * narrow * share.parameters
+    forward = weights * share.weight_bytes + kept * share.activation_bytes
+    backward = weights * share.weight_bytes + np.maximum(kept * share.activation_bytes, down)
+    link = host.device_bandwidth
+    exposed = m * np.maximum(forward / link - share.forward_s, 0.0)
+    exposed = exposed + m * np.maximum(backward / link - share.backward_s, 0.0) + up_once / link
+    return OffloadTime(
+        update_s=states * host_update_s(share.parameters, plan, host, np.minimum(cluster.per_node, cluster.devices)),
+        exposed_s=exposed,
+        moved_bytes=m * (forward + weights * share.weight_bytes + kept * share.activation_bytes + down) + up_once,
+    )
+
+
+def host_update_s(parameters: Number, plan: Plan, host: Host, devices: Number) -> Number:
+    """Seconds of Adam on the host for one device's share, while those of the node's other devices are updated too."""
+    cores = CORE_BANDWIDTH * host.speed * host.cores
+    bandwidth = np.minimum(host.memory_bandwidth * MEMORY_SHARE, cores)
+    return parameters * plan.framework.host_update_traffic * devices / bandwidth

@@ -1,0 +1,173 @@
+"""Low-rank adapters (arXiv 2106.09685): two thin matmuls forward, four backward, and the chains between them.
+
+``y = W x + alpha / r * B A dropout(x)``. Where adapters are kept in fp32 beside 16-bit weights their input is cast up
+for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
+and an update that is padded with zeros to the matrix's whole width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sightline.program.operators import Elementwise, Matmul, Operator
+from sightline.program.shapes import Shapes
+from sightline.quantities import Number
+from sightline.scenario import Adapter, Model
+from sightline.scenario.adapter import JOINED
+
+QKV = ("query", "key", "value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thin:
+    """One adapter: ``inputs`` to ``rank`` to ``outputs``; several joined ones as one."""
+
+    inputs: Number
+    outputs: Number
+    rank: Number
+    """Width between the two matmuls."""
+    group_rank: Number
+    """Rank that each output sees."""
+    padded: Number = 0.0
+    """Width of the matrix that the update is padded to, or 0."""
+
+    @property
+    def parameters(self) -> Number:
+        """Elements of both matrices."""
+        return self.rank * self.inputs + self.group_rank * self.outputs
+
+
+def adapters_of(
+    x: Shapes, inputs: Number, outputs: Number, targets: Sequence[str], shares: Sequence[float]
+) -> list[Thin]:
+    """Return the adapters beside a matmul whose outputs are the projections ``targets`` in the parts ``shares``."""
+    adapter = x.trained.adapter
+    if adapter is None:
+        return []
+    chosen = adapter.projections(gated=x.model.gated)
+    r = adapter.rank * 1.0
+    if JOINED in chosen and targets == QKV:
+        return [Thin(inputs=inputs, outputs=outputs, rank=r, group_rank=r)]
+    widths = [outputs * share for target, share in zip(targets, shares, strict=True) if target in chosen]
+    if widths and x.framework.joins_adapters and targets == QKV:
+        total = sum(widths)
+        padded = outputs if len(widths) < len(targets) else 0.0
+        return [Thin(inputs=inputs, outputs=total, rank=r * len(widths), group_rank=r, padded=padded)]
+    return [Thin(inputs=inputs, outputs=width, rank=r, group_rank=r) for width in widths]
+
+
+def adapter_forward(x: Shapes, module: str, thin: Thin, *, input_is_kept: bool) -> list[Operator]:
+    """Return one adapter's forward operators; ``input_is_kept`` where another one has kept the same input."""
+    e, tokens = x.element_bytes, x.tokens
+    dropout, casts = _dropout(x), _casts(x)
+    copied = dropout or casts
+    inputs, outputs = tokens * thin.inputs, tokens * thin.outputs
+    kept = 0.0 if input_is_kept and not copied else e * inputs
+    # Up and down again around the dropout, and both matrices down.
+    cast_bytes = casts * (4.0 + e) * (2.0 * inputs + thin.parameters)
+    around = casts * 4.0 * dropout + (1.0 - casts) * e * dropout
+    padding = e * tokens * (2.0 * thin.padded + 2.0 * thin.outputs * (thin.padded > 0))
+    return [
+        Elementwise(
+            module=module,
+            name="adapter chain",
+            traffic_bytes=cast_bytes + 2.0 * around * inputs + dropout * inputs + 5.0 * e * outputs + padding,
+            kernels=2.0 + 4.0 * casts + dropout + 5.0 * (thin.padded > 0),
+            saved_bytes=dropout * inputs + e * outputs * (thin.padded > 0),
+            elements=inputs,
+        ),
+        _matmul(x, module, "adapter A", tokens, thin.rank, thin.inputs, saved_bytes=kept),
+        _matmul(x, module, "adapter B", tokens, thin.outputs, thin.group_rank, saved_bytes=e * tokens * thin.rank),
+    ]
+
+
+def adapter_backward(x: Shapes, module: str, thin: Thin) -> list[Operator]:
+    """Return one adapter's backward operators: four thin matmuls and the gradients of the chains."""
+    e, tokens = x.element_bytes, x.tokens
+    dropout, casts = _dropout(x), _casts(x)
+    inputs, outputs = tokens * thin.inputs, tokens * thin.outputs
+    cast_bytes = casts * (4.0 + e) * (2.0 * inputs + thin.parameters)
+    around = 2.0 * (4.0 * casts + e * (1.0 - casts)) * dropout * inputs + dropout * inputs
+    accumulation = x.framework.accumulation_traffic * thin.parameters
+    return [
+        Elementwise(
+            module=module,
+            name="adapter chain gradient",
+            traffic_bytes=cast_bytes
+            + around
+            + 2.0 * e * outputs
+            + 3.0 * e * inputs
+            + accumulation
+            + 2.0 * e * tokens * thin.padded,
+            kernels=4.0 + 4.0 * casts + dropout + 4.0 * (thin.padded > 0),
+            elements=inputs,
+        ),
+        _matmul(x, module, "adapter B weight gradient", thin.outputs, thin.group_rank, tokens, row=thin.outputs),
+        _matmul(x, module, "adapter B input gradient", tokens, thin.group_rank, thin.outputs),
+        _matmul(x, module, "adapter A weight gradient", thin.rank, thin.inputs, tokens, row=thin.inputs),
+        _matmul(x, module, "adapter A input gradient", tokens, thin.inputs, thin.rank),
+    ]
+
+
+def keeps_input(x: Shapes, target: str) -> bool:
+    """Whether the projection ``target`` keeps its very input for the backward pass, and no copy of it or nothing."""
+    adapter = x.trained.adapter
+    if x.trained.projections:
+        return True
+    has = adapter is not None and target in adapter.projections(gated=x.model.gated)
+    return has and not _dropout(x) and not _casts(x)
+
+
+def widths_of(model: Model) -> dict[str, tuple[float, float]]:
+    """Inputs and outputs of every projection of a layer, by its word."""
+    h, f = float(model.hidden_size), float(model.intermediate_size)
+    queries, keys = float(model.query_width), float(model.kv_width)
+    return {
+        "query": (h, queries),
+        "key": (h, keys),
+        "value": (h, keys),
+        JOINED: (h, queries + 2.0 * keys),
+        "output": (queries, h),
+        "gate": (h, f),
+        "up": (h, f),
+        "down": (f, h),
+    }
+
+
+def adapter_parameters(model: Model, adapter: Adapter) -> Number:
+    """Parameters of all adapters of the whole model: rank times inputs and outputs of each target, in every layer."""
+    widths = widths_of(model)
+    return model.layers * adapter.rank * sum(sum(widths[p]) for p in adapter.projections(gated=model.gated))
+
+
+def _dropout(x: Shapes) -> float:
+    return 1.0 * (x.trained.adapter is not None and x.trained.adapter.dropout > 0)
+
+
+def _casts(x: Shapes) -> float:
+    """1.0 where adapters are kept in more bytes than the compute dtype has."""
+    return 1.0 * (x.framework.adapter_states.weights > x.element_bytes)
+
+
+def _matmul(
+    x: Shapes,
+    module: str,
+    name: str,
+    m: Number,
+    n: Number,
+    k: Number,
+    *,
+    saved_bytes: Number = 0.0,
+    row: Number | None = None,
+) -> Matmul:
+    return Matmul(
+        module=module,
+        name=name,
+        m=m,
+        n=n,
+        k=k,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
+        output_bytes=x.element_bytes,
+        saved_bytes=saved_bytes,
+        input_row=row,
+    )

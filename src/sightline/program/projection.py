@@ -1,0 +1,63 @@
+"""A projection of a decoder layer: a linear layer that is trained, or a frozen one, quantized or not, with adapters."""
+
+from dataclasses import replace
+
+from sightline.program.adapter import adapter_backward, adapter_forward, adapters_of
+from sightline.program.linear import input_gradient, linear_backward, linear_forward
+from sightline.program.operators import Operator
+from sightline.program.quantized_weights import dequantize
+from sightline.program.shapes import Shapes
+from sightline.quantities import Number
+
+
+def projection_forward(
+    x: Shapes,
+    module: str,
+    inputs: Number,
+    outputs: Number,
+    *,
+    targets: tuple[str, ...],
+    saved_bytes: Number,
+    name: str = "matmul",
+    shares: tuple[float, ...] = (1.0,),
+) -> list[Operator]:
+    """Return the forward operators of the projections ``targets``, which are the parts ``shares`` of the outputs.
+
+    A frozen matmul needs no input for its backward pass; an adapter beside it does.
+    """
+    plain = linear_forward(x, module, inputs, outputs, saved_bytes=saved_bytes, name=name, shares=shares)
+    if x.trained.projections:
+        return [plain]
+    operators = [*dequantize(x, module, inputs * outputs), replace(plain, saved_bytes=0.0)]
+    for i, thin in enumerate(adapters_of(x, inputs, outputs, targets, shares)):
+        operators += adapter_forward(x, module, thin, input_is_kept=i > 0)
+    return operators
+
+
+def projection_backward(
+    x: Shapes,
+    module: str,
+    inputs: Number,
+    outputs: Number,
+    *,
+    targets: tuple[str, ...],
+    bias: bool,
+    shares: tuple[float, ...] = (1.0,),
+) -> list[Operator]:
+    """Return the backward operators: a frozen weight has no gradient, but passes its outputs' on to its inputs."""
+    if x.trained.projections:
+        return linear_backward(x, module, inputs, outputs, bias=bias, shares=shares)
+    operators = [
+        *dequantize(x, module, inputs * outputs),
+        input_gradient(x, module, inputs, outputs, shares=shares),
+    ]
+    for thin in adapters_of(x, inputs, outputs, targets, shares):
+        operators += adapter_backward(x, module, thin)
+    return operators
+
+
+def adapter_elements(
+    x: Shapes, inputs: Number, outputs: Number, targets: tuple[str, ...], shares: tuple[float, ...] = (1.0,)
+) -> Number:
+    """Parameters of the adapters beside a matmul, on one device."""
+    return sum((thin.parameters for thin in adapters_of(x, inputs, outputs, targets, shares)), start=0.0)

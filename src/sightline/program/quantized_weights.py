@@ -1,0 +1,40 @@
+"""Frozen weights kept in few bits: what they take, and the kernel that expands them before every matmul."""
+
+from collections.abc import Mapping
+
+from sightline.program.operators import Elementwise, Operator
+from sightline.program.shapes import Shapes
+from sightline.quantities import Number
+
+STORED_BYTES: Mapping[str, float] = {
+    # A byte of scale per 64 weights, quantized itself with an fp32 value per 256 of them (arXiv 2305.14314).
+    "nf4": 0.5 + 1 / 64 + 4 / (64 * 256),
+    # An fp32 scale per 64 weights.
+    "nf4-single": 0.5 + 4 / 64,
+    # Scales per row take no room worth counting (arXiv 2208.07339).
+    "int8": 1.0,
+    # A 16-bit scale and a 4-bit zero point per 128 weights (arXiv 2210.17323).
+    "int4": 0.5 + 2.5 / 128,
+}
+"""Bytes per weight with its scales, by format."""
+
+
+def stored_bytes(x: Shapes) -> float:
+    """Bytes per projection weight as the plan keeps it."""
+    return STORED_BYTES.get(x.trained.quantization, x.element_bytes)
+
+
+def dequantize(x: Shapes, module: str, weights: Number) -> list[Operator]:
+    """Return the expansion of ``weights`` elements to the compute dtype, or nothing where they are not quantized.
+
+    The least traffic is the stored bytes in and the expanded out; kernels of real libraries work slower than that and
+    state the traffic that would take as long (``dequantization_traffic`` of the framework).
+    """
+    form = x.trained.quantization
+    if form == "none":
+        return []
+    least = STORED_BYTES[form] + x.element_bytes
+    traffic = x.framework.dequantization_traffic.get(form, least)
+    # Scales that are quantized themselves are expanded first.
+    kernels = 2.0 if form == "nf4" else 1.0
+    return [Elementwise(module=module, name="dequantize", traffic_bytes=traffic * weights, kernels=kernels)]
