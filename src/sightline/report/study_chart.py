@@ -26,7 +26,7 @@ def study_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) ->
     if not dots:
         return None
     order = list(dict.fromkeys(row for row, *_ in cells))
-    base = alt.Chart(alt.Data(values=dots)).encode(y=alt.Y("row:N", sort=order, title=None))
+    base = alt.Chart(alt.InlineData(values=dots)).encode(y=alt.Y("row:N", sort=order, title=None))
     colour = alt.Color(
         "source:N",
         title=None,
