@@ -1,0 +1,131 @@
+"""A real model told apart by phase and module while it trains or generates, under the addresses of a prediction."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.measurement.module_clocks import Reader, counted_work, reader_of
+from sightline.measurement.module_collectives import EndOfGradients, wrap_waits
+from sightline.measurement.module_marks import Marks
+from sightline.measurement.module_regions import STARTS, Address
+from sightline.measurement.module_roles import roles_of
+from sightline.measurement.module_rows import rows_of
+from sightline.measurement.module_timeline import Passage, Timeline
+from sightline.measurement.module_wrapping import wrap
+from sightline.measurement.timing import Clock
+from sightline.profile import Row
+from sightline.scenario import Device, Model
+
+
+class Instrument:
+    """Records steps of one model. Steps that are not recorded run as if it was not there.
+
+    ::
+
+        on_model = instrument(model, scenario.model, machine.clock)
+        for _ in range(steps):
+            with on_model.recording():
+                with on_model.phase("forward"):
+                    loss = model(tokens, labels=tokens).loss
+                with on_model.phase("backward"):
+                    loss.backward()
+                with on_model.phase("optimizer"):
+                    optimizer.step()
+        on_model.rows()
+    """
+
+    def __init__(self, model: Any, clock: Clock) -> None:
+        self._timeline = Timeline()
+        self._reader = reader_of(clock)
+        self._end_of_gradients = EndOfGradients(self._timeline)
+        marks = Marks(self._timeline, self._end_of_gradients.reached)
+        compiled = _is_compiled(model)
+        roles = roles_of(model)
+        self.by_module = bool(roles.layers) and not compiled
+        """Whether modules are told apart; of a compiled model, or one whose layers are not recognized, only phases are."""
+        self._undo = ExitStack()
+        if self.by_module:
+            self._undo.enter_context(wrap(roles, marks, self._timeline))
+        self._undo.enter_context(wrap_waits(self._timeline))
+        self._countable = not compiled
+        self.steps: list[Mapping[Address, Passage]] = []
+        """Seconds of each recorded step by address."""
+        self._work: Mapping[Address, Passage] | None = None
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record one step, whose phases are announced by ``phase``.
+
+        The first step counts FLOPs and bytes, which takes time; its seconds stand for nothing, unless ``counting`` was
+        used before.
+        """
+        if self._work is None and self._countable:
+            with self.counting():
+                yield
+            return
+        with self._recorded(self._reader):
+            yield
+        self.steps.append(self._timeline.end())
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the FLOPs and bytes of one step by address, such as one of the warm-up; all recorded steps do the same."""
+        with counted_work() as reader, self._recorded(reader):
+            yield
+        self._work = self._timeline.end()
+
+    @contextmanager
+    def _recorded(self, reader: Reader) -> Iterator[None]:
+        self._timeline.begin(reader)
+        try:
+            yield
+        except BaseException:
+            self._timeline.live = False
+            raise
+
+    @contextmanager
+    def phase(self, name: str, operator: str | None = None) -> Iterator[None]:
+        """Announce a part of the step: forward, backward, optimizer, communication_exposed, prefill or decode.
+
+        ``operator`` names what is done in it, such as the clipping of gradients; raises `InputError` for another name.
+        """
+        if name not in STARTS:
+            raise InputError(f"phase is '{name}'; a step has: {', '.join(STARTS)}")
+        if not self._timeline.live:
+            yield
+            return
+        self._timeline.start(name, operator)
+        if name == "backward":
+            self._end_of_gradients.begin()
+        yield
+        self._timeline.stop()
+
+    def rows(self, device: Device | None = None, dtype: str | None = None) -> list[Row]:
+        """Return the mean step by address; ``bound`` goes by the roofline of ``device`` in ``dtype`` where given.
+
+        Times sum to the step's: what was in none of its phases is the host's.
+        """
+        return rows_of(self.steps, self._work or {}, device, dtype)
+
+    def remove(self) -> None:
+        """Leave the model as it was."""
+        self._undo.close()
+
+
+def instrument(model: Any, scenario_model: Model | None, clock: Clock) -> Instrument:
+    """Return an instrument on ``model``, a Hugging Face decoder, wrapped for data parallelism or adapted as it may be.
+
+    ``clock`` is that of the machine it runs on. It is best called when the model is complete: quantized, adapted,
+    sharded, with its recomputation enabled. Only one instrument at a time on models of one class.
+    Raises `InputError` where ``scenario_model`` has fewer layers than ``model``.
+    """
+    found = len(roles_of(model).layers)
+    if scenario_model is not None and found > scenario_model.layers:
+        raise InputError(f"model has {scenario_model.layers} layers; the one that is to be measured has {found}")
+    return Instrument(model, clock)
+
+
+def _is_compiled(model: Any) -> bool:
+    modules = list(model.modules())
+    return any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None for m in modules)
