@@ -126,6 +126,7 @@ def _measure_suite(
             scenarios,
             open_store(store),
             quick=quick,
+            brief=cluster is None,
             rerun=rerun,
             on_step=lambda step: _tell(step, advance),
         )

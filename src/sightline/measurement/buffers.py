@@ -25,12 +25,22 @@ def rotated(machine: Machine, bytes_per_set: float, build: Callable[[], Tensors]
     Raises `InputError` where one set does not fit into memory.
     """
     torch = import_torch()
+    sets = sets_of(machine, bytes_per_set)
+    torch.manual_seed(SEED)
+    first = build()
+    return [first, *(tuple(t.clone() for t in first) for _ in range(sets - 1))]
+
+
+def sets_of(machine: Machine, bytes_per_set: float) -> int:
+    """Return how many sets of operands fill the cache several times, one where they are to stay in it.
+
+    Raises `InputError` where one set does not fit into memory.
+    """
     room = MOST_OF_MEMORY * machine.memory_bytes
     if bytes_per_set > room:
         needs, has = (format_quantity(float(x), BYTES) for x in (bytes_per_set, machine.memory_bytes))
         raise InputError(f"the operands take {needs}; this machine has {has} of memory, of which 60 % are used")
+    if not machine.cache_bytes:
+        return 1
     wanted = math.ceil(TIMES_CACHE * machine.cache_bytes / max(bytes_per_set, 1.0)) + 1
-    sets = max(1, min(wanted, MOST_SETS, int(room // max(bytes_per_set, 1.0))))
-    torch.manual_seed(SEED)
-    first = build()
-    return [first, *(tuple(t.clone() for t in first) for _ in range(sets - 1))]
+    return max(1, min(wanted, MOST_SETS, int(room // max(bytes_per_set, 1.0))))

@@ -15,6 +15,8 @@ class Case:
     implementation: str
     sets: int
     """Sets of operands that take turns."""
+    operators: int = 1
+    """Executions of the operator in a call."""
     remarks: Mapping[str, Any] = field(default_factory=dict)
     """What the scenario leaves open and was chosen, for the record."""
 

@@ -8,7 +8,7 @@ from sightline.loading import operation_from_mapping
 from sightline.measurement.case_process import Emit
 from sightline.measurement.operators import measure_operator
 from sightline.measurement.outcome import UnsupportedCaseError
-from sightline.measurement.timing import FULL, QUICK
+from sightline.measurement.timing import BRIEF, FULL, QUICK
 from sightline.operator_profile import OperatorProfile
 
 ONE, SEVERAL = (f"{__name__}:{name}" for name in ("one", "several"))
@@ -22,8 +22,9 @@ def one(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
         profile = measure_operator(
             scenario,
             arguments.get("implementation"),
-            QUICK if arguments["quick"] else FULL,
+            BRIEF if arguments.get("brief") else QUICK if arguments["quick"] else FULL,
             lambda seconds: emit({"time_s": seconds}),
+            cached=arguments.get("cached", False),
         )
     except InputError as error:
         raise UnsupportedCaseError("; ".join(error.problems)) from error

@@ -9,12 +9,13 @@ from sightline.errors import InputError, WorkError
 from sightline.loading import operation_from_mapping, to_mapping
 from sightline.measurement import operator_entry
 from sightline.measurement.outcome import Limits
+from sightline.measurement.processor_suite import HOW
 from sightline.measurement.suite import Case, Step, Store, run_suite
 from sightline.measurement.torch_machine import INSTALL
 from sightline.operator_profile import OperatorProfile
 from sightline.scenario import OperatorScenario
 
-GROUP = 24
+GROUP = 48
 """Operators of a suite that share a process: starting one takes longer than measuring a small operator."""
 SECONDS_EACH = 60.0
 VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
@@ -57,7 +58,7 @@ def measure_scenarios(
         for scenario in scenarios
     ]
     runs = run_suite(cases, store, rerun=True, on_step=on_step)
-    _complain(runs)
+    complain(runs)
     return [
         Measured(profile=_profile(scenario, run.result), run=run) for scenario, run in zip(scenarios, runs, strict=True)
     ]
@@ -69,10 +70,13 @@ def measure_suite(
     store: Store,
     *,
     quick: bool = False,
+    brief: bool = False,
     rerun: bool = False,
     on_step: OnStep = lambda _: None,
 ) -> tuple[list[Measured], list[str]]:
     """Measure the suite's scenarios, a group of the same operator in a process; groups that are stored are not repeated.
+
+    A scenario's mapping may also say how it is measured (``processor_suite.HOW``). ``brief`` takes a moment for each.
 
     Returns what was measured, and a sentence for each operator or group that was not.
     """
@@ -82,7 +86,7 @@ def measure_suite(
         Case(
             name=f"{suite} {group[0]['workload']['operator']}",
             entry=operator_entry.SEVERAL,
-            arguments={"operators": [{"scenario": mapping} for mapping in group], "quick": quick},
+            arguments={"operators": [asked(mapping) for mapping in group], "quick": quick, "brief": brief},
             limits=Limits(time_s=SECONDS_EACH * len(group)),
             variables=VARIABLES,
         )
@@ -98,8 +102,14 @@ def measure_suite(
             if "reason" in result:
                 missing.append(result["reason"])
                 continue
-            measured.append(Measured(profile=_profile(operation_from_mapping(mapping), result), run=run))
+            scenario = operation_from_mapping(asked(mapping)["scenario"])
+            measured.append(Measured(profile=_profile(scenario, result), run=run))
     return measured, missing
+
+
+def asked(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a case is asked for an entry of a suite: its scenario, and how it is measured."""
+    return {"scenario": {k: v for k, v in mapping.items() if k != HOW}, **mapping.get(HOW, {})}
 
 
 def grouped(scenarios: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -115,7 +125,7 @@ def _need_torch() -> None:
         raise InputError(f"measuring needs PyTorch, which is not installed: {INSTALL}")
 
 
-def _complain(runs: Sequence[Any]) -> None:
+def complain(runs: Sequence[Any]) -> None:
     """Raise what kept scenarios from being measured: the request's mistakes, else what failed."""
     wrong = [run.reason for run in runs if run.status == "unsupported"]
     if wrong:

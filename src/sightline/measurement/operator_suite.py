@@ -8,6 +8,7 @@ from typing import Any
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.this_machine import THIS_MACHINE, processor
+from sightline.measurement.processor_suite import HOW, processor_entries
 from sightline.scenario import Device
 from sightline.scenario.operation import ElementwiseName
 
@@ -51,6 +52,8 @@ Workload = Mapping[str, Any]
 def standard_suite(dtype: str, *, quick: bool, cluster: str | None = None) -> list[dict[str, Any]]:
     """Return the scenarios of the suite in one dtype: on one device and, unless ``quick``, between those of ``cluster``.
 
+    Where an operator is measured in some other way than usual, ``processor_suite.HOW`` says how.
+
     Without a cluster, these are the processor and two of its processes, where it has as many cores. Raises `InputError`
     for a cluster that cannot be read or a dtype that its device does not compute in.
     """
@@ -60,8 +63,13 @@ def standard_suite(dtype: str, *, quick: bool, cluster: str | None = None) -> li
     device = read_cluster(one).device
     if dtype not in device.peak_flops:
         raise InputError(f"--dtype is '{dtype}'; {device.name} computes in {', '.join(device.peak_flops)}")
-    alone = [*_matmuls(device, dtype), *_attention(device, dtype), *_elementwise(device, dtype)]
-    suite = [_scenario(one, w) for w in (thinned(alone) if quick else alone)]
+    if one == THIS_MACHINE:
+        suite = [
+            _scenario(one, w) | ({HOW: how} if how else {}) for w, how in processor_entries(device, dtype, quick=quick)
+        ]
+    else:
+        alone = [*_matmuls(device, dtype), *_attention(device, dtype), *_elementwise(device, dtype)]
+        suite = [_scenario(one, w) for w in (thinned(alone) if quick else alone)]
     if read.devices > 1 and not quick:
         suite += [
             _scenario(several, {"operator": name, "bytes": size}) for name, size in product(COLLECTIVES, MESSAGES)

@@ -10,6 +10,7 @@ from sightline.measurement.operators_attention import attention_case
 from sightline.measurement.operators_collectives import measure_collective
 from sightline.measurement.operators_elementwise import elementwise_case
 from sightline.measurement.operators_matmul import matmul_case
+from sightline.measurement.operators_recorded import IMPLEMENTATIONS, recorded_case
 from sightline.measurement.timing import FULL, Rule, Timing, measure_calls
 from sightline.measurement.torch_machine import Machine, import_torch, machine_of
 from sightline.operator_profile import OperatorProfile
@@ -28,16 +29,21 @@ def measure_operator(
     implementation: str | None = None,
     rule: Rule = FULL,
     on_sample: Callable[[float], None] = lambda _: None,
+    *,
+    cached: bool = False,
 ) -> OperatorProfile:
     """Measure the scenario's operator here; FLOPs and bytes are those that a prediction counts.
 
-    ``implementation`` names one of several ways that PyTorch has; ``on_sample`` is told each sample's seconds.
+    ``implementation`` names one of several ways that PyTorch has; ``on_sample`` is told each sample's seconds. Operands
+    that are ``cached`` do not take turns: they stay in the cache as far as they fit.
 
     Raises:
         InputError: PyTorch is missing, the machine is another one, or it cannot do what is asked.
         WorkError: memory ran out, or a process of a collective failed.
     """
     machine = machine_of(scenario.cluster)
+    if cached:
+        machine = replace(machine, cache_bytes=0.0)
     try:
         timing, record = _timed(scenario, machine, implementation, rule, on_sample)
     except (MemoryError, import_torch().OutOfMemoryError) as error:
@@ -71,9 +77,10 @@ def _timed(
     if isinstance(x, CollectiveOperation):
         timing, name = measure_collective(x, machine, implementation, rule, on_sample)
         return timing, {"implementation": name, "library": library}
-    with torch.inference_mode():
-        case = _case(x, machine, implementation)
-        timing = measure_calls(case.call, machine.clock, rule, on_sample)
+    records = implementation in IMPLEMENTATIONS
+    with torch.inference_mode(not records):
+        case = recorded_case(x, machine, implementation) if records else _case(x, machine, implementation)
+        timing = measure_calls(case.call, machine.clock, rule, on_sample).of_each(case.operators)
     return timing, {"implementation": case.implementation, "library": library, "sets": case.sets, **case.remarks}
 
 

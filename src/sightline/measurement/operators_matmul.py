@@ -1,12 +1,16 @@
 """Matmuls by PyTorch: a product of rows with a weight that lies as a linear layer's does, ``n x k``."""
 
+from typing import Any
+
 from sightline.errors import InputError
 from sightline.measurement.buffers import Tensors, rotated
 from sightline.measurement.operator_case import Case, chosen
 from sightline.measurement.torch_machine import Machine, import_torch
 from sightline.scenario import MatmulOperation
 
-IMPLEMENTATIONS = ("library",)
+IMPLEMENTATIONS = ("library", "input-gradient", "weight-gradient")
+"""How the operands lie: rows by the transposed weight; a linear layer's gradient by its weight; the transposed gradient
+by rows. The last two are what a backward pass multiplies: ``m x k`` and ``k x n`` are sizes of that product."""
 
 
 def matmul_case(x: MatmulOperation, machine: Machine, implementation: str | None) -> Case:
@@ -18,9 +22,15 @@ def matmul_case(x: MatmulOperation, machine: Machine, implementation: str | None
     dtype = machine.dtype(x.dtype)
     m, n, k, batch = (int(size) for size in (x.m, x.n, x.k, x.batch))
 
+    def operand(rows: int, columns: int, *, transposed: bool) -> Any:
+        shape = (columns, rows) if transposed else (rows, columns)
+        lies = torch.randn(batch, *shape, device=machine.kind).to(dtype)
+        return lies.transpose(1, 2) if transposed else lies
+
     def build() -> Tensors:
-        rows, weight = (torch.randn(batch, side, k, device=machine.kind).to(dtype) for side in (m, n))
-        return rows, weight.transpose(1, 2), torch.empty(batch, m, n, device=machine.kind, dtype=dtype)
+        left = operand(m, k, transposed=name == "weight-gradient")
+        right = operand(k, n, transposed=name == "library")
+        return left, right, torch.empty(batch, m, n, device=machine.kind, dtype=dtype)
 
     sets = rotated(machine, batch * (m * k + n * k + m * n) * dtype.itemsize, build)
     multiply = torch.bmm

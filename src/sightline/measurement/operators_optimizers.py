@@ -9,14 +9,18 @@ from sightline.measurement.torch_machine import Machine, import_torch
 from sightline.quantities import BYTES, format_quantity
 from sightline.scenario import ElementwiseOperation
 
-OPTIMIZERS = ("fused", "foreach", "loop")
+OPTIMIZERS = ("fused", "foreach", "loop", "clipped")
+"""``clipped``: gradients are clipped to a norm before the fused step, as trainers do."""
 BYTES_PER_PARAMETER = 16
 """Parameter, gradient and two moments in fp32."""
 TENSORS = 16
+LARGEST_GRADIENT = 1e9
+"""Norm to which gradients are clipped: so large that repeated steps leave them as they are."""
 _OPTIONS: dict[str, dict[str, Any]] = {
     "fused": {"fused": True},
     "foreach": {"foreach": True},
     "loop": {"foreach": False, "fused": False},
+    "clipped": {"fused": True},
 }
 
 
@@ -36,10 +40,13 @@ def adam_case(x: ElementwiseOperation, machine: Machine, implementation: str) ->
         )
     torch.manual_seed(SEED)
     count = max(1, min(64, int(2 * machine.cache_bytes // size) + 1, int(room // size)))
-    steps = [_optimizer(torch, elements, machine.kind, implementation).step for _ in range(count)]
+    optimizers = [_optimizer(torch, elements, machine.kind, implementation) for _ in range(count)]
 
     def call(turn: int) -> object:
-        return steps[turn % count]()
+        optimizer = optimizers[turn % count]
+        if implementation == "clipped":
+            torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], LARGEST_GRADIENT)
+        return optimizer.step()
 
     return Case(call=call, implementation=implementation, sets=count, remarks={"tensors": min(TENSORS, elements)})
 
