@@ -26,7 +26,7 @@ def all_reduce_s(on, ranks, size=2.0**25):
 def test_a_server_with_shares_of_its_own_does_not_take_the_familys():
     known, measured = cluster("pcie4-l40s-server"), cluster("pcie4")
     assert all_reduce_s(known, 8) < 0.3 * all_reduce_s(measured, 8)
-    assert all_reduce_s(known, 2) > all_reduce_s(measured, 2)
+    assert all_reduce_s(known, 2) == pytest.approx(all_reduce_s(measured, 2))
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.25])

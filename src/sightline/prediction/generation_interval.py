@@ -1,6 +1,6 @@
 """80 % intervals of a generation's results, from the residuals of the engine's fit."""
 
-from math import exp, hypot
+from math import exp
 
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.generation_profile import GenerationProfile
@@ -9,13 +9,14 @@ from sightline.generation_profile import GenerationProfile
 def generation_intervals(profile: GenerationProfile, constants: InferenceConstants) -> dict[str, tuple[float, float]]:
     """Return the interval of each result; none where the spreads are unknown.
 
-    Symmetric in the logarithm. The latency joins both spreads by their shares of it, as if independent.
+    Symmetric in the logarithm. The latency joins both spreads by their shares of it; they add up, because the same
+    operators and constants err in both.
     """
     first, step = constants.ttft_spread, constants.tpot_spread
     if first <= 0 or step <= 0:
         return {}
     share = float(profile.ttft_s) / float(profile.latency_s)
-    whole = hypot(share * first, (1.0 - share) * step)
+    whole = share * first + (1.0 - share) * step
     rate = step if profile.scenario.workload.continuous else whole
     spreads = {"ttft_s": first, "tpot_s": step, "latency_s": whole, "output_tokens_per_s": rate}
     return {key: _around(float(getattr(profile, key)), spread) for key, spread in spreads.items()}
