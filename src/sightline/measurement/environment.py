@@ -25,7 +25,20 @@ LIBRARIES = (
     "triton",
     "vllm",
 )
-_SETTINGS = ("CUDA_", "NCCL_", "GLOO_", "TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "GOMP_", "MALLOC_")
+_SETTINGS = (
+    "SIGHTLINE_CLOCK",
+    "CUDA_",
+    "NCCL_",
+    "GLOO_",
+    "TORCH",
+    "PYTORCH_",
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "OPENBLAS_",
+    "GOMP_",
+    "MALLOC_",
+)
 _OTHERS_CPU, _IDLE_GPU = 0.10, 0.05
 
 

@@ -6,9 +6,9 @@ All of them only read; the differences are taken when the step is over, so nothi
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from time import perf_counter
 from typing import Any, Protocol
 
+from sightline.measurement.host_time import host_time
 from sightline.measurement.module_work import WorkCounters
 from sightline.measurement.timing import Clock
 from sightline.measurement.torch_machine import DeviceClock, import_torch
@@ -29,7 +29,7 @@ class Reader(Protocol):
 class HostReader:
     """Wall time, for devices whose calls return when the work is done."""
 
-    read = staticmethod(perf_counter)
+    read = staticmethod(host_time)
 
     def differences(self, readings: Sequence[float]) -> Sequence[float]:
         """Seconds."""

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sightline.measurement.host_time import host_time
+
 INTERVAL = 0.8
 """Probability with which an interval holds the median."""
 
@@ -66,10 +68,10 @@ class HostClock:
 
     def measure(self, call: Callable[[int], object], first: int, count: int) -> float:
         """Seconds between before and after."""
-        begin = perf_counter()
+        begin = host_time()
         for turn in range(first, first + count):
             call(turn)
-        return perf_counter() - begin
+        return host_time() - begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,138 @@
+"""Seconds of training steps and of their phases, on the host or on a device that the host runs ahead of."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sightline.measurement.host_time import host_time
+
+Phase = Callable[[str], AbstractContextManager[None]]
+"""What a step marks its parts with: ``with phase("forward"):``. A phase inside another interrupts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTime:
+    """One step."""
+
+    step_time_s: float
+    """From the end of the step before to the end of this one."""
+    phases: Mapping[str, float]
+    """Seconds by phase; what is left of the step is the host's."""
+
+
+class StepClock(Protocol):
+    """Times steps; readings may come some steps late, so that a device is not kept waiting for the host."""
+
+    def start(self) -> None:
+        """Begin the first step."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Mark a phase of the step at hand."""
+
+    def end_step(self) -> list[StepTime]:
+        """End a step, begin the next, and return the readings that are there."""
+
+    def drain(self) -> list[StepTime]:
+        """Wait for the readings that are left."""
+
+
+class HostStepClock:
+    """Wall time, where work is done when a call returns."""
+
+    def __init__(self) -> None:
+        self._begin = self._since = host_time()
+        self._open: list[str] = []
+        self._phases: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Begin the first step."""
+        self._begin = host_time()
+        self._phases = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Mark a phase; the one around it stands still meanwhile."""
+        self._book()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._book()
+            self._open.pop()
+
+    def end_step(self) -> list[StepTime]:
+        """End a step and return it."""
+        now = host_time()
+        step = StepTime(step_time_s=now - self._begin, phases=self._phases)
+        self._begin, self._phases = now, {}
+        return [step]
+
+    def drain(self) -> list[StepTime]:
+        """Nothing is ever late."""
+        return []
+
+    def _book(self) -> None:
+        """Give the time since the last mark to the innermost open phase."""
+        now = host_time()
+        if self._open:
+            name = self._open[-1]
+            self._phases[name] = self._phases.get(name, 0.0) + now - self._since
+        self._since = now
+
+
+class DeviceStepClock:
+    """Device time by events, read a step late: the host may prepare a step while the device works on the one before."""
+
+    LATE = 2
+    """Steps whose readings are waited for later."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._event: Callable[[], Any] = lambda: torch.cuda.Event(enable_timing=True)
+        self._begin: Any = None
+        self._open: list[str] = []
+        self._marks: list[tuple[Any, str | None]] = []
+        self._steps: list[tuple[Any, Any, list[tuple[Any, str | None]]]] = []
+
+    def start(self) -> None:
+        """Begin the first step."""
+        self._begin = self._now()
+        self._marks = []
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Mark a phase by events in the current stream."""
+        self._open.append(name)
+        self._marks.append((self._now(), name))
+        try:
+            yield
+        finally:
+            self._open.pop()
+            self._marks.append((self._now(), self._open[-1] if self._open else None))
+
+    def end_step(self) -> list[StepTime]:
+        """End a step; return the oldest one once enough are behind it."""
+        end = self._now()
+        self._steps.append((self._begin, end, self._marks))
+        self._begin, self._marks = end, []
+        return [self._read()] if len(self._steps) > self.LATE else []
+
+    def drain(self) -> list[StepTime]:
+        """Wait for the device and return all that is left."""
+        return [self._read() for _ in range(len(self._steps))]
+
+    def _now(self) -> Any:
+        event = self._event()
+        event.record()
+        return event
+
+    def _read(self) -> StepTime:
+        begin, end, marks = self._steps.pop(0)
+        end.synchronize()
+        phases: dict[str, float] = {}
+        for (event, name), (following, _) in zip(marks, [*marks[1:], (end, None)], strict=True):
+            if name is not None:
+                phases[name] = phases.get(name, 0.0) + event.elapsed_time(following) * 1e-3
+        return StepTime(step_time_s=begin.elapsed_time(end) * 1e-3, phases=phases)
