@@ -17,6 +17,10 @@ class UnsupportedCaseError(SightlineError):
     """Raised inside a case: this machine or this framework cannot do what is asked; the message says why."""
 
 
+class OutOfMemoryError(SightlineError, MemoryError):
+    """Raised inside a case when one of its processes ran out of memory; the message says which."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a case may take; beyond it, all its processes are ended."""

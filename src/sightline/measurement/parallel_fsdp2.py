@@ -1,0 +1,87 @@
+"""PyTorch's fully sharded data parallelism (``fully_shard``): a unit per decoder layer, one for the rest.
+
+ZeRO-3 frees gathered weights after a layer's forward pass; ZeRO-2 keeps them for the backward pass.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sightline.measurement.outcome import UnsupportedCaseError
+from sightline.measurement.training_models import TORCH_DTYPES, build_model
+from sightline.measurement.training_precision import precision_of
+from sightline.measurement.training_steps import Trainer, own_optimizer, own_step
+from sightline.scenario import Plan, Scenario
+
+
+def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
+    """Return one rank's trainer; the group of processes is there already.
+
+    Raises:
+        UnsupportedCaseError: ZeRO-1, which it does not have, or a model without a list of layers.
+    """
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, fully_shard
+
+    plan = scenario.plan
+    if plan.zero_stage not in (2, 3):
+        raise UnsupportedCaseError(f"plan.zero_stage is {plan.zero_stage}; fully sharded data parallelism is 2 or 3")
+    model: Any = build_model(scenario, device, weights)
+    packed = {p for p in model.parameters() if hasattr(p, "quant_state") or not p.is_floating_point()}
+    options: dict[str, Any] = {
+        "mesh": init_device_mesh(device.partition(":")[0], (dist.get_world_size(),)),
+        "reshard_after_forward": plan.zero_stage == 3,
+        "mp_policy": _policy(plan),
+        "ignored_params": packed,
+    }
+    if plan.offload & {"parameters", "optimizer"} and device != "cpu":
+        options["offload_policy"] = CPUOffloadPolicy()
+    for layer in _layers(model):
+        if plan.compile:
+            layer.compile()
+        fully_shard(layer, **options)
+    fully_shard(model, **options)
+    if not isinstance(model, FSDPModule):
+        raise TypeError("fully_shard left the model as it was")
+    optimizer = own_optimizer(plan, model, precision_of(plan), device)
+
+    @contextmanager
+    def between(last: bool) -> Iterator[None]:
+        reduces = last or plan.framework.reduces_every_micro_batch
+        model.set_requires_gradient_sync(reduces)
+        yield
+
+    return Trainer(
+        model=model,
+        step=own_step(plan, model, optimizer, device, between),
+        optimizer=optimizer,
+        replica=dist.get_rank(),
+        replicas=dist.get_world_size(),
+        remarks=["fully_shard does not split packed weights: every rank keeps them whole"] if packed else [],
+    )
+
+
+def _policy(plan: Plan) -> Any:
+    """Gather in the compute dtype; reduce gradients in what the framework moves."""
+    import torch
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    if not precision_of(plan).autocasts and plan.adapter is None:
+        return MixedPrecisionPolicy()
+    widths = {2: TORCH_DTYPES[plan.dtype], 4: "float32"}
+    return MixedPrecisionPolicy(
+        param_dtype=getattr(torch, TORCH_DTYPES[plan.dtype]),
+        reduce_dtype=getattr(torch, widths[int(plan.framework.gradient_reduce_bytes[plan.dtype])]),
+    )
+
+
+def _layers(model: Any) -> list[Any]:
+    """The decoder layers: the longest list of modules."""
+    import torch
+
+    lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList)]
+    if not lists:
+        raise UnsupportedCaseError(f"{type(model).__name__} has no list of layers that could be split")
+    return list(max(lists, key=len))

@@ -1,0 +1,67 @@
+"""Which way of training a plan's framework stands for."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from sightline.measurement.outcome import UnsupportedCaseError
+from sightline.measurement.training_steps import Trainer
+from sightline.scenario import Plan, Scenario
+
+Setup = Callable[[Scenario, str, Path | None], Trainer]
+"""Builds this rank's trainer of a scenario on a device, with the weights of a checkpoint or random ones."""
+
+WAYS = {
+    "single": "sightline.measurement.parallel_single:single",
+    "ddp": "sightline.measurement.parallel_ddp:ddp",
+    "fsdp2": "sightline.measurement.parallel_fsdp2:fsdp2",
+    "deepspeed": "sightline.measurement.parallel_deepspeed:deepspeed",
+    "megatron": "sightline.measurement.parallel_megatron:megatron",
+}
+LIBRARIES = {"deepspeed": ("deepspeed",), "megatron": ("megatron.core",)}
+"""What a way needs besides PyTorch and transformers."""
+ENGINES = {"deepspeed": "deepspeed", "megatron": "megatron", "megatron-deepspeed": "megatron"}
+"""Frameworks with an engine of their own; the others are PyTorch's."""
+
+
+def way_of(plan: Plan) -> str:
+    """Return the way of training, by its name in ``WAYS``.
+
+    Raises:
+        UnsupportedCaseError: The plan needs what the framework's way does not do.
+    """
+    if plan.framework.name in ENGINES:
+        way = ENGINES[plan.framework.name]
+    elif plan.data_parallel == 1 and plan.tensor_parallel * plan.pipeline_parallel == 1:
+        way = "single"
+    else:
+        way = "fsdp2" if plan.zero_stage else "ddp"
+    for degree in ("tensor_parallel", "pipeline_parallel"):
+        if way != "megatron" and getattr(plan, degree) > 1:
+            raise UnsupportedCaseError(
+                f"plan.{degree} is {getattr(plan, degree)} with plan.framework {plan.framework.name}; "
+                "measured with it: 1, or with framework megatron"
+            )
+    return way
+
+
+def setup_of(way: str) -> Setup:
+    """Return the function that builds a rank's trainer."""
+    module, _, name = WAYS[way].partition(":")
+    setup: Setup = getattr(import_module(module), name)
+    return setup
+
+
+def preload(way: str) -> None:
+    """Import what training needs, without running any of it: processes that are forked from here have it at once.
+
+    A library that is missing is complained about where it is used.
+    """
+    import torch
+    import transformers
+
+    _ = torch.nn.Linear, transformers.AutoModelForCausalLM
+    for module in LIBRARIES.get(way, ()):
+        with suppress(ImportError):
+            import_module(module)
