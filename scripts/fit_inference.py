@@ -15,7 +15,7 @@ import yaml
 
 from sightline.calibration.fitting import FitResult
 from sightline.calibration.inference import MeasuredGeneration, fit_inference
-from sightline.catalog.versions import release_line
+from sightline.catalog.versions import line_of, release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation import price_workers
 from sightline.scenario import GenerationScenario
@@ -123,7 +123,7 @@ FITS = (
     Fit(
         engine="llama.cpp",
         suites=["llama.cpp-llama-3-prefill", "llama.cpp-llama-3-decode"],
-        free=[*KERNELS, "prefill_s", "iteration_s", "kernel_gap_s", "handover_s", *VECTOR],
+        free=[*KERNELS, "prefill_s", "iteration_s", "kernel_gap_s", "handover_s", "host_copy_bandwidth", *VECTOR],
     ),
     Fit(
         engine="llama.cpp",
@@ -133,16 +133,16 @@ FITS = (
         lines=["b1671"],
         inherits=True,
     ),
-    Fit(engine="mlc", suites=["mlc-llm"], free=["iteration_s", "kernel_gap_s", *VECTOR, *NETWORK]),
+    Fit(engine="mlc", suites=["mlc-llm"], free=["iteration_s", "vector_memory_fraction"]),
     Fit(
         engine="transformers",
         suites=["qwen-transformers"],
-        free=["matmul_slowdown", "launch_s", "iteration_s", "handover_s", *VECTOR],
+        free=["matmul_slowdown", "launch_s", *VECTOR],
     ),
     Fit(
         engine="litgpt",
         suites=["litgpt-decode"],
-        free=["matmul_slowdown", "launch_s", "iteration_s", *VECTOR],
+        free=["launch_s", "iteration_s"],
     ),
 )
 
@@ -178,20 +178,28 @@ def entry_of(engine: str, known: Mapping[str, Suite]) -> dict[str, Any]:
     lines: dict[str, Any] = {}
     for fit in sorted((f for f in FITS if f.engine == engine), key=lambda f: bool(f.line)):
         own = entry["constants"] if fit.inherits else {}
-        result = fit_inference(list(cases_of(fit, known)), fit.free, {**own, **fit.given})
+        cases = list(cases_of(fit, known))
+        figures = _figures(fit, fit_inference(cases, fit.free, {**own, **fit.given}), _releases(cases))
         if fit.line:
-            lines[fit.line] = _figures(fit, result)
+            lines[fit.line] = figures
         else:
-            entry = _figures(fit, result)
+            entry = figures
     if not entry:
         entry = {"evidence": "extrapolated", "like": "reference"}
     written_by = "python scripts/fit_inference.py --data DIR --out DIR"
     return {"written_by": written_by, "date": "2026-11", **entry} | ({"versions": lines} if lines else {})
 
 
-def _figures(fit: Fit, result: FitResult) -> dict[str, Any]:
+def _releases(cases: Sequence[MeasuredGeneration]) -> list[str]:
+    """Release lines that the cases state."""
+    stated = {case.workers.scenario.plan.engine.version for case in cases} - {""}
+    return sorted({line_of(version) for version in stated})
+
+
+def _figures(fit: Fit, result: FitResult, releases: Sequence[str]) -> dict[str, Any]:
     return {
         "evidence": "fitted",
+        "releases": list(releases),
         "source": f"fit splits of {', '.join(fit.suites)}",
         "free": list(fit.free),
         "rows": dict(result.rows),

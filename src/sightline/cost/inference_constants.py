@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from sightline.catalog import entry, names
-from sightline.catalog.versions import release_line
+from sightline.catalog.versions import line_of, release_line
 from sightline.scenario import Host
 
 HOST_TIMES = ("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s")
@@ -50,6 +50,8 @@ class InferenceConstants:
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
     handover_s: float = 0.0
     """Host time per boundary between pipeline stages that wait for each other, beside the transfer itself."""
+    host_copy_bandwidth: float = 6e9
+    """Bytes per second of activations that go from device to device through the host's memory, where engines do that."""
     vector_memory_fraction: float = 0.9
     """Share of the datasheet's memory bandwidth at which the engine's own matrix-vector kernels read weights."""
     vector_unit_bandwidth: float = 10e9
@@ -97,3 +99,15 @@ def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, 
     if engine not in known:
         return InferenceConstants.from_mapping(chosen), "estimated"
     return InferenceConstants.from_mapping(chosen), "calibrated" if evidence == "fitted" else str(evidence)
+
+
+def borrowed_releases(engine: str, version: str) -> tuple[str, ...]:
+    """Return a remark where nobody measured the release that a plan states: those whose constants stand in."""
+    stated = entry("inference", engine) if engine in names("inference") else {}
+    versions: Mapping[str, Any] = stated.get("versions") or {}
+    measured = versions.get(release_line(version, versions), stated).get("releases")
+    if not version or measured is None or line_of(version) in measured:
+        return ()
+    return (
+        f"nobody measured {engine} {version}: its constants are those of {', '.join(measured) or 'another release'}",
+    )

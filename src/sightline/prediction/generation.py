@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.clock import at_its_clock
-from sightline.cost.inference_constants import InferenceConstants, load_inference
+from sightline.cost.inference_constants import InferenceConstants, borrowed_releases, load_inference
 from sightline.generation_profile import GenerationProfile, latency_s, output_tokens_per_s
 from sightline.prediction.energy import energy_of_generation_j
 from sightline.prediction.generation_advice import what_would_fit
@@ -179,14 +179,15 @@ def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, 
         energy_j=energy_of_generation_j(scenario, limits),
         rows=RowsOnDemand(write_rows) if scalar else (),
         evidence=evidence_of_passes(workers.decoding) | {"framework": evidence},
-        warnings=(*scenario.warnings, *_conversions(workers.decoding)),
+        warnings=(*scenario.warnings, *_remarks(workers.decoding)),
     )
     return replace(profile, interval=generation_intervals(profile, constants)) if scalar else profile
 
 
-def _conversions(priced: PricedGeneration) -> Iterator[str]:
-    """A remark for each format that the device has no products in."""
-    formats = priced.formats
+def _remarks(priced: PricedGeneration) -> Iterator[str]:
+    """A remark for each format that the device has no products in, and for a release that nobody measured."""
+    formats, engine = priced.formats, priced.scenario.plan.engine
+    yield from borrowed_releases(engine.name, engine.version)
     for kernel in dict.fromkeys(formats.parts.values()):
         yield from conversion(kernel, formats.operands[kernel], priced.scenario.cluster.device)
 

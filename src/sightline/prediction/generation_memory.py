@@ -52,7 +52,8 @@ def _weights(block: Block) -> Number:
     total: Number = 0.0
     for op in block.operators:
         if isinstance(op, Matmul) and op.weight_bytes is not None:
-            total = total + op.count * op.batch * op.n * op.k * op.weight_bytes
+            kept = op.weight_bytes if op.stored_bytes is None else op.stored_bytes
+            total = total + op.count * op.batch * op.n * op.k * kept
         elif isinstance(op, GroupedMatmul):
             total = total + op.experts * op.n * op.k * op.weight_bytes
     return total

@@ -48,7 +48,7 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
     waits_s = _waits_s(times, constants)
     return Phase(
         times=times * ((p + m - 1.0) / p),
-        transfer_s=(p + m - 2.0) * _handover_s(priced, x),
+        transfer_s=(p + m - 2.0) * _prompt_handover_s(priced, constants),
         host_s=constants.prefill_s
         + constants.handover_s * (p - 1.0)
         + constants.prompt_token_s * x.tokens * m
@@ -99,6 +99,14 @@ def tokens_per_pass(priced: PricedGeneration) -> Number:
     """Tokens a decode pass yields per sequence."""
     speculative = priced.scenario.plan.speculative
     return 1.0 if speculative is None else speculative.tokens_per_pass
+
+
+def _prompt_handover_s(priced: PricedGeneration, constants: InferenceConstants) -> Number:
+    """Seconds of a pipeline boundary's activations of prompts, through the host where the engine takes that way."""
+    x, plan = priced.prompt, priced.scenario.plan
+    if not plan.engine.copies_over_host:
+        return _handover_s(priced, x)
+    return np.where(np.greater(plan.pipeline_parallel, 1), x.hidden_bytes / x.t / constants.host_copy_bandwidth, 0.0)
 
 
 def _handover_s(priced: PricedGeneration, x: PassShapes) -> Number:

@@ -61,6 +61,8 @@ class Matmul(Operator):
     """Format of the operands (`sightline.program.formats`), which chooses the kernel."""
     weight_bytes: float | None = None
     """Bytes per element of the k x n operand; None means ``element_bytes``."""
+    stored_bytes: float | None = None
+    """The same as it is kept, where it was written out wider for this product; None means ``weight_bytes``."""
     shares: tuple[float, ...] = (1.0,)
     """Parts of a linear layer's outputs that models keep as layers of their own, such as queries, keys and values.
     A processor is charged for products of their own; constants of accelerators were fitted to joined ones."""

@@ -33,6 +33,8 @@ class Engine:
     """Devices that no degree claims hold layers each (llama.cpp), instead of being replicas."""
     pipelines_chunks: bool = False
     """The pieces of a prompt follow each other through the stages that hold layers each, all of them at work."""
+    copies_over_host: bool = False
+    """Devices that hold layers each hand a prompt's activations over through the host's memory, not from peer to peer."""
     writes_scores: bool = False
     """Attention is a product, a softmax and a product, with the scores in memory between them."""
     matrix_vector_rows: float = 0.0
@@ -60,6 +62,8 @@ class Engine:
     grouped_heads: tuple[int, ...] | None = None
     """Query heads per key/value head that a decoding kernel serves together, on matrix units; with any other number
     each head walks along its keys and values by itself, on vector units. None: the device's kernels serve any."""
+    first_alone: bool = False
+    """A prompt that finds the engine idle is taken at once and those behind it wait for its pass: a batch takes two."""
     mixed_batches: bool = False
     """A step of decoding takes waiting prompts along, instead of letting them go first."""
     memory_fraction: float

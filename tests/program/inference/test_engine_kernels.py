@@ -1,5 +1,7 @@
 """Kernels of single-stream engines: matrix-vector products, weights written out for prompts, scores in memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from generation_scenarios import generation
@@ -36,7 +38,9 @@ def products(of: Pass) -> list[Matmul]:
 )
 def test_weights_take_the_room_of_published_files(model: str, quantization: str, gib: float):
     found = priced(model, "1x h200-sxm-141gb", quantization)
-    assert float(generation_memory(found, found)["weights"]) == pytest.approx(gib * GIB, rel=0.02)
+    assert float(generation_memory(found, found)["weights"]) == pytest.approx(
+        gib * GIB, rel=0.02
+    )
 
 
 def test_decoding_multiplies_packed_weights_and_prompts_unpacked_ones():
@@ -46,6 +50,25 @@ def test_decoding_multiplies_packed_weights_and_prompts_unpacked_ones():
     assert {op.kernel for op in products(found.prefill)} == {"16-bit"}
     names = [op.name for op in found.prefill.layers[0].operators]
     assert names.count("expand weights") == 5  # query; key and value; output; up and gate; down
+
+
+@pytest.mark.parametrize("framework", ["vllm", "transformers"])
+def test_nf4_weights_are_written_out_before_products_of_more_than_one_row(framework: str):
+    plan = {"framework": framework, "quantization": "nf4"}
+    scenarios = [generation(plan=plan, batch=b, prompt_tokens=64) for b in (1, 16)]
+    one, many = map(price_generation, scenarios)
+    assert {op.kernel for op in products(one.prefill)} == {op.kernel for op in products(many.decode)} == {"16-bit"}
+    assert {op.kernel for op in products(one.decode)} == {"nf4"}
+    assert "expand weights" in [op.name for op in many.decode.layers[0].operators]
+    kept = [predict_generation(scenario).memory_bytes["weights"] for scenario in scenarios]
+    assert kept[0] == kept[1]
+
+
+def test_rows_on_a_mesh_are_expanded_as_alone():
+    each = [generation(plan={"framework": "vllm", "quantization": "nf4"}, batch=b) for b in (1, 2, 16)]
+    all_of_them = replace(each[0], workload=replace(each[0].workload, batch=np.array([1, 2, 16])))
+    alone = [float(predict_generation(scenario).tpot_s) for scenario in each]
+    assert predict_generation(all_of_them).tpot_s == pytest.approx(alone)
 
 
 def test_devices_without_matrix_units_unpack_in_the_product():
@@ -81,6 +104,15 @@ def test_pieces_of_a_prompt_follow_each_other_through_the_stages():
     four = prefill_phase(priced(prompt_tokens=2048, cluster="4x rtx-4090"), constants)
     assert float(alone.passes) == 4
     assert float(four.passes) == (4 + 4 - 1) / 4
+
+
+def test_prompts_of_llama_cpp_pass_stages_through_the_host():
+    """The hidden states of each piece at the rate of host copies, whatever joins the devices."""
+    from sightline.cost.inference_constants import load_inference
+
+    constants, _ = load_inference("llama.cpp")
+    phase = prefill_phase(priced(prompt_tokens=512, cluster="4x a100-sxm-80gb"), constants)
+    assert float(phase.transfer_s) == pytest.approx(3 * 512 * 4096 * 4 / constants.host_copy_bandwidth)
 
 
 def test_eager_engines_wait_for_launches():
