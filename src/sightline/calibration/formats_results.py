@@ -18,6 +18,9 @@ _WORKLOAD = "scenario.workload."
 _DTYPE = f"{_WORKLOAD}dtype"
 _WIDE = ("fp32", "tf32")
 """Types that no constants of matmuls and attention are for."""
+_HOW = "measurement.implementation"
+_OF_PROCESSORS = ("recorded", "backward", "clipped", "input-gradient", "weight-gradient")
+"""Ways of measuring that a processor's own part is fitted to."""
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 
 
@@ -112,6 +115,8 @@ def collectives(table: RawTable) -> "pl.DataFrame":
 def _of(table: RawTable, operators: tuple[str, ...]) -> RawTable:
     """The measured results of some operators; predictions are refused, which would be fitted to themselves."""
     mine = table.where(table.text(f"{_WORKLOAD}operator").is_in(operators).fill_null(value=False))
+    if _HOW in mine.columns and mine.frame.height:
+        mine = mine.where(~mine.text(_HOW).is_in(_OF_PROCESSORS).fill_null(value=False))
     if "source" in mine.columns and (mine.frame["source"] == "predicted").any():
         raise InputError(f"'{table.path}' holds predicted times; constants are fitted to measured ones")
     return mine

@@ -1,11 +1,13 @@
 """``sightline calibrate``: constants of a device from tables of measured operators."""
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sightline.cli import output
+from sightline.cli.calibrate_here import this_month
 from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -16,12 +18,26 @@ _ONLY = ("device", "library")
 
 def calibrate(
     tables: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option("--from", metavar="TABLES", help="A table or a folder of tables; repeatable.", show_default=False),
-    ],
+    ] = None,
     device: Annotated[
-        str, typer.Option(metavar="NAME", help="The device of the catalog they were measured on.", show_default=False)
-    ],
+        str | None,
+        typer.Option(metavar="NAME", help="The device of the catalog they were measured on.", show_default=False),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the standard suite on this machine, and fit to it.")
+    ] = False,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option("--from-run", metavar="RUN", help="Fit to a stored run, or to a suite's runs; repeatable."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="With --measure: a coarser suite, in two minutes.")] = False,
+    rerun: Annotated[bool, typer.Option("--rerun", help="With --measure: measure again what is stored.")] = False,
+    dtype: Annotated[str, typer.Option(metavar="NAME", help="With --measure: fp32, bf16 or fp16.")] = "fp32",
+    store: Annotated[
+        str | None, typer.Option(metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
+    ] = None,
     part: Annotated[
         str | None, typer.Option(metavar="PART", help="Fit one part: matmul, collectives, grouped, ...")
     ] = None,
@@ -51,7 +67,9 @@ def calibrate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Fit a device's constants to tables of measured operators, and say what the fit leaves unexplained.
+    """Fit a device's constants to measured operators, and say what the fit leaves unexplained.
+
+    With --measure they are measured here, and this machine's figures and constants go into a catalog folder.
 
     Tables are recognised by their columns, whatever their names: those of AIConfigurator, Vidur, Frontier, InferSim,
     LLMServingSim, APEX+, the output of nccl-tests, and results of Sightline's own. Rows no device could have measured
@@ -59,12 +77,35 @@ def calibrate(
 
     \b
     Examples:
+      sightline calibrate --measure --quick
+      sightline calibrate --from-run latest --out my-catalog
       sightline calibrate --from examples/tables/matmuls-a100.csv --device a100-sxm-80gb
       sightline calibrate --from examples/tables/matmuls-a100.csv --device a100-sxm-80gb --out my-catalog
       sightline calibrate --from nccl-tests.log --device h100-sxm-80gb --part collectives --json
       sightline calibrate --from TABLES --device a100-sxm-80gb --chart residuals.svg
     """
     output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
+    if sum((tables is not None, runs is not None, measure)) != 1:
+        raise InputError("calibrate takes --from TABLES, --from-run RUN or --measure, one of them")
+    if tables is None:
+        _here(
+            runs,
+            device,
+            out,
+            store,
+            quick=quick,
+            rerun=rerun,
+            dtype=dtype,
+            overwrite=overwrite,
+            chart=chart,
+            as_json=as_json,
+        )
+        return
+    if device is None:
+        raise InputError("--device is missing: the device of the catalog that the tables were measured on")
+    if _is_processor_suite(tables, device):
+        _here_from_files(tables, out, overwrite=overwrite, chart=chart, as_json=as_json)
+        return
     from sightline.calibration.from_tables import read_tables
     from sightline.calibration.writing import target_paths, write_calibrations
 
@@ -75,12 +116,87 @@ def calibrate(
     paths = target_paths(out, name, list(found.rows), overwrite=overwrite) if out is not None else {}
     calibrations = _fit(found)
     if paths:
-        write_calibrations(calibrations, paths, _this_month())
+        write_calibrations(calibrations, paths, this_month())
     if chart is not None:
         _draw(calibrations, chart)
     _print(calibrations, paths, as_json=as_json)
     if out is not None and not as_json and all(path != out for path in paths.values()):
         _print_use(name, found, out)
+
+
+def _here(
+    runs: list[str] | None,
+    device: str | None,
+    out: Path | None,
+    store: str | None,
+    *,
+    quick: bool,
+    rerun: bool,
+    dtype: str,
+    overwrite: bool,
+    chart: str | None,
+    as_json: bool,
+) -> None:
+    """Constants of this machine from what is measured now, or was."""
+    from sightline.cli import calibrate_here
+    from sightline.loading.this_machine import THIS_MACHINE
+
+    folder = out or calibrate_here.default_folder()
+    if runs is not None:
+        calibrations, paths = calibrate_here.calibrate_runs(runs, store, folder, overwrite=overwrite)
+    else:
+        if device not in (None, THIS_MACHINE):
+            raise InputError(f"--device is '{device}'; --measure calibrates {THIS_MACHINE}")
+        results = calibrate_here.measured_results(store, quick=quick, rerun=rerun, dtype=dtype)
+        calibrations, paths = calibrate_here.calibrate_results(
+            results, "sightline calibrate --measure", folder, overwrite=overwrite
+        )
+    _report(calibrations, paths, folder, chart=chart, as_json=as_json)
+
+
+def _is_processor_suite(tables: list[Path], device: str) -> bool:
+    """Whether the tables are the standard suite's results of this machine's processor."""
+    from sightline.calibration.machine import is_of_processor
+    from sightline.calibration.processor_tables import measurements
+    from sightline.loading.this_machine import THIS_MACHINE
+
+    return device == THIS_MACHINE and is_of_processor(measurements(_results_in(tables)))
+
+
+def _results_in(tables: list[Path]) -> list[dict[str, Any]]:
+    """Results of operators in JSON files; of other files none."""
+    found: list[dict[str, Any]] = []
+    for path in tables:
+        try:
+            said = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else []
+        except (OSError, ValueError):
+            continue
+        entries = said if isinstance(said, list) else [said]
+        found += [r for r in entries if isinstance(r, dict) and isinstance(r.get("scenario"), dict)]
+    return found
+
+
+def _here_from_files(
+    tables: list[Path], out: Path | None, *, overwrite: bool, chart: str | None, as_json: bool
+) -> None:
+    from sightline.cli import calibrate_here
+
+    folder = out or calibrate_here.default_folder()
+    source = f"sightline calibrate --from {', '.join(path.name for path in tables)}"
+    calibrations, paths = calibrate_here.calibrate_results(_results_in(tables), source, folder, overwrite=overwrite)
+    _report(calibrations, paths, folder, chart=chart, as_json=as_json)
+
+
+def _report(
+    calibrations: "list[Calibration]", paths: dict[str, Path], folder: Path, *, chart: str | None, as_json: bool
+) -> None:
+    from sightline.cli.calibrate_here import print_use
+
+    if chart is not None:
+        _draw([c for c in calibrations if c.fit.points], chart)
+    _print(calibrations, paths, as_json=as_json)
+    if not as_json:
+        print_use(folder)
 
 
 def _kept(only: list[str]) -> dict[str, str]:
@@ -141,9 +257,3 @@ def _print_use(family: str, found: "Tables", out: Path) -> None:
     device = found.cluster.device
     relatives = [name for name in (device.calibration, *device.relatives) if name not in ("generic", family)]
     output.print_text(use(family, device.name, relatives, str(out)))
-
-
-def _this_month() -> str:
-    from datetime import UTC, datetime
-
-    return f"{datetime.now(UTC):%Y-%m}"

@@ -11,9 +11,11 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sightline.measurement.operator_runs import Measured
+    from sightline.measurement.generation_runs import MeasuredGeneration
+    from sightline.measurement.operator_runs import Measured as MeasuredOperator
     from sightline.measurement.suite import Step
-    from sightline.scenario import OperatorScenario
+
+    Measured = MeasuredOperator | MeasuredGeneration
 
 SUITES = ("standard",)
 
@@ -37,8 +39,12 @@ def measure(
         typer.Option(
             metavar="NAME",
             help="How PyTorch is to do it: flash, math, eager, ... (attention), fused, foreach, loop (adam), "
-            "host-to-device, ... (copy).",
+            "host-to-device, ... (copy), dynamic, static, compiled, eager (generation).",
         ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Generate with the checkpoint in this folder; default: random weights."),
     ] = None,
     dtype: Annotated[str, typer.Option(metavar="NAME", help="The suite's dtype: fp32, bf16 or fp16.")] = "fp32",
     cluster: Annotated[
@@ -61,7 +67,7 @@ def measure(
         list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
     ] = None,
 ) -> None:
-    """Measure single operators on this machine: the median time and how certain it is, under a prediction's keys.
+    """Measure generation or single operators on this machine: medians and how certain they are, under a prediction's keys.
 
     The scenario's cluster is this-machine, its processor, or the GPUs it has. Each scenario runs in a process of its
     own and is stored as a run. Needs PyTorch, which the extra named measure installs.
@@ -70,6 +76,7 @@ def measure(
     Examples:
       sightline measure examples/operators-this-machine.yaml
       sightline measure scenario.yaml --sweep workload.m=1,16,256 --json
+      sightline measure examples/tiny-llama-generate-this-machine.yaml --quick
       sightline measure --suite standard --quick --out operators.json
       sightline calibrate --from operators.json --device this-machine --out my-catalog
     """
@@ -79,8 +86,9 @@ def measure(
     if bool(files) == (suite is not None):
         raise InputError("measure takes scenario files or --suite, one of them")
     missing: list[str] = []
+    measured: Sequence[Measured]
     if suite is None:
-        measured = _measure_files(files or [], settings or [], sweeps or [], implementation, store, quick)
+        measured = _measure_files(files or [], settings or [], sweeps or [], implementation, weights, store, quick)
     else:
         measured, missing = _measure_suite(suite, dtype, cluster, store, quick=quick, rerun=rerun)
     _print(measured, as_json=as_json, as_csv=as_csv, out=out, is_one=suite is None and len(measured) == 1)
@@ -89,26 +97,45 @@ def measure(
 
 
 def _measure_files(
-    files: list[str], settings: list[str], sweeps: list[str], implementation: str | None, store: str | None, quick: bool
+    files: list[str],
+    settings: list[str],
+    sweeps: list[str],
+    implementation: str | None,
+    weights: str | None,
+    store: str | None,
+    quick: bool,
 ) -> "list[Measured]":
+    """The scenarios of all files, kind by kind; answers in the order they were asked for."""
     from sightline.loading import load_all
+    from sightline.measurement.generation_runs import measure_generations
     from sightline.measurement.operator_runs import measure_scenarios
     from sightline.runs import open_store
+    from sightline.scenario import GenerationScenario, OperatorScenario
 
-    scenarios = _operators(load_all(files, settings, sweeps))
+    scenarios = load_all(files, settings, sweeps)
+    opened = open_store(store)
+    _refuse_others(scenarios, (OperatorScenario, GenerationScenario))
+    measured: dict[int, Measured] = {}
     with output.progress(len(scenarios), "measuring", least=2) as advance:
-        return measure_scenarios(
-            scenarios,
-            open_store(store),
-            implementation=implementation,
-            quick=quick,
-            on_step=lambda step: _tell(step, advance),
-        )
+        how: dict[str, Any] = {
+            "implementation": implementation,
+            "quick": quick,
+            "on_step": lambda step: _tell(step, advance),
+        }
+        operators = {i: s for i, s in enumerate(scenarios) if isinstance(s, OperatorScenario)}
+        if operators:
+            found = measure_scenarios(list(operators.values()), opened, **how)
+            measured |= zip(operators, found, strict=True)
+        generations = {i: s for i, s in enumerate(scenarios) if isinstance(s, GenerationScenario)}
+        if generations:
+            answers = measure_generations(list(generations.values()), opened, weights=weights, **how)
+            measured |= zip(generations, answers, strict=True)
+    return [measured[i] for i in range(len(scenarios))]
 
 
 def _measure_suite(
     suite: str, dtype: str, cluster: str | None, store: str | None, *, quick: bool, rerun: bool
-) -> "tuple[list[Measured], list[str]]":
+) -> "tuple[list[MeasuredOperator], list[str]]":
     from sightline.errors import nearest
     from sightline.measurement.operator_runs import grouped, measure_suite
     from sightline.measurement.operator_suite import standard_suite
@@ -132,14 +159,21 @@ def _measure_suite(
         )
 
 
-def _operators(scenarios: "Sequence[Any]") -> "list[OperatorScenario]":
-    """The scenarios, all of which must be single operators."""
-    from sightline.scenario import OperatorScenario
+def results_of_suite(
+    suite: str, dtype: str, cluster: str | None, store: str | None, *, quick: bool, rerun: bool
+) -> list[dict[str, Any]]:
+    """Measure a suite and return its results under the documented keys; says what could not be measured."""
+    measured, missing = _measure_suite(suite, dtype, cluster, store, quick=quick, rerun=rerun)
+    for sentence in missing:
+        output.print_remark(f"not measured: {sentence}")
+    return [_result(m) for m in measured]
 
-    others = dict.fromkeys(s.workload.task for s in scenarios if not isinstance(s, OperatorScenario))
+
+def _refuse_others(scenarios: "Sequence[Any]", kinds: tuple[type, ...]) -> None:
+    """Refuse scenarios of tasks that this version does not measure."""
+    others = dict.fromkeys(s.workload.task for s in scenarios if not isinstance(s, kinds))
     if others:
-        raise InputError([f"workload.task is '{task}'; this version measures only operator" for task in others])
-    return [s for s in scenarios if isinstance(s, OperatorScenario)]
+        raise InputError([f"workload.task is '{task}'; this version measures operator, generate" for task in others])
 
 
 def _tell(step: "Step", advance: Any) -> None:
@@ -152,10 +186,10 @@ def _tell(step: "Step", advance: Any) -> None:
             output.print_remark(f"warning: {step.case.name}: {why}")
 
 
-def _print(measured: "list[Measured]", *, as_json: bool, as_csv: bool, out: str | None, is_one: bool) -> None:
+def _print(measured: "Sequence[Measured]", *, as_json: bool, as_csv: bool, out: str | None, is_one: bool) -> None:
     import json
 
-    from sightline.report import operator_terminal
+    from sightline.report.answer_terminal import tables
     from sightline.report.csv_lines import to_csv
 
     profiles = [m.profile for m in measured]
@@ -169,8 +203,9 @@ def _print(measured: "list[Measured]", *, as_json: bool, as_csv: bool, out: str 
         output.print_json(results[0] if is_one else results)
     elif as_csv:
         output.print_text(to_csv(profiles))
-    elif profiles:
-        output.print_table(operator_terminal.one(profiles[0]) if is_one else operator_terminal.many(profiles))
+    else:
+        for table in tables(profiles):
+            output.print_table(table)
 
 
 def _result(measured: "Measured") -> dict[str, Any]:

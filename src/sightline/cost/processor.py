@@ -29,6 +29,9 @@ QUERY_BLOCK = 32.0
 CONTEXT_BLOCK = 512.0
 """Keys that it works on at a time: a causal pass leaves out whole blocks alone."""
 
+CALLS = {"rope": 2.0, "rope gradient": 2.0}
+"""Times that a chain runs for what a program counts once: queries and keys are turned one after the other."""
+
 
 def product_cost(
     m: Number,
@@ -124,8 +127,9 @@ def kernels_cost(
     fewer = np.maximum(constants.cores / np.asarray(device.compute_units, dtype=float), 1.0)
     known = constants.kernels.get(kind)
     times = constants.kernels[FALLBACK] if known is None else known
-    each = 1.0 if known is not None else np.maximum(kernels, 1.0)
-    size = elements if known is not None else traffic / (FALLBACK_TENSORS * ELEMENT_BYTES[dtype]) / each
+    each = CALLS.get(kind, 1.0) if known is not None else np.maximum(kernels, 1.0)
+    size = elements if known is not None else traffic / (FALLBACK_TENSORS * ELEMENT_BYTES[dtype])
+    size = size / each
     call_s = times.cached_s[0]
     rest_s = np.maximum(times.seconds(size, missing) - call_s, 0.0)
     return OperatorCost(each * (call_s + fewer * rest_s), 0.0 * traffic, memory_s)

@@ -17,6 +17,8 @@ from sightline.loading.complaints import Complaints
 from sightline.loading.hardware import DEVICE, read_part
 
 THIS_MACHINE = "this-machine"
+RELATIVES = ("processor",)
+"""Families of processors that stand in where this one was not measured."""
 
 FLOPS_PER_CYCLE = {"avx512f": 64.0, "fma": 32.0, "avx": 16.0, "sve": 32.0, "asimd": 16.0, "neon": 16.0}
 """Of a core in fp32, by the widest instructions it has: two units that multiply and add vectors."""
@@ -97,6 +99,7 @@ def detected() -> dict[str, Any]:
     per_cycle = next((rate for flag, rate in FLOPS_PER_CYCLE.items() if flag in p.flags), PLAIN_FLOPS_PER_CYCLE)
     fp32 = p.cores * p.hertz * per_cycle
     families = {name.partition("/")[0] for name in catalog.names("calibrations")}
+    known = (THIS_MACHINE, *RELATIVES)
     return {
         "name": THIS_MACHINE,
         "peak_flops": {"fp32": fp32, **{dtype: fp32 * _faster(dtype, p.flags) for dtype in FASTER}},
@@ -108,7 +111,8 @@ def detected() -> dict[str, Any]:
         "tdp": WATTS_PER_CORE * p.cores,
         "idle_power": WATTS_PER_CORE * p.cores * IDLE_SHARE,
         "vector_flops": fp32,
-        "calibration": THIS_MACHINE if THIS_MACHINE in families else "generic",
+        "calibration": next((family for family in known if family in families), "generic"),
+        "relatives": [family for family in RELATIVES if family in families],
         "source": f"{p.name}: {p.cores} cores at {p.hertz / 1e9:g} GHz, {per_cycle:g} FLOP per cycle; bandwidths of "
         f"copies measured; power assumed, {WATTS_PER_CORE:g} W per core",
     }

@@ -40,7 +40,7 @@ def several(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
             result = one(said, lambda _: None)
         except SightlineError as error:
             result = {"reason": str(error)}
-        results.append(result)
+        results.append({**result, "scenario": asked["scenario"]})
         emit(
             {"operator": asked["scenario"]["workload"]["operator"], **{k: result.get(k) for k in ("time_s", "reason")}}
         )

@@ -39,7 +39,7 @@ QUICK_CONTEXTS = (4, 128, 512)
 BATCHES = (1, 4)
 CHAINS = ("norm", "rope", "gated_activation", "residual", "embedding", "cross_entropy")
 ELEMENTS = tuple(2**power for power in (8, 13, 15, 16, 17, 18, 19, 20, 21, 22, 23))
-QUICK_ELEMENTS = tuple(2**power for power in (8, 15, 17, 19, 21, 23))
+QUICK_ELEMENTS = tuple(2**power for power in (8, 13, 15, 17, 19, 21, 23))
 CACHED_ELEMENTS = 2**22
 """Beyond these no cache holds a chain's tensors."""
 FROM_MEMORY = 2**15
@@ -118,7 +118,7 @@ def _updates(sizes: tuple[int, ...]) -> Iterator[Entry]:
 
 def _kernels(dtype: str, sizes: tuple[int, ...]) -> Iterator[Entry]:
     for name, elements in product(FUSED, sizes):
-        if elements >= FROM_MEMORY:
+        if elements > sizes[0]:
             yield {"operator": name, "elements": elements, "dtype": dtype}, {}
 
 

@@ -1,0 +1,158 @@
+"""Everything that this machine's own measurements say of it: its figures, and a calibration of every part."""
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sightline.calibration.from_tables import Calibration, calibrate, read_tables
+from sightline.calibration.part_fit import PartFit
+from sightline.calibration.processor import fit_processor
+from sightline.calibration.processor_tables import CHAINS, ORDERS, WAYS, Measurement, measurements
+from sightline.cost.processor_constants import PART
+from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
+from sightline.loading.this_machine import THIS_MACHINE
+from sightline.scenario import Device
+
+TRAINING = "training"
+TABLES = ("elementwise", "collectives")
+"""Parts that have formulas of their own on a processor too: single kernels, and processes that talk to each other."""
+
+NEUTRAL: Mapping[str, float | str] = {
+    "attention_kernel": "flash-2",
+    "matmul_slowdown": 1.0,
+    "unsharded_head_slowdown": 1.0,
+    "attention_slowdown": 1.0,
+    "memory_fraction": 0.85,
+    "vector_fraction": 0.25,
+    "kernel_latency_s": 0.0,
+    "launch_forward_s": 0.0,
+    "launch_backward_s": 0.0,
+    "meeting_s": 0.0,
+    "micro_batch_s": 5e-4,
+    "step_s": 1e-4,
+    "overlap_slowdown": 1.0,
+    "collective_slowdown": 1.0,
+    "spread": 0.15,
+}
+"""A step is the sum of its calls: nothing runs ahead, nothing slows down. Masks, positions and the rotation's tables take
+half a millisecond of a micro-batch, bookkeeping a tenth of a step; four in five steps are expected within 15 %."""
+
+
+def is_of_processor(rows: Sequence[Measurement]) -> bool:
+    """Whether measurements are those of a processor's standard suite."""
+    return any(row.implementation in WAYS for row in rows)
+
+
+def calibrate_machine(
+    results: Sequence[Mapping[str, Any]], source: str, done: Callable[[], None] = lambda: None
+) -> tuple[list[Calibration], dict[str, Any], list[str]]:
+    """Return the calibrations, the machine's figures as a catalog device, and why parts are missing.
+
+    ``results`` are those of the standard suite under the documented keys, ``source`` says where they come from. The
+    figures are those the machine had when it was measured: constants are shares of them.
+
+    Raises:
+        InputError: the results are not a processor's standard suite.
+    """
+    rows = measurements(results)
+    if not is_of_processor(rows):
+        raise InputError(
+            f"{source} holds no standard suite of a processor; `sightline calibrate --measure` measures one"
+        )
+    figures = device_figures(results)
+    device = _device(figures)
+    calibrations = [
+        _calibration(PART, fit_processor(rows, device, done), source, rows),
+        _calibration(TRAINING, _training(), source, ()),
+    ]
+    more, missing = _from_tables(results, done)
+    return calibrations + more, figures, missing
+
+
+def device_figures(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return this machine's figures under a catalog device's keys, as the results state them or as they are found."""
+    for result in results:
+        stated = (result["scenario"].get("cluster") or {}) if isinstance(result["scenario"], Mapping) else {}
+        if isinstance(stated, Mapping) and (stated.get("device") or {}).get("name") == THIS_MACHINE:
+            if int(stated.get("devices", 1)) > 1:
+                continue
+            figures = dict(stated["device"])
+            break
+    else:
+        figures = _as_keys(read_cluster(THIS_MACHINE).device)
+    figures = {key: value for key, value in figures.items() if value is not None}
+    return {**figures, "calibration": THIS_MACHINE, "relatives": []}
+
+
+def _as_keys(device: Device) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "peak_flops": dict(device.peak_flops),
+        "memory": device.memory_bytes,
+        "memory_bandwidth": device.memory_bandwidth,
+        "l2": device.l2_bytes,
+        "l2_bandwidth": device.l2_bandwidth,
+        "compute_units": device.compute_units,
+        "tdp": device.tdp_w,
+        "idle_power": device.idle_w,
+        "vector_flops": device.vector_flops,
+        "source": "detected",
+    }
+
+
+def _device(figures: Mapping[str, Any]) -> Device:
+    return Device(
+        name=figures["name"],
+        peak_flops=figures["peak_flops"],
+        memory_bytes=figures["memory"],
+        memory_bandwidth=figures["memory_bandwidth"],
+        l2_bytes=figures["l2"],
+        l2_bandwidth=figures["l2_bandwidth"],
+        compute_units=figures["compute_units"],
+        tdp_w=figures["tdp"],
+        idle_w=figures["idle_power"],
+        calibration=figures["calibration"],
+        vector_flops=figures["vector_flops"],
+    )
+
+
+def _training() -> PartFit:
+    stated = {"evidence": "calibrated", "source": "a sum of calls; host times estimated", **NEUTRAL}
+    numbers = {name: value for name, value in NEUTRAL.items() if isinstance(value, float)}
+    return PartFit(
+        content={"frameworks": {"reference": stated}}, constants={"all frameworks": numbers}, rows={}, residuals={}
+    )
+
+
+def _calibration(part: str, fit: PartFit, source: str, rows: Sequence[Measurement]) -> Calibration:
+    return Calibration(device=THIS_MACHINE, part=part, fit=fit, source=source, covered=_covered(rows))
+
+
+def _covered(rows: Sequence[Measurement]) -> dict[str, dict[str, tuple[float, float]]]:
+    """The range of sizes of products and of chains."""
+    products = [r.workload for r in rows if r.implementation in ORDERS and r.workload["operator"] == "matmul"]
+    chains = [r.workload for r in rows if (r.workload["operator"], r.implementation) in CHAINS]
+    found = {}
+    if products:
+        found["products"] = {x: (min(w[x] for w in products), max(w[x] for w in products)) for x in "mnk"}
+    if chains:
+        sizes = [w["elements"] for w in chains]
+        found["chains"] = {"elements": (min(sizes), max(sizes))}
+    return found
+
+
+def _from_tables(results: Sequence[Mapping[str, Any]], done: Callable[[], None]) -> tuple[list[Calibration], list[str]]:
+    """Parts that are fitted as those of any device are, as far as enough was measured."""
+    found, missing = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "results.json"
+        file.write_text(json.dumps(list(results)), encoding="utf-8")
+        for part in TABLES:
+            try:
+                found += calibrate(read_tables([file], THIS_MACHINE, part), done)
+            except InputError as error:
+                missing.append(f"{part}: {'; '.join(error.problems)}")
+    return found, missing

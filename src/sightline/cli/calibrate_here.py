@@ -1,0 +1,101 @@
+"""``sightline calibrate --measure`` and ``--from-run``: constants of this machine from its own measurements."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.cli import output
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.calibration.from_tables import Calibration
+    from sightline.runs import Store
+
+VARIABLE = "SIGHTLINE_CATALOG"
+
+
+def default_folder() -> Path:
+    """Return the catalog folder of the user: the first of ``SIGHTLINE_CATALOG``, else one beside the stored runs."""
+    first = os.environ.get(VARIABLE, "").split(os.pathsep)[0]
+    if first:
+        return Path(first)
+    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(data) / "sightline" / "catalog"
+
+
+def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str) -> list[Mapping[str, Any]]:
+    """Measure the standard suite, as far as it is not stored, and return its results."""
+    from sightline.cli.measure import results_of_suite
+
+    return results_of_suite("standard", dtype, None, store, quick=quick, rerun=rerun)
+
+
+def calibrate_results(
+    results: Sequence[Mapping[str, Any]], source: str, out: Path, *, overwrite: bool
+) -> "tuple[list[Calibration], dict[str, Path]]":
+    """Fit this machine's constants and write its device and calibrations into the catalog folder ``out``."""
+    from sightline.calibration.machine import calibrate_machine
+    from sightline.calibration.writing import target_paths, write_calibrations, write_yaml
+    from sightline.loading.this_machine import THIS_MACHINE
+
+    with output.progress(4, "fitting", least=1) as advance:
+        calibrations, figures, missing = calibrate_machine(results, source, advance)
+    for sentence in missing:
+        output.print_remark(f"not fitted: {sentence}")
+    paths = target_paths(out, THIS_MACHINE, [c.part for c in calibrations], overwrite=overwrite)
+    device = out / "devices" / f"{THIS_MACHINE}.yaml"
+    if device.exists() and not overwrite:
+        raise InputError(f"'{device}' is already there; --overwrite replaces it")
+    write_calibrations(calibrations, paths, this_month())
+    write_yaml(device, {"date": this_month(), "evidence": "measured", **figures})
+    return calibrations, {**paths, "device": device}
+
+
+def calibrate_runs(
+    asked: Sequence[str], store: str | None, out: Path, *, overwrite: bool
+) -> "tuple[list[Calibration], dict[str, Path]]":
+    """Fit what stored runs tell: operators of this machine's suite, or steps of training."""
+    from sightline.calibration.from_runs import calibrate_training, measured_steps, operator_results
+    from sightline.calibration.writing import target_paths, write_calibrations
+    from sightline.runs import open_store
+
+    opened = open_store(store)
+    runs = [run for name in asked for run in _named(opened, name)]
+    source = f"sightline calibrate --from-run {' '.join(asked)}"
+    steps = measured_steps(runs)
+    operators = operator_results(runs)
+    if not steps and not operators:
+        raise InputError(f"--from-run {' '.join(asked)}: no operator and no training step was measured in it")
+    calibrations: list[Calibration] = []
+    paths: dict[str, Path] = {}
+    if operators:
+        calibrations, paths = calibrate_results(operators, source, out, overwrite=overwrite)
+    if steps:
+        fitted = calibrate_training(steps, source)
+        family = fitted.device
+        targets = target_paths(out, family, [fitted.part], overwrite=overwrite or fitted.part in paths)
+        write_calibrations([fitted], targets, this_month())
+        calibrations = [c for c in calibrations if c.part != fitted.part] + [fitted]
+        paths |= targets
+    return calibrations, paths
+
+
+def print_use(out: Path) -> None:
+    """Say how predictions take what was written."""
+    if str(out) not in os.environ.get(VARIABLE, "").split(os.pathsep):
+        output.print_text(f"predictions for this-machine take it with\n  export {VARIABLE}={out}\n")
+
+
+def this_month() -> str:
+    """Return year and month, as catalog entries are dated."""
+    from datetime import UTC, datetime
+
+    return f"{datetime.now(UTC):%Y-%m}"
+
+
+def _named(store: "Store", name: str) -> list[Any]:
+    """The run of that id, or all of a suite that ended well."""
+    suite = [run for run in store.runs() if run.suite == name and run.status == "ok"]
+    newest = {run.key: run for run in suite}
+    return list(newest.values()) or [store.find(name)]
