@@ -64,25 +64,28 @@ class Instrument:
             with self.counting():
                 yield
             return
-        with self._recorded(self._reader):
+        with self.read_by(self._reader) as passages:
             yield
-        self.steps.append(self._timeline.end())
+        self.steps.append(passages)
 
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count the FLOPs and bytes of one step by address, such as one of the warm-up; all recorded steps do the same."""
-        with counted_work() as reader, self._recorded(reader):
+        with counted_work() as reader, self.read_by(reader) as passages:
             yield
-        self._work = self._timeline.end()
+        self._work = passages
 
     @contextmanager
-    def _recorded(self, reader: Reader) -> Iterator[None]:
+    def read_by(self, reader: Reader) -> Iterator[Mapping[Address, Passage]]:
+        """Read ``reader`` wherever one step comes to another address; what passed is there when the step is over."""
+        passages: dict[Address, Passage] = {}
         self._timeline.begin(reader)
         try:
-            yield
+            yield passages
         except BaseException:
             self._timeline.live = False
             raise
+        passages.update(self._timeline.end())
 
     @contextmanager
     def phase(self, name: str, operator: str | None = None) -> Iterator[None]:

@@ -56,19 +56,25 @@ class Marks:
         self._heir = ref(heir)
         return index, heir
 
-    def leave(self, region: Region, values: Sequence[Any]) -> None:
-        """The pass goes on to ``region`` with ``values``, which the last region made."""
+    def leave(self, region: Region, result: Any) -> Any:
+        """The pass goes on to ``region`` with ``result``, which the last region made; returns it, or its heir."""
         before = self._timeline.address.region
-        made = next((x for x in values if isinstance(x, self._torch.Tensor)), None)
-        if before == region or made is None:
-            return
+        if before == region:
+            return result
+        values = result if type(result) in (tuple, list) else [result]
         found = self._with_gradient(values)
-        # A module that returns what it was given has no work of its own, in backward neither.
-        if found is not None and found[1].grad_fn is not None and found[1] is not self._heir():
-            made = found[1]
+        made = next((x for x in values if isinstance(x, self._torch.Tensor)), None)
+        if found is not None and len(values) > 1:
+            # The first result need not be the last that was made: a node of its own is younger than all of them.
+            index, made = found[0], found[1].view_as(found[1])
+            result = type(result)((*values[:index], made, *values[index + 1 :]))
             self._mark(made.grad_fn, before)
-        self._left = ref(made)
+        elif found is not None and found[1].grad_fn is not None and found[1] is not self._heir():
+            # A module that returns what it was given has no work of its own, in backward neither.
+            self._mark(found[1].grad_fn, before)
+        self._left = _nothing if made is None else ref(made)
         self._timeline.pass_to(region)
+        return result
 
     def _with_gradient(self, values: Sequence[Any]) -> "tuple[int, Tensor] | None":
         if not self._torch.is_grad_enabled():
@@ -100,8 +106,8 @@ def values_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
 
 
 def with_heir(
-    args: Sequence[Any], kwargs: Mapping[str, Any], marked: "tuple[int, Tensor] | None"
-) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    args: tuple[Any, ...], kwargs: dict[str, Any], marked: "tuple[int, Tensor] | None"
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a call's arguments with the heir in its place."""
     if marked is None:
         return args, kwargs

@@ -21,10 +21,12 @@ def rows_of(
 ) -> list[Row]:
     """Return a row per address: the mean over ``steps``, and the FLOPs and bytes of one of them, ``work``.
 
+    Without steps the times are 0.
+
     ``device`` and ``dtype`` say whose roofline ``bound`` goes by.
     """
     # dict.fromkeys keeps the order in which a step came by.
-    addresses = list(dict.fromkeys(a for step in steps for a in step))
+    addresses = list(dict.fromkeys(a for step in steps or [work] for a in step))
     intensity = INTENSITY
     if device is not None and dtype is not None:
         intensity = float(device.peak_flops[dtype] / device.memory_bandwidth)
@@ -33,6 +35,7 @@ def rows_of(
 
 def _row(address: Address, steps: Sequence[Mapping[Address, Passage]], work: Passage | None, intensity: float) -> Row:
     passages = [step[address] for step in steps if address in step]
+    came_by = [p.count for p in passages] if steps else [work.count] if work else []
     phase, (block, module, operator) = address
     flops, moved = (0.0, 0.0) if work is None else (float(x) for x in np.sum(work.parts, axis=0))
     return Row(
@@ -40,11 +43,11 @@ def _row(address: Address, steps: Sequence[Mapping[Address, Passage]], work: Pas
         block=block,
         module=module,
         operator=f"{operator} gradient" if phase == "backward" and operator != "all" else operator,
-        count=sum(p.count for p in passages) / len(steps),
+        count=sum(came_by) / max(1, len(steps)),
         flops=flops,
         bytes=moved,
         network_bytes=0.0,
-        time_s=sum(float(np.sum(p.parts)) for p in passages) / len(steps),
+        time_s=sum(float(np.sum(p.parts)) for p in passages) / max(1, len(steps)),
         bound=_bound(phase, flops, moved, intensity),
     )
 

@@ -36,17 +36,20 @@ class WorkCounters:
 def _formulas() -> Mapping[Any, Callable[..., int]]:
     """FLOPs of kernels that PyTorch's counter leaves out, from the shapes of their arguments."""
     torch = import_torch()
-    aten, quantized = torch.ops.aten, torch.ops.bitsandbytes
+    aten, quantized, grouped = torch.ops.aten, torch.ops.bitsandbytes, torch.ops.transformers
     formulas: Mapping[str, tuple[Any, Callable[..., int]]] = {
         "_scaled_dot_product_flash_attention_for_cpu": (aten, _attention),
         "_scaled_dot_product_flash_attention_for_cpu_backward": (aten, _attention_gradient),
+        "_grouped_mm": (aten, _grouped_product),
+        "grouped_mm_fallback": (grouped, _grouped_product),
+        "grouped_mm_fallback_backward": (grouped, _grouped_gradients),
         "int8_linear_matmul": (quantized, _product),
         "int8_scaled_mm": (quantized, _product),
         "int8_mixed_scaled_mm": (quantized, _product_with_quantized),
         "gemm_4bit": (quantized, _product_with_packed),
         "gemv_4bit": (quantized, _product_with_packed),
     }
-    # The quantized ones are there when their library was imported.
+    # Those of other libraries are there when these were imported.
     return {getattr(of, name): formula for name, (of, formula) in formulas.items() if hasattr(of, name)}
 
 
@@ -62,6 +65,17 @@ def _attention_gradient(
     """Five products for the forward pass's two: three of width d, two of width d_v (arXiv 2205.14135)."""
     batch, heads, queries, dim = query
     return 2 * batch * heads * queries * key[2] * (3 * dim + 2 * value[3])
+
+
+def _grouped_product(left: Sequence[int], right: Sequence[int], *_: Any, **__: Any) -> int:
+    """2 m n k, of which groups share the dimension that only one operand has: rows, columns or the sum."""
+    every_group = left[0] if len(left) == len(right) == 3 else 1
+    return 2 * every_group * left[-2] * left[-1] * right[-1]
+
+
+def _grouped_gradients(left: Sequence[int], right: Sequence[int], *_: Any, **__: Any) -> int:
+    """Those of both operands of a grouped product."""
+    return 2 * _grouped_product(left, right)
 
 
 def _product(left: Sequence[int], right: Sequence[int], *_: Any, **__: Any) -> int:

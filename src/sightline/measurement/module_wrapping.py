@@ -1,7 +1,7 @@
 """Makes modules and functions of a model say when they begin and end, and takes that back again."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any
@@ -40,17 +40,9 @@ def _timed(
             return call(*args, **kwargs)
         args, kwargs = with_heir(args, kwargs, marks.enter(region, values_of(args, kwargs)))
         result = call(*args, **kwargs)
-        if then is not None:
-            marks.leave(then, _parts(result))
-        return result
+        return result if then is None else marks.leave(then, result)
 
     return timed
-
-
-def _parts(result: Any) -> Sequence[Any]:
-    if isinstance(result, Mapping):
-        return list(result.values())
-    return result if isinstance(result, tuple | list) else (result,)
 
 
 def _namespaces(attentions: Sequence[Any]) -> list[dict[str, Any]]:
