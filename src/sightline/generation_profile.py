@@ -58,6 +58,9 @@ class GenerationProfile:
     """80 % intervals by result key, where the residuals behind them are known."""
     advice: Sequence[str] = ()
     """When it does not fit: what would (sentences)."""
+    measurement: Mapping[str, Any] = field(default_factory=dict)
+    """How it was measured: repeats, spread, peak memory, library, overhead of telling modules apart; empty for a
+    prediction."""
     warnings: Sequence[str] = ()
 
     @property

@@ -118,6 +118,9 @@ class Profile:
     relative was), datasheet, estimated (nobody was), or given by the caller."""
     interval: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
     """80 % intervals by result key, where the residuals behind them are known."""
+    measurement: Mapping[str, Any] = field(default_factory=dict)
+    """How it was measured: repeats, spread, losses, peak memory, overhead of telling modules apart; empty for a
+    prediction."""
     warnings: Sequence[str] = ()
 
     @property

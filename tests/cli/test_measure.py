@@ -45,7 +45,7 @@ def test_a_matmul_is_measured_stored_and_written(in_process, scenario, tmp_path)
         (("{scenario}", "--json", "--csv"), "--json and --csv exclude each other"),
         (("{scenario}", "--out", "x.yaml"), "--out 'x.yaml' must end in .json"),
         (("{scenario}", "--set", "workload.operator=matmull"), "did you mean 'matmul'?"),
-        (("{training}",), "workload.task is 'pretrain'; this version measures only operator"),
+        (("{training}",), "workload.task is 'pretrain'; this version measures operator, generate"),
     ],
 )
 def test_wrong_requests_end_in_one_sentence(in_process, scenario, example, arguments, sentence) -> None:
@@ -70,3 +70,28 @@ def test_what_the_machine_cannot_do_is_a_wrong_request(in_process, scenario) -> 
     code, out, err = in_process("measure", scenario, "--quick", "--implementation", "cublas")
     assert (code, out) == (2, "")
     assert "of matmul there are: library" in err
+
+
+GENERATION = """
+name: tiny
+model: {model_type: llama, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 160, vocab_size: 320}
+cluster: this-machine
+workload: {task: generate, batch: 1, prompt_tokens: 16, output_tokens: 4}
+plan: {framework: transformers, dtype: fp32}
+"""
+
+
+@pytest.mark.slow
+def test_generation_is_measured_stored_and_compared_with_its_prediction(in_process, scenario) -> None:
+    scenario.write_text(GENERATION)
+    code, out, err = in_process("measure", scenario, "--quick", "--json")
+    assert code == 0, err
+    said = json.loads(out)
+    assert said["interval"]["latency_s"][0] <= said["latency_s"] <= said["interval"]["latency_s"][1]
+    shown = json.loads(in_process("runs", "show", said["run"], "--json")[1])
+    repeats = [sample for sample in shown["samples"] if sample["run"] == 0]
+    assert len(repeats) == said["measurement"]["repeats"][0]
+    assert len(repeats[0]["passes_s"]) == 4
+    compared = json.loads(in_process("compare", "latest", "predicted", "--json")[1])
+    assert {"step", "phase", "memory", "module"} <= {row["level"] for row in compared["rows"]}
+    assert {row["phase"] for row in compared["rows"] if row["level"] == "module"} >= {"prefill", "decode"}

@@ -8,12 +8,9 @@ from sightline.cli import output
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sightline.answer import Answer
     from sightline.generation_profile import GenerationProfile
     from sightline.loading.loader import Asked
-    from sightline.operator_profile import OperatorProfile
     from sightline.profile import Profile
 
 _MOST_WARNINGS = 5
@@ -112,7 +109,7 @@ def _predict_all(scenarios: "list[Asked]") -> "list[Answer]":
 
 
 def _write_files(answers: "list[Answer]", chart: str | None, html: str | None, trace: str | None) -> None:
-    steps, generations, _ = _by_kind(answers)
+    steps, generations = _by_kind(answers)
     if chart is not None:
         from sightline.report.charts import prediction_chart
         from sightline.report.drawing import draw
@@ -128,17 +125,12 @@ def _write_files(answers: "list[Answer]", chart: str | None, html: str | None, t
         output.write_file(trace, chrome_trace(steps[0]))
 
 
-def _by_kind(answers: "list[Answer]") -> "tuple[list[Profile], list[GenerationProfile], list[OperatorProfile]]":
-    """Return the training steps among the answers, the generations, and the single operators."""
+def _by_kind(answers: "list[Answer]") -> "tuple[list[Profile], list[GenerationProfile]]":
+    """Return the training steps among the answers, and the generations."""
     from sightline.generation_profile import GenerationProfile
-    from sightline.operator_profile import OperatorProfile
     from sightline.profile import Profile
 
-    return (
-        [a for a in answers if isinstance(a, Profile)],
-        [a for a in answers if isinstance(a, GenerationProfile)],
-        [a for a in answers if isinstance(a, OperatorProfile)],
-    )
+    return [a for a in answers if isinstance(a, Profile)], [a for a in answers if isinstance(a, GenerationProfile)]
 
 
 def _print(answers: "list[Answer]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
@@ -153,23 +145,10 @@ def _print(answers: "list[Answer]", *, is_one: bool, as_json: bool, as_csv: bool
 
         output.print_text(to_csv(answers))
     else:
-        for table in _tables(answers):
+        from sightline.report.answer_terminal import tables
+
+        for table in tables(answers):
             output.print_table(table)
-
-
-def _tables(answers: "list[Answer]") -> "list[RenderableType]":
-    """Return, for each kind of answer, a block for one and a table for several."""
-    from sightline.report import generation_terminal, operator_terminal, terminal
-
-    steps, generations, operators = _by_kind(answers)
-    tables = [terminal.one(steps[0]) if len(steps) == 1 else terminal.many(steps)] if steps else []
-    if generations:
-        one = len(generations) == 1
-        tables.append(generation_terminal.one(generations[0]) if one else generation_terminal.many(generations))
-    if operators:
-        one = len(operators) == 1
-        tables.append(operator_terminal.one(operators[0]) if one else operator_terminal.many(operators))
-    return tables
 
 
 def _print_warnings(profiles: "list[Answer]") -> None:

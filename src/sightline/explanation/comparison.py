@@ -92,7 +92,10 @@ def _rows(a: Side, b: Side, level: str) -> Iterator[Difference]:
     if level in ("module", "operator") and not (first and second):
         return
     exact = not (a.is_measured or b.is_measured)
+    whole = a.whole_modules | b.whole_modules if level == "operator" else ()
     for address in sorted(dict.fromkeys([*first, *second]), key=_place):
+        if address.module in whole:
+            continue
         yield _row(level, address, first.get(address), second.get(address), a.kind, exact=exact)
 
 
@@ -127,6 +130,13 @@ def _without_table(a: Side, b: Side, levels: Sequence[str]) -> Iterator[str]:
     for side in (a, b):
         if not side.cells:
             yield f"{side.name} has no table: modules and operators are not compared"
+        elif side.whole_modules and "operator" in levels:
+            yield f"{side.name} does not tell the operators of every module apart: those of {_few(side)} are not compared"
+
+
+def _few(side: Side) -> str:
+    names = sorted(side.whole_modules)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _without_interval(a: Side, b: Side) -> Iterator[str]:

@@ -10,6 +10,9 @@ from sightline.explanation.ratios import ANOTHER_BUSY_RUN, ANOTHER_RUN, EXACT, S
 LEVELS = ("step", "phase", "memory", "module", "operator")
 """From coarse to fine: key figures, seconds by phase, bytes by part, seconds by module, seconds by operator."""
 
+ALL = "all"
+"""The operator of a row that stands for a module whose operators nobody told apart."""
+
 
 class Address(NamedTuple):
     """Which figure of a profile: a result key, or the ``time_s`` of a phase, module or operator."""
@@ -67,6 +70,11 @@ class Side:
         return self.source == "measured"
 
     @property
+    def whole_modules(self) -> frozenset[str]:
+        """Modules whose operators are not told apart."""
+        return frozenset(c.module for c in self.cells if c.operator == ALL)
+
+    @property
     def is_bare(self) -> bool:
         """Whether it does not say how far its headline may be off."""
         return self._of_headline(self.kind.headline) is None
@@ -84,8 +92,7 @@ class Side:
             case "module":
                 return self._added((Address("time_s", c.phase, c.module), c) for c in self.cells)
             case _:
-                fine = (c for c in self.cells if c.operator)
-                return self._added((Address("time_s", c.phase, c.module, c.operator), c) for c in fine)
+                return self._added((Address("time_s", c.phase, c.module, c.operator), c) for c in self.cells)
 
     def _added(self, cells: Iterable[tuple[Address, Cell]]) -> dict[Address, Figure]:
         """Rows of one address added up; their errors are taken to go the same way."""

@@ -45,6 +45,7 @@ def generation_to_dict(profile: GenerationProfile) -> dict[str, Any]:
             "interval": profile.interval,
             "evidence": profile.evidence,
             "advice": profile.advice,
+            "measurement": profile.measurement or None,
             "warnings": list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
         }
     )
@@ -93,6 +94,8 @@ def profile_to_dict(profile: Profile) -> dict[str, Any]:
         "advice": profile.advice,
         "warnings": list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
     }
+    if profile.measurement:
+        result["measurement"] = profile.measurement
     if profile.scenario.workload.total_tokens is not None:
         result |= {"run_time_s": profile.run_time_s, "energy_j": profile.energy_j, "cost_usd": profile.cost_usd}
     plain_result: dict[str, Any] = plain(result)

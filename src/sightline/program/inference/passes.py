@@ -113,7 +113,7 @@ def _norm(x: PassShapes, module: str) -> list[Operator]:
     elements = x.tokens * x.h
     if x.fuses("norm") and (x.model.norm == "rmsnorm" or x.fuses("layernorm")):
         return [x.stream(module, "norm", 4.0 * elements)]
-    residual = x.stream(module, "residual", 3.0 * elements)
+    residual = x.stream("residual", "residual", 3.0 * elements)
     if x.fuses("norm"):
         return [residual, x.stream(module, "norm", 2.0 * elements)]
     return [residual, x.stream(module, "norm", 18.0 * elements, kernels=7.0, name="unfused norm")]

@@ -1,0 +1,193 @@
+"""One independent run of generation, in a process of its own: warm-up, repeats, modules, memory."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.loading import generation_from_mapping
+from sightline.measurement.case_process import Emit
+from sightline.measurement.energy_watch import EnergyWatch
+from sightline.measurement.generation_loop import Generation, cached_bytes, random_prompts
+from sightline.measurement.generation_ways import WAYS, weight_format
+from sightline.measurement.instrument import instrument
+from sightline.measurement.module_clocks import reader_of
+from sightline.measurement.module_regions import LOSS
+from sightline.measurement.module_rows import rows_of
+from sightline.measurement.outcome import UnsupportedCaseError
+from sightline.measurement.rank_memory import MemoryWatch, state_bytes
+from sightline.measurement.timing import Clock, HostClock, Rule, measure_calls
+from sightline.measurement.torch_machine import Machine, machine_of
+from sightline.measurement.training_models import SEED, build_plain_model
+from sightline.measurement.training_quantization import quantize
+from sightline.profile import Row
+from sightline.scenario import GenerationScenario
+
+ENTRY = f"{__name__}:measure_run"
+# At least a quarter of the least samples are taken: of fewer than four ranks say nothing about the median.
+FULL = Rule(warm_up_s=20.0, block=3, drift=0.03, precision=0.01, least=20, most=200, longest_s=20.0)
+QUICK = Rule(warm_up_s=2.0, block=2, drift=0.1, precision=0.03, least=16, most=40, longest_s=2.0)
+RECORDED, RECORDED_QUICK = 5, 3
+"""Generations whose modules are told apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a run is asked for beside the scenario."""
+
+    way: str
+    quick: bool
+    weights: str | None = None
+    """Folder of a checkpoint; None draws random weights."""
+
+
+def measure_run(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+    """Measure one run; ``scenario`` is a mapping, the other arguments are the fields of `Asked`."""
+    asked = Asked(**{k: v for k, v in arguments.items() if k != "scenario"})
+    try:
+        return measure_generation_run(generation_from_mapping(arguments["scenario"]), asked, emit)
+    except InputError as error:
+        raise UnsupportedCaseError("; ".join(error.problems)) from error
+
+
+def measure_generation_run(scenario: GenerationScenario, asked: Asked, emit: Emit) -> dict[str, Any]:
+    """Build the model, answer until times are known, then tell modules apart; a sample is one answer of the batch.
+
+    Raises:
+        InputError: This machine is another one, or the checkpoint is not one of the model.
+        UnsupportedCaseError: There is no class of transformers for the model.
+    """
+    machine = machine_of(scenario.cluster)
+    device, dtype = machine.kind, scenario.plan.dtype
+    if dtype not in machine.dtypes:
+        raise InputError(f"plan.dtype is '{dtype}'; measured on this machine: {', '.join(machine.dtypes)}")
+    machine.dtype(dtype)
+    _import_models()
+    memory = MemoryWatch(device)
+    generation = _generation(scenario, asked, device)
+    memory.restart()
+    timed = _timed(generation, machine, QUICK if asked.quick else FULL, emit)
+    held = {**memory.read(), "kv_cache": cached_bytes(generation.cache), **_weights(generation)}
+    plain_s = float(np.median([sum(passes) for passes in timed["passes_s"]]))
+    modules = {} if WAYS[asked.way].compiled else _by_module(generation, scenario, machine, plain_s, quick=asked.quick)
+    return {**timed, "memory": held, **modules, "record": _record(generation, machine, asked)}
+
+
+def _import_models() -> None:
+    """Load what models are made of: its code is not theirs to account for."""
+    import transformers
+
+    _ = transformers.AutoModelForCausalLM
+
+
+def _generation(scenario: GenerationScenario, asked: Asked, device: str) -> Generation:
+    plan, work, way = scenario.plan, scenario.workload, WAYS[asked.way]
+    weights = None if asked.weights is None else Path(asked.weights)
+    model = build_plain_model(scenario.model, dtype=plan.dtype, attention=way.attention, device=device, weights=weights)
+    if (form := weight_format(scenario)) != "none":
+        model = quantize(model, form, plan.dtype, device)
+    prompts = random_prompts(scenario.model.vocab_size, int(work.batch), int(work.prompt_tokens), device, SEED)
+    return Generation(model.eval(), way, prompts, int(work.output_tokens))
+
+
+class _Answers(HostClock):
+    """Reads the seconds of whole answers, and keeps those of the passes of the last one."""
+
+    resolution_s = 0.0
+
+    def __init__(self, generation: Generation, clock: Clock) -> None:
+        self._generation, self._reader = generation, reader_of(clock)
+        self.passes_s: list[float] = []
+        self.answers = 0
+
+    def measure(self, call: Callable[[int], object], first: int, count: int) -> float:  # noqa: ARG002
+        """Seconds of ``count`` answers, from pass to pass."""
+        total_s = 0.0
+        for _ in range(count):
+            self.passes_s = self._generation.run(self._reader)[1]
+            self.answers += 1
+            total_s += sum(self.passes_s)
+        return total_s
+
+
+def _timed(generation: Generation, machine: Machine, rule: Rule, emit: Emit) -> dict[str, Any]:
+    """The passes of every repeat, after the warm-up."""
+    answers, taken = _Answers(generation, machine.clock), []
+
+    def keep(_: float) -> None:
+        first, *further = answers.passes_s
+        taken.append(answers.passes_s)
+        emit(
+            {
+                "ttft_s": first,
+                "tpot_s": float(np.mean(further)) if further else 0.0,
+                "latency_s": sum(answers.passes_s),
+                "passes_s": answers.passes_s,
+            }
+        )
+
+    energy = EnergyWatch(machine.kind)
+    timing = measure_calls(lambda _: None, answers, rule, keep)
+    joules = energy.joules()
+    return {
+        "passes_s": taken,
+        "warm_up": answers.answers - len(taken),
+        "stable": timing.stable,
+        "energy_j": None if joules is None else joules / answers.answers,
+    }
+
+
+def _weights(generation: Generation) -> dict[str, float]:
+    return {"weights": state_bytes(generation.model, None)["weights"]}
+
+
+def _by_module(
+    generation: Generation, scenario: GenerationScenario, machine: Machine, plain_s: float, *, quick: bool
+) -> dict[str, Any]:
+    """Rows with their seconds in each recorded answer, and how much longer recording makes an answer."""
+    recorder = instrument(generation.model, scenario.model, machine.clock)
+    try:
+        with recorder.counting():
+            generation.run(phase=recorder.phase)
+        for _ in range(RECORDED_QUICK if quick else RECORDED):
+            with recorder.recording():
+                generation.run(phase=recorder.phase)
+        rows = recorder.rows(scenario.cluster.device, _arithmetic(scenario))
+        answers = [{_address(row): float(row.time_s) for row in rows_of([step], {})} for step in recorder.steps]
+    finally:
+        recorder.remove()
+    return {
+        "rows": [_as_generation(row) | {"samples_s": [a.get(_address(row), 0.0) for a in answers]} for row in rows],
+        "overhead": float(np.median([sum(answer.values()) for answer in answers])) / plain_s - 1.0,
+    }
+
+
+def _address(row: Row) -> tuple[str, ...]:
+    return row.phase, row.block, row.module, row.operator
+
+
+def _as_generation(row: Row) -> dict[str, Any]:
+    """A row as a mapping; what follows the logits is the choice of a token, not a loss."""
+    return asdict(row if row.operator != LOSS.operator else replace(row, operator="sampling"))
+
+
+def _arithmetic(scenario: GenerationScenario) -> str | None:
+    """The type whose peak bounds go by, where the device has one."""
+    return scenario.plan.dtype if scenario.plan.dtype in scenario.cluster.device.peak_flops else None
+
+
+def _record(generation: Generation, machine: Machine, asked: Asked) -> dict[str, Any]:
+    """What ran, by whom."""
+    import torch
+    import transformers
+
+    return {
+        "implementation": asked.way,
+        "attention": getattr(generation.model.config, "_attn_implementation", ""),
+        "class": type(generation.model).__name__,
+        "library": f"transformers {transformers.__version__}, torch {torch.__version__}",
+        "threads": machine.threads,
+    }

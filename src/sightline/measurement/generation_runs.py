@@ -1,0 +1,125 @@
+"""Measure generation, each scenario stored as a run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from sightline.errors import InputError
+from sightline.generation_profile import GenerationProfile
+from sightline.loading import to_mapping
+from sightline.loading.this_machine import processor
+from sightline.measurement import generation_entry, generation_process
+from sightline.measurement.generation_results import profile_of, result_of
+from sightline.measurement.generation_ways import way_of
+from sightline.measurement.operator_runs import complain
+from sightline.measurement.outcome import Limits, UnsupportedCaseError
+from sightline.measurement.suite import Case, Step, Store, run_suite
+from sightline.measurement.torch_machine import INSTALL
+from sightline.prediction.generation import predict_generation
+from sightline.scenario import GenerationScenario
+
+PACKAGES = {"torch": "PyTorch", "transformers": "transformers"}
+LONGEST_S = 3600.0
+"""A case may take so long."""
+
+
+class RowStore(Store, Protocol):
+    """A store that gives back what it holds (``sightline.runs.Store``)."""
+
+    def rows(self, run: Any) -> Any:
+        """Return a run's table as a data frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredGeneration:
+    """A measured generation and the run it is stored in."""
+
+    profile: GenerationProfile
+    run: Any
+
+
+def measure_generations(
+    scenarios: Sequence[GenerationScenario],
+    store: RowStore,
+    *,
+    implementation: str | None = None,
+    weights: str | None = None,
+    quick: bool = False,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> list[MeasuredGeneration]:
+    """Measure every scenario in processes of its own, again even where it was measured before.
+
+    Args:
+        scenarios: What to measure.
+        store: Where runs go.
+        implementation: Which way of `generation_ways.WAYS`; None leaves it to the plan.
+        weights: Folder of a checkpoint; None draws random weights.
+        quick: One run instead of three, and fewer repeats.
+        on_step: Called when a case begins and when it has been stored.
+
+    Raises:
+        InputError: A package is missing, the machine cannot do what some scenario asks, or a model does not fit into it.
+        WorkError: memory or time ran out, or a process crashed; what was measured is stored.
+    """
+    ways = _checked(scenarios, implementation)
+    cases = [
+        Case(
+            name=scenario.name or f"{scenario.model.name} generate",
+            entry=generation_entry.ENTRY,
+            arguments={
+                "scenario": (mapping := to_mapping(scenario)),
+                "way": way,
+                "quick": quick,
+                "weights": weights,
+                "threads": processor().cores,
+            },
+            scenario=mapping,
+            limits=Limits(time_s=LONGEST_S),
+        )
+        for scenario, way in zip(scenarios, ways, strict=True)
+    ]
+    runs = run_suite(cases, store, rerun=True, on_step=on_step)
+    complain(runs)
+    return [
+        MeasuredGeneration(profile=profile_of(s, {**run.result, "rows": store.rows(run).to_dicts()}), run=run)
+        for s, run in zip(scenarios, runs, strict=True)
+    ]
+
+
+def measure_generation(
+    scenario: GenerationScenario, implementation: str | None = None, *, weights: str | None = None, quick: bool = False
+) -> GenerationProfile:
+    """Measure one scenario in this process: a single run, of which nothing is stored.
+
+    Raises:
+        InputError: A package is missing, the machine cannot do what is asked, or the model does not fit into it.
+        WorkError: Memory ran out.
+    """
+    (way,) = _checked([scenario], implementation)
+    asked = generation_process.Asked(way=way, quick=quick, weights=weights)
+    try:
+        run = generation_process.measure_generation_run(scenario, asked, lambda _: None)
+    except UnsupportedCaseError as error:
+        raise InputError(str(error)) from error
+    return profile_of(scenario, result_of(scenario, [run]))
+
+
+def _checked(scenarios: Sequence[GenerationScenario], implementation: str | None) -> list[str]:
+    """Each scenario's way; everything that keeps one from being measured is a problem of its own."""
+    missing = [name for package, name in PACKAGES.items() if find_spec(package) is None]
+    if missing:
+        raise InputError(f"measuring needs {' and '.join(missing)}, which is not installed: {INSTALL}")
+    ways, problems = [], []
+    for scenario in scenarios:
+        try:
+            ways.append(way_of(scenario, implementation))
+        except UnsupportedCaseError as error:
+            problems.append(str(error))
+            continue
+        predicted = predict_generation(scenario)
+        if not predicted.fits:
+            problems += list(predicted.advice) or ["it does not fit in this machine's memory"]
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    return ways

@@ -1,0 +1,28 @@
+"""Answers of any task as text: one in full, several of a kind as a table."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sightline.answer import Answer
+from sightline.generation_profile import GenerationProfile
+from sightline.operator_profile import OperatorProfile
+from sightline.profile import Profile
+from sightline.report import generation_terminal, operator_terminal, terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def tables(answers: Sequence[Answer]) -> "list[RenderableType]":
+    """Return, for each kind of answer, a block for one and a table for several."""
+    steps = [a for a in answers if isinstance(a, Profile)]
+    generations = [a for a in answers if isinstance(a, GenerationProfile)]
+    operators = [a for a in answers if isinstance(a, OperatorProfile)]
+    found = [terminal.one(steps[0]) if len(steps) == 1 else terminal.many(steps)] if steps else []
+    if generations:
+        one = len(generations) == 1
+        found.append(generation_terminal.one(generations[0]) if one else generation_terminal.many(generations))
+    if operators:
+        one = len(operators) == 1
+        found.append(operator_terminal.one(operators[0]) if one else operator_terminal.many(operators))
+    return found
