@@ -18,6 +18,7 @@ from sightline.calibration.attention_serving import HOST, Constants, Kernel, sam
 from sightline.calibration.attention_serving_tables import ServingAttentionTable
 from sightline.calibration.fitting import error_statistics
 from sightline.calibration.priors import fit_with_priors
+from sightline.cost.attention_families import at_clock
 from sightline.scenario import Device
 
 SAMPLE = 300
@@ -47,8 +48,9 @@ class Witness:
         return {**form.given, **{n: v for n, v in m.kernel.given.items() if n not in told}, **m.known}
 
     def predict(self, table: ServingAttentionTable, constants: Constants) -> NDArray[np.float64]:
-        """Predicted seconds of every row with constants of attention alone."""
-        attention_s = self.measured.kernel.predict(table, self.device, {**constants, HOST: self.host_s})
+        """Predicted seconds of every row with constants of attention alone, its times at the reference clock."""
+        own = {**at_clock(constants, self.device), HOST: self.host_s}
+        attention_s = self.measured.kernel.predict(table, self.device, own)
         return attention_s + beside_seconds(table, self.device, self.measured.beside)
 
 

@@ -6,13 +6,17 @@ What a family lent to others, and what others lend to all (``generic``), is made
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL
 from sightline.calibration.collective_entries import GENERATIONS, mean_kinds
 from sightline.calibration.collective_systems import SYSTEMS
+from sightline.calibration.collectives import measured_node
 from sightline.calibration.elementwise_entries import COMMON, VIDUR, scalar_between
 from sightline.calibration.entries import between, device_of
-from sightline.calibration.matmul_entries import FAMILIES, GENERIC_16_BIT
+from sightline.calibration.matmul_entries import FAMILIES, GENERIC_16_BIT, constants_at
 from sightline.catalog import entry, names
+from sightline.cost.attention_families import at_clock
 from sightline.cost.collective_constants import KindConstants
 from sightline.cost.collective_families import PCIE, load_collectives
 from sightline.cost.elementwise_constants import (
@@ -24,15 +28,25 @@ from sightline.cost.elementwise_constants import (
 from sightline.cost.families import UNMEASURED
 from sightline.cost.grouped_matmul_constants import GroupedConstants, GroupedLayout, load_grouped
 from sightline.cost.matmul import MatmulConstants, load_matmul
+from sightline.cost.matmul_constants import borrowed_matmul
 
+LINKS = {system.family: system.interconnect for system in SYSTEMS}
+"""The links between the devices of each family whose collectives were measured."""
 FP8_BLOCK = "fp8-block"
 """Weights of the experts that were measured."""
 
 
 def lender_of(family: str, part: str) -> str:
     """The family whose constants of ``part`` the devices of ``family`` would take had it not been measured."""
-    relatives = (relative for relative in device_of(family).relatives if relative != family)
-    return next((r for r in relatives if _is_clean(r, part, family)), UNMEASURED)
+    return next((r for r in _relatives(family) if _is_clean(r, part, family)), UNMEASURED)
+
+
+def _relatives(family: str) -> list[str]:
+    """The families that a device names as its relatives, nearest first, then the measured ones that name it."""
+    named = [relative for relative in device_of(family).relatives if relative != family]
+    measured = dict.fromkeys(name.split("/")[0] for name in names("calibrations"))
+    naming = [m for m in measured if m not in {PCIE, UNMEASURED, family} and family in device_of(m).relatives]
+    return [*named, *(m for m in naming if m not in named)]
 
 
 def attention_without(family: str, part: str) -> tuple[str, Mapping[str, Any]]:
@@ -45,7 +59,8 @@ def attention_without(family: str, part: str) -> tuple[str, Mapping[str, Any]]:
     if not _same_units(family, lender):
         lender = UNMEASURED
     stated = entry("calibrations", f"{lender}/{part}")
-    constants = stated["left_out"][family] if lender == UNMEASURED else stated["constants"]
+    together = lender == UNMEASURED
+    constants = at_clock(stated["left_out"][family], device_of(family)) if together else stated["constants"]
     return lender, {name: value for name, value in constants.items() if name != "surface"}
 
 
@@ -58,17 +73,18 @@ def _same_units(family: str, other: str) -> bool:
 
 
 def matmul_without(family: str, kernel: str) -> tuple[str, MatmulConstants]:
-    """The lender and constants of matmuls in a format."""
+    """The lender and constants of matmuls in a format, at the clock of the family."""
     lender = lender_of(family, "matmul")
     if lender != UNMEASURED:
         stated = entry("calibrations", f"{lender}/matmul")["kernels"].get(kernel, {})
         if stated.get("of") != family:
-            return lender, load_matmul(lender, kernel).without_surface()
+            return lender, borrowed_matmul(lender, device_of(family), kernel).without_surface()
     measured = [name for name in _families("matmul") if _is_measured(name, kernel)]
     others = [name for name in (GENERIC_16_BIT if kernel == "16-bit" else measured) if name != family]
     if not others:
         return UNMEASURED, load_matmul(UNMEASURED, "16-bit")
-    sets = [entry("calibrations", f"{name}/matmul")["kernels"][kernel]["constants"] for name in others]
+    entries = [entry("calibrations", f"{name}/matmul") for name in others]
+    sets = [constants_at(device_of(family), e["kernels"][kernel]["constants"], e["units"]) for e in entries]
     shared: list[Mapping[str, Any]] = [{n: s[n] for n in s if all(n in other for other in sets)} for s in sets]
     return " and ".join(others), MatmulConstants.from_mapping({**between(shared), "tiles": sets[0]["tiles"]})
 
@@ -96,9 +112,10 @@ def grouped_without(family: str, layout: GroupedLayout, measured: tuple[str, ...
 def collectives_without(family: str) -> tuple[str, Mapping[str, KindConstants]]:
     """The lender and constants of NCCL inside a node, of links of the same kind."""
     on_pcie = _on_pcie(family)
-    for relative in device_of(family).relatives:
-        if _is_clean(relative, "collectives", family) and _on_pcie(relative) == on_pcie:
-            return relative, load_collectives(relative).kinds
+    clean = [r for r in _relatives(family) if _is_clean(r, "collectives", family) and _on_pcie(r) == on_pcie]
+    if clean:
+        lender = min(clean, key=lambda relative: _generations_apart(relative, family))
+        return lender, load_collectives(lender).kinds
     peers = [n for n in _families("collectives") if n != PCIE and _on_pcie(n)] if on_pcie else GENERATIONS
     others = [name for name in peers if name != family]
     return " and ".join(others), mean_kinds([load_collectives(name).kinds for name in others])
@@ -117,9 +134,20 @@ def _on_pcie(family: str) -> bool:
     return bool(entry("calibrations", f"{family}/collectives")["topology"] == PCIE)
 
 
+def _generations_apart(one: str, other: str) -> float:
+    """How far the bandwidths of two families' links lie apart."""
+    bandwidths = [measured_node(LINKS[family]).intra_node.bandwidth for family in (one, other)]
+    return float(np.abs(np.log(bandwidths[0] / bandwidths[1])))
+
+
 def _is_clean(relative: str, part: str, family: str) -> bool:
     """Whether a relative has constants of ``part`` that did not start from those of ``family``."""
-    return f"{relative}/{part}" in names("calibrations") and family not in _origins(relative, part)
+    known = f"{relative}/{part}" in names("calibrations")
+    return known and _is_fitted(relative, part) and family not in _origins(relative, part)
+
+
+def _is_fitted(family: str, part: str) -> bool:
+    return str(entry("calibrations", f"{family}/{part}").get("evidence")) == "fitted"
 
 
 def _origins(family: str, part: str) -> set[str]:

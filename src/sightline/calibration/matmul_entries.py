@@ -11,7 +11,9 @@ from sightline.calibration.matmul_families import DTYPES, FAMILIES, Family, Grid
 from sightline.calibration.matmul_surface import fit_matmul_surface, has_enough
 from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
 from sightline.catalog import entry
+from sightline.cost.cycles import clock_hz, lanes
 from sightline.cost.matmul import MatmulConstants
+from sightline.cost.matmul_constants import at_clock
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Device
 
@@ -39,6 +41,7 @@ def matmul_entries(data: Path) -> dict[str, Entry]:
         name: {
             **provenance("each kernel names its own", "fitted", "matmul"),
             **_stated(family),
+            "units": _units(_device_of(family)),
             "kernels": {**measured[name], **_lent(measured, name, family)},
         }
         for name, family in FAMILIES.items()
@@ -121,8 +124,28 @@ def _lent(measured: Mapping[str, Mapping[str, Entry]], name: str, family: Family
     for kernel in ("16-bit", *LENT):
         lender = next((other for other in family.lenders if kernel in measured[other]), None)
         if lender and kernel not in measured[name]:
-            lent[kernel] = {"of": lender, "constants": measured[lender][kernel]["constants"]}
+            units, device = _units(_device_of(FAMILIES[lender])), _device_of(family)
+            constants = constants_at(device, measured[lender][kernel]["constants"], units)
+            lent[kernel] = {"of": lender, "constants": constants}
     return lent
+
+
+def constants_at(device: Device, constants: Mapping[str, Any], units: Mapping[str, float]) -> Entry:
+    """The constants of an entry, measured on compute units of such clock and lanes, as they are on ``device``."""
+    moved = at_clock(MatmulConstants.from_mapping(constants), device, **units)
+    return {
+        name: float(f"{float(getattr(moved, name)):.3g}") if isinstance(value, float) else value
+        for name, value in constants.items()
+    }
+
+
+def _units(device: Device) -> dict[str, float]:
+    """What tells times in cycles, and work per cycle, from one device to another."""
+    return {"clock_hz": float(f"{float(clock_hz(device)):.4g}"), "lanes": round(float(lanes(device)))}
+
+
+def _device_of(family: Family) -> Device:
+    return _device(family.grid.device if family.grid else family.layers[0].device)
 
 
 def _generic(measured: Mapping[str, Mapping[str, Entry]]) -> Entry:

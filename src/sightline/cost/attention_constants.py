@@ -8,6 +8,7 @@ from typing import Any
 
 from sightline.catalog import entry
 from sightline.cost.attention_surface import AttentionSurface
+from sightline.quantities import Number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class AttentionConstants:
     """Context tokens that starting and ending a tile costs."""
     memory_fraction: float
     """Share of the datasheet's memory bandwidth that is reached."""
-    latency_s: float
+    latency_s: Number
     """Fixed time of the kernels of a pass."""
     overlap: float = 1.0
     """How well matmuls and softmax hide each other: exponent of the sum of their powers, 1 for not at all."""

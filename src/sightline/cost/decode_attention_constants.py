@@ -46,13 +46,13 @@ class DecodeAttentionConstants:
     """No context is split into more."""
     split_tokens: float
     """No split is shorter than this."""
-    split_s: float
+    split_s: Number
     """Time that joining the splits adds, for each doubling of their number."""
-    sequence_s: float
+    sequence_s: Number
     """Time per sequence: planning the tiles."""
     overlap: float
     """How well tiles, memory and arithmetic hide each other: exponent of the sum of their powers, 1 for not at all."""
-    latency_s: float
+    latency_s: Number
     """Fixed time of the kernels."""
     unit_share: float = 0.0
     """Rate at which one tile works through a 16-bit cache, over its compute unit's share of the memory's bandwidth."""

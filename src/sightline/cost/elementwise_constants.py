@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.cost.cycles import clock_hz
 from sightline.operator_profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
@@ -18,8 +19,6 @@ FALLBACK = "copy"
 """The class of kernels that no table knows."""
 STREAMED = 0.95
 """Share of the memory's bandwidth that kernels reach which nothing else holds up."""
-FASTEST_CLOCK_HZ = 2.9e9
-"""No accelerator's compute units run faster; two operations per lane and cycle tell the lanes by it."""
 
 
 class StreamConstants(Protocol):
@@ -113,10 +112,8 @@ def memory_share(constants: StreamConstants, device: Device) -> Number:
 
 
 def bytes_per_cycle(device: Device) -> Number:
-    """Return what the memory gives a compute unit per cycle; units have 64 or 128 lanes of two operations a cycle."""
-    per_lane = device.vector_flops / device.compute_units / 128
-    clock_hz = np.where(np.greater(per_lane, FASTEST_CLOCK_HZ), per_lane / 2, per_lane)
-    return device.memory_bandwidth / device.compute_units / clock_hz
+    """Return what the memory gives a compute unit per cycle."""
+    return device.memory_bandwidth / device.compute_units / clock_hz(device)
 
 
 def _constants(mapping: Mapping[str, Any], unit_bytes: float) -> ElementwiseConstants:

@@ -5,10 +5,14 @@ from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from sightline.catalog import entry
+from sightline.cost import cycles
 from sightline.cost.families import UNMEASURED, evidence_of, family_of
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.operator_profile import Evidence
+from sightline.quantities import Number
 from sightline.scenario import Device
 
 NEAREST_KERNELS: Mapping[str, tuple[str, ...]] = {
@@ -41,7 +45,7 @@ class MatmulConstants:
     """Output elements on a compute unit at which its rate has halved: too few to keep it busy."""
     small_tile_penalty: float
     """Slowdown at which the library values smaller tiles once the largest ones fill the device."""
-    split_latency_s: float
+    split_latency_s: Number
     """Time that adding up the slices of a matmul split along ``k`` starts with."""
     split_k: float
     """Least length of a slice along ``k`` when the tiles fill the device anyway."""
@@ -49,7 +53,7 @@ class MatmulConstants:
     """Share of the datasheet's memory bandwidth that large operands reach."""
     memory_ramp_s: float
     """Time that small transfers lose before the memory runs at that rate."""
-    latency_s: float
+    latency_s: Number
     """Fixed time of a kernel: start and drain."""
     misaligned_slowdown: tuple[float, ...]
     """Slowdown when rows of the operands start at multiples of only 2, 4, 8 (narrow loads) and 16, 32, 64 bytes (loads
@@ -59,9 +63,9 @@ class MatmulConstants:
 
     vector_rows: float = 0.0
     """Rows up to which the library multiplies on the vector units, as it would a matrix and a vector."""
-    vector_fraction: float = 1.0
+    vector_fraction: Number = 1.0
     """Share of the datasheet's vector FLOP/s that such a kernel reaches."""
-    vector_latency_s: float = 0.0
+    vector_latency_s: Number = 0.0
     """Fixed time of such a kernel."""
     quantization_s: float = 0.0
     """Fixed time of quantizing the input in kernels of its own before the product."""
@@ -76,7 +80,7 @@ class MatmulConstants:
         plain: dict[str, Any] = {
             f.name: float(mapping[f.name])
             for f in fields(cls)
-            if f.type is float and (f.default is MISSING or f.name in mapping)
+            if f.type in {float, Number} and (f.default is MISSING or f.name in mapping)
         }
         slowdown = tuple(float(x) for x in mapping["misaligned_slowdown"])
         return cls(
@@ -92,6 +96,36 @@ class MatmulConstants:
         if not self.quantization_s and not self.quantization_bytes:
             return self
         return replace(self, quantization_s=0.0, quantization_bytes=0.0, surface=None)
+
+
+def matmul_constants(device: Device, kernel: str = "16-bit") -> MatmulConstants:
+    """The constants of a format on ``device``: its own family's, or a relative's as they are at its clock."""
+    return borrowed_matmul(family_of(device, "matmul"), device, kernel)
+
+
+def borrowed_matmul(family: str, device: Device, kernel: str = "16-bit") -> MatmulConstants:
+    """The constants of a family on ``device``, at its clock where the family is not its own."""
+    constants = load_matmul(family, kernel)
+    measured = entry("calibrations", f"{family}/matmul").get("units")
+    if family == device.calibration or measured is None:
+        return constants
+    return at_clock(constants, device, clock_hz=measured["clock_hz"], lanes=measured["lanes"])
+
+
+def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Number) -> MatmulConstants:
+    """Constants measured at another clock, and on compute units of so many fp32 lanes, as they are on ``device``.
+
+    Kernels start, and slices join, in as many cycles; a compute unit widens as many quantized weights per cycle on its
+    integer lanes, which grew no wider with those for fp32.
+    """
+    slower = clock_hz / cycles.clock_hz(device)
+    return replace(
+        c,
+        latency_s=c.latency_s * slower,
+        vector_latency_s=c.vector_latency_s * slower,
+        split_latency_s=c.split_latency_s * slower,
+        vector_fraction=np.minimum(c.vector_fraction * lanes / cycles.lanes(device), 1.0),
+    )
 
 
 @cache

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from sightline.cost.attention import attention_cost
-from sightline.cost.attention_constants import load_prefill_attention
-from sightline.cost.attention_families import attention_family
-from sightline.cost.decode_attention import decode_attention_cost, load_decode_attention
+from sightline.cost.attention_families import decode_constants, prefill_constants
+from sightline.cost.decode_attention import decode_attention_cost
 from sightline.cost.decode_attention_constants import vector_attention
 from sightline.cost.families import family_of
 from sightline.cost.operator_cost import OperatorCost
@@ -35,7 +34,7 @@ def _prefill(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> O
         backward=False,
         dtype=first.dtype,
         device=device,
-        constants=load_prefill_attention(attention_family(device, "prefill")),
+        constants=prefill_constants(device),
         value_dim=stacked(operators, "value_dim", axes),
         kv_bytes=first.cache_bytes,
         window=first.window,
@@ -47,8 +46,7 @@ def _decode(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> Op
     if first.heads_apart:
         constants = vector_attention(device.vector_flops / device.compute_units)
     else:
-        family = attention_family(device, "mla-decode" if first.shared_kv else "decode")
-        constants = load_decode_attention(family, "mla" if first.shared_kv else "mha")
+        constants = decode_constants(device, "mla" if first.shared_kv else "mha")
     return decode_attention_cost(
         *_attention_sizes(operators, axes),
         value_dim=stacked(operators, "value_dim", axes),

@@ -8,7 +8,8 @@ from sightline.cost.families import family_of, full_rate_family
 from sightline.cost.grouped_matmul import grouped_matmul_cost
 from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
 from sightline.cost.inference_constants import UNIT_BANDWIDTH
-from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.matmul import matmul_cost
+from sightline.cost.matmul_constants import borrowed_matmul
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pricing import stacked
 from sightline.cost.ranks import Ranks
@@ -29,7 +30,7 @@ def price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> Opera
         output_bytes=first.output_bytes,
         device=device,
         # What quantizes inputs is an operator of the pass, or part of the kernel before.
-        constants=load_matmul(family, first.kernel).without_quantization(),
+        constants=borrowed_matmul(family, device, first.kernel).without_quantization(),
     )
 
 

@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 
 from sightline.cost.attention import attention_cost
-from sightline.cost.attention_constants import load_prefill_attention
-from sightline.cost.attention_families import PHASE_PARTS, AttentionPhase, attention_evidence, attention_family
-from sightline.cost.decode_attention import decode_attention_cost, load_decode_attention
+from sightline.cost.attention_families import (
+    PHASE_PARTS,
+    AttentionPhase,
+    attention_evidence,
+    attention_family,
+    decode_constants,
+    prefill_constants,
+)
+from sightline.cost.decode_attention import decode_attention_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.residuals import family_half_width
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
@@ -39,7 +45,7 @@ def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase) -> Oper
     evidence = within(attention_evidence(device, phase), measured=_is_measured(x, device, phase))
     family = attention_family(device, phase)
     width = family_half_width(family, PHASE_PARTS[phase], ("residuals",), RANGES, evidence)
-    cost = _prefill(x, device, family) if phase == "prefill" else _decode(x, device, family)
+    cost = _prefill(x, device) if phase == "prefill" else _decode(x, device)
     answer = on_roofline(cost, device.peak_flops[x.dtype], device, evidence, width)
     if phase == "prefill" or not x.causal:
         return answer
@@ -48,21 +54,21 @@ def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase) -> Oper
     return answer._replace(flops=answer.flops * seen)
 
 
-def _prefill(x: AttentionOperation, device: Device, family: str) -> OperatorCost:
+def _prefill(x: AttentionOperation, device: Device) -> OperatorCost:
     return attention_cost(
         *_sizes(x),
         causal=x.causal,
         backward=False,
         dtype=x.dtype,
         device=device,
-        constants=load_prefill_attention(family),
+        constants=prefill_constants(device),
         value_dim=x.value_dim,
         kv_bytes=CACHE_BYTES[x.kv_dtype or x.dtype],
         window=x.window,
     )
 
 
-def _decode(x: AttentionOperation, device: Device, family: str) -> OperatorCost:
+def _decode(x: AttentionOperation, device: Device) -> OperatorCost:
     return decode_attention_cost(
         *_sizes(x),
         value_dim=x.value_dim,
@@ -70,7 +76,7 @@ def _decode(x: AttentionOperation, device: Device, family: str) -> OperatorCost:
         kv_bytes=CACHE_BYTES[x.kv_dtype or x.dtype],
         dtype=x.dtype,
         device=device,
-        constants=load_decode_attention(family, "mla" if x.latent else "mha"),
+        constants=decode_constants(device, "mla" if x.latent else "mha"),
         window=x.window,
         in_l2=True,
     )

@@ -4,8 +4,8 @@ import numpy as np
 
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.grouped_matmul import GroupedLayout, grouped_matmul_cost, load_grouped
-from sightline.cost.matmul import load_matmul, matmul_cost
-from sightline.cost.matmul_constants import MatmulConstants, matmul_evidence
+from sightline.cost.matmul import matmul_cost
+from sightline.cost.matmul_constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.residuals import half_width
 from sightline.operator_profile import Evidence
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
@@ -26,7 +26,7 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     """Answer with the constants of the format, and their residual surface where it was measured."""
     kernel, stored, warnings = _kernel_of(x, device)
     sixteen_bit = x.kernel != "16-bit" or x.dtype in MEASURED_DTYPES
-    constants = load_matmul(family_of(device, "matmul"), kernel)
+    constants = matmul_constants(device, kernel)
     cost = matmul_cost(
         x.m,
         x.n,
