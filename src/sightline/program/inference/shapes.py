@@ -101,7 +101,7 @@ class PassShapes:
         )
 
     def stream(
-        self, module: str, kind: str, elements: Number, *, kernels: float = 1.0, name: str = "", count: Number = 1.0
+        self, module: str, kind: str, elements: Number, *, kernels: Number = 1.0, name: str = "", count: Number = 1.0
     ) -> Elementwise:
         """A bandwidth-bound kernel (or several) moving ``elements`` in all, read and written together."""
         traffic = self.element_bytes * elements
