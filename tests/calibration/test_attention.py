@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.attention_from_table import fit_attention_table, least_seconds
 from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL
 from sightline.calibration.attention_serving import Kernel, fit_kernel, head_shapes
 from sightline.calibration.attention_serving_tables import NO_WINDOW, ServingAttentionTable, read_infersim
 from sightline.calibration.entries import device_of
+from sightline.calibration.part_attention import bound, fit_decode
 from sightline.catalog import entry
+from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 with_data = pytest.mark.skipif(not (DATA / "infersim").is_dir(), reason="needs the public tables")
@@ -59,15 +60,54 @@ def test_a_header_may_be_missing_and_the_name_holds_the_shape(tmp_path):
     assert (table.heads[0], table.kv_heads[0], table.head_dim[0], table.value_dim[0]) == (128, 1, 576, 512)
 
 
+def measured_rows(table: ServingAttentionTable):
+    """Rows as ``sightline calibrate`` reads them out of anybody's table."""
+    import polars as pl
+
+    sizes = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens", "seconds")
+    return pl.DataFrame({**{name: getattr(table, name) for name in sizes}, "kernel": "16-bit cache"})
+
+
 def test_anybodys_table_gives_constants_without_touching_the_shipped_ones():
-    device = device_of("h800-sxm")
+    cluster = read_cluster("8x h800-sxm-80gb")
     table = made_up(True)
     shipped = entry("calibrations", "h800-sxm/decode_attention")["constants"]
-    slower = replace(table, seconds=2 * DECODE["h800-sxm"].kernel.predict(table, device, shipped))
-    result = fit_attention_table(slower, device, "decode")
-    assert result.residuals["formula"]["median"] < 0.1
-    assert result.constants["row_block"] == shipped["row_block"]
-    assert (least_seconds(slower, device) < slower.seconds).all()
+    slower = replace(table, seconds=2 * DECODE["h800-sxm"].kernel.predict(table, cluster.device, shipped))
+    rows = measured_rows(slower)
+    result = fit_decode(rows, cluster, lambda: None)
+    assert result.residuals["decode_attention"]["formula"]["median"] < 0.1
+    assert result.constants["decode_attention"]["row_block"] == shipped["row_block"]
+    assert "surface" not in result.content["constants"]
+    assert (bound(rows, cluster) < slower.seconds).all()
+
+
+@pytest.mark.slow
+def test_a_large_table_of_many_heads_gives_a_surface():
+    cluster = read_cluster("8x h800-sxm-80gb")
+    shipped = entry("calibrations", "h800-sxm/decode_attention")["constants"]
+    batch, context, heads, ratio = (
+        x.ravel().astype(float)
+        for x in np.meshgrid(2.0 ** np.arange(9), 2.0 ** np.arange(6, 16), [8, 16, 24, 32, 48, 64], [1, 2, 4, 8])
+    )
+    one = np.ones_like(batch)
+    table = ServingAttentionTable(
+        batch=batch,
+        heads=heads,
+        kv_heads=heads / ratio,
+        head_dim=128 * one,
+        value_dim=128 * one,
+        query_tokens=one,
+        context_tokens=context,
+        kv_bytes=2 * one,
+        window=NO_WINDOW * one,
+        seconds=one,
+    )
+    slower = np.where(context > 1000, 1.3, 1.0)  # an engine that takes another kernel for long contexts
+    table = replace(table, seconds=slower * DECODE["h800-sxm"].kernel.predict(table, cluster.device, shipped))
+    result = fit_decode(measured_rows(table), cluster, lambda: None)
+    residuals = result.residuals["decode_attention"]
+    assert result.content["constants"]["surface"]["over"] == ["tiles", "context", "kv_heads"]
+    assert residuals["head shapes left out"]["mean"] < residuals["head shapes left out, formula"]["mean"]
 
 
 @with_data

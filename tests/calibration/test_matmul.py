@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sightline.calibration.__main__ import main
-from sightline.calibration.attention_tables import read_aiconfigurator_attention, read_flash_attention
+from sightline.calibration.attention_serving_tables import read_aiconfigurator_serving
+from sightline.calibration.attention_tables import read_flash_attention
 from sightline.calibration.fitting import Range, error_statistics, fit_constants, share_of
 from sightline.calibration.matmul import (
     fit_matmul,
@@ -227,7 +228,7 @@ def test_attention_tables_are_read_in_seconds():
     bars = read_flash_attention(DATA / "flash_attention_tflops.csv", "A100", "FlashAttention2")
     widest = (bars.head_dim == 64) & ~bars.causal & (bars.query_tokens == 8192)
     assert bars.seconds[widest] == pytest.approx([3.5 * 4 * 2 * 32 * 8192**2 * 64 / 175e12])
-    prompts = read_aiconfigurator_attention(DATA / "aiconfigurator" / "attn_context_a100_sxm_trtllm-1.0.0.csv")
+    prompts = read_aiconfigurator_serving(DATA / "aiconfigurator" / "attn_context_a100_sxm_trtllm-1.0.0.csv")
     assert len(prompts) > 4000
     assert (prompts.seconds > 1e-6).all()
     assert (prompts.seconds < 1).all()

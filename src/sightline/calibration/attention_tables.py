@@ -25,29 +25,6 @@ class AttentionTable(Table):
     """The time includes the backward pass."""
 
 
-def read_aiconfigurator_attention(path: Path) -> AttentionTable:
-    """Return a context-attention table of ai-dynamo/aiconfigurator: causal, 16-bit, whole prompts, no window; ms."""
-    import polars as pl
-
-    rows = pl.read_csv(path).filter((pl.col("step") == 0) & (pl.col("kv_cache_dtype") == "bfloat16"))
-    rows = rows.filter(pl.col("attn_dtype") == "bfloat16")
-    if "window_size" in rows.columns:
-        rows = rows.filter(pl.col("window_size") == 0)
-    heads, kv_heads = column(rows, "num_heads"), column(rows, "num_key_value_heads")
-    yes = np.ones(len(rows), dtype=bool)
-    return AttentionTable(
-        batch=column(rows, "batch_size"),
-        heads=heads,
-        kv_heads=np.where(kv_heads == 0, heads, kv_heads),
-        head_dim=column(rows, "head_dim"),
-        query_tokens=column(rows, "isl"),
-        causal=yes,
-        forward=yes,
-        backward=~yes,
-        seconds=column(rows, "latency") * 1e-3,
-    )
-
-
 def read_flash_attention(path: Path, device: str, implementation: str) -> AttentionTable:
     """Return the bars of Dao-AILab/flash-attention's charts for a device and an implementation.
 

@@ -1,11 +1,20 @@
 """Constants of serving engines' attention kernels from anybody's table: prompts, and steps against a cache."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.calibration.attention_serving import DECODE_PRIORS, PREFILL_PRIORS, Kernel, fit_kernel, surface_sizes
+from sightline.calibration.attention_serving import (
+    DECODE_PRIORS,
+    MANY_SHAPES,
+    PREFILL_PRIORS,
+    Kernel,
+    fit_kernel,
+    head_shapes,
+    surface_sizes,
+)
 from sightline.calibration.attention_serving_tables import NO_WINDOW, ServingAttentionTable
 from sightline.calibration.part_fit import Array, PartFit, Points, columns
 from sightline.catalog import entry
@@ -17,6 +26,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 PREFILL, DECODE, LATENT = "prefill_attention", "decode_attention", "latent_decode_attention"
+ENOUGH_ROWS = 2000
+"""Measurements that a residual surface needs, of ``MANY_SHAPES`` shapes of heads."""
+SURFACES = {PREFILL: ("queries", "heads"), DECODE: ("tiles", "context", "kv_heads"), LATENT: ()}
+"""What the surface of a phase lies over."""
 
 
 def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
@@ -69,8 +82,9 @@ def points_latent(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
 
 
 def _fit(part: str, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
-    kernel = _kernel(part, _shipped(part, cluster))
-    result = fit_kernel(_table(rows), cluster.device, kernel)
+    table = _table(rows)
+    kernel = replace(_kernel(part, _shipped(part, cluster)), surface=_knots(part, table))
+    result = fit_kernel(table, cluster.device, kernel)
     for _ in range(rows["kernel"].n_unique()):
         done()
     plain = {name: value for name, value in result.constants.items() if isinstance(value, int | float)}
@@ -89,6 +103,15 @@ def _kernel(part: str, relative: Mapping[str, Any]) -> Kernel:
     priors = PREFILL_PRIORS if part == PREFILL else DECODE_PRIORS
     given = {name: value for name, value in relative.items() if name not in priors and name != "surface"}
     return Kernel(decode=part != PREFILL, latent=part == LATENT, given=given, priors=priors).nearest(relative)
+
+
+def _knots(part: str, table: ServingAttentionTable) -> Mapping[str, int] | None:
+    """About a knot an octave over what engines choose kernels by; None where a table cannot carry a surface."""
+    if len(table) < ENOUGH_ROWS or len(set(head_shapes(table))) < MANY_SHAPES:
+        return None
+    sizes = {name: size for name, size in surface_sizes(table).items() if name in SURFACES[part] and np.ptp(size) > 0}
+    knots = {name: max(3, round(float(np.log2(size.max() / size.min()))) + 1) for name, size in sizes.items()}
+    return {name: knots[name] for name in SURFACES[part] if name in knots} or None
 
 
 def _shipped(part: str, cluster: Cluster) -> Mapping[str, Any]:
