@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.clock import at_its_clock
-from sightline.cost.collectives import cluster_collectives
-from sightline.cost.families import UNMEASURED, evidence_of
+from sightline.cost.collectives import collective_evidence
+from sightline.cost.families import evidence_of
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
@@ -15,6 +15,7 @@ from sightline.prediction.flops import hardware_flops, model_flops
 from sightline.prediction.interval import intervals, spread_of
 from sightline.prediction.memory import fullest, stage_memory
 from sightline.prediction.micro_batch import with_fastest_micro_batch
+from sightline.prediction.operator_answer import within
 from sightline.prediction.remarks import remarks
 from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training import price, step_times
@@ -72,10 +73,10 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
 
 def _operator_evidence(scenario: Scenario) -> dict[str, str]:
     """Where the operators' constants come from: this device's measurements, a relative's, or the datasheet."""
-    device = scenario.cluster.device
-    collectives = cluster_collectives(scenario.cluster).name
+    cluster = scenario.cluster
+    inside = cluster.nodes == 1  # networks between nodes were measured on another cluster
     return {
-        "matmul": evidence_of(device, "matmul"),
-        "attention": evidence_of(device, "attention"),
-        "collectives": "datasheet" if collectives.startswith(UNMEASURED) else "calibrated",
+        "matmul": evidence_of(cluster.device, "matmul"),
+        "attention": evidence_of(cluster.device, "attention"),
+        "collectives": within(collective_evidence(cluster, "all_reduce"), measured=inside),
     }
