@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,7 @@ def _packages() -> float | None:
 
 def _gpu(index: int) -> Callable[[], float | None]:
     with contextlib.suppress(ImportError):
-        import pynvml
-
-        nvml: Any = pynvml
+        nvml: Any = import_module("pynvml")
 
         def read() -> float | None:
             try:

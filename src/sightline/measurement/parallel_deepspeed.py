@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def deepspeed(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         UnsupportedCaseError: It has no such combination.
     """
     try:
-        import deepspeed as engine_of
+        engine_of: Any = import_module("deepspeed")
     except ImportError:
         raise InputError(f"plan.framework deepspeed needs DeepSpeed, which is not installed: {INSTALL}") from None
     import torch.distributed as dist

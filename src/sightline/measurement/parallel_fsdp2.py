@@ -81,7 +81,7 @@ def _layers(model: Any) -> list[Any]:
     """The decoder layers: the longest list of modules."""
     import torch
 
-    lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList)]
+    lists: list[Any] = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList)]
     if not lists:
         raise UnsupportedCaseError(f"{type(model).__name__} has no list of layers that could be split")
     return list(max(lists, key=len))

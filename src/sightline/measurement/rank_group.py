@@ -125,10 +125,10 @@ def _listen(ranks: Sequence[_Rank], emit: Emit) -> None:
             selector.register(rank.messages, selectors.EVENT_READ, rank)
         while selector.get_map() and time.monotonic() < deadline:
             for key, _ in selector.select(timeout=0.2):
-                rank: _Rank = key.data
-                if not rank.hear(emit if rank is ranks[0] else None):
-                    selector.unregister(rank.messages)
-                    if rank.status != "ok":
+                heard: _Rank = key.data
+                if not heard.hear(emit if heard is ranks[0] else None):
+                    selector.unregister(heard.messages)
+                    if heard.status != "ok":
                         deadline = min(deadline, time.monotonic() + GRACE_S)
 
 

@@ -90,7 +90,8 @@ class DeviceStepClock:
     def __init__(self) -> None:
         import torch
 
-        self._event: Callable[[], Any] = lambda: torch.cuda.Event(enable_timing=True)
+        events: Any = torch.cuda.Event
+        self._event: Callable[[], Any] = lambda: events(enable_timing=True)
         self._begin: Any = None
         self._open: list[str] = []
         self._marks: list[tuple[Any, str | None]] = []

@@ -24,5 +24,5 @@ def token_batches(scenario: Scenario, replica: int, replicas: int, device: str) 
         shape = (work.global_batch, work.sequence_length)
         tokens = torch.randint(0, scenario.model.vocab_size, shape, generator=random)
         own = tokens[replica * share : (replica + 1) * share].to(device)
-        steps.append(list(own.split(int(scenario.plan.sequences))))
+        steps.append(list(torch.split(own, int(scenario.plan.sequences))))
     return steps

@@ -31,8 +31,10 @@ class TrainingMachine:
         return {"SIGHTLINE_DEVICE": self.kind, **accelerator}
 
 
-def training_machine(cluster: Cluster, nodes: int = 1) -> TrainingMachine:
+def training_machine(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> TrainingMachine:
     """Return what this node is for a scenario over ``nodes`` nodes, without starting anything on its devices.
+
+    ``nodes_here`` of them share this machine, as processes of torchrun do.
 
     Raises:
         InputError: The scenario's devices are not here, or their number can't be divided among the nodes.
@@ -41,7 +43,7 @@ def training_machine(cluster: Cluster, nodes: int = 1) -> TrainingMachine:
     if rest or not ranks:
         raise InputError(f"cluster is {cluster.name}; its {cluster.devices} devices can't be divided by {nodes} nodes")
     if cluster.device.name == THIS_MACHINE:
-        return TrainingMachine(kind="cpu", ranks=ranks, threads=_threads(processor().cores // ranks))
+        return TrainingMachine(kind="cpu", ranks=ranks, threads=_threads(processor().cores // (ranks * nodes_here)))
     found = gpus()
     if len(found) < ranks:
         has = f"{len(found)} GPUs" if found else "no GPU whose driver answers"
@@ -52,7 +54,7 @@ def training_machine(cluster: Cluster, nodes: int = 1) -> TrainingMachine:
     other = [gpu["name"] for gpu in found[:ranks] if catalog_name(gpu) != cluster.device.name]
     if other:
         raise InputError(f"cluster is {cluster.name}; a scenario is measured on the machine at hand, a {other[0]}")
-    return TrainingMachine(kind="cuda", ranks=ranks, threads=_threads((os.cpu_count() or 1) // ranks))
+    return TrainingMachine(kind="cuda", ranks=ranks, threads=_threads((os.cpu_count() or 1) // (ranks * nodes_here)))
 
 
 def _threads(cores: int) -> int:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.case_process import Emit
@@ -15,9 +17,10 @@ from sightline.measurement.communication_watch import watch_collectives
 from sightline.measurement.energy_watch import EnergyWatch
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.rank_memory import MemoryWatch, state_bytes
-from sightline.measurement.training_clock import DeviceStepClock, HostStepClock, StepClock
+from sightline.measurement.training_clock import DeviceStepClock, HostStepClock, StepClock, StepTime
 from sightline.measurement.training_data import token_batches
 from sightline.measurement.training_frameworks import preload, setup_of, way_of
+from sightline.measurement.training_levels import module_level
 from sightline.measurement.training_steps import Trainer
 from sightline.scenario import Scenario
 
@@ -60,6 +63,7 @@ def measure_rank(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
 def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     device = _device()
     clock: StepClock = HostStepClock() if device == "cpu" else DeviceStepClock()
+    _flush_denormal_numbers(device)
     way = way_of(scenario.plan)
     if way != "single":
         if device == "cpu":
@@ -70,14 +74,27 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     memory = MemoryWatch(device)
     trainer = setup(scenario, device, None if asked.weights is None else Path(asked.weights))
     losses = _train(scenario, trainer, clock, asked, device, memory, emit)
+    taken = memory.read()
+    levels = _levels(scenario, trainer, asked, device, losses.plain_s)
     own = {
-        "memory": memory.read(),
+        "memory": taken,
         "states": state_bytes(trainer.model, trainer.optimizer),
         "energy_j": losses.energy_j,
         "losses": losses.values,
     }
     ranks = _everyone(own) if way != "single" else [own]
-    return {"way": way, "ranks": ranks, "remarks": list(trainer.remarks), "record": dict(trainer.record)}
+    return {"ranks": ranks, "levels": levels, "remarks": list(trainer.remarks), "record": dict(trainer.record)}
+
+
+def _flush_denormal_numbers(device: str) -> None:
+    """Take numbers below the normal ones for zero, or the update's time would depend on the data.
+
+    Second moments of rows that rarely occur end there, and processors handle each of them by a program of its own.
+    """
+    import torch
+
+    if device == "cpu":
+        torch.set_flush_denormal(True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +102,8 @@ class _Trained:
     values: list[float]
     """Mean loss of this rank's sequences, by step, warm-up included."""
     energy_j: float | None
+    plain_s: float
+    """Median seconds of a step."""
 
 
 def _train(
@@ -111,16 +130,26 @@ def _train(
     memory.restart()
     energy = EnergyWatch(device)
     clock.start()
-    taken = 0
+    taken: list[float] = []
+
+    def keep(readings: Sequence[StepTime]) -> None:
+        for reading in readings:
+            emit({"step": len(taken), **asdict(reading)})
+            taken.append(reading.step_time_s)
+
     for number in range(asked.warm_up, asked.warm_up + asked.steps):
         step(number)
-        for reading in clock.end_step():
-            emit({"step": taken, **asdict(reading)})
-            taken += 1
-    for reading in clock.drain():
-        emit({"step": taken, **asdict(reading)})
-        taken += 1
-    return _Trained(values=[float(loss) for loss in losses], energy_j=energy.joules())
+        keep(clock.end_step())
+    keep(clock.drain())
+    return _Trained(values=[float(loss) for loss in losses], energy_j=energy.joules(), plain_s=float(np.median(taken)))
+
+
+def _levels(scenario: Scenario, trainer: Trainer, asked: Asked, device: str, plain_s: float) -> dict[str, Any]:
+    """What the levels below the step show, as far as they were asked for."""
+    if "module" not in asked.levels:
+        return {}
+    batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
+    return {"module": module_level(scenario, trainer, batches, asked.steps, device, plain_s)}
 
 
 def _device() -> str:

@@ -71,9 +71,10 @@ def optimizer_of(plan: Plan, parameters: Sequence["torch.Tensor"], device: str) 
     if plan.optimizer == "sgd":
         return torch.optim.SGD(parameters, lr=LEARNING_RATE, fused=True)
     if plan.optimizer == "adamw-8bit" and device != "cpu":
-        from bitsandbytes.optim import AdamW8bit
+        import bitsandbytes
 
-        return AdamW8bit(parameters, lr=LEARNING_RATE)
+        optimizers: Any = bitsandbytes.optim
+        return optimizers.AdamW8bit(parameters, lr=LEARNING_RATE)
     raise UnsupportedCaseError(f"plan.optimizer is '{plan.optimizer}'; measured here: adamw, sgd")
 
 
