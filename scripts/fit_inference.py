@@ -26,6 +26,8 @@ KERNELS = ("matmul_slowdown", "decode_attention_slowdown", "elementwise_slowdown
 PREFILL = ("prefill_attention_slowdown", "prefill_s", "prompt_token_s")
 EXPERTS = ("experts_slowdown", "prefill_experts_slowdown")
 HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
+NARROW = ("nvfp4_slowdown",)
+DRAFTS = ("drafting_s", "drafted_sequence_s")
 NETWORK = ("collective_slowdown", "meeting_s")
 VECTOR = ("vector_memory_fraction", "vector_unit_bandwidth")
 
@@ -72,17 +74,51 @@ FITS = (
     Fit(
         engine="vllm",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
+        free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+    ),
+    # Until 0.13 the host schedules between iterations, unless told to do so beside them, as InferenceX did.
+    Fit(
+        engine="vllm",
+        line="0.12",
+        suites=["aiconfigurator-aggregated"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        lines=["0.12"],
     ),
     Fit(
         engine="sglang",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
+    ),
+    # Decodes with a graph of one size: a step takes as long for few sequences as for many.
+    Fit(
+        engine="sglang",
+        line="0.5.3",
+        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
+        free=HOST,
+        lines=["0.5.3"],
+        inherits=True,
+    ),
+    Fit(
+        engine="sglang",
+        line="0.5.10",
+        suites=["aiconfigurator-aggregated"],
+        free=[*KERNELS, *HOST, *EXPERTS],
+        lines=["0.5.10"],
+        inherits=True,
+    ),
+    # Models that no release served yet.
+    Fit(
+        engine="sglang",
+        line="nightly-dev",
+        suites=["aiconfigurator-aggregated"],
+        free=[*KERNELS, *HOST, *EXPERTS],
+        lines=["nightly-dev"],
+        inherits=True,
     ),
     Fit(
         engine="tensorrt-llm",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
         # Rows of 1.3 contradict each other: some decode five times slower at a quarter of the load.
         lines=["1.2"],
     ),
@@ -90,8 +126,10 @@ FITS = (
         engine="tensorrt-llm",
         line="1.1",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["1.1"],
+        # Few of its rows draft.
+        inherits=True,
     ),
     Fit(
         engine="tensorrt-llm",

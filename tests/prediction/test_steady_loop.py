@@ -38,7 +38,8 @@ def test_equal_lengths_come_in_waves_where_prompts_go_first():
     alone = tpot("sglang", work={"continuous": False})
     held_up = tpot("sglang") - alone
     assert tpot("sglang", work={"equal_lengths": True}) - alone == pytest.approx(held_up / 2, rel=1e-6)
-    assert tpot("vllm", work={"equal_lengths": True}) == tpot("vllm")
+    lone = {"equal_lengths": True, "prompt_tokens": 8192}
+    assert tpot("vllm", work=lone) == pytest.approx(tpot("vllm", work={"prompt_tokens": 8192}), rel=0.05)
 
 
 def disaggregated(prefill_workers, batch):
@@ -69,3 +70,11 @@ def test_slow_processors_wait_for_prompts_without_gaining_time():
     profile = predict_generation(scenario)
     weights = profile.memory_bytes["weights"] - 2 * scenario.model.embedding_parameters
     assert profile.tpot_s > weights / scenario.cluster.device.memory_bandwidth
+
+
+def test_a_group_of_equal_prompts_does_not_wait_for_itself():
+    """TensorRT-LLM takes eight prompts of 256 tokens at once; a loop of no more is one group."""
+    alone = tpot("tensorrt-llm", 8, work={"continuous": False, "prompt_tokens": 256})
+    assert tpot("tensorrt-llm", 8, work={"prompt_tokens": 256, "equal_lengths": True}) == pytest.approx(alone)
+    assert tpot("tensorrt-llm", 8, work={"prompt_tokens": 256}) > 1.01 * alone
+    assert tpot("tensorrt-llm", 16, work={"prompt_tokens": 256, "equal_lengths": True}) > alone

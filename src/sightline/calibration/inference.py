@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 PRIORS: Mapping[str, Prior] = {
     "matmul_slowdown": Prior(value=1.05, spread=0.1, low=0.8, high=1.6),
+    "nvfp4_slowdown": Prior(value=1.25, spread=0.1, low=0.7, high=2.0),
     "prefill_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
     "decode_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.5, high=3.0),
     "prefill_experts_slowdown": Prior(value=1.05, spread=0.3, low=0.6, high=3.0),
@@ -35,6 +36,8 @@ PRIORS: Mapping[str, Prior] = {
     "launch_s": Prior(value=6e-6, spread=0.7, low=1e-6, high=1e-4),
     "iteration_s": Prior(value=1e-3, spread=1.0, low=1e-5, high=5e-2),
     "sequence_s": Prior(value=1e-5, spread=1.0, low=1e-8, high=1e-3),
+    "drafting_s": Prior(value=5e-4, spread=1.0, low=1e-6, high=2e-2),
+    "drafted_sequence_s": Prior(value=2e-5, spread=1.0, low=1e-8, high=1e-3),
     "prefill_s": Prior(value=5e-3, spread=1.0, low=1e-5, high=2e-1),
     "prompt_token_s": Prior(value=1e-7, spread=1.0, low=1e-9, high=1e-4),
 }

@@ -13,7 +13,10 @@ from sightline.catalog import entry, names
 from sightline.catalog.versions import line_of, release_line
 from sightline.scenario import Host
 
-HOST_TIMES = ("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s")
+HOST_TIMES = (
+    *("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s"),
+    *("drafting_s", "drafted_sequence_s"),
+)
 """Constants that a faster host shortens."""
 LONG_PREFILL_TOKENS = 2560
 UNIT_BANDWIDTH = 10e9
@@ -50,6 +53,10 @@ class InferenceConstants:
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
     handover_s: float = 0.0
     """Host time per boundary between pipeline stages that wait for each other, beside the transfer itself."""
+    drafting_s: float = 0.0
+    """Host time that drafting adds to an iteration: launches of the drafting passes, choice of the tokens to keep."""
+    drafted_sequence_s: float = 0.0
+    """The same per sequence of the batch: which of its drafts hold, and what of the cache is dropped with the others."""
     host_copy_bandwidth: float = 6e9
     """Bytes per second of activations that go from device to device through the host's memory, where engines do that."""
     vector_memory_fraction: float = 0.9
@@ -57,8 +64,11 @@ class InferenceConstants:
     vector_unit_bandwidth: float = 10e9
     """Bytes per second that a compute unit takes in there, having only so many loads under way."""
     long_prefill_slowdown: float = 1.0
-    """Time of collectives among over two ranks in passes of more than ``LONG_PREFILL_TOKENS``; observed in vLLM of 2023,
-    whose memory was laid out for that many, and not explained."""
+    """Time of collectives among over two ranks for tokens beyond ``LONG_PREFILL_TOKENS`` of a pass, over that of the
+    others; observed in vLLM of 2023, whose memory was laid out for that many, and not explained."""
+    nvfp4_slowdown: float = 1.25
+    """Time of a dense matmul of 4-bit operands over that of the formula, whose constants are those of 8 bits: on top of
+    ``matmul_slowdown``, because no table of such kernels was published; vLLM and TensorRT-LLM agree on the default."""
     prefill_experts_slowdown: float = 1.05
     """The same as ``experts_slowdown`` for prompts."""
     ttft_spread: float = 0.0

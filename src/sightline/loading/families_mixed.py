@@ -62,7 +62,7 @@ MIXED_FAMILIES: Mapping[str, Family] = {
         features=frozenset({EXPERTS, WINDOWS}),
     ),
     "granitemoe": _experts(needs=(*WIDTH, *_ROUTING)),
-    "olmoe": _experts(needs=(*WIDTH, *_ROUTING), max_position_embeddings=4096, qk_norm=True),
+    "olmoe": _experts(needs=(*WIDTH, *_ROUTING), max_position_embeddings=4096, qk_norm=True, wide_qk_norm=True),
     "qwen2_moe": _experts(
         WINDOWS, switches={}, max_position_embeddings=32768, attention_bias=True, use_sliding_window=False
     ),
@@ -114,7 +114,7 @@ MIXED_FAMILIES: Mapping[str, Family] = {
         LATENT, SPARSE, needs=(*_EXPERTS, *_LATENT, *_INDEX), max_position_embeddings=202752, first_k_dense_replace=3
     ),
     "dots1": _experts(max_position_embeddings=2048, qk_norm=True),
-    "minimax_m2": _experts(needs=(*WIDTH, *_ROUTING), max_position_embeddings=196608, qk_norm=True),
+    "minimax_m2": _experts(needs=(*WIDTH, *_ROUTING), max_position_embeddings=196608, qk_norm=True, wide_qk_norm=True),
     "minimax_m3": _experts(
         SPARSE,
         GATE,

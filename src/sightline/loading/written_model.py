@@ -12,6 +12,7 @@ _WHERE_OTHER = (
     "window",
     "attention_gate",
     "qk_norm",
+    "wide_qk_norm",
     "parallel_block",
     "layer_norms",
     "residual_streams",

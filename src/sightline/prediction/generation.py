@@ -17,6 +17,7 @@ from sightline.prediction.generation_memory import generation_memory
 from sightline.prediction.generation_phases import Phase, decode_phase, prefill_phase
 from sightline.prediction.generation_pricing import PricedGeneration, price_generation
 from sightline.prediction.generation_rows import generation_rows
+from sightline.prediction.resident_sequences import of_resident
 from sightline.prediction.steady_loop import LIGHTER, held_up, supplied_step, without_shared
 from sightline.profile import RowsOnDemand
 from sightline.program.inference.cache import cached_bytes
@@ -49,6 +50,8 @@ class Latencies:
     decode: Phase
     prefills: Number
     """Prefill passes during the life of a sequence: those it waits for, its own, and in a steady loop its successors'."""
+    turns: Number
+    """Sequences in flight over those that memory holds at a time: lives from a sequence's arrival to its end."""
 
     @property
     def latency_s(self) -> Number:
@@ -87,6 +90,7 @@ def price_workers(scenario: GenerationScenario) -> Workers:
     decoding = price_generation(at_its_clock(scenario))
     split = scenario.plan.disaggregate
     if split is None:
+        decoding = of_resident(decoding)
         return Workers(scenario=scenario, prefilling=decoding, decoding=decoding, moved_s=0.0)
     work = replace(scenario.workload, batch=split.prefill_batch * split.prefill.replicas, continuous=False)
     prefilling = price_generation(at_its_clock(replace(scenario, workload=work, plan=split.prefill)))
@@ -110,7 +114,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     once while one makes its tokens, and each replacement's prefill holds the decoding sequences up. Workers that only
     prefill hold nobody up, but their prompts wait for each other.
     """
-    scenario, work = workers.scenario, workers.scenario.workload
+    scenario, work = workers.scenario, workers.decoding.scenario.workload
     constants = constants.on(scenario.cluster.host)
     prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
     prefill_s = prefill.passes * prefill.pass_s
@@ -128,13 +132,17 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         replaced = work.batch / ranks * (further / work.output_tokens) / workers.prefilling.chunks.prompts
         replaced = replaced * held_up(workers.decoding)
         decode = without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
+    further_s = decode.passes * decode.pass_s + replaced * first_s
+    turns = scenario.workload.batch / work.batch
     return Latencies(
         workers=workers,
-        ttft_s=first_s,
-        tpot_s=(decode.passes * decode.pass_s + replaced * first_s) / np.maximum(further, 1.0),
+        # Little's law: who waits for memory waits for as many lives as all the others have turns.
+        ttft_s=first_s + (turns - 1.0) * (first_s + further_s),
+        tpot_s=further_s / np.maximum(further, 1.0),
         prefill=prefill,
         decode=decode,
-        prefills=prefill.passes * (rounds + replaced),
+        prefills=turns * prefill.passes * (rounds + replaced),
+        turns=turns,
     )
 
 
@@ -162,9 +170,9 @@ def _prompts_together(priced: PricedGeneration) -> Number:
 
 def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str) -> GenerationProfile:
     scenario = workers.scenario
-    parts = [(found.prefills, found.prefill), (found.decode.passes, found.decode)]
+    parts = [(found.prefills, found.prefill), (found.turns * found.decode.passes, found.decode)]
     phases, limits = _phases(parts, workers.moved_s), _limits(parts, workers.moved_s)
-    memory = generation_memory(workers.decoding, workers.prefilling)
+    memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
     write_rows = partial(generation_rows, workers.prefilling, workers.decoding, parts, constants)
     scalar = np.ndim(found.tpot_s) == 0
     profile = GenerationProfile(

@@ -8,19 +8,20 @@ from sightline.program import Matmul
 from sightline.program.inference import Block, GroupedMatmul
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
+from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
 """Hidden-wide activations alive beside the widest one: the residual stream, a norm's output, a block's output."""
 
 
-def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration) -> dict[str, Number]:
-    """Return bytes by part, with ``total``, of the device that holds most.
+def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> dict[str, Number]:
+    """Return bytes by part, with ``total``, of the device that holds most when all sequences of ``work`` are there.
 
     Weights are those that the decode step's matmuls read, and the embedding; each pipeline stage holds its share of the
     layers, the last the head. The cache holds every sequence to its last token, in whole blocks.
     """
     scenario, formats, decode = decoding.scenario, decoding.formats, decoding.decode
-    plan, work, model = scenario.plan, scenario.workload, scenario.model
+    plan, model = scenario.plan, scenario.model
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
     layers = sum(block.count * _weights(block) for block in decode.layers)
     table_format = formats.parts["head"] if plan.engine.quantizes_head else formats.plain

@@ -40,8 +40,8 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
     plan, x = priced.scenario.plan, priced.prompt
     times = pass_times(priced.prefill, priced.prices, constants)
     if constants.long_prefill_slowdown != 1.0:
-        long = np.greater(x.tokens, LONG_PREFILL_TOKENS) & np.greater(x.t, 2)
-        slowdown = np.where(long, constants.long_prefill_slowdown, 1.0)
+        beyond = np.maximum(1.0 - LONG_PREFILL_TOKENS / x.tokens, 0.0) * np.greater(x.t, 2)
+        slowdown = 1.0 + beyond * (constants.long_prefill_slowdown - 1.0)
         times = replace(times, collective_s=times.collective_s * slowdown)
     p = plan.pipeline_parallel * 1.0
     m = priced.chunks.micro_batches
@@ -78,10 +78,13 @@ def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Pha
     waits_s = 0.0 if plan.cuda_graphs else _waits_s(times, constants)
     p = plan.pipeline_parallel * 1.0
     sequences = x.b * priced.step_parts
+    iteration_s, sequence_s = constants.iteration_s, constants.sequence_s
+    if speculative is not None:
+        iteration_s, sequence_s = iteration_s + constants.drafting_s, sequence_s + constants.drafted_sequence_s
     return Phase(
         times=times,
         transfer_s=np.where(p > 1.0, p, 0.0) * _handover_s(priced, x),
-        host_s=constants.iteration_s + constants.handover_s * (p - 1.0) + constants.sequence_s * sequences + waits_s,
+        host_s=iteration_s + constants.handover_s * (p - 1.0) + sequence_s * sequences + waits_s,
         passes=np.maximum(scenario.workload.output_tokens - 1.0, 0.0) / tokens_per_pass(priced),
     )
 

@@ -18,6 +18,10 @@ from sightline.program.matmul_formats import HALF_SUMS
 from sightline.quantities import Number, plain
 from sightline.scenario import GenerationScenario
 
+TOGETHER = 0.25
+"""Share of a full pass in which prompts of equal length come: successors of sequences that ended in one step meet the
+next step in part, the rest the one after it, and groups part and join again. Fitted to steady loops of TensorRT-LLM."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunks:
@@ -107,12 +111,15 @@ def mesh_axes(scenario: GenerationScenario) -> int:
 def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     """Return how a rank's prompts are cut: whole where the token budget holds them, else in equal chunks.
 
-    In a steady loop prompts arrive as sequences end: of each step's, at least one waits.
+    In a steady loop prompts arrive as sequences end: of each step's, at least one waits. Sequences of equal length that
+    were prefilled in one pass end in one step, so that their successors come in groups (``TOGETHER``).
     """
     plan, work = scenario.plan, scenario.workload
     reused = work.prefix_tokens * 1.0 if plan.prefix_cache else 0.0
     new = np.maximum(work.prompt_tokens - reused, 1.0)
     arriving: Number = sequences / work.output_tokens if work.continuous else sequences
+    if work.continuous and work.equal_lengths and plan.max_batched_tokens is not None:
+        arriving = np.minimum(sequences, np.maximum(np.floor(plan.max_batched_tokens / new * TOGETHER), arriving))
     parts = micro_batches(plan, arriving, new)
     waiting = np.maximum(arriving / parts, 1.0)
     if plan.max_batched_tokens is None:

@@ -39,15 +39,20 @@ def supplied_step(
     return replace(full, times=full.times * share, host_s=full.host_s * share, transfer_s=full.transfer_s * share)
 
 
-def held_up(priced: PricedGeneration) -> float:
+def held_up(priced: PricedGeneration) -> Number:
     """Return the share of the others' prefills that a sequence waits for in its decoding.
 
-    Where prompts go first and all sequences are equally long, those that start together also end together: newcomers
-    come in waves, of which each waits for the prompts behind it, on average half of them.
+    Where all sequences are equally long, those that start together also end together. Where prompts go first newcomers
+    come in waves, of which each waits for the prompts behind it, on average half of them; where steps take prompts
+    along, a sequence waits for all but those of its own group.
     """
-    scenario = priced.scenario
-    in_waves = scenario.workload.equal_lengths and not scenario.plan.engine.mixed_batches
-    return 0.5 if in_waves else 1.0
+    plan, work = priced.scenario.plan, priced.scenario.workload
+    if not work.equal_lengths:
+        return 1.0
+    if not plan.engine.mixed_batches:
+        return 0.5
+    own = priced.chunks.prompts * plan.data_parallel * plan.replicas
+    return 1.0 - np.minimum(own / work.batch, 1.0)
 
 
 def without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, constants: InferenceConstants) -> Phase:

@@ -66,6 +66,8 @@ class Engine:
     """A prompt that finds the engine idle is taken at once and those behind it wait for its pass: a batch takes two."""
     mixed_batches: bool = False
     """A step of decoding takes waiting prompts along, instead of letting them go first."""
+    reserves_cache: bool = False
+    """A sequence is admitted when its whole cache fits; otherwise it gets blocks as it grows."""
     memory_fraction: float
     """Share of the device's memory that weights, cache and activations may take."""
     context_bytes: float

@@ -80,6 +80,8 @@ class Model:
     """The attention's output is gated by a projection as wide as the queries (Qwen3-Next, Qwen3.5)."""
     qk_norm: bool = False
     """Norms of the query and key heads before the scores."""
+    wide_qk_norm: bool = False
+    """They go over all heads together, so that ranks that share the heads add up their squares (MiniMax M2, OLMo 2)."""
     parallel_block: bool = False
     """Attention and MLP read the same input and are added together (GPT-J, Falcon)."""
     layer_norms: int = 2

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from sightline.errors import InputError
 from sightline.validation.cells import Cells, catalog_name, scalar
 from sightline.validation.rows import Row
+from sightline.validation.silicon_launches import launched
 
 COLUMNS = (
     *("id", "silicon_data_source", "backend", "backend_version", "model_path", "system", "precision", "mode"),
@@ -27,8 +28,11 @@ LENGTH = 0.9
 ACCEPTANCE = 0.7
 """Of drafted tokens; not stated anywhere."""
 
-LATE_2025 = {"trtllm": "1.1", "vllm": "0.11", "sglang": "0.5"}
+LATE_2025 = {"trtllm": "1.1", "vllm": "0.11", "sglang": "0.5.3"}
 """Releases of the engines when the rows without a version were measured."""
+
+PARTS = {"sglang": 3}
+"""Parts of a version that tell an engine's releases apart, where they are not two."""
 
 IN_RUNTIME = {"0.5": "1.1", "0.6": "1.1", "0.7": "1.2", "0.8": "1.2", "1.1": "1.3"}
 """TensorRT-LLM's release in each release of Dynamo's runtime, whose version those rows print."""
@@ -83,8 +87,27 @@ def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
         raise InputError(f"{where}: column '{missing[0]}' is missing")
     asked = _asked(cells, spec)
     disaggregated = cells["mode"] == "disagg" or (_is_inferencex(cells) and _int(cells, "tp_size") not in _DEGREES)
-    layout = _disaggregated(cells, asked, spec) if disaggregated else _aggregated(cells)
-    return {"mode": cells["mode"]} | asked | layout | _measured(cells)
+    layout = {} if disaggregated else _aggregated(cells)
+    said = launched(cells, asked | layout, spec["launches"]) if _is_inferencex(cells) else {}
+    if disaggregated:
+        layout = _disaggregated(cells, asked, spec, drafts=bool(said.get("drafted")))
+    elif said.get("drafted"):
+        layout |= _drafts(said["drafted"])
+    return {"mode": cells["mode"]} | asked | _cache(asked, said) | layout | _measured(cells)
+
+
+def _cache(asked: Row, said: Row) -> dict[str, Any]:
+    """Return the formats with the type of cache that the engine was launched with; nothing where that is not known."""
+    if "cache" not in said:
+        return {}
+    formats = asked["plan.quantization"]
+    kept = [] if formats == "none" else [word for word in formats if not word.startswith("kv-")]
+    cache = [] if said["cache"] == "16-bit" else [f"kv-{said['cache']}"]
+    return {"plan.quantization": [*kept, *cache] or "none"}
+
+
+def _drafts(tokens: int) -> dict[str, Any]:
+    return {"plan.speculative": {"tokens": tokens, "acceptance": ACCEPTANCE}}
 
 
 _DEGREES = frozenset({1, 2, 4, 8, 16, 32, 64})
@@ -176,12 +199,12 @@ def _stated_worker(cells: Cells) -> Worker:
     return Worker(1, tensor if inside else tensor * ranks, experts, min(ranks, tensor) if inside else ranks)
 
 
-def _disaggregated(cells: Cells, asked: Row, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the published deployment that the row belongs to, else what its columns say."""
-    found = _deployed(cells, asked, spec["deployments"]) or _stated_deployment(cells)
+def _disaggregated(cells: Cells, asked: Row, spec: Mapping[str, Any], *, drafts: bool) -> dict[str, Any]:
+    """Return the published deployment that the row belongs to, with ``drafts`` if it has them, else what its columns say."""
+    found = _deployed(cells, asked, spec["deployments"], drafts=drafts) or _stated_deployment(cells)
     sides = {name: side.plan() for name, side in _sides(found)}
-    drafts = {"plan.speculative": {"tokens": found.drafted, "acceptance": ACCEPTANCE}} if found.drafted else {}
-    return {"devices": found.devices, "plan.disaggregate": sides, **drafts}
+    speculative = _drafts(found.drafted) if found.drafted else {}
+    return {"devices": found.devices, "plan.disaggregate": sides, **speculative}
 
 
 def _sides(deployment: Deployment) -> Iterator[tuple[str, Worker]]:
@@ -189,8 +212,11 @@ def _sides(deployment: Deployment) -> Iterator[tuple[str, Worker]]:
     yield "decode", deployment.decode
 
 
-def _deployed(cells: Cells, asked: Row, table: Sequence[Sequence[Any]]) -> Deployment | None:
-    """Return the deployment with the row's question and number of devices; of several the first without drafts."""
+def _deployed(cells: Cells, asked: Row, table: Sequence[Sequence[Any]], *, drafts: bool) -> Deployment | None:
+    """Return the deployment with the row's question and number of devices; of several the first with fewest drafts.
+
+    With ``drafts`` those without come last.
+    """
     question = [
         asked["model"],
         cells["precision"],
@@ -210,7 +236,7 @@ def _deployed(cells: Cells, asked: Row, table: Sequence[Sequence[Any]]) -> Deplo
     fitting = fitting or [
         one for listed, one in same if concurrency / one.decode.replicas in listed and _fits(cells, one)
     ]
-    return min(fitting, key=lambda one: one.drafted, default=None)
+    return min(fitting, key=lambda one: (drafts and not one.drafted, one.drafted), default=None)
 
 
 def _fits(cells: Cells, deployment: Deployment) -> bool:
@@ -264,10 +290,12 @@ def _formats(cells: Cells, model: str, spec: Mapping[str, Any]) -> list[str]:
 
 def _version(cells: Cells) -> str:
     """Return the engine's version, "" when nothing says."""
-    printed, source = cells["backend_version"], cells["silicon_data_source"]
+    engine, printed, source = cells["backend"], cells["backend_version"], cells["silicon_data_source"]
     if not printed:
-        return LATE_2025.get(cells["backend"], "") if "measured=2025" in source else ""
-    major_minor = ".".join(printed.split(".")[:2])
-    if "tensorrtllm-runtime" in source or (cells["mode"] == "disagg" and cells["backend"] == "trtllm"):
-        return IN_RUNTIME.get(major_minor, major_minor)
-    return major_minor if re.match(r"\d", printed) else PREVIEWS.get(printed, printed)
+        return LATE_2025.get(engine, "") if "measured=2025" in source else ""
+    parts = ".".join(printed.split(".")[: PARTS.get(engine, 2)])
+    if engine == "trtllm" and ("tensorrtllm-runtime" in source or cells["mode"] == "disagg"):
+        return IN_RUNTIME.get(parts, parts)
+    if "sglang-runtime:0.5" in source:
+        return LATE_2025[engine]
+    return parts if re.match(r"\d", printed) else PREVIEWS.get(printed, printed)

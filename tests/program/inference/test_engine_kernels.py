@@ -38,7 +38,7 @@ def products(of: Pass) -> list[Matmul]:
 )
 def test_weights_take_the_room_of_published_files(model: str, quantization: str, gib: float):
     found = priced(model, "1x h200-sxm-141gb", quantization)
-    assert float(generation_memory(found, found)["weights"]) == pytest.approx(
+    assert float(generation_memory(found, found, found.scenario.workload)["weights"]) == pytest.approx(
         gib * GIB, rel=0.02
     )
 

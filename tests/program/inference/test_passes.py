@@ -32,7 +32,7 @@ def projected_flops(of: Pass) -> float:
 @pytest.mark.parametrize("name", catalog.names("models"))
 def test_a_decode_step_reads_the_model_s_parameters(name: str):
     priced = plain(name)
-    weights = generation_memory(priced, priced)["weights"]
+    weights = generation_memory(priced, priced, priced.scenario.workload)["weights"]
     assert weights / 2 == pytest.approx(priced.scenario.model.parameters, rel=0.01)
 
 

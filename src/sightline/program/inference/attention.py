@@ -46,13 +46,24 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
     )
     return [
         *projections,
-        *([x.stream("qkv", "norm", 2.0 * x.tokens * (query + keys), kernels=2.0)] if model.qk_norm else []),
+        *(_qk_norm(x, query + keys) if model.qk_norm else []),
         *([_rope(x, query + keys)] if model.positions == "rotary" else []),
         x.stream(CORE, "cache write", 2.0 * x.tokens * (keys + values)),
         *(_selection(x, kind)),
         *(_written_out(x, core) if x.engine.writes_scores and not x.decode else [_of_selected(x, kind, core)]),
         *([x.stream(CORE, "activation", 3.0 * x.tokens * query, name="gate")] if model.attention_gate else []),
         x.linear("output projection", "output", x.h, a * heads.value_dim),
+    ]
+
+
+def _qk_norm(x: PassShapes, width: Number) -> list[Operator]:
+    """Norms of queries and keys; over all heads, ranks first add up a sum of squares of each per token, in fp32."""
+    if not x.model.wide_qk_norm or not np.any(np.greater(x.t, 1.0)):
+        return [x.stream("qkv", "norm", 2.0 * x.tokens * width, kernels=2.0)]
+    return [
+        x.stream("qkv", "norm", x.tokens * width, kernels=2.0, name="squares"),
+        *x.collective("qkv", "all_reduce", 2.0 * 4.0 * x.tokens),
+        x.stream("qkv", "norm", 2.0 * x.tokens * width, kernels=2.0),
     ]
 
 
