@@ -36,6 +36,8 @@ class Fit:
     given: Mapping[str, Any] = field(default_factory=dict)
     host_of: str = ""
     """The set whose host times are taken over, where these cases can't show them."""
+    least_spread: float = 0.0
+    """What few cases of one or two models cannot show: half-width of the interval at least (estimate)."""
     devices: Sequence[str] = ()
     """Only cases on these devices (by the start of their name)."""
 
@@ -73,6 +75,30 @@ FITS = (
         free=[*KERNELS, *HOST, *NETWORK, "attention_slowdown"],
         given=TRITON,
         devices=["a100"],
+    ),
+    Fit(
+        family="a100-sxm",
+        framework="transformers@qwen",
+        suites=["qwen-finetuning-time"],
+        free=[*KERNELS, *HOST],
+        given=EAGER_KERNEL,
+    ),
+    Fit(
+        family="a100-sxm",
+        framework="deepspeed@qwen",
+        suites=["qwen-finetuning-time"],
+        free=[*KERNELS, *NETWORK],
+        given=EAGER_KERNEL,
+        host_of="transformers@qwen",
+    ),
+    Fit(
+        family="a100-sxm",
+        framework="litgpt",
+        suites=["litgpt-finetuning-time"],
+        free=[*KERNELS, "launch_forward_s", "launch_backward_s"],
+        # Its times are of passes, most of which end without an update; each pins a batch and waits for its loss.
+        given=EAGER_KERNEL | {"step_s": 0.001, "micro_batch_s": 0.01},
+        least_spread=0.12,
     ),
     Fit(
         family="h100-sxm",
@@ -133,7 +159,7 @@ def _fitted(fit: Fit, known: Mapping[str, Suite], done: Mapping[str, Mapping[str
     given = dict(fit.given)
     if fit.host_of in done:
         given |= {name: done[fit.host_of][name] for name in HOST}
-    steps = [step for name in fit.suites for step in _steps(known[name], fit.devices)]
+    steps = [step for name in fit.suites for step in _steps(known[name], fit)]
     result = fit_training(steps, fit.free, given)
     return {
         "evidence": "calibrated",
@@ -142,12 +168,18 @@ def _fitted(fit: Fit, known: Mapping[str, Suite], done: Mapping[str, Mapping[str
         "rows": dict(result.rows),
         "residuals": {name: dict(values) for name, values in result.residuals.items()},
         **result.constants,
+        "spread": max(result.constants["spread"], fit.least_spread),
     }
 
 
-def _steps(suite: Suite, devices: Sequence[str]) -> list[MeasuredStep]:
-    """The suite's fit cases that load, weighing as much as one another suite's together."""
-    chosen = [case for case in suite.cases if case.split == "fit" and _on(case, devices)]
+def _steps(suite: Suite, fit: Fit) -> list[MeasuredStep]:
+    """The suite's fit cases of the set's framework and devices, weighing as much as one another suite's together."""
+    framework = fit.framework.partition("@")[0]
+    chosen = [
+        case
+        for case in suite.cases
+        if case.split == "fit" and case.scenario["plan"]["framework"] == framework and _on(case, fit.devices)
+    ]
     return [
         MeasuredStep(
             scenario=scenario_from_mapping(case.scenario),

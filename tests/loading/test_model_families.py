@@ -402,7 +402,6 @@ def test_pruned_layers_need_whole_groups_of_heads(group: object) -> None:
         ("deepseek-v3", "a mixture of experts, multi-head latent attention"),
         ("qwen3.5-27b", "linear attention, gated attention"),
         ("llama-3.3-nemotron-super-49b-v1", "layers of different widths"),
-        ("gpt-j-6b", "attention and MLP in parallel"),
     ],
 )
 def test_training_covers_plain_layers_only(name: str, what: str) -> None:

@@ -93,11 +93,11 @@ def test_every_case_of_the_bulk_sets_is_a_scenario(data):
 def test_the_parts_of_a_suite_are_about_halves(data):
     for suite in suites(data):
         parts = Counter(case.split for case in suite.cases)
-        if suite.name == "aiconfigurator-unseen":
+        if suite.name == "aiconfigurator-unseen" or suite.name.startswith("mi210-"):
             assert set(parts) == {"test"}
             continue
-        # Rows found flawed after the split was drawn leave some a little lopsided.
-        assert 0.3 < parts["test"] / len(suite.cases) < 0.65, suite.name
+        # Rows found flawed after the split was drawn, and families of few rows, leave some a little lopsided.
+        assert 0.3 < parts["test"] / len(suite.cases) < 0.7, suite.name
 
 
 def test_the_split_is_fixed():
@@ -110,6 +110,9 @@ def test_neighbouring_rows_of_one_shape_share_their_part(data):
     for suite in training(data):
         parts = {}
         for case in suite.cases:
+            if isinstance(case.scenario["model"], str):
+                # Fine-tuned models are split by name.
+                continue
             model, devices = case.scenario["model"], case.scenario["cluster"]["devices"]
             shape = (model["hidden_size"], model["num_hidden_layers"], model["num_attention_heads"], devices)
             assert parts.setdefault(shape, case.split) == case.split

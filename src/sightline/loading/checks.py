@@ -147,7 +147,6 @@ def blocks_can_be_trained(task: str, model: Model) -> Iterator[str]:
         "layers without attention or MLP": any("none" in (kind.mixer, kind.mlp) for kind in model.kinds),
         **{what: any(kind.mixer == mixer for kind in model.kinds) for mixer, what in _OTHER_MIXERS.items()},
         "layers of different widths": any(kind.attention or kind.intermediate_size for kind in model.kinds),
-        "attention and MLP in parallel": model.parallel_block,
         "gated attention": model.attention_gate,
         "norms after its blocks": model.layer_norms > 2,
         "values of another width than keys": model.value_head_dim not in (None, model.head_dim),

@@ -42,7 +42,8 @@ def norm_gradient(x: Shapes, module: str) -> Elementwise:
         module=module,
         name="norm gradient",
         traffic_bytes=(48.0 + 8.0 * x.element_bytes) * n,
-        kernels=14.0,
+        # Ten of them for the input, four for the weight.
+        kernels=10.0 + 4.0 * x.trained.rest,
         elements=n,
     )
 

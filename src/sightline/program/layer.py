@@ -31,10 +31,11 @@ def layer_forward(x: Shapes, attention: str) -> list[Operator]:
             targets=OUTPUT,
             saved_bytes=x.element_bytes * x.tokens * context,
         ),
-        *leave_region(x, "output projection"),
+        # Side by side, attention and MLP add up before they leave the region, and may share a norm.
+        *([] if model.parallel_block else leave_region(x, "output projection")),
         elementwise.residual(x, bias=model.output_bias),
-        elementwise.norm(x, "mlp norm"),
-        *enter_region(x, "mlp"),
+        *([elementwise.norm(x, "mlp norm")] if _own_norm(x) else []),
+        *(enter_region(x, "mlp") if _own_norm(x) else []),
         *_mlp_forward(x),
         *leave_region(x, "mlp"),
         elementwise.residual(x, bias=model.mlp_bias),
@@ -79,10 +80,10 @@ def layer_backward(x: Shapes, attention: str) -> list[Operator]:
         elementwise.activation_gradient(x, f),
         *enter_region(x, "mlp"),
         *projection_backward(x, "mlp", h, inputs, targets=_up_targets(x), bias=model.mlp_bias, shares=_gate_shares(x)),
-        *leave_region(x, "mlp"),
-        elementwise.norm_gradient(x, "mlp norm"),
+        *(leave_region(x, "mlp") if _own_norm(x) else []),
+        *([elementwise.norm_gradient(x, "mlp norm")] if _own_norm(x) else []),
         elementwise.residual_gradient(x),
-        *enter_region(x, "output projection"),
+        *([] if model.parallel_block else enter_region(x, "output projection")),
         *projection_backward(x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias),
         *core_backward(x, attention),
         *([elementwise.rope(x, backward=True)] if model.positions == "rotary" else []),
@@ -102,6 +103,11 @@ def _qkv_shares(x: Shapes) -> tuple[float, ...]:
 def _gate_shares(x: Shapes) -> tuple[float, ...]:
     """The gate beside the up projection, as layers of their own."""
     return (0.5, 0.5) if x.model.gated else (1.0,)
+
+
+def _own_norm(x: Shapes) -> bool:
+    """Whether the MLP has a norm of its own; beside attention it may take that one's."""
+    return x.model.layer_norms > 1
 
 
 def _up_targets(x: Shapes) -> tuple[str, ...]:
@@ -124,7 +130,7 @@ def layer_parameters(x: Shapes) -> Number:
     model = x.model
     h, inputs = float(model.hidden_size), layer_inner_width(x)
     biases = x.qkv_width * model.attention_bias + h * model.output_bias + (inputs + h) * model.mlp_bias
-    return projection_parameters(x) + biases + 2.0 * model.norm_parameters
+    return projection_parameters(x) + biases + model.layer_norms * model.norm_parameters
 
 
 def layer_adapter_parameters(x: Shapes) -> Number:

@@ -23,14 +23,16 @@ def projection_forward(
 ) -> list[Operator]:
     """Return the forward operators of the projections ``targets``, which are the parts ``shares`` of the outputs.
 
-    A frozen matmul needs no input for its backward pass; an adapter beside it does.
+    A frozen matmul needs no input for its backward pass; an adapter beside it does, and some libraries keep it anyway.
     """
     plain = linear_forward(x, module, inputs, outputs, saved_bytes=saved_bytes, name=name, shares=shares)
     if x.trained.projections:
         return [plain]
-    operators = [*dequantize(x, module, inputs * outputs), replace(plain, saved_bytes=0.0)]
+    kept = x.trained.quantization != "none" and x.framework.quantized_keeps_inputs
+    frozen = plain if kept else replace(plain, saved_bytes=0.0)
+    operators = [*dequantize(x, module, inputs * outputs), frozen]
     for i, thin in enumerate(adapters_of(x, inputs, outputs, targets, shares)):
-        operators += adapter_forward(x, module, thin, input_is_kept=i > 0)
+        operators += adapter_forward(x, module, thin, input_is_kept=kept or i > 0)
     return operators
 
 

@@ -19,6 +19,11 @@ STORED_BYTES: Mapping[str, float] = {
 """Bytes per weight with its scales, by format."""
 
 
+EXPANSION_KERNELS: Mapping[str, float] = {"nf4": 2.0, "nf4-single": 1.0, "int8": 2.0, "int4": 14.0}
+"""Kernels of an expansion: one of bitsandbytes, another where scales are expanded first; packed integers
+are shifted, masked, joined and scaled by PyTorch operators (AutoGPTQ's training path)."""
+
+
 def stored_bytes(x: Shapes) -> float:
     """Bytes per projection weight as the plan keeps it."""
     return STORED_BYTES.get(x.trained.quantization, x.element_bytes)
@@ -35,6 +40,12 @@ def dequantize(x: Shapes, module: str, weights: Number) -> list[Operator]:
         return []
     least = STORED_BYTES[form] + x.element_bytes
     traffic = x.framework.dequantization_traffic.get(form, least)
-    # Scales that are quantized themselves are expanded first.
-    kernels = 2.0 if form == "nf4" else 1.0
-    return [Elementwise(module=module, name="dequantize", traffic_bytes=traffic * weights, kernels=kernels)]
+    return [
+        Elementwise(
+            module=module,
+            name="dequantize",
+            traffic_bytes=traffic * weights,
+            kernels=EXPANSION_KERNELS[form],
+            elements=weights,
+        )
+    ]

@@ -9,7 +9,7 @@ from sightline.generation_profile import GenerationProfile
 from sightline.profile import MEMORY_PARTS, PHASES, Profile
 from sightline.report import units
 from sightline.report.results import answer_to_dict, flatten, scenario_to_dict
-from sightline.scenario import CollectiveOperation, GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import CollectiveOperation, GenerationScenario, OperatorScenario, Plan, Scenario
 
 _USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
 """Values of an operator's keys that go without saying."""
@@ -63,6 +63,7 @@ def subtitle(scenario: Scenario) -> tuple[str, str]:
     extras += [f"{plan.virtual_stages} virtual stages"] if plan.virtual_stages != 1 else []
     extras += ["sequence parallel"] if plan.sequence_parallel else []
     extras += [f"{plan.recompute} recomputation"] if plan.recompute != "none" else []
+    extras += _techniques(plan)
     what = (
         f"{scenario.model.name} ({units.count(scenario.model.parameters)})",
         f"{cluster.devices:,} x {cluster.device.name}",
@@ -75,6 +76,14 @@ def subtitle(scenario: Scenario) -> tuple[str, str]:
         f"{plan.dtype}, {plan.attention} attention",
     )
     return " · ".join(what), " · ".join(how)
+
+
+def _techniques(plan: Plan) -> list[str]:
+    """What is frozen, quantized, moved to the host or compiled, a phrase each."""
+    said = [] if plan.adapter is None else [f"{plan.adapter.kind} of rank {plan.adapter.rank}"]
+    said += [f"{plan.quantization} weights"] if plan.quantization != "none" else []
+    said += [f"{' and '.join(sorted(plan.offload))} offloaded"] if plan.offload else []
+    return said + (["compiled"] if plan.compile else [])
 
 
 def phases(profile: Profile) -> list[Part]:

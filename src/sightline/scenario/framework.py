@@ -71,6 +71,9 @@ class Framework:
     """Adapters of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
     keeps_joined_qkv: bool = False
     """Values stay a view of the joined projection's output, which keeps all of that alive."""
+    quantized_keeps_inputs: bool = False
+    """Matmuls with quantized weights keep their inputs for the backward pass, which has no use for them (bitsandbytes
+    up to 0.41)."""
     dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
     """Bytes per weight whose transfer would take as long as expanding it does, by format; else the least there is."""
     update_copies: float = 0.0

@@ -11,6 +11,16 @@ def layer_activation_bytes(profile: Profile) -> float:
     return float(profile.stages[0].items["layer activations"])
 
 
+def all_devices_bytes(profile: Profile) -> float:
+    """Return the memory of all devices together, each taken to be as full as the fullest."""
+    return float(profile.memory_bytes["total"] * profile.scenario.cluster.devices)
+
+
+def allocated_bytes(profile: Profile) -> float:
+    """Return the fullest device's memory without what is taken beside tensors, as a framework's allocator counts it."""
+    return float(profile.memory_bytes["total"] - profile.memory_bytes["framework"])
+
+
 def _attribute(name: str) -> Callable[[Any], float]:
     """Return what reads a result that every profile of generation has under its own name."""
     return lambda profile: float(getattr(profile, name))
@@ -21,6 +31,8 @@ QUANTITIES: dict[str, Callable[[Any], float]] = {
     "tokens_per_s": lambda profile: float(profile.tokens_per_s),
     "layer_activation_bytes": layer_activation_bytes,
     "relative_layer_activations": layer_activation_bytes,
+    "all_devices_bytes": all_devices_bytes,
+    "allocated_bytes": allocated_bytes,
     **{name: _attribute(name) for name in ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s")},
 }
 """By the name a suite's ``quantity`` key gives; a relative one is divided by that of the case's baseline."""

@@ -18,6 +18,7 @@ SHAPE = ("model.hidden_size", "model.num_hidden_layers", "model.num_attention_he
 
 NEEDED = {
     "pretrain": (*SHAPE, "model.vocab_size", "workload.sequence_length", "workload.global_batch", "devices"),
+    "finetune": ("workload.sequence_length", "workload.global_batch", "devices"),
     "generate": ("workload.batch", "workload.prompt_tokens", "workload.output_tokens", "devices"),
 }
 """Numbers that every row must have, by task."""

@@ -16,7 +16,7 @@ from sightline.validation.cells import Cells, row_of_cells
 from sightline.validation.rows import LeftOutError, Row, case_of
 from sightline.validation.suite import Case, Kind, Suite
 
-KINDS: Mapping[str, Kind] = {"pretrain": "training", "generate": "generation"}
+KINDS: Mapping[str, Kind] = {"pretrain": "training", "finetune": "training", "generate": "generation"}
 
 Reader = Callable[[Cells, Mapping[str, Any], str], Row]
 

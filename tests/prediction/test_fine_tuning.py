@@ -1,0 +1,115 @@
+"""Fine-tuning, quantized weights, compilation and offloading in a whole step: memory, time, traffic."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from sightline.loading import scenario_from_mapping
+from sightline.prediction import predict
+from sightline.profile import Profile
+
+LORA = {"kind": "lora", "rank": 64}
+
+
+def profile(
+    devices: int = 1, *, model: str = "llama-2-7b", task: str = "finetune", host: Any = None, **plan: Any
+) -> Profile:
+    cluster: dict[str, Any] = {"devices": f"{devices}x a100-sxm-80gb"} | ({"host": host} if host else {})
+    return predict(
+        scenario_from_mapping(
+            {
+                "model": model,
+                "cluster": cluster,
+                "workload": {"task": task, "sequence_length": 512, "global_batch": 8},
+                "plan": {"micro_batch": 1, "framework": "deepspeed", **plan},
+            }
+        )
+    )
+
+
+def test_fine_tuning_every_weight_is_pre_training() -> None:
+    assert profile().phases == profile(task="pretrain").phases
+    assert profile().memory_bytes == profile(task="pretrain").memory_bytes
+
+
+def test_neutral_techniques_change_exactly_nothing() -> None:
+    neutral = profile(offload="none", quantization="none", adapter="none", compile=False)
+    assert neutral.phases == profile().phases
+    assert neutral.memory_bytes == profile().memory_bytes
+
+
+def test_frozen_weights_need_room_for_themselves_alone() -> None:
+    adapted, whole = profile(adapter=LORA), profile()
+    model = whole.scenario.model
+    assert adapted.memory_bytes["optimizer"] < 0.05 * whole.memory_bytes["optimizer"]
+    assert adapted.memory_bytes["weights"] == pytest.approx(2 * model.parameters, rel=0.1)
+    assert adapted.memory_bytes["activations"] < whole.memory_bytes["activations"] * 1.2
+
+
+def test_more_rank_needs_more_memory_and_arithmetic() -> None:
+    ranks = [profile(adapter=LORA | {"rank": rank}) for rank in (1, 8, 64, 256)]
+    for less, more in pairwise(ranks):
+        assert less.memory_bytes["total"] < more.memory_bytes["total"]
+        assert less.model_flops < more.model_flops
+
+
+def test_model_flops_of_adapters_are_about_two_thirds() -> None:
+    assert profile(adapter=LORA | {"rank": 1}).model_flops / profile().model_flops == pytest.approx(2 / 3, rel=0.02)
+
+
+def test_qlora_takes_half_of_loras_memory_and_more_time() -> None:
+    lora, qlora = profile(adapter=LORA, recompute="full"), profile(adapter={"kind": "qlora"}, recompute="full")
+    assert qlora.memory_bytes["weights"] < 0.4 * lora.memory_bytes["weights"]
+    assert qlora.step_time_s > lora.step_time_s
+
+
+def test_replicas_reduce_what_is_trained_and_shards_gather_everything() -> None:
+    def moved(**plan: Any) -> float:
+        rows = profile(8, **plan).rows
+        return sum(row.network_bytes for row in rows if row.module == "data parallel")
+
+    adapters = profile(adapter=LORA).scenario
+    assert moved(adapter=LORA) < 0.05 * moved()
+    assert moved(adapter=LORA, zero_stage=3) > 2 * 2 * adapters.model.parameters
+
+
+def test_offloaded_states_leave_the_device_and_are_updated_on_the_host() -> None:
+    here, there = profile(8, zero_stage=2), profile(8, zero_stage=2, offload="optimizer")
+    assert there.memory_bytes["optimizer"] == there.memory_bytes["gradients"] == 0
+    assert there.phases["optimizer"] > here.phases["optimizer"]
+    assert there.phases["forward"] == here.phases["forward"]
+    both = profile(8, zero_stage=3, offload=["optimizer", "parameters"])
+    assert both.memory_bytes["weights"] == 0
+    assert both.memory_bytes["total"] < there.memory_bytes["total"]
+
+
+def test_a_faster_host_updates_faster() -> None:
+    slow, fast = (
+        profile(8, zero_stage=2, offload="optimizer", host={"same_as": "epyc-7742", "memory_bandwidth": rate})
+        for rate in ("100 GB/s", "400 GB/s")
+    )
+    assert slow.phases["optimizer"] > 2 * fast.phases["optimizer"]
+
+
+def test_a_slow_link_shows_and_a_fast_one_hides_transfers() -> None:
+    slow, fast = (
+        profile(8, zero_stage=3, offload=["parameters"], host={"same_as": "epyc-7742", "device_bandwidth": rate})
+        for rate in ("4 GB/s", "400 GB/s")
+    )
+    assert slow.phases["communication_exposed"] > fast.phases["communication_exposed"]
+
+
+def test_offloaded_activations_leave_two_layers_on_the_device() -> None:
+    here, there = profile(framework="reference"), profile(framework="reference", offload="activations")
+    layers = here.scenario.model.layers
+    kept = here.stages[0].items["layer activations"]
+    assert there.stages[0].items["layer activations"] == pytest.approx(kept * 2 / layers)
+    assert there.stages[0].items["in the host's memory"] == pytest.approx(kept * (1 - 2 / layers))
+
+
+def test_phases_sum_to_the_step_and_rows_to_their_phases() -> None:
+    step = profile(8, zero_stage=3, offload=["optimizer", "parameters"], adapter={"kind": "qlora"}, compile=True)
+    assert sum(step.phases.values()) == pytest.approx(step.step_time_s)
+    for phase in ("forward", "backward", "optimizer", "communication_exposed"):
+        assert sum(row.time_s for row in step.rows if row.phase == phase) == pytest.approx(step.phases[phase])

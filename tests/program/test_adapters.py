@@ -1,0 +1,119 @@
+"""Adapters, quantized weights and compilation: what they add to a program and what they take out of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sightline.loading import scenario_from_mapping
+from sightline.program import Matmul, Program, write_out
+from sightline.program.adapter import adapter_parameters
+from sightline.program.quantized_weights import STORED_BYTES
+from sightline.scenario import Adapter, Scenario
+
+
+def scenario(model: str = "llama-2-7b", **plan: Any) -> Scenario:
+    return scenario_from_mapping(
+        {
+            "model": model,
+            "cluster": "1x a100-sxm-80gb",
+            "workload": {"task": "finetune", "sequence_length": 512, "global_batch": 1},
+            "plan": {"micro_batch": 1, **plan},
+        }
+    )
+
+
+def program(**plan: Any) -> Program:
+    return write_out(scenario(**plan))
+
+
+def names(program: Program, passes: str = "backward") -> list[str]:
+    return [op.name for op in getattr(program.layer, passes)]
+
+
+def test_published_counts_of_trained_parameters() -> None:
+    model = scenario().model
+    # Lightning-AI/litgpt tutorials/resource-tables.md: rank 8 beside queries and values of Llama 2 7B.
+    assert adapter_parameters(model, Adapter(rank=8, targets=("query", "value"))) == 4_194_304
+    # The same counted on the program's one device.
+    written = program(adapter={"kind": "lora", "rank": 8, "targets": ["query", "value"]})
+    assert model.layers * written.layer.adapter_parameters == 4_194_304
+
+
+def test_frozen_weights_have_no_gradients_but_pass_them_on() -> None:
+    frozen = program(adapter="lora")
+    assert "weight gradient" not in names(frozen)
+    assert names(frozen).count("input gradient") == names(program()).count("input gradient")
+    assert frozen.layer.own_trained_parameters == 0
+    assert not [op for op in frozen.embedding.backward if op.name == "table gradient"]
+
+
+@pytest.mark.parametrize("targets", ["all-linear", ["query", "value"], ["qkv"], ["down"]])
+def test_every_adapter_has_two_matmuls_forward_and_four_backward(targets: Any) -> None:
+    adapted = program(adapter={"kind": "lora", "rank": 16, "targets": targets})
+    count = len(scenario(adapter={"kind": "lora", "targets": targets}).plan.adapter.projections(gated=True))
+    assert names(adapted, "forward").count("adapter A") == count
+    thin = [op for op in adapted.layer.backward if isinstance(op, Matmul) and op.name.startswith("adapter")]
+    assert len(thin) == 4 * count
+
+
+def test_the_flops_of_adapters_are_six_per_parameter_and_token() -> None:
+    adapted = program(adapter={"kind": "lora", "rank": 16})
+    operators = (*adapted.layer.forward, *adapted.layer.backward)
+    flops = sum(op.flops for op in operators if op.name.startswith("adapter"))
+    assert flops == pytest.approx(6 * 512 * adapted.layer.adapter_parameters)
+
+
+def test_joined_adapters_have_the_parameters_of_separate_ones() -> None:
+    plan = {"adapter": {"kind": "lora", "rank": 8, "targets": ["query", "value"]}}
+    joined, separate = program(**plan, framework="litgpt"), program(**plan)
+    assert joined.layer.adapter_parameters == separate.layer.adapter_parameters
+    assert names(joined, "forward").count("adapter A") == 1
+
+
+def test_also_trained_modules_are_copies_beside_the_frozen_ones() -> None:
+    both = program(adapter={"kind": "lora", "also_trained": ["embedding", "head"]})
+    assert both.embedding.copied_parameters == both.embedding.frozen_parameters
+    assert [op for op in both.head.backward if op.name == "weight gradient"]
+    assert [op for op in both.embedding.backward if op.name == "table gradient"]
+
+
+@pytest.mark.parametrize(("form", "bits"), [("nf4", 4.127), ("nf4-single", 4.5), ("int8", 8.0)])
+def test_bits_per_quantized_weight(form: str, bits: float) -> None:
+    assert STORED_BYTES[form] * 8 == pytest.approx(bits, abs=1e-3)
+
+
+def test_quantized_weights_are_expanded_before_each_matmul_of_theirs() -> None:
+    written = program(quantization="nf4")
+    for passes in ("forward", "backward"):
+        assert names(written, passes).count("dequantize") == 4
+    # What is not quantized is trained.
+    assert "weight gradient" not in names(written)
+    assert written.head.own_trained_parameters == written.head.parameters
+    norms = written.layer.own_trained_parameters
+    assert norms == 2 * scenario().model.norm_parameters
+
+
+def test_compiling_launches_and_moves_less_and_computes_the_same() -> None:
+    eager, compiled = program(framework="transformers"), program(framework="transformers", compile=True)
+    assert sum(op.kernels for op in compiled.layer.forward) < sum(op.kernels for op in eager.layer.forward)
+    assert sum(op.bytes for op in compiled.layer.forward) < sum(op.bytes for op in eager.layer.forward)
+    assert sum(op.flops for op in compiled.layer.forward) == sum(op.flops for op in eager.layer.forward)
+
+
+def test_an_array_of_ranks_is_each_rank() -> None:
+    one = scenario(adapter={"kind": "lora", "rank": 4})
+    ranks = np.array([4, 16, 64])
+    plan = replace(one.plan, adapter=Adapter(rank=ranks))
+    many = write_out(replace(one, plan=plan)).layer.adapter_parameters
+    each = [program(adapter={"kind": "lora", "rank": int(r)}).layer.adapter_parameters for r in ranks]
+    assert many == pytest.approx(each)
+
+
+def test_attention_beside_the_mlp_shares_its_norm() -> None:
+    side_by_side = write_out(scenario("phi-1.5"))
+    assert [op.module for op in side_by_side.layer.forward if op.name == "norm"] == ["attention norm"]
+    assert side_by_side.layers * side_by_side.layer.parameters + side_by_side.embedding.parameters + (
+        side_by_side.head.parameters
+    ) == pytest.approx(scenario("phi-1.5").model.parameters, rel=1e-3)
