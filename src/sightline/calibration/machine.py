@@ -3,14 +3,17 @@
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sightline.calibration.dispatch import dispatch_calls, dispatch_scenarios
 from sightline.calibration.from_tables import Calibration, calibrate, read_tables
 from sightline.calibration.part_fit import PartFit
 from sightline.calibration.processor import fit_processor
 from sightline.calibration.processor_tables import CHAINS, ORDERS, WAYS, Measurement, measurements
-from sightline.cost.processor_constants import PART
+from sightline.cost.processor_constants import PART, from_mapping
+from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.this_machine import THIS_MACHINE
@@ -31,14 +34,14 @@ NEUTRAL: Mapping[str, float | str] = {
     "launch_forward_s": 0.0,
     "launch_backward_s": 0.0,
     "meeting_s": 0.0,
-    "micro_batch_s": 5e-4,
+    "micro_batch_s": 1e-4,
     "step_s": 1e-4,
     "overlap_slowdown": 1.0,
     "collective_slowdown": 1.0,
     "spread": 0.15,
 }
-"""A step is the sum of its calls: nothing runs ahead, nothing slows down. Masks, positions and the rotation's tables take
-half a millisecond of a micro-batch, bookkeeping a tenth of a step; four in five steps are expected within 15 %."""
+"""A step is the sum of its calls: nothing runs ahead, nothing slows down. Data and bookkeeping take a
+tenth of a millisecond; four in five steps are expected within 15 %."""
 
 
 def is_of_processor(rows: Sequence[Measurement]) -> bool:
@@ -47,9 +50,14 @@ def is_of_processor(rows: Sequence[Measurement]) -> bool:
 
 
 def calibrate_machine(
-    results: Sequence[Mapping[str, Any]], source: str, done: Callable[[], None] = lambda: None
+    results: Sequence[Mapping[str, Any]],
+    source: str,
+    done: Callable[[], None] = lambda: None,
+    dispatch: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
 ) -> tuple[list[Calibration], dict[str, Any], list[str]]:
     """Return the calibrations, the machine's figures as a catalog device, and why parts are missing.
+
+    ``dispatch`` holds the measured phases of `dispatch_scenarios` by number format, where they were measured.
 
     ``results`` are those of the standard suite under the documented keys, ``source`` says where they come from. The
     figures are those the machine had when it was measured: constants are shares of them.
@@ -64,8 +72,11 @@ def calibrate_machine(
         )
     figures = device_figures(results)
     device = _device(figures)
+    fit = fit_processor(rows, device, done)
+    for dtype, phases in (dispatch or {}).items():
+        _add_dispatch(fit, dtype, phases, device)
     calibrations = [
-        _calibration(PART, fit_processor(rows, device, done), source, rows),
+        _calibration(PART, fit, source, rows),
         _calibration(TRAINING, _training(), source, ()),
     ]
     more, missing = _from_tables(results, done)
@@ -117,6 +128,17 @@ def _device(figures: Mapping[str, Any]) -> Device:
         calibration=figures["calibration"],
         vector_flops=figures["vector_flops"],
     )
+
+
+def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]], device: Device) -> None:
+    """Put the host time of layers and passes beside the other calls of a number format."""
+    content = fit.content["formats"][dtype]
+    machine = from_mapping(content, fit.content["cores"])
+    scenarios = [
+        replace(scenario, cluster=replace(scenario.cluster, device=device)) for scenario in dispatch_scenarios(dtype)
+    ]
+    constants = TrainingConstants.from_mapping(NEUTRAL)
+    content["calls"] |= dispatch_calls(phases, scenarios, machine, constants)
 
 
 def _training() -> PartFit:

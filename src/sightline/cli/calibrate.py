@@ -148,8 +148,9 @@ def _here(
         if device not in (None, THIS_MACHINE):
             raise InputError(f"--device is '{device}'; --measure calibrates {THIS_MACHINE}")
         results = calibrate_here.measured_results(store, quick=quick, rerun=rerun, dtype=dtype)
+        dispatch = calibrate_here.measured_dispatch(store, dtype)
         calibrations, paths = calibrate_here.calibrate_results(
-            results, "sightline calibrate --measure", folder, overwrite=overwrite
+            results, "sightline calibrate --measure", folder, overwrite=overwrite, dispatch=dispatch
         )
     _report(calibrations, paths, folder, chart=chart, as_json=as_json)
 

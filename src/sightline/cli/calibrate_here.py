@@ -31,8 +31,37 @@ def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str)
     return results_of_suite("standard", dtype, None, store, quick=quick, rerun=rerun)
 
 
+def measured_dispatch(store: str | None, dtype: str) -> dict[str, list[Mapping[str, float]]]:
+    """Measure the phases of two tiny models, by number format; none where transformers is not installed."""
+    from sightline.calibration.dispatch import dispatch_scenarios
+    from sightline.measurement.training_runs import Effort, Settings, measure_trainings
+    from sightline.runs import open_store
+
+    effort = Effort(warm_up=10, steps=60, repeats=1, levels=("end-to-end",))
+    scenarios = dispatch_scenarios(dtype)
+    try:
+        measured = measure_trainings(
+            scenarios, open_store(store), Settings(effort=effort, force=True), suite="dispatch"
+        )
+    except InputError as error:
+        output.print_remark(f"not measured: host time of models: {error}")
+        return {}
+    profiles = [m.profile for m in measured if m.profile is not None]
+    if len(profiles) < len(scenarios):
+        output.print_remark(
+            f"not measured: host time of models: {next(m.run.reason for m in measured if not m.profile)}"
+        )
+        return {}
+    return {dtype: [{name: float(s) for name, s in p.phases.items()} for p in profiles]}
+
+
 def calibrate_results(
-    results: Sequence[Mapping[str, Any]], source: str, out: Path, *, overwrite: bool
+    results: Sequence[Mapping[str, Any]],
+    source: str,
+    out: Path,
+    *,
+    overwrite: bool,
+    dispatch: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
 ) -> "tuple[list[Calibration], dict[str, Path]]":
     """Fit this machine's constants and write its device and calibrations into the catalog folder ``out``."""
     from sightline.calibration.machine import calibrate_machine
@@ -40,7 +69,7 @@ def calibrate_results(
     from sightline.loading.this_machine import THIS_MACHINE
 
     with output.progress(4, "fitting", least=1) as advance:
-        calibrations, figures, missing = calibrate_machine(results, source, advance)
+        calibrations, figures, missing = calibrate_machine(results, source, advance, dispatch)
     for sentence in missing:
         output.print_remark(f"not fitted: {sentence}")
     paths = target_paths(out, THIS_MACHINE, [c.part for c in calibrations], overwrite=overwrite)

@@ -9,13 +9,11 @@ from sightline.cli import output
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from sightline.measurement.generation_runs import MeasuredGeneration
+    from sightline.cli.measure_files import Measured
     from sightline.measurement.operator_runs import Measured as MeasuredOperator
     from sightline.measurement.suite import Step
-
-    Measured = MeasuredOperator | MeasuredGeneration
 
 SUITES = ("standard",)
 
@@ -44,7 +42,25 @@ def measure(
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Generate with the checkpoint in this folder; default: random weights."),
+        typer.Option(metavar="DIR", help="Run the checkpoint in this folder; default: random weights."),
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,C", help="Training, of end-to-end, module, operator; default: end-to-end,module."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps timed in each run; default: 100.")] = None,
+    warmup: Annotated[int | None, typer.Option(help="Training steps before them; default: 30.")] = None,
+    repeats: Annotated[
+        int | None, typer.Option(help="Independent runs of training, each by new processes; default: 3.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="What training a scenario may take; default: 3600.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run also what is predicted not to fit.")] = False,
+    nnodes: Annotated[int | None, typer.Option(help="Nodes that train together; or start with torchrun.")] = None,
+    node_rank: Annotated[int | None, typer.Option(help="Which of them this is, from 0.")] = None,
+    rendezvous: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where node 0 can be reached by the others.")
     ] = None,
     dtype: Annotated[str, typer.Option(metavar="NAME", help="The suite's dtype: fp32, bf16 or fp16.")] = "fp32",
     cluster: Annotated[
@@ -67,13 +83,16 @@ def measure(
         list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
     ] = None,
 ) -> None:
-    """Measure generation or single operators on this machine: medians and how certain they are, under a prediction's keys.
+    """Measure training, generation or single operators here: medians and how certain they are, under a prediction's keys.
 
     The scenario's cluster is this-machine, its processor, or the GPUs it has. Each scenario runs in a process of its
     own and is stored as a run. Needs PyTorch, which the extra named measure installs.
 
     \b
     Examples:
+      sightline measure examples/measure-tiny-llama.yaml --quick
+      sightline measure examples/measure-tiny-llama-zero2.yaml --level end-to-end,module --json
+      sightline measure scenario.yaml --nnodes 2 --node-rank 0 --rendezvous node0:29500
       sightline measure examples/operators-this-machine.yaml
       sightline measure scenario.yaml --sweep workload.m=1,16,256 --json
       sightline measure examples/tiny-llama-generate-this-machine.yaml --quick
@@ -85,52 +104,34 @@ def measure(
     output.check_output_paths([("--out", out, (".json",))])
     if bool(files) == (suite is not None):
         raise InputError("measure takes scenario files or --suite, one of them")
+    from sightline.cli.measure_files import Wishes, measure_files
+    from sightline.runs import open_store
+
     missing: list[str] = []
     measured: Sequence[Measured]
     if suite is None:
-        measured = _measure_files(files or [], settings or [], sweeps or [], implementation, weights, store, quick)
+        wishes = Wishes(
+            implementation=implementation,
+            weights=weights,
+            quick=quick,
+            levels=level,
+            steps=steps,
+            warm_up=warmup,
+            repeats=repeats,
+            time_limit_s=time_limit,
+            force=force,
+            nnodes=nnodes,
+            node_rank=node_rank,
+            rendezvous=rendezvous,
+        )
+        measured = measure_files(files or [], settings or [], sweeps or [], open_store(store), wishes, _tell)
+        if not measured:
+            return
     else:
         measured, missing = _measure_suite(suite, dtype, cluster, store, quick=quick, rerun=rerun)
     _print(measured, as_json=as_json, as_csv=as_csv, out=out, is_one=suite is None and len(measured) == 1)
     for sentence in missing:
         output.print_remark(f"not measured: {sentence}")
-
-
-def _measure_files(
-    files: list[str],
-    settings: list[str],
-    sweeps: list[str],
-    implementation: str | None,
-    weights: str | None,
-    store: str | None,
-    quick: bool,
-) -> "list[Measured]":
-    """The scenarios of all files, kind by kind; answers in the order they were asked for."""
-    from sightline.loading import load_all
-    from sightline.measurement.generation_runs import measure_generations
-    from sightline.measurement.operator_runs import measure_scenarios
-    from sightline.runs import open_store
-    from sightline.scenario import GenerationScenario, OperatorScenario
-
-    scenarios = load_all(files, settings, sweeps)
-    opened = open_store(store)
-    _refuse_others(scenarios, (OperatorScenario, GenerationScenario))
-    measured: dict[int, Measured] = {}
-    with output.progress(len(scenarios), "measuring", least=2) as advance:
-        how: dict[str, Any] = {
-            "implementation": implementation,
-            "quick": quick,
-            "on_step": lambda step: _tell(step, advance),
-        }
-        operators = {i: s for i, s in enumerate(scenarios) if isinstance(s, OperatorScenario)}
-        if operators:
-            found = measure_scenarios(list(operators.values()), opened, **how)
-            measured |= zip(operators, found, strict=True)
-        generations = {i: s for i, s in enumerate(scenarios) if isinstance(s, GenerationScenario)}
-        if generations:
-            answers = measure_generations(list(generations.values()), opened, weights=weights, **how)
-            measured |= zip(generations, answers, strict=True)
-    return [measured[i] for i in range(len(scenarios))]
 
 
 def _measure_suite(
@@ -169,14 +170,7 @@ def results_of_suite(
     return [_result(m) for m in measured]
 
 
-def _refuse_others(scenarios: "Sequence[Any]", kinds: tuple[type, ...]) -> None:
-    """Refuse scenarios of tasks that this version does not measure."""
-    others = dict.fromkeys(s.workload.task for s in scenarios if not isinstance(s, kinds))
-    if others:
-        raise InputError([f"workload.task is '{task}'; this version measures operator, generate" for task in others])
-
-
-def _tell(step: "Step", advance: Any) -> None:
+def _tell(step: "Step", advance: "Callable[[], None]") -> None:
     """Say when a case has ended, and why where it did not end well."""
     if step.run is None:
         return
@@ -189,10 +183,14 @@ def _tell(step: "Step", advance: Any) -> None:
 def _print(measured: "Sequence[Measured]", *, as_json: bool, as_csv: bool, out: str | None, is_one: bool) -> None:
     import json
 
+    from sightline.cli.measure_files import outcome
     from sightline.report.answer_terminal import tables
     from sightline.report.csv_lines import to_csv
 
-    profiles = [m.profile for m in measured]
+    profiles = [m.profile for m in measured if m.profile is not None]
+    for m in measured:
+        if m.profile is None:
+            output.print_remark(f"not measured: {m.run.name}: {outcome(m.run)}")
     results = [_result(m) for m in measured] if as_json or out else []
     if out is not None:
         output.write_file(out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
@@ -213,6 +211,15 @@ def _result(measured: "Measured") -> dict[str, Any]:
     from sightline.report.results import answer_to_dict
 
     run = measured.run
+    if measured.profile is None:
+        return {
+            "scenario": dict(run.scenario),
+            "source": "measured",
+            "fits": run.status != "out_of_memory",
+            "status": run.status,
+            "reason": run.reason,
+            "run": run.id,
+        }
     return answer_to_dict(measured.profile) | {
         "run": run.id,
         "command": list(run.command),

@@ -10,7 +10,7 @@ from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.families import family_of
 from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor_constants import processor_family
+from sightline.cost.processor_constants import load_processor, processor_family
 from sightline.cost.processor_pricing import price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
@@ -51,7 +51,7 @@ def price_program(program: Program, scenario: Scenario, constants: TrainingConst
     }
     family = processor_family(scenario.cluster.device)
     if family is not None:
-        prices = price_on_processor(program, scenario, constants, family)
+        prices = price_on_processor(program, scenario, constants, load_processor(family, scenario.plan.dtype))
         pricing = {Collective: _price_collectives}
     for kind, price in pricing.items():
         chosen = [op for op in operators if type(op) is kind]

@@ -100,7 +100,8 @@ class ProcessorConstants:
     kernels: Mapping[str, KernelTimes]
     """By the chain's name, forward and backward apart: norm, norm gradient, ..."""
     calls: Mapping[str, float]
-    """Seconds that recording and running the backward graph adds to a linear layer: forward, backward."""
+    """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), and that
+    a model's own code takes around operators (layer forward, pass backward, ...)."""
 
 
 def processor_family(device: Device) -> str | None:

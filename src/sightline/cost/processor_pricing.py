@@ -13,7 +13,7 @@ from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor import fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_constants import ProcessorConstants, load_processor
 from sightline.cost.training_constants import TrainingConstants
-from sightline.program import Block, Elementwise, FlashAttention, Matmul, Program
+from sightline.program import Block, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.program.attention import MODULE as ATTENTION_CORE
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
@@ -28,12 +28,22 @@ UPDATE_TENSORS = 16.0
 UPDATE_BYTES = 16.0
 """Of a parameter, its gradient and two moments."""
 
+AROUND: Mapping[str, str] = {
+    "lookup": "pass forward",
+    "cross-entropy gradient": "pass backward",
+    "scores": "layer forward",
+    "probabilities gradient": "layer backward",
+}
+"""Calls of the model's own code, by the operator that they come before: masks and positions when a pass begins, views
+and modules around a layer's attention."""
+
 Prices = dict[int, OperatorCost]
 
 
-def price_on_processor(program: Program, scenario: Scenario, constants: TrainingConstants, family: str) -> Prices:
+def price_on_processor(
+    program: Program, scenario: Scenario, constants: TrainingConstants, machine: ProcessorConstants
+) -> Prices:
     """Return the price of each distinct operator but collectives, by its identity."""
-    machine = load_processor(family, scenario.plan.dtype)
     missing = missing_share(working_bytes(program, scenario), scenario.cluster.device)
     again = _repeats(scenario)
     prices: Prices = {}
@@ -50,7 +60,7 @@ def price_on_processor(program: Program, scenario: Scenario, constants: Training
                         cost = _slower(cost, again)
                 case _:
                     continue
-            prices[id(op)] = cost
+            prices[id(op)] = cost._replace(time_s=cost.time_s + _around_s(op, machine))
     return prices
 
 
@@ -136,6 +146,13 @@ def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstan
         device=scenario.cluster.device,
         constants=machine,
     )
+
+
+def _around_s(op: Operator, machine: ProcessorConstants) -> float:
+    """Seconds of the model's own calls before an operator."""
+    if isinstance(op, FlashAttention):
+        return machine.calls.get("layer backward" if op.backward else "layer forward", 0.0)
+    return machine.calls.get(AROUND.get(op.name, ""), 0.0)
 
 
 def _chain(op: Elementwise, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:

@@ -87,9 +87,9 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
 
 
 def _flush_denormal_numbers(device: str) -> None:
-    """Take numbers below the normal ones for zero, or the update's time would depend on the data.
+    """Take numbers below the normal ones for zero on a processor, which handles each of them by a program of its own.
 
-    Second moments of rows that rarely occur end there, and processors handle each of them by a program of its own.
+    Second moments of rows that rarely occur end there, so that the update's time would depend on the data.
     """
     import torch
 
