@@ -195,7 +195,7 @@ def test_backward_of_a_module_called_by_keyword_is_seen(on: Callable[[Any], Inst
     train(on_model, model, steps=8)
 
     def least(phase: str, module: str) -> float:
-        found = [(a, sum(p.parts)) for step in on_model.steps for a, p in step.items()]
+        found = [(a, float(sum(p.parts))) for step in on_model.steps for a, p in step.items()]
         return min(t for a, t in found if (a.phase, a.region.module) == (phase, module))
 
     for module in ("qkv", "output projection"):

@@ -85,7 +85,9 @@ def test_backward_is_where_autograds_sequence_numbers_say(training: tuple[Instru
     for event in sorted(profiler.events(), key=lambda e: e.time_range.start):
         if event.name.startswith(BORDER):
             region = owner.get(event.name)
-        elif event.sequence_nr >= 0 and region is not None and region.phase == "forward":
+        elif region is None:
+            continue
+        elif event.sequence_nr >= 0 and region.phase == "forward":
             # The last operator of a number is the one that made the node.
             made[event.sequence_nr] = region.region
         elif event.sequence_nr in made and event.name.endswith("Backward0") and "::" not in event.name:

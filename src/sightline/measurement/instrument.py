@@ -47,7 +47,7 @@ class Instrument:
         self._undo = ExitStack()
         if self.by_module:
             self._undo.enter_context(wrap(roles, marks, self._timeline))
-        self._undo.enter_context(wrap_waits(self._timeline))
+        self._undo.enter_context(wrap_waits(model, self._timeline))
         self._countable = not compiled
         self.steps: list[Mapping[Address, Passage]] = []
         """Seconds of each recorded step by address."""

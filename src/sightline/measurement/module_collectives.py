@@ -18,13 +18,17 @@ def distributed() -> bool:
     return bool(found.is_available() and found.is_initialized() and found.get_world_size() > 1)
 
 
-def wrap_waits(timeline: Timeline) -> ExitStack:
+def wrap_waits(model: Any, timeline: Timeline) -> ExitStack:
     """Make waits for collectives that Python code starts (FSDP2, DeepSpeed, plain calls) exposed communication."""
     undo = ExitStack()
     if distributed():
         work = import_torch().distributed.Work
         undo.callback(setattr, work, "wait", work.wait)
         work.wait = _exposed(work.wait, timeline)
+        if isinstance(model, import_torch().nn.parallel.DistributedDataParallel):
+            # Before its module is called it may make buffers equal on all ranks.
+            undo.callback(vars(model).pop, "_pre_forward")
+            vars(model)["_pre_forward"] = _exposed(model._pre_forward, timeline)  # noqa: SLF001 - no hook stands there
     return undo
 
 
