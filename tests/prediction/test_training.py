@@ -139,6 +139,20 @@ def test_where_the_constants_come_from_is_said():
     assert price(scenario, constants).evidence == "given"
 
 
+def test_collectives_are_calibrated_inside_a_node_of_measured_links_only():
+    def evidence(cluster: str, tensor_parallel: int) -> str:
+        scenario = training(
+            cluster=cluster,
+            global_batch=8,
+            plan={"framework": "megatron", "micro_batch": 1, "tensor_parallel": tensor_parallel},
+        )
+        return profile_of(scenario).evidence["collectives"]
+
+    assert evidence("8x a100-sxm-80gb", 8) == "calibrated"
+    assert evidence("16x a100-sxm-80gb", 8) == "extrapolated"
+    assert evidence("8x h800-sxm-80gb", 8) == "extrapolated"
+
+
 def test_an_uneven_number_of_layers_is_spread_as_published():
     # BLOOM: 70 layers on 12 stages are 5, 6, ..., 6, 5 (BigScience chronicles, tr11-176B).
     scenario = training(
