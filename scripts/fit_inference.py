@@ -45,6 +45,17 @@ def _sizes(scenario: GenerationScenario) -> str:
     return f"{work.batch} x {work.prompt_tokens} + {work.output_tokens}"
 
 
+def _served(scenario: GenerationScenario) -> str:
+    """Cases of a model on a number of devices with one length of prompts, as the served runs were split."""
+    cluster, work = scenario.cluster, scenario.workload
+    return f"{scenario.model.name} on {cluster.devices} {cluster.device.name}, {work.prompt_tokens}"
+
+
+def _pair(scenario: GenerationScenario) -> str:
+    """Cases of a model on a device."""
+    return f"{scenario.model.name} on {scenario.cluster.device.name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
     """One set of constants: an engine, or one of its release lines."""
@@ -75,6 +86,7 @@ FITS = (
         engine="vllm",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
         free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        group=_served,
     ),
     # Until 0.13 the host schedules between iterations, unless told to do so beside them, as InferenceX did.
     Fit(
@@ -83,11 +95,13 @@ FITS = (
         suites=["aiconfigurator-aggregated"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["0.12"],
+        group=_served,
     ),
     Fit(
         engine="sglang",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
+        group=_served,
     ),
     # Decodes with a graph of one size: a step takes as long for few sequences as for many.
     Fit(
@@ -97,6 +111,7 @@ FITS = (
         free=HOST,
         lines=["0.5.3"],
         inherits=True,
+        group=_served,
     ),
     Fit(
         engine="sglang",
@@ -105,6 +120,7 @@ FITS = (
         free=[*KERNELS, *HOST, *EXPERTS],
         lines=["0.5.10"],
         inherits=True,
+        group=_served,
     ),
     # Models that no release served yet.
     Fit(
@@ -114,6 +130,7 @@ FITS = (
         free=[*KERNELS, *HOST, *EXPERTS],
         lines=["nightly-dev"],
         inherits=True,
+        group=_served,
     ),
     Fit(
         engine="tensorrt-llm",
@@ -121,6 +138,7 @@ FITS = (
         free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
         # Rows of 1.3 contradict each other: some decode five times slower at a quarter of the load.
         lines=["1.2"],
+        group=_served,
     ),
     Fit(
         engine="tensorrt-llm",
@@ -130,6 +148,7 @@ FITS = (
         lines=["1.1"],
         # Few of its rows draft.
         inherits=True,
+        group=_served,
     ),
     Fit(
         engine="tensorrt-llm",
@@ -137,6 +156,7 @@ FITS = (
         suites=["aiconfigurator-aggregated"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["1.0"],
+        group=_served,
     ),
     Fit(
         engine="tensorrt-llm",
@@ -198,6 +218,7 @@ def cases_of(fit: Fit, known: Mapping[str, Suite]) -> Iterator[MeasuredGeneratio
             value=case.measured,
             weight=1.0 / alike,
             group=fit.group(scenario) if fit.group else "",
+            pair=_pair(scenario) if fit.group is _served else "",
         )
 
 

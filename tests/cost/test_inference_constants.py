@@ -1,5 +1,7 @@
 """Whose constants an engine's release takes."""
 
+from dataclasses import replace
+
 import pytest
 from generation_scenarios import generation
 
@@ -40,3 +42,15 @@ def test_a_release_line_of_its_own_has_its_own_constants():
     stated = entry("inference", "tensorrt-llm")["versions"]["0"]["constants"]
     constants, evidence = load_inference("tensorrt-llm", "0.8")
     assert (constants.collective_slowdown, evidence) == (stated["collective_slowdown"], "calibrated")
+
+
+def test_a_pair_never_fitted_and_pools_have_spreads_of_their_own():
+    constants, _ = load_inference("reference")
+    constants = replace(
+        constants, tpot_spread=0.1, pools_spread=0.3, unseen_spread=0.4, fitted_on=frozenset({"a on b"})
+    )
+    assert constants.step_spread("a", "b", pools=False) == 0.1
+    assert constants.step_spread("a", "b", pools=True) == 0.3
+    assert constants.step_spread("a", "c", pools=True) == pytest.approx(0.5)
+    nobody_tells = replace(constants, fitted_on=frozenset(), pools_spread=0.0)
+    assert nobody_tells.step_spread("a", "c", pools=True) == 0.1

@@ -130,3 +130,47 @@ def test_every_row_of_the_sample_is_a_case_that_loads(data):
     assert len(cases) == rows
     for case in cases[::7]:
         assert generation_from_mapping(case.scenario).workload.batch >= 1
+
+
+def image(name, day="2026-03-20"):
+    return f"source_file=x.csv; measured={day}T00:00:00Z; wip=False; image=lmsysorg/{name}"
+
+
+def sglang(**changes):
+    stated = {"backend": "sglang", "backend_version": "0.5.9", "model_path": "Qwen/Qwen3.5-397B-A17B-FP8"}
+    stated |= {"system": "b200_sxm", "tp_size": "4", "moe_tp_size": "4"}
+    return row(**{**stated, **changes})
+
+
+def test_a_deployment_that_was_only_published_with_drafts_has_them():
+    drafting = sglang(id="q_b200_sglang_fp8_agg_1024x1024_c64_tp4_ep1_1")
+    assert drafting["plan.speculative"]["tokens"] == 3
+    assert "plan.speculative" not in sglang(id="q_b200_sglang_fp8_agg_1024x1024_c64_tp4_ep4_1")
+    elsewhere = {"system": "b300_sxm", "id": "q_b300_sglang_fp8_agg_1024x1024_c64_tp4_ep1_1"}
+    assert sglang(**elsewhere, silicon_data_source=image("sglang:v0.5.9-cu130"))["plan.speculative"]["tokens"] == 3
+    assert "plan.speculative" not in sglang(**elsewhere, silicon_data_source=image("sglang:v0.5.9-cu130-amd64"))
+
+
+@pytest.mark.parametrize(
+    ("day", "ranks", "drafted"), [("2025-12-15", "1", None), ("2026-01-14", "1", 3), ("2026-01-14", "8", 1)]
+)
+def test_the_day_tells_runs_with_drafts_from_those_without(day, ranks, drafted):
+    source = image("x:1", day)
+    found = row(backend_version="1.1.0rc2.post2", silicon_data_source=source, attention_dp_size=ranks, tp_size="8")
+    assert found.get("plan.speculative", {}).get("tokens") == drafted
+
+
+def test_the_cache_has_the_type_that_the_engine_was_launched_with():
+    assert sglang()["plan.quantization"] == ["fp8-block", "kv-fp8"]
+    assert sglang(precision="bf16")["plan.quantization"] == "none"
+    automatic = {"model_path": "openai/gpt-oss-120b", "precision": "fp4"}
+    assert row(**automatic)["plan.quantization"] == ["mxfp4"]
+    assert row(**automatic, system="b200_sxm")["plan.quantization"] == ["mxfp4", "kv-fp8"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "source", "meant"),
+    [("0.5.10.post1", image("sglang:v0.5.10.post1"), "0.5.10"), ("", image("x", "2025-11-17"), "0.5.3")],
+)
+def test_releases_of_sglang_have_three_parts(printed, source, meant):
+    assert sglang(backend_version=printed, silicon_data_source=source)["plan.framework_version"] == meant

@@ -63,6 +63,8 @@ class MeasuredGeneration:
     weight: float = 1.0
     group: str = ""
     """What is left out together where spreads are found; its device, or model, where nothing is said."""
+    pair: str = ""
+    """The model on the device, where what was never fitted has a spread of its own."""
 
 
 def predicted_values(cases: Sequence[MeasuredGeneration], constants: InferenceConstants) -> Array:
@@ -93,12 +95,30 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     )
     constants = base | fitted
     predicted = predicted_values(cases, InferenceConstants.from_mapping(constants))
-    errors = np.abs(held_out_errors(predict_with, fitted, measured, weights, priors, _groups(cases)))
+
+    def errors_without(groups: Sequence[object]) -> Array:
+        return np.abs(held_out_errors(predict_with, fitted, measured, weights, priors, groups))
+
+    errors = errors_without(_groups(cases))
     first = np.array([case.quantity == "ttft_s" for case in cases])
-    for name, chosen in (("ttft_spread", first), ("tpot_spread", ~first)):
-        constants[name] = conformal_spread(errors[chosen] if chosen.any() else errors)
+    pools = np.array([case.workers.scenario.plan.disaggregate is not None for case in cases])
+    constants |= {
+        "ttft_spread": _spread(errors, first),
+        "tpot_spread": _spread(errors, ~first & ~pools),
+        "pools_spread": _spread(errors, pools) if pools.any() else 0.0,
+    }
+    pairs = [case.pair for case in cases]
+    if all(pairs):
+        known, unseen = conformal_spread(errors), conformal_spread(errors_without(pairs))
+        constants["unseen_spread"] = float(f"{np.sqrt(max(unseen**2 - known**2, 0.0)):.3g}")
+        constants["fitted_on"] = sorted(set(pairs))
     residuals = {"fit": error_statistics(predicted, measured)}
     return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)
+
+
+def _spread(errors: Array, chosen: NDArray[np.bool_]) -> float:
+    """The spread of the chosen errors, or of all where none is chosen."""
+    return conformal_spread(errors[chosen] if chosen.any() else errors)
 
 
 def _groups(cases: Sequence[MeasuredGeneration]) -> Sequence[object]:

@@ -7,6 +7,7 @@ much slower its kernels run between each other than alone in a benchmark.
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
+from math import hypot
 from typing import Any
 
 from sightline.catalog import entry, names
@@ -76,6 +77,13 @@ class InferenceConstants:
     tpot_spread: float = 0.0
     """The same of the time per further token."""
 
+    pools_spread: float = 0.0
+    """The same of ``tpot_spread`` where prefill has workers of its own; 0 where it is no other."""
+    unseen_spread: float = 0.0
+    """What comes on top, as if independent, for a model on a device that the fit had no measurement of."""
+    fitted_on: frozenset[str] = frozenset()
+    """Models on devices that the fit had measurements of ("<model> on <device>"); empty where nobody tells them apart."""
+
     def on(self, host: Host) -> "InferenceConstants":
         """The same engine where another processor runs its host code."""
         times = {name: getattr(self, name) / host.speed for name in HOST_TIMES}
@@ -87,7 +95,14 @@ class InferenceConstants:
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "InferenceConstants":
         """The constants out of a catalog entry; its other keys are left alone."""
         stated = [f.name for f in fields(cls) if f.name in mapping or f.default is MISSING]
-        return cls(**{name: float(mapping[name]) for name in stated})
+        numbers = {name: float(mapping[name]) for name in stated if name != "fitted_on"}
+        return cls(**numbers, fitted_on=frozenset(mapping.get("fitted_on", ())))
+
+    def step_spread(self, model: str, device: str, *, pools: bool) -> float:
+        """The spread of the time per further token for a model on a device, prefilled by workers of its own or not."""
+        known = self.pools_spread if pools and self.pools_spread else self.tpot_spread
+        unseen = bool(self.fitted_on) and f"{model} on {device}" not in self.fitted_on
+        return hypot(known, self.unseen_spread) if unseen else known
 
 
 @cache

@@ -12,7 +12,10 @@ def generation_intervals(profile: GenerationProfile, constants: InferenceConstan
     Symmetric in the logarithm. The latency joins both spreads by their shares of it; they add up, because the same
     operators and constants err in both.
     """
-    first, step = constants.ttft_spread, constants.tpot_spread
+    scenario = profile.scenario
+    pools = scenario.plan.disaggregate is not None
+    first = constants.ttft_spread
+    step = constants.step_spread(scenario.model.name, scenario.cluster.device.name, pools=pools)
     if first <= 0 or step <= 0:
         return {}
     share = float(profile.ttft_s) / float(profile.latency_s)

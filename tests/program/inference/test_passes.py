@@ -102,3 +102,17 @@ def test_checkpoints_keep_their_formats_unless_told_otherwise():
     assert formats_of(llama, ("w4a16", "kv-fp8"), "fp16", device).cache_bytes == 1.0
     assert formats_of(llama, ("w4a16",), "fp16", device).parts["head"] == "16-bit"
     assert formats_of(llama, ("q4_0",), "fp16", device, whole_model=True).parts["head"] == "q4_0"
+
+
+def test_norms_over_all_heads_add_up_squares_of_the_ranks():
+    """MiniMax M2: two numbers of fp32 per token and layer, whatever the width."""
+
+    def squares(name: str, ranks: int) -> list[Collective]:
+        plan = {"tensor_parallel": ranks, "framework": "vllm"}
+        priced = price_generation(generation(model=name, cluster=f"{ranks}x b200-sxm-180gb", batch=16, plan=plan))
+        layer = priced.decode.layers[0].operators
+        return [op for op in layer if isinstance(op, Collective) and op.module == "qkv"]
+
+    (found,) = squares("minimax-m2.5", 4)
+    assert (found.kind, found.buffer_bytes) == ("all_reduce", 16 * 2 * 4)
+    assert squares("minimax-m2.5", 1) == squares("qwen3-30b-a3b", 4) == []
