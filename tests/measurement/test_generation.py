@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 import sightline as sl  # noqa: E402
 from sightline.errors import InputError  # noqa: E402
-from sightline.measurement import generation_process  # noqa: E402
+from sightline.measurement import generation_process, generation_runs  # noqa: E402
 from sightline.measurement.generation_loop import Generation, cached_bytes, random_prompts  # noqa: E402
 from sightline.measurement.generation_results import profile_of, result_of  # noqa: E402
 from sightline.measurement.generation_ways import WAYS, way_of  # noqa: E402
@@ -210,6 +210,21 @@ def test_wrong_requests_are_refused_in_a_sentence(scenario):
         sl.measure(large)
     with pytest.raises(InputError, match="the machine at hand"):
         sl.measure(sl.load(SCENARIO, {"cluster": "1x h200-sxm-141gb", "plan.dtype": "bf16"}))
+
+
+def test_a_checkpoint_answers_and_one_of_another_model_is_refused(scenario, tmp_path):
+    generation(scenario).model.save_pretrained(tmp_path)
+    asked = generation_process.Asked(way="dynamic", quick=True, weights=str(tmp_path))
+    answering = generation_process._generation(scenario, asked, "cpu")
+    assert answering.run()[0].equal(generation_of_seed(scenario).run()[0])
+    other = sl.load(SCENARIO, {"model.intermediate_size": 128})
+    with pytest.raises(InputError, match="has intermediate_size 160; the scenario's model has 128"):
+        generation_runs.measure_generation(other, weights=str(tmp_path), quick=True)
+
+
+def generation_of_seed(scenario):
+    """The model of random weights that a run would draw, with a run's own prompts."""
+    return generation_process._generation(scenario, generation_process.Asked(way="dynamic", quick=True), "cpu")
 
 
 def test_captured_graphs_and_the_default_framework_choose_the_way(scenario):

@@ -14,7 +14,7 @@ from sightline.explanation.side import LEVELS, Address, Figure, Side
 if TYPE_CHECKING:
     import polars
 
-_PHASES = (*profile.PHASES, *generation_profile.PHASES)
+_PHASES = (*(p for p in generation_profile.PHASES if p not in profile.PHASES), *profile.PHASES)
 FASTER, SLOWER, MORE, LESS = "faster", "slower", "more", "less"
 NO_DIFFERENCE = "no difference found"
 ONLY_A, ONLY_B = "only in a", "only in b"

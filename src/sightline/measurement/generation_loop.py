@@ -53,6 +53,10 @@ class Generation:
 
     def _pass(self, model: Any, tokens: "torch.Tensor") -> "torch.Tensor":
         """One pass over new tokens; the head sees the last one of each sequence alone."""
+        import torch
+
+        if self._way.compiled:
+            torch.compiler.cudagraph_mark_step_begin()
         out = model(input_ids=tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
         chosen: torch.Tensor = out.logits[:, -1].argmax(dim=-1, keepdim=True)
         # A captured graph writes the next logits where these lie.

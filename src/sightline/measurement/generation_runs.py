@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 from sightline.errors import InputError
@@ -12,10 +13,11 @@ from sightline.loading.this_machine import processor
 from sightline.measurement import generation_entry, generation_process
 from sightline.measurement.generation_results import profile_of, result_of
 from sightline.measurement.generation_ways import way_of
-from sightline.measurement.operator_runs import complain
+from sightline.measurement.operator_runs import VARIABLES, complain
 from sightline.measurement.outcome import Limits, UnsupportedCaseError
 from sightline.measurement.suite import Case, Step, Store, run_suite
 from sightline.measurement.torch_machine import INSTALL
+from sightline.measurement.training_models import check_checkpoint
 from sightline.prediction.generation import predict_generation
 from sightline.scenario import GenerationScenario
 
@@ -62,7 +64,40 @@ def measure_generations(
         InputError: A package is missing, the machine cannot do what some scenario asks, or a model does not fit into it.
         WorkError: memory or time ran out, or a process crashed; what was measured is stored.
     """
-    ways = _checked(scenarios, implementation)
+    runs = run_generations(
+        scenarios, store, implementation=implementation, weights=weights, quick=quick, on_step=on_step
+    )
+    complain(runs)
+    return [
+        MeasuredGeneration(profile=profile_of(s, {**run.result, "rows": store.rows(run).to_dicts()}), run=run)
+        for s, run in zip(scenarios, runs, strict=True)
+    ]
+
+
+def run_generations(
+    scenarios: Sequence[GenerationScenario],
+    store: RowStore,
+    *,
+    implementation: str | None = None,
+    weights: str | None = None,
+    quick: bool = False,
+    suite: str = "",
+    rerun: bool = True,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> list[Any]:
+    """Measure every scenario as `measure_generations` does and return the stored runs, however each of them ended.
+
+    Args:
+        scenarios: What to measure.
+        store: Where runs go.
+        implementation: Which way of `generation_ways.WAYS`.
+        weights: Folder of a checkpoint.
+        quick: One run instead of three.
+        suite: Name that the runs bear.
+        rerun: Measure also what an earlier run finished.
+        on_step: Called when a case begins and when it has been stored.
+    """
+    ways = _checked(scenarios, implementation, weights)
     cases = [
         Case(
             name=scenario.name or f"{scenario.model.name} generate",
@@ -76,15 +111,11 @@ def measure_generations(
             },
             scenario=mapping,
             limits=Limits(time_s=LONGEST_S),
+            variables=VARIABLES,
         )
         for scenario, way in zip(scenarios, ways, strict=True)
     ]
-    runs = run_suite(cases, store, rerun=True, on_step=on_step)
-    complain(runs)
-    return [
-        MeasuredGeneration(profile=profile_of(s, {**run.result, "rows": store.rows(run).to_dicts()}), run=run)
-        for s, run in zip(scenarios, runs, strict=True)
-    ]
+    return run_suite(cases, store, suite=suite, rerun=rerun, on_step=on_step)
 
 
 def measure_generation(
@@ -96,7 +127,7 @@ def measure_generation(
         InputError: A package is missing, the machine cannot do what is asked, or the model does not fit into it.
         WorkError: Memory ran out.
     """
-    (way,) = _checked([scenario], implementation)
+    (way,) = _checked([scenario], implementation, weights)
     asked = generation_process.Asked(way=way, quick=quick, weights=weights)
     try:
         run = generation_process.measure_generation_run(scenario, asked, lambda _: None)
@@ -105,7 +136,7 @@ def measure_generation(
     return profile_of(scenario, result_of(scenario, [run]))
 
 
-def _checked(scenarios: Sequence[GenerationScenario], implementation: str | None) -> list[str]:
+def _checked(scenarios: Sequence[GenerationScenario], implementation: str | None, weights: str | None) -> list[str]:
     """Each scenario's way; everything that keeps one from being measured is a problem of its own."""
     missing = [name for package, name in PACKAGES.items() if find_spec(package) is None]
     if missing:
@@ -114,8 +145,10 @@ def _checked(scenarios: Sequence[GenerationScenario], implementation: str | None
     for scenario in scenarios:
         try:
             ways.append(way_of(scenario, implementation))
-        except UnsupportedCaseError as error:
-            problems.append(str(error))
+            if weights is not None:
+                check_checkpoint(scenario.model, Path(weights))
+        except (UnsupportedCaseError, InputError) as error:
+            problems += str(error).splitlines()
             continue
         predicted = predict_generation(scenario)
         if not predicted.fits:

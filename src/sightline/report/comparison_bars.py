@@ -72,7 +72,7 @@ def _bars(rows: Sequence[Difference], order: list[str], divisor: float) -> Any:
     legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolOpacity=1)
     colour = alt.Color("side:N", scale=alt.Scale(domain=list(_SIDES), range=list(_COLOURS)), legend=legend)
     base = alt.Chart(alt.InlineData(values=values))
-    drawn = base.mark_bar().encode(x=x, y=y, yOffset=offset, color=colour)
+    drawn = base.mark_bar(opacity=1).encode(x=x, y=y, yOffset=offset, color=colour)
     text = base.mark_text(align="left", dx=4, fontSize=10, color=look.INK)
     return alt.layer(drawn, text.encode(x="value:Q", y=y, yOffset=offset, text="text:N"))
 
