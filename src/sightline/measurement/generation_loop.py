@@ -56,7 +56,8 @@ class Generation:
         import torch
 
         if self._way.compiled:
-            torch.compiler.cudagraph_mark_step_begin()
+            begin_step: Any = torch.compiler.cudagraph_mark_step_begin
+            begin_step()
         out = model(input_ids=tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
         chosen: torch.Tensor = out.logits[:, -1].argmax(dim=-1, keepdim=True)
         # A captured graph writes the next logits where these lie.
