@@ -58,7 +58,7 @@ def test_where_no_single_change_helps_that_is_said():
         training(model="gpt-3-175b", cluster="1x v100-sxm2-32gb", plan={"micro_batch": 1, "dtype": "fp16"})
     )
     assert profile.advice[1:] == [
-        "no single change of micro_batch, recompute, zero_stage, attention or parallel degrees fits"
+        "no single change of micro_batch, recompute, zero_stage, attention, offload or parallel degrees fits"
     ]
 
 

@@ -1,12 +1,16 @@
 """Fine-tuning, quantized weights, compilation and offloading in a whole step: memory, time, traffic."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
+from sightline.prediction.mesh import open_mesh
+from sightline.prediction.step import profile_of
 from sightline.profile import Profile
 
 LORA = {"kind": "lora", "rank": 64}
@@ -113,3 +117,33 @@ def test_phases_sum_to_the_step_and_rows_to_their_phases() -> None:
     assert sum(step.phases.values()) == pytest.approx(step.step_time_s)
     for phase in ("forward", "backward", "optimizer", "communication_exposed"):
         assert sum(row.time_s for row in step.rows if row.phase == phase) == pytest.approx(step.phases[phase])
+
+
+def test_a_host_too_small_for_what_is_offloaded_does_not_fit() -> None:
+    small = {"same_as": "epyc-7742", "memory": "50 GB"}
+    step = profile(8, zero_stage=3, offload=["optimizer", "parameters"], host=small)
+    assert not step.fits
+    assert any("of each host's 50 GB of memory" in sentence for sentence in step.warnings)
+    assert step.stages[0].items["in the host's memory"] > 0
+
+
+def test_an_update_on_the_host_is_bound_by_it() -> None:
+    here, there = profile(8, zero_stage=2), profile(8, zero_stage=2, offload="optimizer")
+    assert there.limits["host"] - there.phases["host"] == pytest.approx(there.phases["optimizer"])
+    assert sum(there.limits.values()) == pytest.approx(there.step_time_s)
+    assert here.limits["host"] == here.phases["host"]
+
+
+def test_quantized_weights_that_nobody_trains_are_remarked_on() -> None:
+    assert any("weights kept in nf4 are not trained" in sentence for sentence in profile(quantization="nf4").warnings)
+    assert profile(adapter={"kind": "qlora"}).warnings == ()
+
+
+def test_a_mesh_is_its_single_plans() -> None:
+    scenario = profile(8, adapter={"kind": "qlora"}, offload=["optimizer"], zero_stage=2).scenario
+    axes = {"zero_stage": [1, 2, 3], "micro_batch": [1]}
+    mesh = profile_of(open_mesh(scenario, axes))
+    for i, stage in enumerate(axes["zero_stage"]):
+        single = profile_of(replace(scenario, plan=replace(scenario.plan, zero_stage=stage)))
+        assert mesh.step_time_s[i, 0] == pytest.approx(single.step_time_s)
+        assert np.broadcast_to(mesh.memory_bytes["total"], (3, 1))[i, 0] == pytest.approx(single.memory_bytes["total"])

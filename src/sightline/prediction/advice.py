@@ -24,7 +24,9 @@ def what_would_fit(profile: Profile, profile_of: Callable[[Scenario], Profile]) 
                 f"{change} would fit with {other.memory_bytes['total'] / GIB:.1f} GiB, at {slower:.2f} x the step time"
             )
     if len(sentences) == 1:
-        sentences.append("no single change of micro_batch, recompute, zero_stage, attention or parallel degrees fits")
+        sentences.append(
+            "no single change of micro_batch, recompute, zero_stage, attention, offload or parallel degrees fits"
+        )
     return sentences
 
 
@@ -46,6 +48,10 @@ def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     for stage in range(int(plan.zero_stage) + 1, 4):
         if plan.data_parallel > 1 and offered("zero_stage", stage):
             yield f"zero_stage: {stage}", replace(plan, zero_stage=stage)
+    needs = plan.framework.offload_needs.get("optimizer", {})
+    possible = all(getattr(plan, field) in allowed for field, allowed in needs.items())
+    if "optimizer" not in plan.offload and "optimizer" in offers.get("offload", ()) and possible:
+        yield "offload: optimizer", replace(plan, offload=plan.offload | {"optimizer"})
     yield from _wider(scenario)
 
 

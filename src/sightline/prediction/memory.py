@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.prediction.offload import on_host
+from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.profile import MEMORY_PARTS, StageMemory
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
@@ -34,6 +34,11 @@ class StageContents:
     """1.0 where the head is tied to an embedding that lives on another stage."""
     in_flight: Number
     """Micro-batches whose activations are held at the peak."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a single plan's pipeline has no such stage."""
+        return not (self.layers > 0 or self.embedding > 0 or self.head > 0)
 
 
 def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> StageMemory:
@@ -85,7 +90,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
             "gathered parameters": gathered,
             "transient tensors": transient,
             "update temporaries": stepping,
-            "in the host's memory": moved.parameters * weights
+            IN_HOST_MEMORY: moved.parameters * weights
             + moved.optimizer * (gradients + optimizer)
             + layers_kept
             + ends_kept

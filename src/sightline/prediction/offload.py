@@ -5,10 +5,13 @@ the host updates its share in fp32 and 16-bit weights come back; offloaded param
 activations go down in the forward and come up in the backward pass. Nothing offloaded costs exactly nothing.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Cluster, Host, Plan
@@ -17,6 +20,10 @@ MEMORY_SHARE = 0.7
 """Share of the host's memory bandwidth that an update reaches, spread over all cores (estimate)."""
 CORE_BANDWIDTH = 8e9
 """Bytes per second that one core of the reference speed moves in an update (estimate)."""
+
+
+IN_HOST_MEMORY = "in the host's memory"
+"""The line of a stage's ledger with what it keeps there, per device."""
 
 
 class OnHost(NamedTuple):
@@ -32,6 +39,17 @@ def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
     parameters, optimizer = 1.0 * ("parameters" in plan.offload), 1.0 * ("optimizer" in plan.offload)
     staging = parameters * np.maximum(live_bytes - gathered_bytes, 0.0)
     return OnHost(parameters=parameters, optimizer=optimizer, staging_bytes=staging)
+
+
+def host_bytes(stages: Sequence[StageMemory], cluster: Cluster) -> Number:
+    """Bytes that the devices of one node keep in its memory, each taken to keep as much as the one that keeps most."""
+    most = reduce(np.maximum, [stage.items[IN_HOST_MEMORY] for stage in stages])
+    return most * min(cluster.per_node, cluster.devices)
+
+
+def fits_on_host(stages: Sequence[StageMemory], cluster: Cluster) -> Any:
+    """Whether a node's memory holds what is offloaded to it."""
+    return host_bytes(stages, cluster) <= cluster.host.memory_bytes
 
 
 class OffloadTime(NamedTuple):

@@ -1,8 +1,14 @@
 """What a prediction leaves out of this very scenario, as sentences for its warnings."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from sightline.scenario import Scenario
+from sightline.prediction.offload import fits_on_host, host_bytes
+from sightline.profile import StageMemory
+from sightline.scenario import Cluster, Scenario
+
+GB = 1e9
 
 
 def remarks(scenario: Scenario) -> list[str]:
@@ -12,9 +18,23 @@ def remarks(scenario: Scenario) -> list[str]:
     cap = cluster.power_cap_w
     if cap is not None and np.any(np.asarray(cap) > device.tdp_w):
         sentences.append(f"cluster.power_cap of {cap:g} W is above the device's {device.tdp_w:g} W, which holds")
+    if plan.quantization != "none" and plan.adapter is None:
+        sentences.append(
+            f"weights kept in {plan.quantization} are not trained: without plan.adapter only embedding, head, norms and "
+            "biases are"
+        )
     chunks = plan.pipeline_parallel * plan.virtual_stages
     if np.ndim(chunks) == 0 and plan.virtual_stages > 1 and scenario.model.layers % chunks:
         sentences.append(
             f"{scenario.model.layers} layers do not divide into {chunks} chunks; they are priced as if they did"
         )
     return sentences
+
+
+def host_remarks(stages: Sequence[StageMemory], cluster: Cluster) -> list[str]:
+    """Return a sentence where what one plan offloads is more than the memory of its hosts."""
+    needed = host_bytes(stages, cluster)
+    if np.ndim(needed) or fits_on_host(stages, cluster):
+        return []
+    there = float(cluster.host.memory_bytes)
+    return [f"offloading needs {float(needed) / GB:.0f} GB of each host's {there / GB:.0f} GB of memory"]

@@ -88,7 +88,7 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
             bytes=float(times.optimizer_bytes),
             network_bytes=0.0,
             time_s=float(times.phases["optimizer"]),
-            bound="memory",
+            bound="host" if times.offload.update_s > 0 else "memory",
         ),
         *(
             Row(
@@ -121,8 +121,8 @@ def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
     work_s = phases["forward"] + phases["recompute"] + phases["backward"] + phases["optimizer"]
     return {
         "compute": compute_s,
-        "memory": work_s - compute_s,
+        "memory": work_s - times.offload.update_s - compute_s,
         "network": phases["communication_exposed"],
-        "host": phases["host"],
+        "host": phases["host"] + times.offload.update_s,
         "bubble": phases["pipeline_bubble"],
     }

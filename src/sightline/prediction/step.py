@@ -15,8 +15,9 @@ from sightline.prediction.flops import hardware_flops, model_flops
 from sightline.prediction.interval import intervals, spread_of
 from sightline.prediction.memory import fullest, stage_memory
 from sightline.prediction.micro_batch import with_fastest_micro_batch
+from sightline.prediction.offload import fits_on_host
 from sightline.prediction.operator_answer import within
-from sightline.prediction.remarks import remarks
+from sightline.prediction.remarks import host_remarks, remarks
 from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training import price, step_times
 from sightline.profile import Profile
@@ -58,16 +59,16 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         step_time_s=step_time_s,
         phases=times.phases,
         memory_bytes=memory,
-        fits=memory["total"] <= scenario.cluster.device.memory_bytes,
+        fits=(memory["total"] <= scenario.cluster.device.memory_bytes) & fits_on_host(stages, scenario.cluster),
         model_flops=model_flops(scenario),
         hardware_flops=hardware_flops(scenario, priced.program),
         limits=limits_of(priced, times),
         energy_per_step_j=energy_per_step_j(scenario, times.phases),
         rows=rows_of(priced, times) if scalar else (),
-        stages=[s for s in stages if not scalar or s.parts["weights"] > 0],
+        stages=[s for s, held in zip(stages, times.stages, strict=True) if not scalar or not held.is_empty],
         stage_times=times.slot_s,
         evidence={**_operator_evidence(scenario), "framework": priced.evidence},
-        warnings=(*scenario.warnings, *remarks(scenario)),
+        warnings=(*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
     )
 
 
