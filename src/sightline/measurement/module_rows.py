@@ -28,7 +28,7 @@ def rows_of(
     # dict.fromkeys keeps the order in which a step came by.
     addresses = list(dict.fromkeys(a for step in steps or [work] for a in step))
     intensity = INTENSITY
-    if device is not None and dtype is not None:
+    if device is not None and dtype is not None and dtype in device.peak_flops:
         intensity = float(device.peak_flops[dtype] / device.memory_bandwidth)
     return [_row(a, steps, work.get(a), intensity) for a in sorted(addresses, key=_phase)]
 
