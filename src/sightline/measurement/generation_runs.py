@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sightline.errors import InputError
 from sightline.generation_profile import GenerationProfile
@@ -15,22 +15,15 @@ from sightline.measurement.generation_results import profile_of, result_of
 from sightline.measurement.generation_ways import way_of
 from sightline.measurement.operator_runs import VARIABLES, complain
 from sightline.measurement.outcome import Limits, UnsupportedCaseError
-from sightline.measurement.suite import Case, Step, Store, run_suite
+from sightline.measurement.suite import Case, Step, run_suite
 from sightline.measurement.torch_machine import INSTALL
 from sightline.measurement.training_models import check_checkpoint
+from sightline.measurement.training_runs import PACKAGES, RowStore
 from sightline.prediction.generation import predict_generation
 from sightline.scenario import GenerationScenario
 
-PACKAGES = {"torch": "PyTorch", "transformers": "transformers"}
 LONGEST_S = 3600.0
 """A case may take so long."""
-
-
-class RowStore(Store, Protocol):
-    """A store that gives back what it holds (``sightline.runs.Store``)."""
-
-    def rows(self, run: Any) -> Any:
-        """Return a run's table as a data frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
