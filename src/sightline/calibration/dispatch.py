@@ -7,6 +7,8 @@ pass's, and what the operators' constants already say of both is taken off.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from sightline.cost.processor_constants import ProcessorConstants
 from sightline.cost.processor_pricing import price_on_processor
 from sightline.cost.training_constants import TrainingConstants
@@ -40,6 +42,12 @@ def _mapping(layers: int, dtype: str) -> dict[str, Any]:
         "workload": {"task": "pretrain", "sequence_length": 8, "global_batch": 1},
         "plan": {"framework": "transformers", "dtype": dtype, "micro_batch": 1},
     }
+
+
+def undisturbed_phases(samples: Sequence[Mapping[str, float]], contended: bool) -> dict[str, float]:
+    """Return the passes' median seconds; where other processes had the machine, which only adds, 10th percentiles."""
+    quantile = 0.1 if contended else 0.5
+    return {name: float(np.quantile([s[f"{name}_s"] for s in samples], quantile)) for name in PASSES}
 
 
 def dispatch_calls(

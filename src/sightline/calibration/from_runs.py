@@ -39,6 +39,10 @@ class StoredRun(Protocol):
         """What was asked."""
 
     @property
+    def environment(self) -> Mapping[str, Any]:
+        """What it ran on, and whether others disturbed it."""
+
+    @property
     def result(self) -> Mapping[str, Any]:
         """The documented result keys."""
 
@@ -48,9 +52,10 @@ def operator_results(runs: Iterable[StoredRun]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for run in runs:
         if "results" in run.result:
-            found += [r for r in run.result["results"] if "time_s" in r and "scenario" in r]
+            whole = [r for r in run.result["results"] if "time_s" in r and "scenario" in r]
+            found += [{**r, "environment": run.environment} for r in whole]
         elif _task(run) == "operator" and "time_s" in run.result:
-            found.append({**run.result, "scenario": run.scenario})
+            found.append({**run.result, "scenario": run.scenario, "environment": run.environment})
     return found
 
 

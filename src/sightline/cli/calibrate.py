@@ -148,7 +148,7 @@ def _here(
         if device not in (None, THIS_MACHINE):
             raise InputError(f"--device is '{device}'; --measure calibrates {THIS_MACHINE}")
         results = calibrate_here.measured_results(store, quick=quick, rerun=rerun, dtype=dtype)
-        dispatch = calibrate_here.measured_dispatch(store, dtype)
+        dispatch = calibrate_here.measured_dispatch(store, dtype, rerun=rerun)
         calibrations, paths = calibrate_here.calibrate_results(
             results, "sightline calibrate --measure", folder, overwrite=overwrite, dispatch=dispatch
         )

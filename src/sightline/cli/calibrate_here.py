@@ -31,28 +31,25 @@ def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str)
     return results_of_suite("standard", dtype, None, store, quick=quick, rerun=rerun)
 
 
-def measured_dispatch(store: str | None, dtype: str) -> dict[str, list[Mapping[str, float]]]:
+def measured_dispatch(store: str | None, dtype: str, *, rerun: bool) -> dict[str, list[Mapping[str, float]]]:
     """Measure the phases of two tiny models, by number format; none where transformers is not installed."""
-    from sightline.calibration.dispatch import dispatch_scenarios
+    from sightline.calibration.dispatch import dispatch_scenarios, undisturbed_phases
     from sightline.measurement.training_runs import Effort, Settings, measure_trainings
     from sightline.runs import open_store
 
-    effort = Effort(warm_up=10, steps=60, repeats=1, levels=("end-to-end",))
-    scenarios = dispatch_scenarios(dtype)
+    opened = open_store(store)
+    settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end",)), force=True)
     try:
-        measured = measure_trainings(
-            scenarios, open_store(store), Settings(effort=effort, force=True), suite="dispatch"
-        )
+        measured = measure_trainings(dispatch_scenarios(dtype), opened, settings, suite="dispatch", rerun=rerun)
     except InputError as error:
         output.print_remark(f"not measured: host time of models: {error}")
         return {}
-    profiles = [m.profile for m in measured if m.profile is not None]
-    if len(profiles) < len(scenarios):
-        output.print_remark(
-            f"not measured: host time of models: {next(m.run.reason for m in measured if not m.profile)}"
-        )
-        return {}
-    return {dtype: [{name: float(s) for name, s in p.phases.items()} for p in profiles]}
+    for one in measured:
+        if one.run.status != "ok":
+            output.print_remark(f"not measured: host time of models: {one.run.reason}")
+            return {}
+    tables = [(opened.samples(one.run).to_dicts(), one.run.environment) for one in measured]
+    return {dtype: [undisturbed_phases(samples, bool(found.get("contended"))) for samples, found in tables]}
 
 
 def calibrate_results(

@@ -1,0 +1,170 @@
+"""The loop on a plain processor: ``sightline calibrate --measure``, then ``python benchmarks/bench_cpu_loop.py``.
+
+Tiny Llamas that no constant was fitted to are predicted with this machine's constants (``SIGHTLINE_CATALOG``), then
+trained for real; steps, phases and modules stand side by side. On a machine that others use too, everything is kept to
+one core and CPU time: ``SIGHTLINE_CLOCK=cpu taskset -c 0 ...`` for both commands.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.processor_constants import processor_family
+from sightline.loading import scenario_from_mapping
+from sightline.measurement.training_runs import Effort, Settings, measure_trainings
+from sightline.prediction import predict
+from sightline.profile import Profile
+from sightline.runs import open_store
+
+GOAL = 0.10
+LEAST_SHARE = 0.02
+"""Modules that take less of a step are not counted."""
+Shape = tuple[int, int, int, int, int, int]
+MODELS: Mapping[str, Shape] = {
+    "1M": (64, 4, 4, 4, 192, 4096),
+    "4M": (160, 5, 5, 5, 432, 6000),
+    "10M": (256, 6, 8, 8, 688, 8192),
+    "25M": (448, 7, 7, 7, 1200, 10000),
+    "50M": (640, 8, 10, 5, 1728, 12000),
+    "100M": (768, 9, 12, 12, 2048, 16000),
+}
+"""Hidden size, layers, heads, heads of keys and values, width of the MLP, vocabulary."""
+TOKENS: Mapping[str, tuple[int, int]] = {
+    "1M": (128, 1),
+    "4M": (256, 2),
+    "10M": (128, 2),
+    "25M": (256, 1),
+    "50M": (128, 2),
+    "100M": (192, 1),
+}
+"""Sequence length and micro-batch."""
+LORA = {"adapter": {"kind": "lora", "rank": 8}}
+SHARDED = {"framework": "fsdp", "data_parallel": 2}
+KINDS: Mapping[str, tuple[Sequence[str], str, str, Mapping[str, Any]]] = {
+    "training": (tuple(MODELS), "this-machine", "pretrain", {}),
+    "lora": (("10M", "25M"), "this-machine", "finetune", LORA),
+    "zero-2": (("4M", "10M"), "2x this-machine", "pretrain", {**SHARDED, "zero_stage": 2}),
+    "zero-3": (("4M", "10M"), "2x this-machine", "pretrain", {**SHARDED, "zero_stage": 3}),
+}
+"""Which models, on what, doing what, under which plan."""
+
+
+def main() -> int:
+    """Print every comparison; the exit status is 1 where the goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--kinds", default="training,lora", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--models", default="", help="only these")
+    parser.add_argument("--steps", type=int, default=10)
+    arguments = parser.parse_args()
+    found = []
+    for kind in arguments.kinds.split(","):
+        names, cluster, task, plan = KINDS[kind]
+        chosen = [n for n in names if not arguments.models or n in arguments.models.split(",")]
+        for name in chosen:
+            compared = _compare(f"{name} {kind}", _scenario(name, cluster, task, plan), arguments.steps)
+            found.append(compared)
+            if not arguments.json:
+                _print(compared)
+    steps = [abs(f["step"]["error"]) for f in found if "step" in f]
+    modules = [abs(m["error"]) for f in found for m in f.get("modules", {}).values()]
+    means = {"step": float(np.mean(steps)), "modules": float(np.mean(modules)) if modules else None}
+    if arguments.json:
+        print(json.dumps({"cases": found, "mean": means}, indent=1))
+    else:
+        print(f"mean absolute error: steps {means['step']:.1%}, modules {means['modules'] or float('nan'):.1%}")
+    return int(max(x for x in means.values() if x is not None) > GOAL)
+
+
+def _scenario(name: str, cluster: str, task: str, plan: Mapping[str, Any]) -> dict[str, Any]:
+    hidden, layers, heads, kv_heads, width, vocabulary = MODELS[name]
+    length, batch = TOKENS[name]
+    replicas = int(plan.get("data_parallel", 1))
+    return {
+        "name": name,
+        "model": {
+            "model_type": "llama",
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads,
+            "intermediate_size": width,
+            "vocab_size": vocabulary,
+            "max_position_embeddings": 2048,
+        },
+        "cluster": cluster,
+        "workload": {"task": task, "sequence_length": length, "global_batch": batch * replicas},
+        "plan": {"framework": "transformers", "dtype": "fp32", "micro_batch": batch, **plan},
+    }
+
+
+def _compare(name: str, mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    """Predicted beside measured."""
+    scenario = scenario_from_mapping(mapping)
+    if processor_family(scenario.cluster.device) is None:
+        raise SystemExit("this machine has no constants: run `sightline calibrate --measure` first")
+    predicted = predict(scenario)
+    settings = Settings(effort=Effort(warm_up=3, steps=steps, repeats=1), force=True)
+    with tempfile.TemporaryDirectory() as folder:
+        (measured,) = measure_trainings([scenario], open_store(folder), settings)
+        if measured.profile is None:
+            return {"name": name, "reason": measured.run.reason}
+    actual = measured.profile
+    return {
+        "name": name,
+        "step": _pair(predicted.step_time_s, actual.step_time_s),
+        "interval": [x / float(actual.step_time_s) - 1 for x in actual.interval["step_time_s"]],
+        "phases": {
+            phase: _pair(predicted.phases[phase], seconds)
+            for phase, seconds in actual.phases.items()
+            if seconds > LEAST_SHARE * float(actual.step_time_s)
+        },
+        "modules": _modules(predicted, actual),
+    }
+
+
+def _modules(predicted: Profile, actual: Profile) -> dict[str, dict[str, float]]:
+    """By phase, block and module, those that take their share of the step."""
+    ours, theirs = _by_module(predicted), _by_module(actual)
+    total = sum(theirs.values())
+    return {key: _pair(ours.get(key, 0.0), s) for key, s in theirs.items() if s > LEAST_SHARE * total and key in ours}
+
+
+def _by_module(profile: Profile) -> dict[str, float]:
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for row in profile.rows:
+        seconds[f"{row.phase} {row.block} {row.module}"] += float(row.time_s)
+    return dict(seconds)
+
+
+def _pair(predicted: Any, measured: Any) -> dict[str, float]:
+    return {
+        "predicted_s": float(predicted),
+        "measured_s": float(measured),
+        "error": float(predicted) / float(measured) - 1,
+    }
+
+
+def _print(compared: Mapping[str, Any]) -> None:
+    if "reason" in compared:
+        print(f"{compared['name']}: not measured: {compared['reason']}")
+        return
+    low, high = compared["interval"]
+    rows = {f"step (measured {low:+.0%} {high:+.0%})": compared["step"], **compared["phases"], **compared["modules"]}
+    print(compared["name"])
+    for label, pair in rows.items():
+        print(
+            f"  {label:44} {1e3 * pair['predicted_s']:9.2f} ms predicted {1e3 * pair['measured_s']:9.2f} ms measured "
+            f"{pair['error']:+7.1%}"
+        )
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

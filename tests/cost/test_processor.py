@@ -1,0 +1,132 @@
+"""Costs on a processor: never above its peak, more of anything never faster, one answer for one and many."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.cost.processor import fused_attention_cost, kernels_cost, product_cost
+from sightline.cost.processor_constants import FEW_ROWS, from_mapping, processor_family
+from sightline.cost.processor_pricing import missing_share
+from sightline.loading.clusters import read_cluster
+
+PRODUCT = {
+    "call_s": 5e-6,
+    "peak_fraction": 0.75,
+    "left_passes": 0.2,
+    "right_passes": 1.0,
+    "output_passes": 0.3,
+    "missing_passes": 0.5,
+}
+ATTENTION = {"call_s": 1e-4, "peak_fraction": 0.5, "score_operations": 500.0, "token_passes": 5.0}
+KERNEL = {"elements": [256, 32768, 1048576], "cached_s": [2e-6, 1e-5, 8e-4], "memory_s": [2e-6, 2e-5, 1e-3]}
+MACHINE = from_mapping(
+    {
+        "products": dict.fromkeys(("forward", "few rows", "input gradient", "weight gradient"), PRODUCT),
+        "attention": {"forward": ATTENTION, "backward": ATTENTION},
+        "kernels": {"norm": KERNEL, "residual": KERNEL, "rope": KERNEL},
+        "calls": {"forward": 2e-5},
+    },
+    cores=2,
+)
+DEVICE = replace(
+    read_cluster("1x a100-sxm-80gb").device,
+    peak_flops={"fp32": 3e11, "bf16": 3e11},
+    memory_bandwidth=2e10,
+    l2_bandwidth=4e10,
+    l2_bytes=3e7,
+    vector_flops=3e11,
+    compute_units=2,
+)
+SIZES = st.integers(1, 20_000)
+ORDERS = ("forward", "input gradient", "weight gradient")
+
+
+def product(m, n, k, *, order="forward", missing=0.0):
+    return product_cost(m, n, k, order=order, dtype="fp32", device=DEVICE, constants=MACHINE, missing=missing)
+
+
+def attention(batch, heads, tokens, *, backward=False, causal=True):
+    sizes = (batch, heads, heads, 64, tokens, tokens)
+    return fused_attention_cost(
+        *sizes, causal=causal, backward=backward, dtype="fp32", device=DEVICE, constants=MACHINE
+    )
+
+
+def chain(kind, elements, **changes):
+    how = {"dtype": "fp32", "device": DEVICE, "constants": MACHINE, **changes}
+    return kernels_cost(kind, elements, 12.0 * np.asarray(elements), 1.0, **how)
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, order=st.sampled_from(ORDERS), missing=st.floats(0, 1))
+def test_no_product_beats_the_peak(m, n, k, order, missing):
+    cost = product(m, n, k, order=order, missing=missing)
+    assert cost.time_s >= cost.compute_s == pytest.approx(2.0 * m * n * k / 3e11)
+
+
+@given(
+    sizes=st.tuples(st.integers(FEW_ROWS + 1, 9999), SIZES, SIZES),
+    axis=st.integers(0, 2),
+    order=st.sampled_from(ORDERS),
+)
+def test_a_larger_product_never_takes_less(sizes, axis, order):
+    grown = [s + 100 * (i == axis) for i, s in enumerate(sizes)]
+    assert product(*grown, order=order).time_s > product(*sizes, order=order).time_s
+
+
+def test_operands_from_memory_take_longer():
+    assert product(64, 512, 512, missing=1.0).time_s > product(64, 512, 512).time_s
+
+
+@given(shapes=st.lists(st.tuples(SIZES, SIZES, SIZES), min_size=1, max_size=6), order=st.sampled_from(ORDERS))
+def test_many_products_cost_what_each_costs_alone(shapes, order):
+    together = product(*(np.array(side, dtype=float) for side in zip(*shapes, strict=True)), order=order)
+    for i, shape in enumerate(shapes):
+        assert together.time_s[i] == pytest.approx(float(product(*shape, order=order).time_s))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_attention_grows_with_everything_and_less_is_seen_causally(backward):
+    times = [float(attention(1, 8, tokens, backward=backward).time_s) for tokens in (4, 64, 65, 512, 2048)]
+    assert all(less < more for less, more in pairwise(times))
+    assert attention(2, 8, 512, backward=backward).time_s > attention(1, 8, 512, backward=backward).time_s
+    assert attention(1, 8, 512, causal=False, backward=backward).time_s > times[3]
+
+
+def test_attention_of_many_is_attention_of_each():
+    tokens = np.array([16.0, 300.0])
+    together = attention(1, 8, tokens).time_s
+    assert together == pytest.approx([float(attention(1, 8, t).time_s) for t in tokens])
+
+
+@given(elements=st.lists(st.integers(1, 10**8), min_size=2, max_size=5), missing=st.floats(0, 1))
+def test_chains_follow_their_measured_times(elements, missing):
+    ordered = np.sort(np.array(elements, dtype=float))
+    times = chain("norm", ordered, missing=missing).time_s
+    assert (np.diff(times) >= -1e-18).all()
+    assert times[0] == pytest.approx(float(chain("norm", ordered[0], missing=missing).time_s))
+    for size, cached, memory in zip(*KERNEL.values(), strict=True):
+        assert chain("norm", size).time_s == pytest.approx(cached)
+        assert chain("norm", size, missing=1.0).time_s == pytest.approx(memory)
+
+
+def test_a_chain_that_nobody_measured_takes_as_long_as_additions():
+    assert chain("unheard of", 32768).time_s == pytest.approx(float(chain("residual", 32768).time_s))
+
+
+def test_half_of_the_cores_takes_longer_but_not_for_the_call():
+    one = replace(DEVICE, compute_units=1)
+    assert chain("norm", 2**20, device=one).time_s > chain("norm", 2**20).time_s
+    assert chain("norm", 256, device=one).time_s == pytest.approx(2e-6)
+
+
+def test_what_fits_into_the_cache_is_there_again():
+    shares = missing_share(np.array([1e6, 1.4e7, 3e7, 6e7]), DEVICE)
+    assert shares == pytest.approx([0.0, 0.0, 0.5, 1.0])
+
+
+def test_accelerators_are_no_processors():
+    assert processor_family(DEVICE) is None
