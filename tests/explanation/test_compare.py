@@ -120,6 +120,11 @@ def test_two_predictions_have_no_noise():
     assert not found.warnings
 
 
+def test_what_one_plan_leaves_out_is_said_too():
+    a, b = (sl.predict(sl.load(GENERATION, values)) for values in ({}, {"plan.quantization": "fp8"}))
+    assert sl.compare(a, b).about == "the plans differ: quantization none and fp8"
+
+
 @pytest.mark.parametrize("scenario", [TRAINING, GENERATION, OPERATOR])
 def test_a_run_is_compared_with_what_is_predicted_for_its_scenario(scenario):
     profile = sl.predict(sl.load(scenario))

@@ -28,12 +28,12 @@ def about(a: Side, b: Side) -> str:
 
 
 def differing(a: Mapping[str, Any], b: Mapping[str, Any], part: str) -> dict[str, tuple[Any, Any]]:
-    """Return the keys of a part of two scenarios that both say, differently."""
+    """Return the keys of a part of two scenarios that say different things; one that is left out says none."""
     first, second = a.get(part), b.get(part)
     if not isinstance(first, Mapping) or not isinstance(second, Mapping):
         return {}
-    keys = [key for key in first if key in second and key not in _LEFT_OUT.get(part, ())]
-    return {key: (first[key], second[key]) for key in keys if first[key] != second[key]}
+    pairs = {key: (first.get(key, "none"), second.get(key, "none")) for key in dict.fromkeys([*first, *second])}
+    return {key: (x, y) for key, (x, y) in pairs.items() if x != y and key not in _LEFT_OUT.get(part, ())}
 
 
 def _name(part: object) -> str:
@@ -41,4 +41,8 @@ def _name(part: object) -> str:
 
 
 def _listed(found: Mapping[str, tuple[Any, Any]]) -> str:
-    return ", ".join(f"{key} {first} and {second}" for key, (first, second) in found.items())
+    return ", ".join(f"{key} {_word(first)} and {_word(second)}" for key, (first, second) in found.items())
+
+
+def _word(value: object) -> str:
+    return " + ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
