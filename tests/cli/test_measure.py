@@ -45,7 +45,11 @@ def test_a_matmul_is_measured_stored_and_written(in_process, scenario, tmp_path)
         (("{scenario}", "--json", "--csv"), "--json and --csv exclude each other"),
         (("{scenario}", "--out", "x.yaml"), "--out 'x.yaml' must end in .json"),
         (("{scenario}", "--set", "workload.operator=matmull"), "did you mean 'matmul'?"),
-        (("{training}",), "workload.task is 'pretrain'; this version measures operator, generate"),
+        (("{training}",), "a scenario is measured on the machine at hand, which has no GPU whose driver answers"),
+        (("{training}", "--level", "modul"), "--level is 'modul'; allowed: end-to-end, module, operator"),
+        (("{training}", "--steps", "0"), "--steps is 0; allowed: 1 or more"),
+        (("{training}", "--nnodes", "2"), "--rendezvous is missing; needed with --nnodes: HOST:PORT"),
+        (("{training}", "--nnodes", "2", "--node-rank", "2"), "--node-rank is 2; allowed with --nnodes 2: 0 to 1"),
     ],
 )
 def test_wrong_requests_end_in_one_sentence(in_process, scenario, example, arguments, sentence) -> None:

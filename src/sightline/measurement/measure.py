@@ -1,20 +1,23 @@
-"""Measure a scenario of any task that this version measures, in this process."""
+"""Measure a scenario of any task."""
 
 from sightline.errors import InputError
 from sightline.generation_profile import GenerationProfile
 from sightline.measurement.generation_runs import measure_generation
 from sightline.measurement.operators import measure_operator
 from sightline.measurement.timing import FULL, QUICK
+from sightline.measurement.training_runs import QUICK as QUICK_TRAINING
+from sightline.measurement.training_runs import Effort, Settings, measure_training
 from sightline.operator_profile import OperatorProfile
-from sightline.scenario import GenerationScenario, OperatorScenario
+from sightline.profile import Profile
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 
 def measure(
     scenario: object, *, implementation: str | None = None, quick: bool = False
-) -> OperatorProfile | GenerationProfile:
+) -> OperatorProfile | GenerationProfile | Profile:
     """Run the scenario on this machine and return its profile; ``sightline measure`` also stores it as a run.
 
-    ``implementation`` names one of several ways that PyTorch has; ``quick`` asks for fewer repeats.
+    Training takes processes of its own, everything else this one. ``implementation`` names one of several ways that PyTorch has; ``quick`` asks for fewer repeats.
 
     Raises:
         InputError: it is of another task, PyTorch is missing, or this machine cannot do what is asked.
@@ -22,7 +25,9 @@ def measure(
     """
     if isinstance(scenario, GenerationScenario):
         return measure_generation(scenario, implementation, quick=quick)
+    if isinstance(scenario, Scenario):
+        return measure_training(scenario, Settings(effort=QUICK_TRAINING if quick else Effort()))
     if not isinstance(scenario, OperatorScenario):
         task = getattr(getattr(scenario, "workload", None), "task", type(scenario).__name__)
-        raise InputError(f"workload.task is '{task}'; this version measures operator, generate")
+        raise InputError(f"workload.task is '{task}'; measured are pretrain, finetune, generate, operator")
     return measure_operator(scenario, implementation, QUICK if quick else FULL)

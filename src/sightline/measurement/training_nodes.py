@@ -67,7 +67,7 @@ def nodes_of(count: int | None, rank: int | None, rendezvous: str | None) -> Nod
     host, _, port = (rendezvous or "").rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 2**16:
         raise InputError(
-            f"--rendezvous is {rendezvous!r}; needed with --nnodes: HOST:PORT, where node 0 can be reached"
+            f"--rendezvous is {rendezvous or 'missing'}; needed with --nnodes: HOST:PORT, where node 0 can be reached"
         )
     return Nodes(count=count, rank=rank, host=host, port=int(port))
 

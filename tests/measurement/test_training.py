@@ -1,0 +1,270 @@
+"""Training for real: models have the shapes that are asked for, every parallelism trains the same, mistakes are sentences."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from sightline.errors import InputError  # noqa: E402
+from sightline.loading import scenario_from_mapping, to_mapping  # noqa: E402
+from sightline.measurement import training_entry, training_runs  # noqa: E402
+from sightline.measurement.isolation import run_case  # noqa: E402
+from sightline.measurement.outcome import Limits, UnsupportedCaseError  # noqa: E402
+from sightline.measurement.stale_locks import stale_locks  # noqa: E402
+from sightline.measurement.training_data import token_batches  # noqa: E402
+from sightline.measurement.training_fit import resolved, why_too_large  # noqa: E402
+from sightline.measurement.training_frameworks import way_of  # noqa: E402
+from sightline.measurement.training_models import build_model  # noqa: E402
+from sightline.measurement.training_nodes import nodes_of  # noqa: E402
+from sightline.measurement.training_profile import profile_of  # noqa: E402
+from sightline.measurement.training_runs import Effort, Settings, measure_trainings  # noqa: E402
+from sightline.report.results import answer_to_dict  # noqa: E402
+from sightline.runs import open_store  # noqa: E402
+
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 160,
+    "vocab_size": 320,
+}
+LORA, QLORA = ({"kind": kind, "rank": 4} for kind in ("lora", "qlora"))
+SHORT = Effort(warm_up=1, steps=4, repeats=1, levels=("end-to-end",), limit_s=300.0)
+
+
+def asked(ranks=1, model=None, **plan):
+    """A training step of a tiny model on so many processes of this machine."""
+    return scenario_from_mapping(
+        {
+            "model": model or TINY,
+            "cluster": f"{ranks}x this-machine",
+            "workload": {
+                "task": "finetune" if "adapter" in plan else "pretrain",
+                "sequence_length": 32,
+                "global_batch": 4,
+            },
+            "plan": {"framework": "transformers", "micro_batch": 1, "dtype": "fp32", **plan},
+        }
+    )
+
+
+def run(scenario, **arguments):
+    """The outcome of a case, and its samples."""
+    samples = []
+    said = {"scenario": to_mapping(scenario), "warm_up": 1, "steps": 4, "repeats": 1, "levels": [], "weights": None}
+    outcome = run_case(
+        training_entry.ENTRY,
+        said | {"force": True} | arguments,
+        Limits(time_s=300),
+        samples.append,
+        variables={"OMP_NUM_THREADS": "1"},
+    )
+    return outcome, samples
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TINY,
+        TINY | {"model_type": "qwen2"},
+        TINY | {"model_type": "qwen3", "head_dim": 16},
+        TINY | {"tie_word_embeddings": True},
+        {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 320, "n_positions": 64},
+    ],
+    ids=lambda model: model["model_type"],
+)
+def test_a_model_has_the_parameters_of_its_scenario(model) -> None:
+    scenario = asked(model=model)
+    assert sum(p.numel() for p in build_model(scenario).parameters()) == scenario.model.parameters
+
+
+def test_the_same_seed_gives_the_same_weights_and_tokens() -> None:
+    one, two = (build_model(asked()) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    whole = torch.cat(token_batches(asked(), 0, 1, "cpu")[3])
+    halves = [torch.cat(token_batches(asked(2), replica, 2, "cpu")[3]) for replica in range(2)]
+    assert torch.equal(whole, torch.cat(halves))
+
+
+def test_adapters_alone_are_trained_and_packed_weights_are_small() -> None:
+    pytest.importorskip("peft")
+    pytest.importorskip("bitsandbytes")
+    scenario = asked(adapter=LORA)
+    trained = sum(p.numel() for p in build_model(scenario).parameters() if p.requires_grad)
+    h, kv, f, rank = 64, 32, 160, 4
+    assert trained == 2 * rank * (2 * (h + h) + 2 * (h + kv) + 3 * (h + f))
+    packed = build_model(asked(adapter=QLORA))
+    name, weight = next((n, p) for n, p in packed.named_parameters() if "q_proj.base_layer" in n)
+    assert weight.quant_state is not None, name
+    # In 4 bits, stored two in a byte, whatever the storage's own type.
+    assert weight.numel() * weight.element_size() == h * h // 2
+
+
+def test_what_a_framework_does_not_do_is_unsupported() -> None:
+    assert [way_of(asked(n, **p).plan) for n, p in ((1, {}), (2, {}), (2, {"framework": "fsdp"}))] == [
+        "single",
+        "ddp",
+        "fsdp2",
+    ]
+    assert way_of(asked(1, framework="deepspeed").plan) == "deepspeed"
+    with pytest.raises(UnsupportedCaseError, match=r"plan\.tensor_parallel is 2 with plan.framework reference"):
+        way_of(asked(2, framework="reference", tensor_parallel=2).plan)
+    with pytest.raises(UnsupportedCaseError, match="recompute whole layers"):
+        build_model(asked(framework="reference", recompute="selective"))
+
+
+def test_a_single_process_trains_and_is_stored(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    store = open_store(str(tmp_path))
+    effort = replace(SHORT, repeats=2, levels=("end-to-end", "module"))
+    (measured,) = measure_trainings([asked()], store, Settings(effort=effort, force=True))
+    assert measured.run.status == "ok", measured.run.reason
+    profile = measured.profile
+    assert sum(profile.phases.values()) == pytest.approx(profile.step_time_s)
+    assert profile.phases["forward"] > 0
+    assert profile.phases["backward"] > profile.phases["optimizer"] > 0
+    assert profile.memory_bytes["optimizer"] == pytest.approx(2 * profile.memory_bytes["weights"], rel=0.02)
+    samples = store.samples(measured.run)
+    assert (samples.height, set(samples["repeat"])) == (8, {0, 1})
+    assert profile.interval["step_time_s"][0] <= profile.step_time_s <= profile.interval["step_time_s"][1]
+    assert profile.measurement["losses"][0] == pytest.approx(5.77, abs=0.1), "the logarithm of the vocabulary"
+    modules = {(r.phase, r.module) for r in profile.rows}
+    assert {("forward", "qkv"), ("backward", "mlp"), ("forward", "head")} <= modules
+    # What is stored reads back as the same answer.
+    again = profile_of(measured.scenario, json.loads(json.dumps(measured.run.result)))
+    assert again.tokens_per_s == profile.tokens_per_s == answer_to_dict(profile)["tokens_per_s"]
+
+
+def test_two_replicas_train_like_one_process() -> None:
+    losses = []
+    for ranks in (1, 2):
+        outcome, samples = run(asked(ranks))
+        assert outcome.status == "ok", outcome.output
+        losses.append(outcome.result["measurement"]["losses"])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert samples[0]["communication_exposed_s"] > 0
+
+
+def test_what_does_not_fit_is_predicted_and_not_run() -> None:
+    huge = asked(
+        model=TINY | {"hidden_size": 16384, "num_hidden_layers": 64, "intermediate_size": 65536}, micro_batch=4
+    )
+    assert "plan.micro_batch 1 would fit" not in why_too_large(resolved(huge)[1])
+    outcome, _ = run(huge, force=False)
+    assert outcome.status == "out_of_memory"
+    assert outcome.reason.startswith("predicted to need ")
+    assert outcome.seconds < 60
+    assert why_too_large(resolved(asked())[1]) == ""
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TINY | {"vocab_size": 640}))
+    settings = Settings(weights=str(tmp_path))
+    with pytest.raises(InputError, match="has vocab_size 640; the scenario's model has 320"):
+        measure_trainings([asked()], open_store(str(tmp_path / "runs")), settings)
+
+
+def test_a_checkpoint_that_is_not_what_its_config_says_is_refused(tmp_path) -> None:
+    model = build_model(asked())
+    model.save_pretrained(tmp_path)
+    loaded = build_model(asked(), weights=tmp_path)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), loaded.parameters(), strict=True))
+    build_model(asked(model=TINY | {"intermediate_size": 192})).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(
+        json.dumps(json.loads((tmp_path / "config.json").read_text()) | {"intermediate_size": 160})
+    )
+    with pytest.raises(InputError, match=r"does not match its config\.json: "):
+        build_model(asked(), weights=tmp_path)
+
+
+def test_a_missing_package_is_a_sentence(monkeypatch, tmp_path) -> None:
+    real = training_runs.find_spec
+    monkeypatch.setattr(training_runs, "find_spec", lambda name: None if name == "deepspeed" else real(name))
+    with pytest.raises(InputError, match="needs deepspeed, which is not installed: DS_BUILD_OPS=0 pip install"):
+        measure_trainings([asked(framework="deepspeed")], open_store(str(tmp_path)), Settings())
+
+
+def test_a_lock_that_nobody_holds_is_found(tmp_path) -> None:
+    lock = tmp_path / "py311_cpu" / "op" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    assert stale_locks(tmp_path) == [lock]
+    with lock.open():
+        assert stale_locks(tmp_path) == []
+
+
+def test_nodes_are_read_from_options_or_torchrun(monkeypatch) -> None:
+    assert nodes_of(None, None, None).count == 1
+    assert (n := nodes_of(2, 1, "node0:29500")).to_dict(3)["prefix"] == "sightline/ranks/3", n
+    names = {"RANK": 1, "WORLD_SIZE": 4, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": 1234}
+    for name, value in names.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "node0")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    assert (nodes_of(None, None, None).rank, nodes_of(None, None, None).local_count) == (1, 2)
+
+
+SLOW_WAYS = [
+    pytest.param(2, {"framework": "fsdp", "zero_stage": 2}, id="FSDP2 as ZeRO-2"),
+    pytest.param(2, {"framework": "fsdp", "zero_stage": 3}, id="FSDP2 as ZeRO-3"),
+    pytest.param(2, {"framework": "deepspeed", "zero_stage": 2}, id="DeepSpeed ZeRO-2"),
+    pytest.param(2, {"framework": "deepspeed", "zero_stage": 3}, id="DeepSpeed ZeRO-3"),
+    pytest.param(1, {"attention": "eager", "recompute": "full"}, id="eager and recomputed"),
+]
+
+
+@pytest.fixture(scope="module")
+def whole_losses():
+    return _losses(asked())
+
+
+def _losses(scenario):
+    if scenario.plan.framework.name == "deepspeed":
+        pytest.importorskip("deepspeed")
+    outcome, _ = run(scenario)
+    assert outcome.status == "ok", outcome.reason + outcome.output
+    return outcome.result["measurement"]["losses"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "plan"), SLOW_WAYS)
+def test_every_way_trains_the_same(ranks, plan, whole_losses) -> None:
+    assert _losses(asked(ranks, **plan)) == pytest.approx(whole_losses, abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", [LORA, QLORA], ids=["LoRA", "NF4 QLoRA"])
+@pytest.mark.parametrize("framework", ["transformers", "fsdp", "deepspeed"])
+def test_adapters_train_the_same_on_two_processes(adapter, framework) -> None:
+    stage = {"transformers": 0, "fsdp": 3, "deepspeed": 2}[framework]
+    alone = _losses(asked(adapter=adapter))
+    assert _losses(asked(2, adapter=adapter, framework=framework, zero_stage=stage)) == pytest.approx(alone, abs=2e-3)
+
+
+@pytest.mark.slow
+def test_two_nodes_on_one_machine_measure_together(tmp_path) -> None:
+    import socket
+    import subprocess
+    import sys
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    (tmp_path / "two.json").write_text(json.dumps(to_mapping(asked(2))))
+    command = [sys.executable, "-m", "sightline", "measure", "two.json", "--quick", "--force", "--json"]
+    command += ["--nnodes", "2", "--rendezvous", place, "--store", "runs", "--level", "end-to-end", "--node-rank"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    nodes = [
+        subprocess.Popen([*command, str(rank)], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    answers = [node.communicate(timeout=300)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0]
+    assert json.loads(answers[0])["measurement"]["implementation"] == "ddp"
+    assert answers[1] == ""
