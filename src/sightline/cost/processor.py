@@ -124,7 +124,7 @@ def kernels_cost(
     """
     traffic = np.asarray(traffic_bytes, dtype=float)
     memory_s = traffic / device.memory_bandwidth
-    fewer = np.maximum(constants.cores / np.asarray(device.compute_units, dtype=float), 1.0)
+    fewer = constants.cores / np.asarray(device.compute_units, dtype=float)
     known = constants.kernels.get(kind)
     times = constants.kernels[FALLBACK] if known is None else known
     each = CALLS.get(kind, 1.0) if known is not None else np.maximum(kernels, 1.0)

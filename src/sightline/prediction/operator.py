@@ -18,6 +18,7 @@ from sightline.prediction.elementwise_kernels import KERNELS
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, on_roofline, within
 from sightline.prediction.operator_attention import attention_answer
 from sightline.prediction.operator_matmul import grouped_answer, matmul_answer
+from sightline.prediction.operator_processor import is_for_processor, processor_answer
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import (
@@ -61,6 +62,8 @@ def predict_operator(scenario: OperatorScenario) -> OperatorProfile:
 def _answer(scenario: OperatorScenario) -> OperatorAnswer:
     cluster, operation = scenario.cluster, scenario.workload
     match operation:
+        case MatmulOperation() | AttentionOperation() if is_for_processor(operation, cluster.device):
+            return processor_answer(operation, cluster.device)
         case MatmulOperation():
             return matmul_answer(operation, cluster.device)
         case GroupedMatmulOperation():
