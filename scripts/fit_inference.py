@@ -95,6 +95,7 @@ FITS = (
         suites=["aiconfigurator-aggregated"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["0.12"],
+        inherits=True,
         group=_served,
     ),
     Fit(
@@ -156,6 +157,7 @@ FITS = (
         suites=["aiconfigurator-aggregated"],
         free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["1.0"],
+        inherits=True,
         group=_served,
     ),
     Fit(

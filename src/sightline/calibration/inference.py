@@ -105,13 +105,15 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     constants |= {
         "ttft_spread": _spread(errors, first),
         "tpot_spread": _spread(errors, ~first & ~pools),
-        "pools_spread": _spread(errors, pools) if pools.any() else 0.0,
     }
+    if pools.any():
+        constants["pools_spread"] = conformal_spread(errors[pools])
     pairs = [case.pair for case in cases]
     if all(pairs):
+        constants["fitted_on"] = sorted(set(pairs))
+    if len(set(pairs)) >= FEWEST_GROUPS:
         known, unseen = conformal_spread(errors), conformal_spread(errors_without(pairs))
         constants["unseen_spread"] = float(f"{np.sqrt(max(unseen**2 - known**2, 0.0)):.3g}")
-        constants["fitted_on"] = sorted(set(pairs))
     residuals = {"fit": error_statistics(predicted, measured)}
     return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)
 
@@ -122,8 +124,11 @@ def _spread(errors: Array, chosen: NDArray[np.bool_]) -> float:
 
 
 def _groups(cases: Sequence[MeasuredGeneration]) -> Sequence[object]:
-    """What is left out together: what the cases say, else those of a device, or each on its own where devices are few."""
-    if all(case.group for case in cases):
-        return [case.group for case in cases]
+    """What is left out together: what the cases say, else those of a device, or each on its own where these are few."""
+    stated = [case.group for case in cases]
+    if all(case.pair for case in cases) and len(set(stated)) < FEWEST_GROUPS:
+        return range(len(cases))
+    if all(stated):
+        return stated
     devices = [case.workers.scenario.cluster.device.name for case in cases]
     return devices if len(set(devices)) >= FEWEST_GROUPS else range(len(cases))
