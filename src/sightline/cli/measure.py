@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from sightline.measurement.operator_runs import Measured as MeasuredOperator
     from sightline.measurement.suite import Step
 
-SUITES = ("standard",)
+STUDY = "2311.03687"
+SUITES = ("standard", STUDY)
 
 
 def measure(
@@ -26,7 +27,11 @@ def measure(
         ),
     ] = None,
     suite: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Measure a suite: standard, the operators `calibrate` takes.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Measure a suite: standard, the operators `calibrate` takes; 2311.03687, that study's grid.",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, and half of a suite.")] = False,
     rerun: Annotated[
@@ -72,6 +77,9 @@ def measure(
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the results as .json, which `calibrate --from` reads.")
     ] = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="REPORT", help="Write the study's report as one .html page.")
+    ] = None,
     store: Annotated[
         str | None, typer.Option(metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
     ] = None,
@@ -96,17 +104,25 @@ def measure(
       sightline measure examples/operators-this-machine.yaml
       sightline measure scenario.yaml --sweep workload.m=1,16,256 --json
       sightline measure examples/tiny-llama-generate-this-machine.yaml --quick
+      sightline measure --suite 2311.03687 --quick --html report.html
       sightline measure --suite standard --quick --out operators.json
       sightline calibrate --from operators.json --device this-machine --out my-catalog
     """
     if as_json and as_csv:
         raise InputError("--json and --csv exclude each other: stdout holds one of them")
-    output.check_output_paths([("--out", out, (".json",))])
+    output.check_output_paths([("--out", out, (".json",)), ("--html", html, (".html", ".htm"))])
+    if html is not None and suite != STUDY:
+        raise InputError(f"--html writes the report of --suite {STUDY}; results of others have --json, --csv and --out")
     if bool(files) == (suite is not None):
         raise InputError("measure takes scenario files or --suite, one of them")
     from sightline.cli.measure_files import Wishes, measure_files
     from sightline.runs import open_store
 
+    if suite == STUDY:
+        from sightline.cli.measure_study import measure_study
+
+        measure_study(open_store(store), quick=quick, rerun=rerun, html=html, as_json=as_json)
+        return
     missing: list[str] = []
     measured: Sequence[Measured]
     if suite is None:
