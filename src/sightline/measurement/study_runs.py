@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading import load
+from sightline.loading import load_all
 from sightline.measurement.generation_runs import run_generations
 from sightline.measurement.study_2311_03687 import STUDY, Cell, Table
 from sightline.measurement.suite import Step
 from sightline.measurement.training_runs import QUICK, Effort, RowStore, Settings, measure_trainings
-from sightline.scenario import GenerationScenario
+from sightline.scenario import GenerationScenario, Scenario
 
 UNSUPPORTED = "unsupported"
 
@@ -52,10 +52,11 @@ def _measured(
     table: Table, cell: Cell, store: RowStore, on_step: Callable[[Step], None], *, quick: bool, rerun: bool
 ) -> MeasuredCell:
     try:
-        scenario = load(dict(named(table, cell)))
+        (scenario,) = load_all([dict(named(table, cell))])
         if isinstance(scenario, GenerationScenario):
             (run,) = run_generations([scenario], store, quick=quick, suite=STUDY, rerun=rerun, on_step=on_step)
         else:
+            assert isinstance(scenario, Scenario)  # noqa: S101 - the grid has no single operators
             settings = Settings(effort=_effort(table, quick=quick))
             (trained,) = measure_trainings([scenario], store, settings, suite=STUDY, rerun=rerun, on_step=on_step)
             run = trained.run
