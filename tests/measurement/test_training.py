@@ -239,6 +239,18 @@ def test_every_way_trains_the_same(ranks, plan, whole_losses) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("degree", ["tensor_parallel", "pipeline_parallel"])
+def test_megatron_trains_shimmed_on_a_processor(degree) -> None:
+    pytest.importorskip("megatron.core")
+    outcome, _ = run(asked(2, framework="megatron", **{degree: 2}))
+    assert outcome.status == "ok", outcome.reason + outcome.output
+    measurement = outcome.result["measurement"]
+    assert measurement["shimmed"]
+    assert any("shimmed, functional only" in warning for warning in outcome.result["warnings"])
+    assert measurement["losses"][0] == pytest.approx(5.77, abs=0.1), "the logarithm of the vocabulary"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", [LORA, QLORA], ids=["LoRA", "NF4 QLoRA"])
 @pytest.mark.parametrize("framework", ["transformers", "fsdp", "deepspeed"])
 def test_adapters_train_the_same_on_two_processes(adapter, framework) -> None:

@@ -100,7 +100,7 @@ def training_settings(wishes: Wishes) -> "Settings":
     ]
     if problems:
         raise InputError(problems)
-    stated = {
+    stated: dict[str, Any] = {
         "steps": wishes.steps,
         "warm_up": wishes.warm_up,
         "repeats": wishes.repeats,

@@ -9,9 +9,9 @@ from sightline.measurement.training_clock import Phase
 COLLECTIVES = (
     *("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "all_gather_coalesced"),
     *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "send", "recv", "barrier"),
-    *("all_gather_single", "reduce_scatter_single", "batch_isend_irecv", "isend", "irecv"),
+    *("all_gather_single", "reduce_scatter_single", "batch_isend_irecv"),
 )
-"""Functions of torch.distributed that move data."""
+"""Functions of torch.distributed that move data; sends and receives of one's own are known by identity and left alone."""
 
 EXPOSED = "communication_exposed"
 

@@ -84,4 +84,4 @@ def _layers(model: Any) -> list[Any]:
     lists: list[Any] = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList)]
     if not lists:
         raise UnsupportedCaseError(f"{type(model).__name__} has no list of layers that could be split")
-    return list(max(lists, key=len))
+    return max((list(layers) for layers in lists), key=len)

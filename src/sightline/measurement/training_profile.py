@@ -142,7 +142,7 @@ def _measurement(seen: Mapping[str, Any], times: Sequence[Sequence[float]]) -> d
         "warm_up": seen["warm_up"],
         "median_s": [float(np.median(t)) for t in times],
         "spread_s": spread_of_samples(times),
-        "losses": np.mean([rank["losses"] for rank in first["ranks"]], axis=0).tolist(),
+        "losses": np.nanmean([rank["losses"] for rank in first["ranks"]], axis=0).tolist(),
         "peak_memory_bytes": {key: max(rank["memory"][key] for rank in ranks) for key in ranks[0]["memory"]},
         "shimmed": bool(first["record"].get("shimmed", False)),
         **{key: module[key] for key in ("recorded_steps", "instrumentation_overhead") if key in module},
