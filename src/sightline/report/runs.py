@@ -26,13 +26,13 @@ def summary(run: Run) -> dict[str, Any]:
 
 def listing(runs: Sequence[Run]) -> "Table":
     """Return a line per run."""
-    table = _table("run", "name", "status", "result")
+    table = _table("run", "status", "result", "name")
     table.columns[0].no_wrap = True
     for run in runs:
         said = summary(run)
         key = next((key for key in _HEADLINES if key in said), None)
         status = run.status.replace("_", " ") + (", contended" if said["contended"] else "")
-        table.add_row(run.id, run.name, status, f"{key} {said[key]:.4g}" if key else run.reason)
+        table.add_row(run.id, status, f"{key} {said[key]:.4g}" if key else run.reason, run.name)
     return table
 
 

@@ -159,4 +159,4 @@ class Store:
 
 def _slug(name: str) -> str:
     """Return a name as part of a file name."""
-    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:40] or "run"
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower())[:20].strip("-.") or "run"
