@@ -20,7 +20,7 @@ from sightline.measurement.rank_memory import MemoryWatch, state_bytes
 from sightline.measurement.training_clock import DeviceStepClock, HostStepClock, StepClock, StepTime
 from sightline.measurement.training_data import token_batches
 from sightline.measurement.training_frameworks import preload, setup_of, way_of
-from sightline.measurement.training_levels import module_level
+from sightline.measurement.training_levels import told_apart
 from sightline.measurement.training_steps import Trainer
 from sightline.scenario import Scenario
 
@@ -146,10 +146,11 @@ def _train(
 
 def _levels(scenario: Scenario, trainer: Trainer, asked: Asked, device: str, plain_s: float) -> dict[str, Any]:
     """What the levels below the step show, as far as they were asked for."""
-    if "module" not in asked.levels:
+    if not {"module", "operator"} & set(asked.levels) or trainer.record.get("shimmed"):
         return {}
     batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
-    return {"module": module_level(scenario, trainer, batches, asked.steps, device, plain_s)}
+    operators = "operator" in asked.levels
+    return {"module": told_apart(scenario, trainer, batches, asked.steps, device, plain_s, operators=operators)}
 
 
 def _device() -> str:
