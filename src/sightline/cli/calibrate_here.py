@@ -24,7 +24,7 @@ def default_folder() -> Path:
     return Path(data) / "sightline" / "catalog"
 
 
-def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str) -> list[Mapping[str, Any]]:
+def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str) -> Sequence[Mapping[str, Any]]:
     """Measure the standard suite, as far as it is not stored, and return its results."""
     from sightline.cli.measure import results_of_suite
 

@@ -84,7 +84,8 @@ class KernelTimes:
     def seconds(self, elements: Number, missing: Number) -> NDArray[np.float64]:
         """Seconds for so many elements, of whose tensors the share ``missing`` is not in the cache."""
         cached, memory = (_interpolated(elements, self.elements, s) for s in (self.cached_s, self.memory_s))
-        return cached + missing * np.maximum(memory - cached, 0.0)
+        mixed: NDArray[np.float64] = cached + missing * np.maximum(memory - cached, 0.0)
+        return mixed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,4 +139,5 @@ def _interpolated(elements: Number, knots: NDArray[np.float64], seconds: NDArray
     """Piecewise linear; beyond the last knot in proportion to the elements."""
     x = np.asarray(elements, dtype=float)
     inside = np.interp(x, knots, seconds)
-    return np.where(x > knots[-1], seconds[-1] * x / knots[-1], inside)
+    found: NDArray[np.float64] = np.where(x > knots[-1], seconds[-1] * x / knots[-1], inside)
+    return found

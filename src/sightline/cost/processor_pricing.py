@@ -82,7 +82,8 @@ def update_time(parameters: Number, tensors: Number, others_bytes: Number, devic
         missing=missing_share(states + others_bytes, device),
     )
     each_s = machine.kernels[UPDATE].cached_s[0] / UPDATE_TENSORS
-    return cost.time_s + (tensors - UPDATE_TENSORS) * each_s
+    time_s: Number = cost.time_s + (tensors - UPDATE_TENSORS) * each_s
+    return time_s
 
 
 def working_bytes(program: Program, scenario: Scenario) -> Number:
@@ -112,7 +113,7 @@ def _linear(op: Matmul, scenario: Scenario, machine: ProcessorConstants, missing
     side = {"forward": "n", "input gradient": "k", "weight gradient": "m"}[order]
     parts = []
     for share in op.shares:
-        sizes = {"m": op.m, "n": op.n, "k": op.k}
+        sizes: dict[str, Any] = {"m": op.m, "n": op.n, "k": op.k}
         sizes[side] = sizes[side] * share
         parts.append(product_cost(**sizes, batch=op.batch, order=order, **common))
     time_s = sum((part.time_s for part in parts), 0.0)

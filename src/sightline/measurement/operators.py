@@ -79,7 +79,7 @@ def _timed(
         return timing, {"implementation": name, "library": library}
     records = implementation in IMPLEMENTATIONS
     with torch.inference_mode(not records):
-        case = recorded_case(x, machine, implementation) if records else _case(x, machine, implementation)
+        case = recorded_case(x, machine, str(implementation)) if records else _case(x, machine, implementation)
         timing = measure_calls(case.call, machine.clock, rule, on_sample).of_each(case.operators)
     return timing, {"implementation": case.implementation, "library": library, "sets": case.sets, **case.remarks}
 

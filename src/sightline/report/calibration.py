@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from sightline.calibration.from_tables import Calibration
 
+MOST_COLUMNS = 5
+"""Kernels that stand side by side."""
+
 
 def tables(calibration: "Calibration") -> "list[Table]":
     """Return the constants of each kernel, then the residuals of all."""
@@ -38,8 +41,10 @@ def to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, An
 
 
 def _constants(calibration: "Calibration") -> "Table":
-    table = _table(f"{calibration.device}, {calibration.part}: constants", "constant")
     kernels = calibration.fit.constants
+    if len(kernels) > MOST_COLUMNS:
+        return _by_row(calibration)
+    table = _table(f"{calibration.device}, {calibration.part}: constants", "constant")
     for kernel in kernels:
         table.add_column(kernel, justify="right", no_wrap=True)
     rows = dict.fromkeys(name for constants in kernels.values() for name in constants)
@@ -54,6 +59,17 @@ def _constants(calibration: "Calibration") -> "Table":
     for column in dict.fromkeys(c for ranges in calibration.covered.values() for c in ranges):
         table.add_row(f"{column} covered", *(_range(calibration.covered.get(kernel, {}), column) for kernel in kernels))
     table.add_row("evidence", *("calibrated" if kernel in fitted else "with it" for kernel in kernels))
+    return table
+
+
+def _by_row(calibration: "Calibration") -> "Table":
+    """The constants of very many kernels: a row for each, with its constants in words."""
+    table = _table(f"{calibration.device}, {calibration.part}: constants", "kernel")
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("constants", overflow="fold")
+    for kernel, constants in calibration.fit.constants.items():
+        said = ", ".join(f"{name} {_value(name, value)}" for name, value in constants.items())
+        table.add_row(kernel, _count(calibration.fit.rows.get(kernel, {}), "fitted"), said)
     return table
 
 

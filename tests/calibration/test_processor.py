@@ -1,0 +1,155 @@
+"""A processor's constants: found again from times made with known ones, written, and taken by predictions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sightline.calibration import machine as calibration_machine
+from sightline.calibration.dispatch import DEPTHS, dispatch_scenarios, undisturbed_phases
+from sightline.calibration.from_runs import calibrate_training, operator_results
+from sightline.calibration.processor_tables import CHAINS, chain_table, measurements, product_table
+from sightline.calibration.training import MeasuredStep
+from sightline.cost.processor import fused_attention_cost, product_cost
+from sightline.cost.processor_constants import load_processor
+from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping
+from sightline.loading.clusters import read_cluster
+from sightline.measurement.operator_runs import asked
+from sightline.measurement.operator_suite import standard_suite
+from sightline.prediction import predict
+
+FIGURES = {"peak_flops": {"fp32": 2e11, "bf16": 2e11, "fp16": 2e11}, "memory": 1e10, "memory_bandwidth": 1e10}
+FIGURES |= {"l2": 3e7, "l2_bandwidth": 2e10, "compute_units": 1, "tdp": 10.0, "idle_power": 3.0, "vector_flops": 2e11}
+KNOWN = load_processor("processor", "fp32")
+ORDERS = {"input-gradient": "input gradient", "weight-gradient": "weight gradient"}
+
+
+def seconds(workload, implementation, cached, device):
+    """A made-up time, by the shipped constants."""
+    how = {"dtype": "fp32", "device": device, "constants": KNOWN}
+    if workload["operator"] == "matmul":
+        order = ORDERS.get(implementation, "forward")
+        once = float(product_cost(*(workload[x] for x in "mnk"), order=order, missing=float(not cached), **how).time_s)
+        return once + {"recorded": 2e-5, "backward": 6e-5}.get(implementation, 0.0)
+    if workload["operator"] == "attention":
+        shape = [workload[x] for x in ("batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")]
+        return float(fused_attention_cost(*shape, causal=True, backward=implementation == "backward", **how).time_s)
+    return 2e-6 + workload["elements"] * (1e-9 if cached else 2e-9)
+
+
+@pytest.fixture(scope="module")
+def results():
+    """What a quick suite would say of a machine with the shipped constants."""
+    device = replace(
+        read_cluster("this-machine").device,
+        peak_flops=FIGURES["peak_flops"],
+        memory_bandwidth=FIGURES["memory_bandwidth"],
+        l2_bandwidth=FIGURES["l2_bandwidth"],
+        l2_bytes=FIGURES["l2"],
+        compute_units=1,
+        vector_flops=FIGURES["vector_flops"],
+    )
+    found = []
+    for mapping in standard_suite("fp32", quick=True):
+        what = asked(mapping)
+        workload, implementation = what["scenario"]["workload"], what.get("implementation", "fused")
+        cluster = {"devices": 1, "per_node": 1, "device": {"name": "this-machine", **FIGURES}}
+        found.append(
+            {
+                "source": "measured",
+                "scenario": {"cluster": cluster, "workload": workload},
+                "time_s": seconds(workload, implementation, what.get("cached", False), device),
+                "measurement": {"implementation": implementation, "sets": 1 if what.get("cached") else 9},
+            }
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def calibrations(results):
+    return calibration_machine.calibrate_machine(results, "a test")
+
+
+def test_known_constants_are_found_again(calibrations) -> None:
+    (processor, *_), figures, _ = calibrations
+    for order in ("forward", "input gradient", "weight gradient"):
+        named = processor.fit.residuals[f"fp32 product, {order}"]
+        assert named["fit"]["p90"] < 0.03
+        assert named["family left out"]["p90"] < 0.1
+        found = processor.fit.content["formats"]["fp32"]["products"][order]["peak_fraction"]
+        assert found == pytest.approx(KNOWN.products[order].peak_fraction, rel=0.1)
+    assert processor.fit.residuals["fp32 attention, backward"]["fit"]["p90"] < 0.03
+    assert processor.fit.content["formats"]["fp32"]["calls"] == pytest.approx(
+        {"forward": 2e-5, "input gradient": 6e-5}, rel=0.02, abs=4e-6
+    )
+    assert (figures["l2"], figures["calibration"]) == (3e7, "this-machine")
+
+
+def test_parts_that_any_device_has_are_fitted_too(calibrations) -> None:
+    parts, _, missing = calibrations
+    assert [c.part for c in parts] == ["processor", "training", "elementwise"]
+    assert missing == [m for m in missing if m.startswith("collectives")]
+
+
+def test_chains_are_told_apart_by_direction(results) -> None:
+    rows = measurements(results)
+    assert all(len(chain_table(rows, chain)) >= 2 for chain in CHAINS.values())
+    assert (product_table(rows, "forward").m > 32).mean() > 0.9
+    assert (product_table(rows, "few rows").m <= 32).all()
+
+
+def test_a_disturbed_measurement_counts_by_its_fast_samples(results) -> None:
+    one = {**results[0], "measurement": {**results[0]["measurement"], "spread_s": {"p10": 1e-9}}}
+    calm, disturbed = ({**one, "environment": {"contended": c}} for c in (False, True))
+    assert [r.seconds for r in measurements([calm, disturbed])] == [one["time_s"], 1e-9]
+    samples = [{"forward_s": float(i), "backward_s": 2.0 * i} for i in range(11)]
+    assert undisturbed_phases(samples, contended=False) == {"forward": 5.0, "backward": 10.0}
+    assert undisturbed_phases(samples, contended=True)["forward"] == 1.0
+
+
+def test_host_time_of_layers_is_what_deeper_models_take_more(results) -> None:
+    without = {"forward": 0.0, "backward": 0.0}
+    phases = [dict.fromkeys(without, 0.001 + 0.005 * layers) for layers in DEPTHS]
+    (processor, *_), _, _ = calibration_machine.calibrate_machine(results, "a test", dispatch={"fp32": phases})
+    calls = processor.fit.content["formats"]["fp32"]["calls"]
+    assert 2e-3 < calls["layer forward"] < 5e-3
+    assert calls["layer backward"] > 0
+    assert [s.model.layers for s in dispatch_scenarios("fp32")] == list(DEPTHS)
+
+
+def test_results_without_a_suite_are_refused() -> None:
+    with pytest.raises(InputError, match="calibrate --measure"):
+        calibration_machine.calibrate_machine([], "nothing")
+
+
+class Stored:
+    """A run as the store gives it."""
+
+    id, name, status, environment = "1", "a run", "ok", {}
+
+    def __init__(self, scenario, result):
+        self.scenario, self.result = scenario, result
+
+
+def test_stored_runs_hold_one_operator_or_many(results) -> None:
+    many = Stored({}, {"results": [*results[:3], {"reason": "no"}]})
+    single = Stored(results[0]["scenario"], {"time_s": 1.0, "source": "measured", "measurement": {}})
+    assert len(operator_results([many, single])) == 4
+
+
+def test_slow_steps_move_what_operators_cannot_tell() -> None:
+    mapping = {
+        "model": {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4},
+        "cluster": "this-machine",
+        "workload": {"task": "pretrain", "sequence_length": 128, "global_batch": 2},
+        "plan": {"framework": "transformers", "dtype": "fp32"},
+    }
+    mapping["model"] |= {"num_key_value_heads": 4, "intermediate_size": 688, "vocab_size": 2048}
+    mapping["model"]["max_position_embeddings"] = 512
+    scenario = scenario_from_mapping(mapping)
+    plain = float(predict(scenario).step_time_s)
+    steps = [MeasuredStep(scenario=scenario, seconds=1.3 * plain)] * 3
+    fitted = calibrate_training(steps, "a test")
+    assert fitted.fit.constants["transformers"]["matmul_slowdown"] > 1.0
+    assert np.isclose(fitted.fit.residuals["transformers"]["fit"]["median"], 0.0, atol=0.1)

@@ -1,0 +1,43 @@
+"""``sightline calibrate --measure``: a suite run here, fitted and written; what contradicts itself is refused."""
+
+import json
+
+import pytest
+
+from sightline.measurement import processor_suite
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "one of them"),
+        (("--measure", "--from-run", "latest"), "one of them"),
+        (("--measure", "--device", "h100-sxm-80gb"), "--measure calibrates this-machine"),
+        (("--from", "x.csv"), "--device is missing"),
+        (("--from-run", "nothing-like-it"), "no run 'nothing-like-it'"),
+        (("--measure", "--dtype", "fp23"), "--dtype is 'fp23'"),
+    ],
+)
+def test_requests_that_cannot_be_met(in_process, tmp_path, arguments, sentence) -> None:
+    code, _, err = in_process(
+        "calibrate", *arguments, "--out", tmp_path, *(("--store", tmp_path) if "--from" not in arguments else ())
+    )
+    assert (code, sentence in err) == (2, True), err
+
+
+@pytest.mark.slow
+def test_the_loop_from_measuring_to_a_prediction(in_process, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(processor_suite, "WEIGHTS", ((64, 64), (64, 128), (128, 64), (96, 96), (128, 128)))
+    monkeypatch.setattr(processor_suite, "QUICK_TOKENS", (1, 64, 128))
+    monkeypatch.setattr(processor_suite, "QUICK_CONTEXTS", (4, 64))
+    monkeypatch.setattr(processor_suite, "QUICK_ELEMENTS", tuple(2**power for power in range(8, 16)))
+    code, out, err = in_process("calibrate", "--measure", "--quick", "--out", tmp_path / "catalog", "--json")
+    assert code == 0, err
+    parts = {said["part"] for said in json.loads(out)}
+    assert {"processor", "training"} <= parts
+    assert (tmp_path / "catalog" / "devices" / "this-machine.yaml").is_file()
+    code, _, err = in_process("calibrate", "--measure", "--quick", "--out", tmp_path / "catalog")
+    assert code == 2
+    assert "--overwrite replaces it" in err
