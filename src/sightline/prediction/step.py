@@ -8,6 +8,7 @@ import numpy as np
 from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives import collective_evidence
 from sightline.cost.families import evidence_of
+from sightline.cost.processor_constants import PART, processor_family
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
@@ -76,8 +77,9 @@ def _operator_evidence(scenario: Scenario) -> dict[str, str]:
     """Where the operators' constants come from: this device's measurements, a relative's, or the datasheet."""
     cluster = scenario.cluster
     inside = cluster.nodes == 1  # networks between nodes were measured on another cluster
+    of_processor = processor_family(cluster.device) is not None
     return {
-        "matmul": evidence_of(cluster.device, "matmul"),
-        "attention": evidence_of(cluster.device, "attention"),
+        "matmul": evidence_of(cluster.device, PART if of_processor else "matmul"),
+        "attention": evidence_of(cluster.device, PART if of_processor else "attention"),
         "collectives": within(collective_evidence(cluster, "all_reduce"), measured=inside),
     }
