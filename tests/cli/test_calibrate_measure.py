@@ -30,7 +30,7 @@ def test_the_loop_from_measuring_to_a_prediction(in_process, tmp_path, monkeypat
     pytest.importorskip("torch")
     monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(processor_suite, "WEIGHTS", ((64, 64), (64, 128), (128, 64), (96, 96), (128, 128)))
-    monkeypatch.setattr(processor_suite, "QUICK_TOKENS", (1, 64, 128))
+    monkeypatch.setattr(processor_suite, "QUICK_TOKENS", (1, 8, 64, 128))
     monkeypatch.setattr(processor_suite, "QUICK_CONTEXTS", (4, 64))
     monkeypatch.setattr(processor_suite, "QUICK_ELEMENTS", tuple(2**power for power in range(8, 16)))
     code, out, err = in_process("calibrate", "--measure", "--quick", "--out", tmp_path / "catalog", "--json")
