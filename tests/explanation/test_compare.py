@@ -120,6 +120,13 @@ def test_two_predictions_have_no_noise():
     assert not found.warnings
 
 
+def test_answers_of_one_token_have_no_time_per_further_token():
+    one, many = (sl.predict(sl.load(GENERATION, {"workload.output_tokens": n})) for n in (1, 32))
+    for found, verdict in ((sl.compare(one, many), "only in b"), (sl.compare(many, one), "only in a")):
+        (row,) = rows_at(found, "step", quantity="tpot_s")
+        assert (row.ratio, row.verdict) == (None, verdict)
+
+
 def test_what_one_plan_leaves_out_is_said_too():
     a, b = (sl.predict(sl.load(GENERATION, values)) for values in ({}, {"plan.quantization": "fp8"}))
     assert sl.compare(a, b).about == "the plans differ: quantization none and fp8"

@@ -106,9 +106,8 @@ def _place(at: Address) -> int:
 
 def _row(level: str, at: Address, a: Figure | None, b: Figure | None, kind: Kind, *, exact: bool) -> Difference:
     there = {"level": level, **at._asdict(), "a": a and a.value, "b": b and b.value}
-    if a is None or b is None or a.value <= 0:
-        alone = ONLY_B if a is None else ONLY_A
-        return Difference(**there, verdict=alone if a is None or b is None else NO_DIFFERENCE)
+    if a is None or b is None:
+        return Difference(**there, verdict=ONLY_B if a is None else ONLY_A)
     ratio = b.value / a.value
     spread = EXACT if exact else ratio_spread(a.spread, b.spread)
     interval = None if exact else interval_of(ratio, spread)

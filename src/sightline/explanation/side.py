@@ -80,10 +80,10 @@ class Side:
         return self._of_headline(self.kind.headline) is None
 
     def at(self, level: str) -> dict[Address, Figure]:
-        """Return the figures of a level by address."""
+        """Return the figures of a level by address; one of 0, such as seconds per further token of a single one, is none."""
         match level:
             case "step":
-                return {Address(k): Figure(v, self._of_figure(k, v)) for k, v in self.figures.items()}
+                return {Address(k): Figure(v, self._of_figure(k, v)) for k, v in self.figures.items() if v > 0}
             case "phase":
                 return {Address("time_s", p): Figure(s, self._of_phase(p, s)) for p, s in self.phases.items() if s > 0}
             case "memory":
