@@ -109,8 +109,9 @@ class Profile:
     energy_per_step_j: Number
     rows: Sequence[Row] = ()
     stages: Sequence[StageMemory] = ()
-    stage_times: Mapping[str, tuple[Number, Number]] = field(default_factory=dict)
-    """Seconds of a micro-batch's forward and of its backward pass (with recomputation), by stage as in ``stages``."""
+    stage_times: Mapping[str, tuple[Number, Number, Number]] = field(default_factory=dict)
+    """Seconds of a micro-batch by stage as in ``stages``: its forward pass, its backward pass (with recomputation), and
+    the weight gradients in the latter."""
     advice: Sequence[str] = ()
     """When it does not fit: what would (sentences)."""
     evidence: Mapping[str, str] = field(default_factory=dict)

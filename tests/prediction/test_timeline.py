@@ -115,7 +115,7 @@ def test_spans_add_up_to_the_prediction_s_seconds():
     for span in by_stage(drawn(profile))[7]:  # the head's stage sets the pace
         seconds[span.kind] += span.end_s - span.start_s
     phases = profile.phases
-    forward_s, backward_s = profile.stage_times["last"]
+    forward_s, backward_s, _ = profile.stage_times["last"]
     assert seconds["forward"] == pytest.approx(32 * forward_s)
     assert seconds["backward"] == pytest.approx(32 * backward_s)
     assert seconds["optimizer"] == pytest.approx(phases["optimizer"])
@@ -153,3 +153,10 @@ def test_a_huge_schedule_is_drawn_in_part_at_its_full_length(plan, monkeypatch):
 def test_a_profile_without_a_table_has_no_timeline():
     with pytest.raises(ValueError, match="table"):
         timeline.timeline(replace(predict(scenario()), rows=()))
+
+
+def test_zero_bubble_is_drawn_with_its_weight_gradients():
+    profile = predict(scenario(framework="reference", schedule="zero-bubble"))
+    spans = by_stage(drawn(profile))[0]
+    assert sum(span.kind == "weight gradient" for span in spans) == 32
+    assert spans[-1].end_s == pytest.approx(profile.step_time_s, rel=0.02)

@@ -23,7 +23,7 @@ PREDICTED: Mapping[str, tuple[object, ...]] = {
     "context_parallel": (1,),
     "expert_parallel": (1,),
     "expert_tensor_parallel": (1,),
-    "schedule": ("gpipe", "1f1b", "interleaved"),
+    "schedule": ("gpipe", "1f1b", "interleaved", "zero-bubble"),
     "dtype": ("fp32", "tf32", "fp16", "bf16"),
     "optimizer": ("adamw",),
     "replicas": (1,),

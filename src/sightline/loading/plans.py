@@ -60,9 +60,9 @@ def _settle_schedule(values: dict[str, Any], stated: Mapping[str, Any], complain
     """More than one virtual stage means the interleaved schedule."""
     if values.get("virtual_stages", 1) == 1 or "schedule" not in values:
         return
-    if stated.get("schedule") == "gpipe":
+    if stated.get("schedule") in ("gpipe", "zero-bubble"):
         complaints.add(
-            f"plan.schedule is 'gpipe' with plan.virtual_stages {values['virtual_stages']}; allowed: interleaved, "
+            f"plan.schedule is '{stated['schedule']}' with plan.virtual_stages {values['virtual_stages']}; allowed: interleaved, "
             "or virtual_stages 1"
         )
     values["schedule"] = "interleaved"

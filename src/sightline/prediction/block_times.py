@@ -8,6 +8,7 @@ import numpy as np
 from sightline.cost.pricing import Prices
 from sightline.program import Block, Collective, Matmul, Operator
 from sightline.program.attention import MODULE as ATTENTION_CORE
+from sightline.program.linear import makes_weight_gradient
 from sightline.quantities import Number
 from sightline.scenario.framework import TensorOverlap
 
@@ -48,6 +49,8 @@ class BlockTimes:
     forward: PassTimes
     recompute: PassTimes
     backward: PassTimes
+    weight_s: Number
+    """Part of the backward pass that makes weight gradients, which nothing else of the micro-batch waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,6 +80,7 @@ def block_times(
         forward=_pass_times(block.forward, prices, forward_launch, overlap, backward=False),
         recompute=_pass_times(block.recomputed, prices, forward_launch, overlap, backward=False),
         backward=_pass_times(block.backward, prices, backward_launch, overlap, backward=True),
+        weight_s=_seconds([op for op in block.backward if makes_weight_gradient(op)], prices),
     )
 
 

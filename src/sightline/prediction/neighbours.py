@@ -43,6 +43,8 @@ def _choices(plan: Plan) -> Iterator[dict[str, Any]]:
         kinds["zero_stage"] = (0, 1, 2, 3)
     if plan.tensor_parallel > 1:
         kinds["sequence_parallel"] = (False, True)
+    if plan.pipeline_parallel > 1 and plan.virtual_stages == 1:
+        kinds["schedule"] = ("1f1b", "zero-bubble")
     for field, values in kinds.items():
         yield from ({field: value} for value in values if value != getattr(plan, field))
 

@@ -31,13 +31,13 @@ def timeline(profile: Profile) -> list[Span]:
     if not profile.rows:
         raise ValueError("a timeline needs the table of one predicted scenario")
     plan = profile.scenario.plan
-    forward_s, backward_s = _chunk_seconds(profile)
+    forward_s, backward_s, weight_s = _chunk_seconds(profile)
     in_step = micro_batches(profile.scenario)
     drawn = drawn_micro_batches(profile.scenario)
     step_rows = {row.module: row for row in profile.rows if row.block == "step"}
     sent = step_rows.get("pipeline")
     message_s = float(sent.time_s / sent.count) if sent else 0.0
-    played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s)
+    played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s, weight_s=weight_s)
     spans = list(played.spans)
 
     pace_s = max(sum(f) + sum(b) for f, b in zip(forward_s, backward_s, strict=True))
@@ -76,8 +76,8 @@ def drawn_micro_batches(scenario: Scenario) -> int:
     return most - most % stages if most > stages else most
 
 
-def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds]:
-    """Seconds of one micro-batch's forward and backward passes; a middle stage's follow its layers."""
+def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageSeconds]:
+    """Seconds of one micro-batch's forward and backward passes and weight gradients; a middle stage's follow its layers."""
     plan = profile.scenario.plan
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
     layers = stage_layers(profile.scenario.model.layers, stages)
@@ -86,6 +86,7 @@ def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds]:
     parts[-1] = ("last", 1.0)
     parts[0] = ("first", 1.0)
     passes = [(profile.stage_times[name], share / chunks) for name, share in parts]
-    forward_s = [[float(forward) * share] * chunks for (forward, _), share in passes]
-    backward_s = [[float(backward) * share] * chunks for (_, backward), share in passes]
-    return forward_s, backward_s
+    forward_s, backward_s, weight_s = (
+        [[float(seconds[kind]) * share] * chunks for seconds, share in passes] for kind in range(3)
+    )
+    return forward_s, backward_s, weight_s

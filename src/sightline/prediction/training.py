@@ -1,6 +1,6 @@
 """A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -17,7 +17,7 @@ from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, blo
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
 from sightline.prediction.memory import StageContents, stored_bytes, trained_parameters
 from sightline.prediction.offload import OffloadTime, Share, offload_time
-from sightline.prediction.schedules import PipelineTime, in_flight, layers_of_stages, pipeline_time
+from sightline.prediction.schedules import PipelineTime, in_flight, layers_of_stages, pipeline_time, run_apart
 from sightline.program import Program, write_out
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Count, Number
@@ -47,8 +47,8 @@ class StepTimes:
 
     phases: dict[str, Number]
     stages: tuple[StageContents, StageContents, StageContents]
-    slot_s: dict[str, tuple[Number, Number]]
-    """Forward and backward (with recomputation) seconds of a micro-batch by stage."""
+    slot_s: dict[str, tuple[Number, Number, Number]]
+    """Seconds of a micro-batch by stage: forward, backward (with recomputation), weight gradients in it."""
     slowest: StageContents
     """Contents of the pace-setting stage."""
     micro_batches: Number
@@ -127,6 +127,8 @@ class _Slot:
     forward: PassTimes
     recompute: PassTimes
     backward: PassTimes
+    weight_s: Number
+    """Part of the backward pass that makes weight gradients."""
 
     @property
     def forward_s(self) -> Number:
@@ -151,6 +153,7 @@ def _slot(priced: Priced, stage: StageContents) -> _Slot:
         forward=total(layer.forward, embedding.forward, head.forward),
         recompute=total(layer.recompute, embedding.recompute, head.recompute),
         backward=total(layer.backward, embedding.backward, head.backward),
+        weight_s=layer.weight_s * stage.layers + embedding.weight_s * stage.embedding + head.weight_s * stage.head,
     )
 
 
@@ -200,7 +203,8 @@ def step_times(priced: Priced) -> StepTimes:
     slowest = _slowest(stages, totals)
     slot = _slot(priced, slowest)
     through_s = _through_s(scenario.model.layers, stages, totals)
-    pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s)
+    apart_s = _run_apart_s(scenario, stages, slots, slot, m)
+    pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s, apart_s)
 
     parameters = _most([trained_parameters(priced.program, stage) for stage in stages])
     stored = _most([stored_bytes(priced.program, stage, ELEMENT_BYTES[plan.dtype]) for stage in stages])
@@ -250,7 +254,7 @@ def step_times(priced: Priced) -> StepTimes:
     return StepTimes(
         phases=phases,
         stages=stages,
-        slot_s={s.name: (x.forward_s, x.backward_s) for s, x in zip(stages, slots, strict=True)},
+        slot_s={s.name: (x.forward_s, x.backward_s, x.weight_s) for s, x in zip(stages, slots, strict=True)},
         slowest=slowest,
         micro_batches=m,
         pipeline=pipeline,
@@ -258,6 +262,25 @@ def step_times(priced: Priced) -> StepTimes:
         tied_embedding_s=tied_s,
         offload=offloaded,
         optimizer_bytes=optimizer_bytes,
+    )
+
+
+def _run_apart_s(
+    scenario: Scenario, stages: tuple[StageContents, ...], slots: Sequence[_Slot], slowest: _Slot, micro_batches: Number
+) -> Number:
+    """Seconds of the other stages that zero bubble keeps off a micro-batch's way; 0 under other schedules."""
+    if scenario.plan.schedule != "zero-bubble":
+        return 0.0
+
+    def others(of: Callable[[_Slot], Number]) -> Number:
+        return _through_s(scenario.model.layers, stages, [of(slot) for slot in slots]) - of(slowest)
+
+    return run_apart(
+        others(lambda slot: slot.weight_s),
+        others(lambda slot: slot.forward_s),
+        others(lambda slot: slot.backward_s - slot.weight_s),
+        scenario.plan.pipeline_parallel,
+        micro_batches,
     )
 
 

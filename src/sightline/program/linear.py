@@ -6,6 +6,13 @@ from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
+_WEIGHT_GRADIENTS = ("weight gradient", "bias gradient", "gradient accumulation")
+
+
+def makes_weight_gradient(operator: Operator) -> bool:
+    """Whether an operator of a backward pass serves the update alone, so that the rest of the pass need not wait for it."""
+    return operator.name.endswith(_WEIGHT_GRADIENTS)
+
 
 def linear_forward(
     x: Shapes,

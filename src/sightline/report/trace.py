@@ -8,13 +8,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.prediction.schedule_simulation import BACKWARD, FORWARD, TRANSFER, Span
+from sightline.prediction.schedule_simulation import BACKWARD, FORWARD, TRANSFER, WEIGHT, Span
 from sightline.prediction.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, micro_batches, timeline
 from sightline.profile import Profile
 
 COLOURS = {
     FORWARD: "thread_state_running",
     BACKWARD: "rail_response",
+    WEIGHT: "thread_state_runnable",
     TRANSFER: "thread_state_iowait",
     OMITTED: "generic_work",
     **dict.fromkeys(ONCE.values(), "thread_state_iowait"),
