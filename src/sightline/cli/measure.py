@@ -61,7 +61,7 @@ def measure(
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="What training a scenario may take; default: 3600.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Run also what is predicted not to fit.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Train also what is predicted not to fit.")] = False,
     nnodes: Annotated[int | None, typer.Option(help="Nodes that train together; or start with torchrun.")] = None,
     node_rank: Annotated[int | None, typer.Option(help="Which of them this is, from 0.")] = None,
     rendezvous: Annotated[
@@ -116,8 +116,31 @@ def measure(
     if bool(files) == (suite is not None):
         raise InputError("measure takes scenario files or --suite, one of them")
     from sightline.cli.measure_files import Wishes, measure_files
+    from sightline.cli.measure_options import refuse_idle
     from sightline.runs import open_store
 
+    options = {
+        "--implementation": implementation,
+        "--weights": weights,
+        "--level": level,
+        "--steps": steps,
+        "--warmup": warmup,
+        "--repeats": repeats,
+        "--time-limit": time_limit,
+        "--force": force,
+        "--nnodes": nnodes,
+        "--node-rank": node_rank,
+        "--rendezvous": rendezvous,
+        "--set": settings,
+        "--sweep": sweeps,
+        "--dtype": None if dtype == "fp32" else dtype,
+        "--cluster": cluster,
+        "--csv": as_csv,
+        "--out": out,
+        "--rerun": rerun,
+    }
+    if suite in SUITES:
+        refuse_idle(options, [f"--suite {suite}"])
     if suite == STUDY:
         from sightline.cli.measure_study import measure_study
 
@@ -139,6 +162,7 @@ def measure(
             nnodes=nnodes,
             node_rank=node_rank,
             rendezvous=rendezvous,
+            options=options,
         )
         measured = measure_files(files or [], settings or [], sweeps or [], open_store(store), wishes, _tell)
         if not measured:

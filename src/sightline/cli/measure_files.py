@@ -1,10 +1,11 @@
 """Scenario files measured task by task; answers in the order they were asked for."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
+from sightline.cli.measure_options import FILES, refuse_idle
 from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Wishes:
     nnodes: int | None = None
     node_rank: int | None = None
     rendezvous: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    """All options as they were given, to refuse those that no scenario has a use for."""
 
 
 def measure_files(
@@ -56,8 +59,9 @@ def measure_files(
     scenarios: list[Any] = load_all(list(files), list(settings), list(sweeps))
     by_task = {
         kind: {i: s for i, s in enumerate(scenarios) if isinstance(s, kind)}
-        for kind in (OperatorScenario, GenerationScenario, Scenario)
+        for kind in (Scenario, GenerationScenario, OperatorScenario)
     }
+    refuse_idle(wishes.options, [task for task, asked in zip(FILES, by_task.values(), strict=True) if asked])
     measured: dict[int, Measured] = {}
     nodes = nodes_of(wishes.nnodes, wishes.node_rank, wishes.rendezvous)
     if nodes.count > 1 and len(by_task[Scenario]) < len(scenarios):
