@@ -32,6 +32,8 @@ from sightline.cost.matmul_constants import borrowed_matmul
 
 LINKS = {system.family: system.interconnect for system in SYSTEMS}
 """The links between the devices of each family whose collectives were measured."""
+PROCESSOR = "processor"
+"""The family of processors, which lends to none of the catalog's devices."""
 FP8_BLOCK = "fp8-block"
 """Weights of the experts that were measured."""
 
@@ -45,7 +47,7 @@ def _relatives(family: str) -> list[str]:
     """The families that a device names as its relatives, nearest first, then the measured ones that name it."""
     named = [relative for relative in device_of(family).relatives if relative != family]
     measured = dict.fromkeys(name.split("/")[0] for name in names("calibrations"))
-    naming = [m for m in measured if m not in {PCIE, UNMEASURED, family} and family in device_of(m).relatives]
+    naming = [m for m in measured if m not in {PCIE, UNMEASURED, PROCESSOR, family} and family in device_of(m).relatives]
     return [*named, *(m for m in naming if m not in named)]
 
 
