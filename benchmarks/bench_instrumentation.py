@@ -90,7 +90,7 @@ def _overhead(model: Any, steps: int, now: Callable[[], float]) -> tuple[float, 
     with on_model.counting():
         step()
     reader, ratios, recordings = HostReader(), [], []
-    reader.read = now  # type: ignore[method-assign]
+    reader.read = now
     for turn in range(steps + 2):
         bare = step() if turn % 2 else 0.0
         with on_model.read_by(reader) as passages:

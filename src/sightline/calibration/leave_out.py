@@ -47,7 +47,9 @@ def _relatives(family: str) -> list[str]:
     """The families that a device names as its relatives, nearest first, then the measured ones that name it."""
     named = [relative for relative in device_of(family).relatives if relative != family]
     measured = dict.fromkeys(name.split("/")[0] for name in names("calibrations"))
-    naming = [m for m in measured if m not in {PCIE, UNMEASURED, PROCESSOR, family} and family in device_of(m).relatives]
+    naming = [
+        m for m in measured if m not in {PCIE, UNMEASURED, PROCESSOR, family} and family in device_of(m).relatives
+    ]
     return [*named, *(m for m in naming if m not in named)]
 
 

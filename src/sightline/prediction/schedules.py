@@ -102,7 +102,8 @@ def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Coun
     """
     p = np.asarray(stages)
     filling = (np.minimum(p, micro_batches) - 1.0) / np.maximum(p - 1, 1)
-    return weight_s + np.minimum(weight_s, np.minimum(forward_s, input_s)) * filling
+    apart_s: Number = weight_s + np.minimum(weight_s, np.minimum(forward_s, input_s)) * filling
+    return apart_s
 
 
 def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule) -> StageLayers:

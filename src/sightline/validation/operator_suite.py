@@ -55,17 +55,21 @@ class OperatorSuite:
 
 
 def results_of(suite: OperatorSuite) -> list[Result]:
-    """Return the errors of the suite's parts; intervals are as wide as the fitted part's errors."""
-    parts = suite.compare()
-    reference = parts.get("fit") or next(iter(parts.values()), None)
-    if reference is None or not len(reference.measured):
-        return []
-    width = float(np.quantile(np.abs(np.log(reference.predicted / reference.measured)), INTERVAL))
-    return [_result(suite, split, part, width) for split, part in parts.items() if len(part.measured)]
+    """Return the errors of the suite's parts; intervals are as wide as the fitted part's errors.
+
+    Of the part that the width is taken from, and without a fitted one, how many values lie inside would say nothing.
+    """
+    parts = {split: part for split, part in suite.compare().items() if len(part.measured)}
+    width = _width(parts["fit"]) if "fit" in parts else None
+    return [_result(suite, split, part, width) for split, part in parts.items()]
 
 
-def _result(suite: OperatorSuite, split: Split, part: Compared, width: float) -> Result:
-    inside = np.abs(np.log(part.predicted / part.measured)) <= width
+def _width(part: Compared) -> float:
+    """Half the width of the intervals, in logarithms."""
+    return float(np.quantile(np.abs(np.log(part.predicted / part.measured)), INTERVAL))
+
+
+def _result(suite: OperatorSuite, split: Split, part: Compared, width: float | None) -> Result:
     found: Figures = figures_of(part.predicted / part.measured - 1)
     shown = np.unique(np.linspace(0, len(part.measured) - 1, SHOWN).astype(int))
     return Result(
@@ -76,12 +80,17 @@ def _result(suite: OperatorSuite, split: Split, part: Compared, width: float) ->
         cases=len(part.measured),
         unanswered=0,
         **found,
-        coverage=float(inside.mean()),
+        coverage=None if width is None or split == "fit" else _inside(part, width),
         answers=tuple(_answer(part, int(row), split, width) for row in shown),
     )
 
 
-def _answer(part: Compared, row: int, split: Split, width: float) -> Answer:
+def _inside(part: Compared, width: float) -> float:
+    return float((np.abs(np.log(part.predicted / part.measured)) <= width).mean())
+
+
+def _answer(part: Compared, row: int, split: Split, width: float | None) -> Answer:
     predicted = float(part.predicted[row])
     case = Case(scenario={"name": part.label(row)}, measured=float(part.measured[row]), split=split)
-    return Answer(case=case, predicted=predicted, interval=(predicted * np.exp(-width), predicted * np.exp(width)))
+    interval = None if width is None else (predicted * np.exp(-width), predicted * np.exp(width))
+    return Answer(case=case, predicted=predicted, interval=interval)
