@@ -1,5 +1,7 @@
 """Suites of operators: thousands of rows predicted at once, with the figures of all and some of them shown."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,22 @@ def test_figures_are_those_of_all_rows():
     assert result.median_ape == pytest.approx(0.05)
     assert result.p90_ape == pytest.approx(0.09)
     assert result.max_ape == pytest.approx(0.1)
-    assert result.coverage == pytest.approx(0.8, abs=0.01)
+    assert result.coverage is None
+
+
+def test_coverage_is_told_of_the_part_that_did_not_set_the_width():
+    errors, ones = 1 + np.linspace(0, 0.1, 1000), np.ones(1000)
+    fitted, tested = suite(errors, ones).compare()["fit"], suite(1 + 2 * (errors - 1), ones).compare()["fit"]
+    both = replace(suite(errors, ones), compare=lambda: {"fit": fitted, "test": tested})
+    coverage = {r.split: r.coverage for r in results_of(both)}
+    assert coverage == {"fit": None, "test": pytest.approx(0.4, abs=0.01)}
+
+
+def test_without_a_fitted_part_there_is_no_interval():
+    tested = suite(np.ones(10), np.ones(10)).compare()["fit"]
+    (result,) = results_of(replace(suite([], []), compare=lambda: {"test": tested}))
+    assert result.coverage is None
+    assert all(answer.interval is None for answer in result.answers)
 
 
 def test_some_rows_are_shown():
