@@ -152,6 +152,17 @@ def test_two_replicas_train_like_one_process() -> None:
     assert samples[0]["communication_exposed_s"] > 0
 
 
+def test_what_would_fit_is_told_with_all_that_changes() -> None:
+    whole = {
+        "model": "llama-2-7b",
+        "cluster": "1x a100-sxm-40gb",
+        "workload": {"task": "pretrain", "sequence_length": 512, "global_batch": 4},
+        "plan": {"framework": "transformers", "micro_batch": 4, "dtype": "bf16"},
+    }
+    said = why_too_large(resolved(scenario_from_mapping(whole))[1])
+    assert "finetune with plan.adapter lora, plan.micro_batch 1 and plan.recompute full would fit" in said
+
+
 def test_what_does_not_fit_is_predicted_and_not_run() -> None:
     huge = asked(
         model=TINY | {"hidden_size": 16384, "num_hidden_layers": 64, "intermediate_size": 65536}, micro_batch=4

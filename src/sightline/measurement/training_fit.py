@@ -56,6 +56,7 @@ def _smaller(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
             if offered("adapter", kind) and offered("quantization", form):
                 with_adapter = replace(again, adapter=Adapter(kind=kind), quantization=form)  # type: ignore[arg-type]
                 yield (
-                    f"workload.task finetune with plan.adapter {kind}",
+                    f"workload.task finetune with plan.adapter {kind}, plan.micro_batch 1 and "
+                    f"plan.recompute {again.recompute}",
                     replace(scenario, workload=tuned, plan=with_adapter),
                 )
