@@ -55,8 +55,6 @@ def _smaller(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
         for kind, form in (("lora", "none"), ("qlora", "nf4")):
             if offered("adapter", kind) and offered("quantization", form):
                 with_adapter = replace(again, adapter=Adapter(kind=kind), quantization=form)  # type: ignore[arg-type]
-                yield (
-                    f"workload.task finetune with plan.adapter {kind}, plan.micro_batch 1 and "
-                    f"plan.recompute {again.recompute}",
-                    replace(scenario, workload=tuned, plan=with_adapter),
-                )
+                change = f"workload.task finetune with plan.adapter {kind}"
+                change += f", plan.micro_batch 1 and plan.recompute {again.recompute}"
+                yield change, replace(scenario, workload=tuned, plan=with_adapter)
