@@ -19,9 +19,10 @@ def test_files_that_are_there_stay(tmp_path, capsys):
     assert "grouped_gemm_decode_h20_data.csv" in capsys.readouterr().err
 
 
-def test_all_is_every_part_that_is_shipped_but_of_frameworks():
+def test_all_is_every_part_that_is_shipped_but_of_frameworks_and_processors():
+    # A processor's constants are remade by `calibrate --measure`, not from tables.
     shipped = {path.stem for path in SHIPPED.glob("*/*.yaml")}
-    assert set(PARTS) == shipped - {"training"}
+    assert set(PARTS) == shipped - {"training", "processor"}
 
 
 @pytest.mark.slow
