@@ -51,7 +51,7 @@ def profile(**changes: object) -> Profile:
         energy_per_step_j=3e3,
         rows=[ROW],
         stages=[stage(1e9)],
-        stage_times={"first": (0.5, 1.0)},
+        stage_times={"first": (0.5, 1.0, 0.5)},
     )
     return replace(plain, **changes)
 
@@ -103,7 +103,7 @@ def many() -> Profile:
         fits=np.array([True, True, False]),
         phases={"forward": np.array([0.5, 1.5, 3.5]), "host": 0.5},
         stages=[stage(np.array([1e9, 2e9, 3e9])), stage(np.array([0.0, 1e9, 0.0]))],
-        stage_times={"first": (np.array([1.0, 2.0, 3.0]), 4.0)},
+        stage_times={"first": (np.array([1.0, 2.0, 3.0]), 4.0, 2.0)},
     )
 
 
@@ -112,7 +112,7 @@ def test_one_of_many_is_a_plain_profile():
     assert one.step_time_s == 4.0
     assert one.fits is False
     assert one.phases == {"forward": 3.5, "host": 0.5}
-    assert one.stage_times == {"first": (3.0, 4.0)}
+    assert one.stage_times == {"first": (3.0, 4.0, 2.0)}
     assert one.rows[0].time_s == ROW.time_s
     assert one.scenario.plan.micro_batch == 4
     assert one.scenario.plan.zero_stage == 1

@@ -36,7 +36,7 @@ def figures(profile: Profile) -> dict[str, Any]:
     found = {name: getattr(profile, name) for name in (*names, *derived)}
     for group in ("phases", "memory_bytes", "limits"):
         found |= {f"{group}.{k}": v for k, v in getattr(profile, group).items()}
-    for name, (forward, backward) in profile.stage_times.items():
+    for name, (forward, backward, _) in profile.stage_times.items():
         found |= {f"{name}.forward_s": forward, f"{name}.backward_s": backward}
     for stage in profile.stages:
         found |= {f"{stage.stage}.{k}": v for k, v in (*stage.parts.items(), *stage.items.items())}
