@@ -49,7 +49,10 @@ def test_a_matmul_is_measured_stored_and_written(in_process, scenario, tmp_path)
         (("{scenario}", "--json", "--csv"), "--json and --csv exclude each other"),
         (("{scenario}", "--out", "x.yaml"), "--out 'x.yaml' must end in .json"),
         (("{scenario}", "--set", "workload.operator=matmull"), "did you mean 'matmul'?"),
-        (("{training}",), "a scenario is measured on the machine at hand, which has no GPU whose driver answers"),
+        (
+            ("{training}", "--set", "plan.framework=fsdp"),
+            "a scenario is measured on the machine at hand, which has no GPU whose driver answers",
+        ),
         (("{training}", "--level", "modul"), "--level is 'modul'; allowed: end-to-end, module, operator"),
         (("{training}", "--steps", "0"), "--steps is 0; allowed: 1 or more"),
         (("{training}", "--nnodes", "2"), "--rendezvous is missing; needed with --nnodes: HOST:PORT"),

@@ -13,6 +13,8 @@ SETS = [
     (part.removesuffix("/training"), name)
     for part in PARTS
     for name in catalog.entry("calibrations", part)["frameworks"]
+    # A processor is priced call by call; what launches cost stands with its calls.
+    if part.removesuffix("training") + "processor" not in catalog.names("calibrations")
 ]
 
 
