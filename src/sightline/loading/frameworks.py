@@ -31,8 +31,7 @@ def read_framework(name: str, version: str = "") -> Framework:
 
 def offering(field: str, value: object) -> list[str]:
     """Return the frameworks of the catalog that offer ``value`` of a plan's field."""
-    offers = {name: read_framework(name).offers.get(field) for name in catalog.names("frameworks")}
-    return [name for name, allowed in offers.items() if allowed is None or value in allowed]
+    return [name for name in catalog.names("frameworks") if read_framework(name).allows(field, value)]
 
 
 def _value(name: str, value: Any) -> Any:

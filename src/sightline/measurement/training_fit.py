@@ -32,11 +32,7 @@ def why_too_large(predicted: Profile) -> str:
 def _smaller(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
     """Changes that need less memory, those that change the least first; several together at the end."""
     plan = scenario.plan
-    offers = plan.framework.offers
-
-    def offered(field: str, value: object) -> bool:
-        return field not in offers or value in offers[field]
-
+    offered = plan.framework.allows
     small = replace(plan, micro_batch=1)
     if plan.sequences > 1:
         yield "plan.micro_batch 1", replace(scenario, plan=small)

@@ -33,11 +33,7 @@ def what_would_fit(profile: Profile, profile_of: Callable[[Scenario], Profile]) 
 def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     """Single changes that save memory and that the framework offers."""
     plan = scenario.plan
-    offers = plan.framework.offers
-
-    def offered(field: str, value: object) -> bool:
-        return field not in offers or value in offers[field]
-
+    offered = plan.framework.allows
     if plan.sequences > 1:
         yield "micro_batch: 1", replace(plan, micro_batch=1)
     if plan.attention == "eager" and offered("attention", "flash"):
@@ -50,7 +46,7 @@ def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
             yield f"zero_stage: {stage}", replace(plan, zero_stage=stage)
     needs = plan.framework.offload_needs.get("optimizer", {})
     possible = all(getattr(plan, field) in allowed for field, allowed in needs.items())
-    if "optimizer" not in plan.offload and "optimizer" in offers.get("offload", ()) and possible:
+    if "optimizer" not in plan.offload and "optimizer" in plan.framework.offers.get("offload", ()) and possible:
         yield "offload: optimizer", replace(plan, offload=plan.offload | {"optimizer"})
     yield from _wider(scenario)
 
@@ -64,6 +60,5 @@ def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     chunks = model.layers / plan.virtual_stages
     for field, limit in (("tensor_parallel", model.heads), ("pipeline_parallel", chunks)):
         degree = 2 * getattr(plan, field)
-        known = plan.framework.offers.get(field)
-        if limit % degree == 0 and (known is None or degree in known):
+        if limit % degree == 0 and plan.framework.allows(field, degree):
             yield f"{field}: {degree}", replace(plan, data_parallel=half, **{field: degree})

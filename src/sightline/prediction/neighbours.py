@@ -32,7 +32,7 @@ def plans_beside(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     """
     plan = scenario.plan
     for change in (*_choices(plan), *_micro_batches(scenario), *_splits(scenario)):
-        if all(_offered(plan, field, value) for field, value in change.items()):
+        if all(plan.framework.allows(field, value) for field, value in change.items()):
             stated = {field: value for field, value in change.items() if field != "data_parallel"}
             yield ", ".join(f"{field}: {_said(value)}" for field, value in stated.items()), replace(plan, **change)
 
@@ -71,11 +71,6 @@ def _splits(scenario: Scenario) -> Iterator[dict[str, Any]]:
         if field == "pipeline_parallel" and degree == 1 and plan.virtual_stages > 1:
             continue
         yield change
-
-
-def _offered(plan: Plan, field: str, value: object) -> bool:
-    offers = plan.framework.offers.get(field)
-    return offers is None or value in offers
 
 
 def _said(value: object) -> str:

@@ -87,6 +87,10 @@ class Framework:
     defaults: dict[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
 
+    def allows(self, field: str, value: object) -> bool:
+        """Whether the framework offers ``value`` of a plan's field; what it does not list it does not restrict."""
+        return field not in self.offers or value in self.offers[field]
+
     def states_in(self, dtype: str) -> StateBytes:
         """Model states in that compute dtype: mixed precision as the framework keeps it, full precision without copies."""
         return FULL_PRECISION if dtype in ("fp32", "tf32") else self.states
