@@ -17,6 +17,7 @@ from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.this_machine import THIS_MACHINE
+from sightline.loading.written import device_to_mapping
 from sightline.scenario import Device
 
 TRAINING = "training"
@@ -93,25 +94,9 @@ def device_figures(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             figures = dict(stated["device"])
             break
     else:
-        figures = _as_keys(read_cluster(THIS_MACHINE).device)
+        figures = {**device_to_mapping(read_cluster(THIS_MACHINE).device), "source": "detected"}
     figures = {key: value for key, value in figures.items() if value is not None}
     return {**figures, "calibration": THIS_MACHINE, "relatives": []}
-
-
-def _as_keys(device: Device) -> dict[str, Any]:
-    return {
-        "name": device.name,
-        "peak_flops": dict(device.peak_flops),
-        "memory": device.memory_bytes,
-        "memory_bandwidth": device.memory_bandwidth,
-        "l2": device.l2_bytes,
-        "l2_bandwidth": device.l2_bandwidth,
-        "compute_units": device.compute_units,
-        "tdp": device.tdp_w,
-        "idle_power": device.idle_w,
-        "vector_flops": device.vector_flops,
-        "source": "detected",
-    }
 
 
 def _device(figures: Mapping[str, Any]) -> Device:

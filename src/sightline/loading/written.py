@@ -53,7 +53,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
         "name": cluster.name,
         "devices": cluster.devices,
         "per_node": cluster.per_node,
-        "device": _device(cluster.device),
+        "device": device_to_mapping(cluster.device),
         "intra_node": {
             "name": link.name,
             "bandwidth": link.bandwidth,
@@ -86,7 +86,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     return written
 
 
-def _device(device: Device) -> dict[str, Any]:
+def device_to_mapping(device: Device) -> dict[str, Any]:
+    """Return a device under the keys that a catalog entry states it with."""
     return {
         "name": device.name,
         "peak_flops": dict(device.peak_flops),
