@@ -58,7 +58,7 @@ def _answered(cell: "MeasuredCell", store: "Store") -> "Answered":
         reason=cell.reason,
         measured=flatten(cell.run.result) if done else {},
         predicted=predicted,
-        shimmed=done and "shimmed" in str(cell.run.result.get("warnings", "")),
+        shimmed=done and bool(cell.run.result["measurement"].get("shimmed")),
         comparison=compare(cell.run.id, "predicted", levels=("phase", "module"), store=store.place)
         if compared
         else None,
