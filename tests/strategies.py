@@ -41,7 +41,7 @@ FRAMEWORKS = ("reference", "megatron")
 TRAINED = tuple(
     name
     for name in catalog.names("models")
-    if (model := resolve_model(name, Path()).model).window is None and not any(blocks_can_be_trained("pretrain", model))
+    if not any(blocks_can_be_trained("pretrain", resolve_model(name, Path()).model))
 )
 """Models of the catalog whose training is predicted, at any length."""
 

@@ -109,7 +109,7 @@ def test_recomputed_operators_are_priced_once():
     of = scenario(recompute="full")
     program = write_out(of)
     prices = price_program(program, of, CONSTANTS)
-    assert all(id(op) in prices for op in program.layer.recomputed)
+    assert all(id(op) in prices for op in program.layers[0].recomputed)
     assert len(prices) == sum(len(b.forward) + len(b.backward) for b in program.blocks)
 
 

@@ -134,8 +134,12 @@ def test_measured_is_kept() -> None:
         ({"plan__framework": "megatrn"}, "plan.framework is 'megatrn'; allowed: deepspeed, fsdp, litgpt, megatron,"),
         ({"plan__framework_version": "0.6"}, "plan.framework_version is '0.6'; deepspeed: allowed: qwen"),
         ({"plan": MEGATRON | {"framework_version": "cor"}}, "plan.framework_version is 'cor'; megatron: allowed: core"),
-        ({"plan__context_parallel": 2}, "plan.context_parallel is 2; this version predicts only 1"),
-        ({"plan__expert_parallel": 2}, "plan.expert_parallel is 2; this version predicts only 1"),
+        (
+            {"plan__context_parallel": 4},
+            "workload.sequence_length is 350; allowed: a multiple of 2 x plan.context_parallel = 8",
+        ),
+        ({"plan__context_parallel": 5}, "plan.tensor_parallel 1 x plan.pipeline_parallel 1 x plan.context_parallel 5"),
+        ({"plan__expert_parallel": 2}, "plan.expert_parallel is 2; llama-2-7b has no experts; allowed: 1"),
         ({"plan__optimizer": "sgd"}, "plan.optimizer is 'sgd'; this version predicts only adamw"),
         ({"plan__optimizer": "adam"}, "plan.optimizer is 'adam'; allowed: adamw, adamw-8bit, muon, sgd"),
         (
@@ -197,10 +201,6 @@ def test_measured_is_kept() -> None:
         ({"name": ["x"]}, "name is ['x']; allowed: text"),
         pytest.param({"name": "\ud800"}, "name is '\\ud800'; allowed: one line of text", id="surrogate"),
         pytest.param({"name": "\x1b[31m"}, "name is '\\x1b[31m'; allowed: one line of text", id="escape"),
-        (
-            {"model": {"same_as": "mpt-7b", "sliding_window": 100}},
-            "workload.sequence_length is 350; mpt-7b attends over a sliding window",
-        ),
     ],
 )
 def test_refusals(changes: dict[str, Any], sentence: str) -> None:

@@ -12,6 +12,7 @@ from sightline.cost.collectives import cluster_collectives
 from sightline.cost.topology import data_group
 from sightline.cost.training_constants import load_training
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, exposed
+from sightline.prediction.shared import Shared
 from sightline.program.shapes import ELEMENT_BYTES
 
 PARAMETERS = 1e9
@@ -25,14 +26,15 @@ def cost(
     compute_s: float = 0.1,
     dtype: str = "bf16",
     zero_stage: object = 0,
+    experts: float = 0.0,
     **habits: object,
 ) -> DataParallelTime:
     scenario = training(model="gpt-125m", cluster=f"{replicas}x a100-sxm-80gb", global_batch=replicas)
     plan = training(model="gpt-125m", plan={"framework": framework, "micro_batch": 1}).plan
     plan = replace(plan, zero_stage=zero_stage, dtype=dtype, framework=replace(plan.framework, **habits))
     replica = Replica(
-        parameters=PARAMETERS,
-        stored_bytes=PARAMETERS * ELEMENT_BYTES[dtype],
+        parameters=Shared(PARAMETERS, experts),
+        stored_bytes=Shared(PARAMETERS, experts) * ELEMENT_BYTES[dtype],
         layers=24.0,
         forward_s=compute_s,
         backward_s=2 * compute_s,
@@ -42,6 +44,7 @@ def cost(
         replica,
         plan,
         group=data_group(1, replicas, scenario.cluster),
+        expert_group=data_group(2, replicas / 2, scenario.cluster),
         cluster=scenario.cluster,
         library=cluster_collectives(scenario.cluster),
         constants=load_training("a100-sxm", "reference")[0],
@@ -73,6 +76,14 @@ def test_what_zero_2_moves_depends_on_the_framework():
     plain = cost(zero_stage=2).network_bytes
     assert cost(zero_stage=2, reduces_every_micro_batch=True).network_bytes == plain + 3 * 2 * PARAMETERS
     assert cost(zero_stage=2, regathers_every_micro_batch=True).network_bytes == plain + 3 * 2 * PARAMETERS
+
+
+def test_experts_move_among_fewer_replicas():
+    without, alone = cost(zero_stage=1), cost(zero_stage=1, replicas=2, experts=PARAMETERS)
+    assert alone.network_bytes == without.network_bytes
+    more = cost(zero_stage=1, experts=PARAMETERS)
+    assert more.network_bytes == 2 * without.network_bytes
+    assert without.exposed_s < more.exposed_s < 2.5 * without.exposed_s
 
 
 def test_fp32_moves_twice_what_16_bits_move():

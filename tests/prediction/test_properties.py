@@ -138,7 +138,7 @@ def test_recomputation_saves_memory_and_costs_time(scenario):
         assert kind.hardware_flops > none.hardware_flops
 
 
-@given(strategies.trainings(data_parallel=1))
+@given(strategies.trainings(data_parallel=1, tensor_parallel=1))
 def test_one_replica_exchanges_nothing_and_shares_nothing(scenario):
     stages = [numbers(profile_of(planned(scenario, zero_stage=stage))) for stage in (0, 1, 2, 3)]
     assert stages[0] == stages[1] == stages[2] == stages[3]

@@ -29,7 +29,7 @@ def program(**plan: Any) -> Program:
 
 
 def names(program: Program, passes: str = "backward") -> list[str]:
-    return [op.name for op in getattr(program.layer, passes)]
+    return [op.name for op in getattr(program.layers[0], passes)]
 
 
 def test_published_counts_of_trained_parameters() -> None:
@@ -38,14 +38,14 @@ def test_published_counts_of_trained_parameters() -> None:
     assert adapter_parameters(model, Adapter(rank=8, targets=("query", "value"))) == 4_194_304
     # The same counted on the program's one device.
     written = program(adapter={"kind": "lora", "rank": 8, "targets": ["query", "value"]})
-    assert model.layers * written.layer.adapter_parameters == 4_194_304
+    assert model.layers * written.layers[0].adapter_parameters == 4_194_304
 
 
 def test_frozen_weights_have_no_gradients_but_pass_them_on() -> None:
     frozen = program(adapter="lora")
     assert "weight gradient" not in names(frozen)
     assert names(frozen).count("input gradient") == names(program()).count("input gradient")
-    assert frozen.layer.own_trained_parameters == 0
+    assert frozen.layers[0].own_trained_parameters == 0
     assert not [op for op in frozen.embedding.backward if op.name == "table gradient"]
 
 
@@ -54,21 +54,21 @@ def test_every_adapter_has_two_matmuls_forward_and_four_backward(targets: Any) -
     adapted = program(adapter={"kind": "lora", "rank": 16, "targets": targets})
     count = len(scenario(adapter={"kind": "lora", "targets": targets}).plan.adapter.projections(gated=True))
     assert names(adapted, "forward").count("adapter A") == count
-    thin = [op for op in adapted.layer.backward if isinstance(op, Matmul) and op.name.startswith("adapter")]
+    thin = [op for op in adapted.layers[0].backward if isinstance(op, Matmul) and op.name.startswith("adapter")]
     assert len(thin) == 4 * count
 
 
 def test_the_flops_of_adapters_are_six_per_parameter_and_token() -> None:
     adapted = program(adapter={"kind": "lora", "rank": 16})
-    operators = (*adapted.layer.forward, *adapted.layer.backward)
+    operators = (*adapted.layers[0].forward, *adapted.layers[0].backward)
     flops = sum(op.flops for op in operators if op.name.startswith("adapter"))
-    assert flops == pytest.approx(6 * 512 * adapted.layer.adapter_parameters)
+    assert flops == pytest.approx(6 * 512 * adapted.layers[0].adapter_parameters)
 
 
 def test_joined_adapters_have_the_parameters_of_separate_ones() -> None:
     plan = {"adapter": {"kind": "lora", "rank": 8, "targets": ["query", "value"]}}
     joined, separate = program(**plan, framework="litgpt"), program(**plan)
-    assert joined.layer.adapter_parameters == separate.layer.adapter_parameters
+    assert joined.layers[0].adapter_parameters == separate.layers[0].adapter_parameters
     assert names(joined, "forward").count("adapter A") == 1
 
 
@@ -91,29 +91,29 @@ def test_quantized_weights_are_expanded_before_each_matmul_of_theirs() -> None:
     # What is not quantized is trained.
     assert "weight gradient" not in names(written)
     assert written.head.own_trained_parameters == written.head.parameters
-    norms = written.layer.own_trained_parameters
+    norms = written.layers[0].own_trained_parameters
     assert norms == 2 * scenario().model.norm_parameters
 
 
 def test_compiling_launches_and_moves_less_and_computes_the_same() -> None:
     eager, compiled = program(framework="transformers"), program(framework="transformers", compile=True)
-    assert sum(op.kernels for op in compiled.layer.forward) < sum(op.kernels for op in eager.layer.forward)
-    assert sum(op.bytes for op in compiled.layer.forward) < sum(op.bytes for op in eager.layer.forward)
-    assert sum(op.flops for op in compiled.layer.forward) == sum(op.flops for op in eager.layer.forward)
+    assert sum(op.kernels for op in compiled.layers[0].forward) < sum(op.kernels for op in eager.layers[0].forward)
+    assert sum(op.bytes for op in compiled.layers[0].forward) < sum(op.bytes for op in eager.layers[0].forward)
+    assert sum(op.flops for op in compiled.layers[0].forward) == sum(op.flops for op in eager.layers[0].forward)
 
 
 def test_an_array_of_ranks_is_each_rank() -> None:
     one = scenario(adapter={"kind": "lora", "rank": 4})
     ranks = np.array([4, 16, 64])
     plan = replace(one.plan, adapter=Adapter(rank=ranks))
-    many = write_out(replace(one, plan=plan)).layer.adapter_parameters
-    each = [program(adapter={"kind": "lora", "rank": int(r)}).layer.adapter_parameters for r in ranks]
+    many = write_out(replace(one, plan=plan)).layers[0].adapter_parameters
+    each = [program(adapter={"kind": "lora", "rank": int(r)}).layers[0].adapter_parameters for r in ranks]
     assert many == pytest.approx(each)
 
 
 def test_attention_beside_the_mlp_shares_its_norm() -> None:
     side_by_side = write_out(scenario("phi-1.5"))
-    assert [op.module for op in side_by_side.layer.forward if op.name == "norm"] == ["attention norm"]
-    assert side_by_side.layers * side_by_side.layer.parameters + side_by_side.embedding.parameters + (
+    assert [op.module for op in side_by_side.layers[0].forward if op.name == "norm"] == ["attention norm"]
+    assert side_by_side.layers[0].layers * side_by_side.layers[0].parameters + side_by_side.embedding.parameters + (
         side_by_side.head.parameters
     ) == pytest.approx(scenario("phi-1.5").model.parameters, rel=1e-3)

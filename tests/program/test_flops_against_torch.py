@@ -144,7 +144,7 @@ def program(real: Any, kernel: str) -> Program:
 
 
 def counted(program: Program) -> list[tuple[Block, int]]:
-    return [(program.embedding, 1), (program.layer, program.layers), (program.head, 1)]
+    return [(block, block.layers) for block in program.blocks]
 
 
 def flops_by_module(program: Program) -> dict[str, Number]:

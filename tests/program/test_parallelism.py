@@ -71,7 +71,7 @@ def test_key_heads_that_are_fewer_than_the_ranks_are_computed_by_several():
     }
     for t, heads in ((1, 16 + 2 * 2), (2, 8 + 2 * 1), (8, 2 + 2 * 1)):
         scenario = training(model=model, cluster=f"{t}x h100-sxm-80gb", plan={"tensor_parallel": t, "micro_batch": 1})
-        qkv = next(op for op in write_out(scenario).layer.forward if op.module == "qkv" and isinstance(op, Matmul))
+        qkv = next(op for op in write_out(scenario).layers[0].forward if op.module == "qkv" and isinstance(op, Matmul))
         assert qkv.n == heads * 64
 
 
@@ -80,14 +80,18 @@ def test_sequence_parallelism_replaces_every_all_reduce_by_two_halves(model, pla
     plain, split = (program(model, t, plan | {"sequence_parallel": on}) for on in (False, True))
     assert {op.kind for op in collectives(plain)} == {"all_reduce"}
     assert {op.kind for op in collectives(split)} == {"all_gather", "reduce_scatter"}
-    forward = [[op for op in p.layer.forward if isinstance(op, Collective) and op.count > 0] for p in (plain, split)]
+    forward = [
+        [op for op in p.layers[0].forward if isinstance(op, Collective) and op.count > 0] for p in (plain, split)
+    ]
     assert network_bytes(forward[0]) == network_bytes(forward[1]) > 0
 
 
 @given(st.sampled_from(MODELS), PLANS, st.sampled_from([2, 4, 8]))
 def test_sequence_parallel_backward_gathers_again_the_inputs_it_kept_in_pieces(model, plan, t):
     plain, split = (program(model, t, plan | {"sequence_parallel": on}) for on in (False, True))
-    backward = [[op for op in p.layer.backward if isinstance(op, Collective) and op.count > 0] for p in (plain, split)]
+    backward = [
+        [op for op in p.layers[0].backward if isinstance(op, Collective) and op.count > 0] for p in (plain, split)
+    ]
     gathered = 2 * backward[1][0].network_bytes
     assert network_bytes(backward[1]) == network_bytes(backward[0]) + gathered
 
@@ -95,9 +99,9 @@ def test_sequence_parallel_backward_gathers_again_the_inputs_it_kept_in_pieces(m
 @given(st.sampled_from(MODELS), PLANS, st.sampled_from([2, 4, 8]))
 def test_sequence_parallelism_keeps_less_and_computes_the_same(model, plan, t):
     plain, split = (program(model, t, plan | {"sequence_parallel": on}) for on in (False, True))
-    assert split.layer.saved_bytes < plain.layer.saved_bytes
+    assert split.layers[0].saved_bytes < plain.layers[0].saved_bytes
     for of in ("forward", "backward"):
-        flops = [sum(op.flops for op in getattr(p.layer, of)) for p in (plain, split)]
+        flops = [sum(op.flops for op in getattr(p.layers[0], of)) for p in (plain, split)]
         assert flops[0] == flops[1]
 
 

@@ -36,7 +36,7 @@ def layer(t: int = 1, attention: str = "eager", **plan: object) -> Block:
             **plan,
         },
     )
-    return write_out(scenario).layer
+    return write_out(scenario).layers[0]
 
 
 @pytest.mark.parametrize(

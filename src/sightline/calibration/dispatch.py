@@ -74,9 +74,8 @@ def _predicted(scenario: Scenario, phase: str, machine: ProcessorConstants, cons
     """Seconds of one pass by the operators' constants."""
     program = write_out(scenario)
     prices = price_on_processor(program, scenario, constants, machine)
-    counts = {"embedding": 1.0, "layer": float(program.layers), "head": 1.0}
 
     def total(operators: Sequence[Operator]) -> float:
         return sum(float(op.count * prices[id(op)].time_s) for op in operators)
 
-    return sum(counts[block.name] * total(getattr(block, phase)) for block in program.blocks)
+    return sum(block.layers * total(getattr(block, phase)) for block in program.blocks)

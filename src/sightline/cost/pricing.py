@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.cost.attention import attention_cost, load_attention
-from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
+from sightline.cost.collectives import Group, cluster_collectives, collective_time, data_group, tensor_group
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.families import family_of
 from sightline.cost.matmul import load_matmul, matmul_cost
@@ -15,7 +15,7 @@ from sightline.cost.processor_pricing import price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.quantities import Number
-from sightline.scenario import Scenario
+from sightline.scenario import Cluster, Plan, Scenario
 
 Prices = dict[int, OperatorCost]
 """Price by the operator's identity (a recomputed operator is the forward's own object)."""
@@ -34,7 +34,10 @@ def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
 def mesh_axes(scenario: Scenario) -> int:
     """Number of axes that the plan's degrees and the device's numbers span; 0 for a single plan on one device."""
     plan, d = scenario.plan, scenario.cluster.device
-    degrees = (plan.tensor_parallel, plan.sequences, plan.sequence_parallel)
+    degrees = (
+        *(plan.tensor_parallel, plan.sequences, plan.sequence_parallel),
+        *(plan.context_parallel, plan.expert_parallel, plan.expert_tensor_parallel),
+    )
     rates = (d.peak_flops[plan.dtype], d.memory_bandwidth, d.vector_flops, d.l2_bandwidth, d.l2_bytes, d.compute_units)
     return max(np.ndim(x) for x in (*degrees, *rates))
 
@@ -91,7 +94,8 @@ def _price_attention(operators: Sequence[Operator], scenario: Scenario, constant
         stacked(operators, "batch", axes),
         stacked(operators, "heads", axes),
         stacked(operators, "kv_heads", axes),
-        stacked(operators, "head_dim", axes),
+        # Kernels take as long as if both products were of the mean width.
+        0.5 * (stacked(operators, "head_dim", axes) + stacked(operators, "value_dim", axes)),
         stacked(operators, "query_tokens", axes),
         stacked(operators, "context_tokens", axes),
         causal=stacked(operators, "causal", axes) > 0,
@@ -115,17 +119,39 @@ def _price_elementwise(operators: Sequence[Operator], scenario: Scenario, consta
 
 
 def _price_collectives(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
-    """Tensor-parallel collectives all carry the same buffer, so each kind is priced once."""
-    cluster = scenario.cluster
-    group = tensor_group(scenario.plan.tensor_parallel, cluster)
+    """Tensor-parallel collectives of one kind mostly carry the same buffer, so each distinct one is priced once."""
+    cluster, plan = scenario.cluster, scenario.plan
     library = cluster_collectives(cluster)
-    meeting_s = constants.meeting_s * np.log2(scenario.plan.tensor_parallel)
-    by_kind: dict[str, Number] = {}
+    found: dict[tuple[str, str, object], Number] = {}
+    times = []
     for op in operators:
-        kind = op.kind  # type: ignore[attr-defined]
-        if kind not in by_kind:
-            alone_s = collective_time(kind, op.network_bytes, group=group, cluster=cluster, constants=library)
-            by_kind[kind] = constants.collective_slowdown * alone_s + meeting_s
-    times = [by_kind[op.kind] for op in operators]  # type: ignore[attr-defined]
+        key = (op.kind, op.ranks, _identity(op.network_bytes))  # type: ignore[attr-defined]
+        if key not in found:
+            group = _group(op.ranks, plan, cluster)  # type: ignore[attr-defined]
+            alone_s = collective_time(key[0], op.network_bytes, group=group, cluster=cluster, constants=library)
+            found[key] = constants.collective_slowdown * alone_s + constants.meeting_s * np.log2(group.size)
+        times.append(found[key])
     nothing = [0.0 * t for t in times]
     return OperatorCost(times, nothing, nothing)  # type: ignore[arg-type]
+
+
+def _identity(value: Number) -> object:
+    """What tells two buffers apart."""
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+def _group(ranks: str, plan: Plan, cluster: Cluster) -> Group:
+    """The ranks that take part in a collective of a training pass.
+
+    Ranks are numbered tensor-parallel first, then context-parallel, then data-parallel.
+    """
+    match ranks:
+        case "expert":
+            size, inside = plan.expert_parallel, plan.expert_tensor_parallel
+        case "expert tensor":
+            size, inside = plan.expert_tensor_parallel, 1
+        case "context":
+            size, inside = plan.context_parallel, plan.tensor_parallel
+        case _:
+            return tensor_group(plan.tensor_parallel, cluster)
+    return data_group(inside, size, cluster)

@@ -88,11 +88,10 @@ def update_time(parameters: Number, tensors: Number, others_bytes: Number, devic
 
 def working_bytes(program: Program, scenario: Scenario) -> Number:
     """Return the weights, gradients and kept activations that a micro-batch passes through on one device."""
-    counts: Mapping[str, float] = {"embedding": 1.0, "layer": float(program.layers), "head": 1.0}
     e = ELEMENT_BYTES[scenario.plan.dtype]
 
     def of(block: Block) -> Number:
-        return counts[block.name] * (2.0 * e * block.parameters + block.saved_bytes)
+        return block.layers * (2.0 * e * block.parameters + block.saved_bytes)
 
     return sum((of(block) for block in program.blocks), 0.0)
 

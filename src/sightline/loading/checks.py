@@ -24,26 +24,66 @@ def heads_are_split(heads: int, tensor_parallel: int) -> Iterator[str]:
 
 
 def degrees_fill_the_cluster(
-    devices: int, tensor_parallel: int, pipeline_parallel: int, data_parallel: int
+    devices: int, tensor_parallel: int, pipeline_parallel: int, context_parallel: int, data_parallel: int
 ) -> Iterator[str]:
     """Every device has one place in the mesh."""
-    product = tensor_parallel * pipeline_parallel * data_parallel
+    product = tensor_parallel * pipeline_parallel * context_parallel * data_parallel
     if product != devices:
-        yield (
-            f"plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} x plan.data_parallel "
-            f"{data_parallel} is {product}; allowed: the cluster's {devices} devices"
-        )
+        degrees = _degrees(tensor_parallel, pipeline_parallel, context_parallel)
+        yield (f"{degrees} x plan.data_parallel {data_parallel} is {product}; allowed: the cluster's {devices} devices")
+
+
+def _degrees(tensor_parallel: int, pipeline_parallel: int, context_parallel: int) -> str:
+    """The degrees of one replica in words; context parallelism only where there is any."""
+    context = f" x plan.context_parallel {context_parallel}" if context_parallel > 1 else ""
+    return f"plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel}{context}"
 
 
 def degrees_divide_the_cluster(
-    devices: int, tensor_parallel: int, pipeline_parallel: int, data_parallel_is_free: bool
+    devices: int, tensor_parallel: int, pipeline_parallel: int, context_parallel: int, data_parallel_is_free: bool
 ) -> Iterator[str]:
     """Without a stated degree, data parallelism takes what is left, which must be whole."""
-    product = tensor_parallel * pipeline_parallel
+    product = tensor_parallel * pipeline_parallel * context_parallel
     if data_parallel_is_free and devices % product:
+        degrees = _degrees(tensor_parallel, pipeline_parallel, context_parallel)
+        yield f"{degrees} is {product}; allowed: a divisor of the cluster's {devices} devices"
+
+
+def experts_are_spread(
+    model: Model,
+    tensor_parallel: int,
+    context_parallel: int,
+    data_parallel: int,
+    expert_parallel: int,
+    expert_tensor_parallel: int,
+) -> Iterator[str]:
+    """Experts are spread over the data x context x tensor ranks of a stage, as many on each."""
+    if model.experts is None:
+        for field, degree in (("expert_parallel", expert_parallel), ("expert_tensor_parallel", expert_tensor_parallel)):
+            if degree > 1:
+                yield f"plan.{field} is {degree}; {model.name} has no experts; allowed: 1"
+        return
+    if model.experts.count % expert_parallel:
+        yield f"plan.expert_parallel is {expert_parallel}; allowed: a divisor of the model's {model.experts.count} experts"
+    if model.experts.width % expert_tensor_parallel:
         yield (
-            f"plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} is {product}; "
-            f"allowed: a divisor of the cluster's {devices} devices"
+            f"plan.expert_tensor_parallel is {expert_tensor_parallel}; allowed: a divisor of the experts' width "
+            f"{model.experts.width}"
+        )
+    ranks = tensor_parallel * context_parallel * data_parallel
+    if ranks % (expert_parallel * expert_tensor_parallel):
+        yield (
+            f"plan.expert_parallel {expert_parallel} x plan.expert_tensor_parallel {expert_tensor_parallel}; allowed: a "
+            f"divisor of the {ranks} data x context x tensor ranks of a stage"
+        )
+
+
+def sequence_is_cut(sequence_length: int, context_parallel: int) -> Iterator[str]:
+    """Context parallelism gives every rank an early and a late chunk of the sequence, so that masks even out."""
+    if context_parallel > 1 and sequence_length % (2 * context_parallel):
+        yield (
+            f"workload.sequence_length is {sequence_length}; allowed: a multiple of 2 x plan.context_parallel = "
+            f"{2 * context_parallel}"
         )
 
 
@@ -131,36 +171,33 @@ def adapters_have_their_projections(model: Model, adapter: Adapter | None) -> It
         yield f"plan.adapter.also_trained is head; {model.name} ties its head to the embedding: embedding trains both"
 
 
-def window_covers_the_sequence(model_name: str, sliding_window: int | None, sequence_length: int) -> Iterator[str]:
-    """A window wider than the sequence is full attention."""
-    if sliding_window is not None and sequence_length > sliding_window:
-        yield (
-            f"workload.sequence_length is {sequence_length}; {model_name} attends over a sliding window, of which this "
-            f"version predicts only sequences within it: up to {sliding_window}"
-        )
-
-
 def blocks_can_be_trained(task: str, model: Model) -> Iterator[str]:
-    """Training is written out for layers of full attention and a dense MLP; windows are for the check above."""
+    """Training is written out for these kinds of layers."""
+    mixers = {kind.mixer for kind in model.kinds}
     others = {
-        "a mixture of experts": any(kind.mlp == "experts" for kind in model.kinds),
-        "layers without attention or MLP": any("none" in (kind.mixer, kind.mlp) for kind in model.kinds),
-        **{what: any(kind.mixer == mixer for kind in model.kinds) for mixer, what in _OTHER_MIXERS.items()},
-        "layers of different widths": any(kind.attention or kind.intermediate_size for kind in model.kinds),
-        "gated attention": model.attention_gate,
+        **{what: mixer in mixers for mixer, what in _UNTRAINED.items()},
         "norms after its blocks": model.layer_norms > 2,
-        "values of another width than keys": model.value_head_dim not in (None, model.head_dim),
+        "several residual streams": model.residual_streams > 1,
     }
     found = [what for what, holds in others.items() if holds]
     if task in ("pretrain", "finetune") and found:
         yield (
             f"workload.task is {show(task)}; {model.name} has {', '.join(found)}, of which this version predicts only "
-            "generate; its training covers layers of full attention and a dense MLP"
+            "generate"
         )
 
 
-_OTHER_MIXERS = {
-    "latent": "multi-head latent attention",
+def adapters_know_the_layers(model: Model, adapter: Adapter | None) -> Iterator[str]:
+    """Adapters are written out beside these kinds of layers."""
+    mixers = {kind.mixer for kind in model.kinds}
+    if adapter is not None and mixers - {"attention", "sliding", "chunked", "none"}:
+        yield (
+            f"plan.adapter is {adapter.kind}; {model.name} has {', '.join(sorted(mixers - {'none'}))} layers; adapters are "
+            "predicted beside softmax attention, dense MLPs and shared experts; allowed: none"
+        )
+
+
+_UNTRAINED = {
     "sparse": "sparse attention",
     "compressed": "attention to folded tokens",
     "linear": "linear attention",
@@ -173,6 +210,8 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         heads_are_split,
         degrees_fill_the_cluster,
         degrees_divide_the_cluster,
+        experts_are_spread,
+        sequence_is_cut,
         batch_is_split,
         stages_have_layers,
         virtual_stages_need_a_pipeline,
@@ -181,8 +220,8 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         offloading_has_what_it_needs,
         adapters_are_for_fine_tuning,
         adapters_have_their_projections,
-        window_covers_the_sequence,
         blocks_can_be_trained,
+        adapters_know_the_layers,
     )
 )
 

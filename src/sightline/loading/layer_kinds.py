@@ -36,7 +36,11 @@ def layer_kinds(values: Values, family: Family) -> tuple[LayerKind, ...]:
     else:
         mixers, mlps = _mixers(values, family), _mlps(values)
         layers = [_layer(values, i, mixer, mlp) for i, (mixer, mlp) in enumerate(zip(mixers, mlps, strict=True))]
-    kinds = tuple(replace(kind, count=count) for kind, count in Counter(layers).items())
+    counts = Counter(layers)
+    kinds = tuple(
+        replace(kind, count=count, leading=count < len(layers) and layers[:count] == [kind] * count)
+        for kind, count in counts.items()
+    )
     return () if kinds == (LayerKind(count=values["num_hidden_layers"]),) else kinds
 
 

@@ -20,9 +20,6 @@ OPTIMIZERS = ("adamw", "adamw-8bit", "muon", "sgd")
 PREDICTED_TASKS = ("pretrain", "finetune", "generate", "operator")
 
 PREDICTED: Mapping[str, tuple[object, ...]] = {
-    "context_parallel": (1,),
-    "expert_parallel": (1,),
-    "expert_tensor_parallel": (1,),
     "schedule": ("gpipe", "1f1b", "interleaved", "zero-bubble"),
     "dtype": ("fp32", "tf32", "fp16", "bf16"),
     "optimizer": ("adamw",),

@@ -1,6 +1,7 @@
 """One scenario's mapping into a `Scenario`, or every mistake in it."""
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,14 @@ def _facts(
     if plan.framework is not None:
         facts["framework"] = plan.framework
     if model is not None:
-        facts |= {"model": model.model, "model_name": model.model.name, "sliding_window": model.model.window}
+        facts["model"] = model.model
         facts |= {"heads": model.model.heads, "layers": model.model.layers}
     if cluster is not None:
         facts |= {"devices": cluster.devices, "device": cluster.device}
     facts["data_parallel_is_free"] = "data_parallel" not in facts
-    if facts["data_parallel_is_free"] and {"devices", "tensor_parallel", "pipeline_parallel"} <= facts.keys():
-        left, rest = divmod(facts["devices"], facts["tensor_parallel"] * facts["pipeline_parallel"])
+    degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+    if facts["data_parallel_is_free"] and {"devices", *degrees} <= facts.keys():
+        left, rest = divmod(facts["devices"], prod(facts[degree] for degree in degrees))
         facts |= {} if rest else {"data_parallel": left}
     return facts
 

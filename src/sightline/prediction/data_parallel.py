@@ -14,6 +14,7 @@ from sightline.cost.collectives import collective_time
 from sightline.cost.processor_constants import processor_family
 from sightline.cost.topology import Group
 from sightline.cost.training_constants import TrainingConstants
+from sightline.prediction.shared import Shared
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Cluster, Plan
@@ -29,9 +30,9 @@ class DataParallelTime(NamedTuple):
 class Replica(NamedTuple):
     """What is reduced between replicas, and the passes of the pace-setting stage that it runs beside."""
 
-    parameters: Number
+    parameters: Shared
     """Those with gradients, of the stage that holds most."""
-    stored_bytes: Number
+    stored_bytes: Shared
     """All weights of that stage as the passes read them."""
     layers: Number
     forward_s: Number
@@ -56,17 +57,22 @@ def data_parallel_time(
     plan: Plan,
     *,
     group: Group,
+    expert_group: Group,
     cluster: Cluster,
     library: CollectiveConstants,
     constants: TrainingConstants,
 ) -> DataParallelTime:
-    """Return the exposed seconds of a step's data-parallel collectives."""
+    """Return the exposed seconds of a step's data-parallel collectives; experts' follow the others' over their group."""
     framework = plan.framework
     layered = framework.overlaps_gradients or framework.overlaps_parameters
     messages = np.maximum(replica.layers, 1.0) if layered else 1.0
 
-    def seconds(kind: str, size: Number) -> Number:
-        once = collective_time(kind, size / messages, group=group, cluster=cluster, constants=library)
+    def seconds(kind: str, size: Shared) -> Number:
+        parts = [(size.common, group), *([(size.experts, expert_group)] if np.any(size.experts) else [])]
+        once = sum(
+            collective_time(kind, part / messages, group=among, cluster=cluster, constants=library)
+            for part, among in parts
+        )
         return constants.collective_slowdown * messages * once
 
     gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.dtype]
@@ -75,7 +81,11 @@ def data_parallel_time(
     weight_bytes = replica.stored_bytes
     if plan.adapter is not None or plan.quantization != "none":
         # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
-        weight_bytes = np.where(gathers_each, weight_bytes, replica.parameters * ELEMENT_BYTES[plan.dtype])
+        updated = replica.parameters * ELEMENT_BYTES[plan.dtype]
+        weight_bytes = Shared(
+            np.where(gathers_each, weight_bytes.common, updated.common),
+            np.where(gathers_each, weight_bytes.experts, updated.experts),
+        )
     reduce_s = seconds("all_reduce", gradient_bytes) if np.any(zero == 0) else 0.0
     scatter_s = seconds("reduce_scatter", gradient_bytes) if np.any(zero > 0) else 0.0
     gather_s = seconds("all_gather", weight_bytes) if np.any(zero > 0) else 0.0
@@ -95,9 +105,11 @@ def data_parallel_time(
     shown_backward = exposed(replica.backward_s, back_s, layers, slow) if overlaps else back_s
     beside = np.where(gathers_each, framework.overlaps_parameters, framework.overlaps_update) & aside
     shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)
-    moved = reductions * gradient_bytes + (forward_gathers + backward_gathers) * weight_bytes
-    many = 1.0 * (np.asarray(group.size) > 1)
+    gathers = forward_gathers + backward_gathers
+    many, more = (1.0 * (np.asarray(ranks.size) > 1) for ranks in (group, expert_group))
+    moved = many * (reductions * gradient_bytes.common + gathers * weight_bytes.common)
+    moved = moved + more * (reductions * gradient_bytes.experts + gathers * weight_bytes.experts)
     return DataParallelTime(
         exposed_s=many * (reductions * shown_backward + forward_gathers * shown_forward),
-        network_bytes=many * moved,
+        network_bytes=moved,
     )

@@ -2,29 +2,69 @@
 
 from sightline.program import Program
 from sightline.program.adapter import adapter_parameters
+from sightline.program.layer import core_heads
 from sightline.program.trained import trained_by
 from sightline.quantities import Number
-from sightline.scenario import Scenario
+from sightline.scenario import LayerKind, Model, Scenario
 
 
 def model_flops(scenario: Scenario) -> Number:
     """FLOPs of one step that serve the model, whatever the plan: 6 per matmul weight and token, 12 b a s^2 d for attention.
 
     As Narayanan 2021 (arXiv 2104.04473) and PaLM (arXiv 2204.02311) count: forward once and backward twice, attention
-    without the causal mask; a frozen weight takes 4, an adapter's 6. Kernels that skip the masked half execute fewer, so at very long sequences the utilization by
-    this count can pass 1. Recomputation, replicated heads and padding are not counted.
+    without the causal mask but within its window; of experts those that a token passes; a frozen weight takes 4, an
+    adapter's 6. Kernels that skip the masked half execute fewer, so at very long sequences the utilization by this count
+    can pass 1. Recomputation, replicated heads and padding are not counted.
     """
     model, workload = scenario.model, scenario.workload
-    gate = 2 if model.gated else 1
-    attention = model.hidden_size * (2 * model.query_width + 2 * model.kv_width)
-    layer = attention + model.hidden_size * model.intermediate_size * (gate + 1)
-    scores = 12.0 * model.layers * model.query_width * workload.sequence_length
     trained = trained_by(scenario.plan, tied=model.tied_embeddings)
-    weights = _per_weight(trained.projections) * model.layers * layer
+    weights = _per_weight(trained.projections) * sum(kind.count * matmul_weights(model, kind) for kind in model.kinds)
     weights += _per_weight(trained.head) * model.hidden_size * model.vocab_size
+    scores = sum(6.0 * kind.count * _products_per_token(model, kind, workload.sequence_length) for kind in model.kinds)
     adapter = scenario.plan.adapter
     added = 0.0 if adapter is None else 6.0 * adapter_parameters(model, adapter)
     return (weights + scores + added) * workload.tokens_per_step
+
+
+def matmul_weights(model: Model, kind: LayerKind) -> float:
+    """Elements of the matrices that a token is multiplied with in one layer of a kind."""
+    return _mixer_weights(model, kind) + _mlp_weights(model, kind)
+
+
+def _mixer_weights(model: Model, kind: LayerKind) -> float:
+    h = model.hidden_size
+    match kind.mixer:
+        case "none":
+            return 0.0
+        case "latent" if model.latent is not None:
+            norms = (model.latent.query_rank or 0) + model.latent.kv_rank
+            return model.latent.parameters(h, model.heads) - norms
+        case "attention" | "sliding" | "chunked":
+            heads = model.heads_of(kind)
+            return h * (heads.projected_width(gate=model.attention_gate) + heads.output_width)
+        case _:
+            return model.mixer_parameters(kind)
+
+
+def _mlp_weights(model: Model, kind: LayerKind) -> float:
+    h, matrices = model.hidden_size, 3 if model.gated else 2
+    if kind.mlp == "none":
+        return 0.0
+    if kind.mlp == "dense" or model.experts is None:
+        return matrices * h * model.width_of(kind)
+    of = model.experts
+    routed = of.per_token * matrices * (of.latent_width or h) * of.width
+    return routed + of.shared * matrices * h * of.shared_width + h * of.count + 2 * h * (of.latent_width or 0)
+
+
+def _products_per_token(model: Model, kind: LayerKind, sequence_length: int) -> float:
+    """Multiply-adds of scores and context per token, over all keys that its layer sees."""
+    if kind.mixer not in ("attention", "sliding", "chunked", "latent"):
+        return 0.0
+    heads = core_heads(model, kind)
+    windowed = kind.mixer in ("sliding", "chunked") and model.window is not None
+    seen = min(sequence_length, model.window) if windowed and model.window else sequence_length
+    return heads.heads * (heads.head_dim + heads.value_dim) * seen
 
 
 def _per_weight(trained: bool) -> float:
@@ -35,8 +75,8 @@ def _per_weight(trained: bool) -> float:
 def hardware_flops(scenario: Scenario, program: Program) -> Number:
     """FLOPs that all devices execute in a step: with recomputation, replicated heads and padding, mask not subtracted."""
     executed: Number = 0.0
-    for block, count in zip(program.blocks, (1, program.layers, 1), strict=True):
+    for block in program.blocks:
         operators = (*block.forward, *block.backward, *block.recomputed)
-        executed = executed + count * sum(op.count * op.flops for op in operators)
+        executed = executed + block.layers * sum(op.count * op.flops for op in operators)
     plan = scenario.plan
-    return executed * scenario.workload.global_batch / plan.sequences * plan.tensor_parallel
+    return executed * scenario.workload.global_batch / plan.sequences * plan.tensor_parallel * plan.context_parallel

@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
+from sightline.prediction.shared import Shared
 from sightline.profile import MEMORY_PARTS, StageMemory
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Scenario
+from sightline.scenario.framework import StateBytes
 
 GATHERED_LAYERS = 2.0
 """Layers whose full parameters are live under ZeRO-3: the one at work and the one prefetched."""
@@ -24,16 +26,22 @@ GATHERED_LAYERS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StageContents:
-    """What one kind of stage holds: layers, and whether the model's ends are there (1.0 or 0.0)."""
+    """What one kind of stage holds: layers of each kind, and whether the model's ends are there (1.0 or 0.0)."""
 
     name: str
-    layers: Number
+    kinds: tuple[Number, ...]
+    """Layers of each of the program's kinds; fractions where kinds alternate."""
     embedding: Number
     head: Number
     tied_copy: Number
     """1.0 where the head is tied to an embedding that lives on another stage."""
     in_flight: Number
     """Micro-batches whose activations are held at the peak."""
+
+    @property
+    def layers(self) -> Number:
+        """Layers of all kinds."""
+        return sum(self.kinds)
 
     @property
     def is_empty(self) -> bool:
@@ -44,30 +52,30 @@ class StageContents:
 def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> StageMemory:
     """Return the ledger of one stage, in bytes per device."""
     plan, framework = scenario.plan, scenario.plan.framework
-    zero, dp = np.asarray(plan.zero_stage), plan.data_parallel
-    shared = 1.0 / dp
+    zero, replicas = np.asarray(plan.zero_stage), plan.replicas
     held = held_states(scenario, program, stage)
-    layers_kept = stage.in_flight * stage.layers * program.layer.saved_bytes
+    layers_kept = stage.in_flight * layer_sum(program, stage, lambda block: block.saved_bytes)
     ends_kept = stage.in_flight * (
         stage.embedding * program.embedding.saved_bytes + stage.head * program.head.saved_bytes
     )
     logits = stage.head * program.head.logits * framework.loss_bytes_per_logit
-    recomputed = (stage.layers > 0) * program.layer.working_bytes
-    transient = program.layer.transient_bytes
-    replicated = np.asarray(dp) > 1
+    recomputed = _most(program, stage, lambda block: block.working_bytes)
+    transient = _most(program, stage, lambda block: block.transient_bytes)
+    replicated = np.asarray(replicas) > 1
     # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
     whole = (zero == 2) & framework.regathers_every_micro_batch
     narrow = ELEMENT_BYTES[plan.dtype]
-    stored, layer_stored = stored_bytes(program, stage, narrow), program.layer.stored_bytes(narrow)
+    stored = stored_bytes(program, stage, narrow).total
+    layer_stored = _most(program, stage, lambda block: block.stored_bytes(narrow))
     live = np.minimum(stored, GATHERED_LAYERS * layer_stored + _ends_bytes(program, stage, narrow))
     gathered = replicated * ((zero == 3) * live + whole * stored)
     buffers = gathered + replicated * framework.communication_buffer_bytes + transient
     kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
-    weights = held.weights * np.where((zero >= 3) | whole, shared, 1.0)
-    gradients = held.gradients * np.where(zero >= 2, shared, 1.0)
-    optimizer = held.optimizer * np.where(zero >= 1, shared, 1.0)
+    weights = held.weights.shared(plan, (zero >= 3) | whole)
+    gradients = held.gradients.shared(plan, zero >= 2)
+    optimizer = held.optimizer.shared(plan, zero >= 1)
     moved = on_host(plan, live, gathered)
-    update = held.update * np.where(zero >= 1, shared, 1.0) * (1.0 - moved.optimizer)
+    update = held.update.shared(plan, zero >= 1) * (1.0 - moved.optimizer)
     activations = kept + np.maximum(logits, recomputed)
     # While the optimizer steps, its temporaries take the place of activations.
     stepping = np.maximum(update - activations - transient, 0.0)
@@ -102,10 +110,10 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
 class HeldStates(NamedTuple):
     """Bytes of a stage's states before ZeRO."""
 
-    weights: Number
-    gradients: Number
-    optimizer: Number
-    update: Number
+    weights: Shared
+    gradients: Shared
+    optimizer: Shared
+    update: Shared
     """Temporaries of the optimizer's step."""
 
 
@@ -127,30 +135,51 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
     ]
     narrow = ELEMENT_BYTES[plan.dtype]
     frozen = stage_sum(program, stage, lambda block: block.frozen_bytes(narrow))
+    routed = stage_sum(program, stage, lambda block: block.trained_expert_parameters)
     # A fused or foreach update takes tensors of one type at a time.
     largest = reduce(np.maximum, [count * states.weights for count, states in counts])
+
+    def split(of: Callable[[StateBytes], float], frozen_bytes: Number = 0.0) -> Shared:
+        total = sum(count * of(states) for count, states in counts) + frozen_bytes
+        experts = routed * of(own)
+        return Shared(common=total - experts, experts=experts)
+
     return HeldStates(
-        weights=sum(count * states.weights for count, states in counts) + frozen,
-        gradients=sum(count * states.gradients for count, states in counts),
-        optimizer=sum(count * states.optimizer for count, states in counts),
-        update=framework.update_copies * largest,
+        weights=split(lambda states: states.weights, frozen),
+        gradients=split(lambda states: states.gradients),
+        optimizer=split(lambda states: states.optimizer),
+        update=Shared(common=framework.update_copies * largest, experts=0.0),
     )
 
 
-def trained_parameters(program: Program, stage: StageContents) -> Number:
+def trained_parameters(program: Program, stage: StageContents) -> Shared:
     """Parameters of a stage that get gradients, on one device before ZeRO."""
-    return stage_sum(program, stage, lambda block: block.trained_parameters)
+    experts = layer_sum(program, stage, lambda block: block.trained_expert_parameters)
+    total = stage_sum(program, stage, lambda block: block.trained_parameters)
+    return Shared(common=total - experts, experts=experts)
 
 
-def stored_bytes(program: Program, stage: StageContents, narrow: float) -> Number:
+def stored_bytes(program: Program, stage: StageContents, narrow: float) -> Shared:
     """Bytes of all of a stage's weights as the passes read them, on one device before ZeRO."""
-    return stage_sum(program, stage, lambda block: block.stored_bytes(narrow))
+    experts = narrow * layer_sum(program, stage, lambda block: block.trained_expert_parameters)
+    total = stage_sum(program, stage, lambda block: block.stored_bytes(narrow))
+    return Shared(common=total - experts, experts=experts)
 
 
 def stage_sum(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
     """Add up what ``of`` says of every block that the stage holds."""
     ends = stage.embedding * of(program.embedding) + stage.head * of(program.head)
-    return stage.layers * of(program.layer) + ends + stage.tied_copy * of(program.embedding)
+    return layer_sum(program, stage, of) + ends + stage.tied_copy * of(program.embedding)
+
+
+def layer_sum(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
+    """Add up what ``of`` says of every layer that the stage holds."""
+    return sum(count * of(block) for count, block in zip(stage.kinds, program.layers, strict=True))
+
+
+def _most(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
+    """The most that ``of`` says of any layer that the stage holds; 0 for none."""
+    return reduce(np.maximum, [(n > 0) * of(block) for n, block in zip(stage.kinds, program.layers, strict=True)])
 
 
 def _ends_bytes(program: Program, stage: StageContents, narrow: float) -> Number:

@@ -41,7 +41,7 @@ def open_mesh(scenario: Scenario, axes: Mapping[str, Sequence[int]]) -> Scenario
         for own, (name, values) in enumerate(axes.items())
     }
     plan = replace(scenario.plan, **fields)
-    left = scenario.cluster.devices / (plan.tensor_parallel * plan.pipeline_parallel)
+    left = scenario.cluster.devices / (plan.tensor_parallel * plan.pipeline_parallel * plan.context_parallel)
     return replace(scenario, plan=replace(plan, data_parallel=left))
 
 
@@ -66,11 +66,16 @@ def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:
         np.asarray(x) for x in (plan.tensor_parallel, plan.pipeline_parallel, plan.virtual_stages, plan.data_parallel)
     )
     share = d * np.asarray(plan.sequences)
+    experts = 1 if model.experts is None else model.experts.count
+    e, kept = np.asarray(plan.expert_parallel), plan.expert_replicas
     return np.asarray(
         (model.heads % t == 0)
         & (d == np.floor(d))
         & (d >= 1)
         & (np.floor(batch / share) * share == batch)
+        & (experts % e == 0)
+        & (kept == np.floor(kept))
+        & (kept >= 1)
         & (p <= model.layers + 2)
         & ((v == 1) | ((p > 1) & (p * v <= model.layers + 2)))
     )

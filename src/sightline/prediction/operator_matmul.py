@@ -9,8 +9,8 @@ from sightline.cost.matmul_constants import MatmulConstants, matmul_constants, m
 from sightline.cost.residuals import half_width
 from sightline.operator_profile import Evidence
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
-from sightline.program.inference.routing import expected_active
 from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
+from sightline.program.routing import expected_active
 from sightline.quantities import Number
 from sightline.scenario import Device, GroupedMatmulOperation, MatmulOperation
 

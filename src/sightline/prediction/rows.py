@@ -18,17 +18,17 @@ def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
 def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
     """Each block with its passes and how often a step executes them on the pace-setting stage."""
     program, stage, m = priced.program, times.slowest, times.micro_batches
-    counts = {"embedding": stage.embedding, "layer": stage.layers, "head": stage.head}
+    counts = [stage.embedding, *stage.kinds, stage.head]
     return [
         (
             block,
             [
-                ("forward", m * counts[block.name], list(block.forward)),
-                ("recompute", m * counts[block.name], list(block.recomputed)),
-                ("backward", m * counts[block.name], list(block.backward)),
+                ("forward", m * count, list(block.forward)),
+                ("recompute", m * count, list(block.recomputed)),
+                ("backward", m * count, list(block.backward)),
             ],
         )
-        for block in program.blocks
+        for block, count in zip(program.blocks, counts, strict=True)
     ]
 
 

@@ -5,11 +5,13 @@ Symbols: ``p`` stages, ``m`` micro-batches, ``v`` virtual stages (chunks of laye
 arXiv 2205.05198). The simulation beside this module plays the schedules out and is what these forms are tested against.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from sightline.quantities import Count, Number
+from sightline.scenario import LayerKind
 from sightline.scenario.plan import Schedule
 
 
@@ -47,6 +49,44 @@ def layers_of_stages(layers: int, stages: Count) -> StageLayers:
         middle=np.where(even, quotient, base + (surplus > 0)),
         last=np.where(even, quotient, base - 1) * (p > 1),
     )
+
+
+class StageKinds(NamedTuple):
+    """Layers of each kind in the first, the heaviest middle and the last stage."""
+
+    first: tuple[Number, ...]
+    middle: tuple[Number, ...]
+    last: tuple[Number, ...]
+
+
+def kinds_of_stages(kinds: Sequence[LayerKind], layers: StageLayers, stages: Count) -> StageKinds:
+    """Return how the layers of each kind fall on the stages.
+
+    Leading kinds fill the first stage; all others alternate, so that a stage has its share of each, a fraction where
+    they do not divide. Middle stages are taken as equals: leading layers that the first has no room for are spread.
+    """
+    p = np.asarray(stages)
+    total = sum(kind.count for kind in kinds)
+    alternating = sum(kind.count for kind in kinds if not kind.leading)
+    room, first = layers.first, []
+    for kind in kinds:
+        taken = np.minimum(kind.count, room) if kind.leading else 0.0
+        first.append(taken)
+        room = room - taken
+    first = [
+        taken + (not kind.leading) * room * kind.count / max(alternating, 1)
+        for taken, kind in zip(first, kinds, strict=True)
+    ]
+    last = [
+        np.where(p == 2, kind.count - taken, (not kind.leading) * layers.last * kind.count / max(alternating, 1))
+        for taken, kind in zip(first, kinds, strict=True)
+    ]
+    between = np.maximum(total - layers.first - layers.last, 1)
+    middle = [
+        (kind.count - head - tail) * (p > 2) * layers.middle / between
+        for head, tail, kind in zip(first, last, kinds, strict=True)
+    ]
+    return StageKinds(tuple(first), tuple(middle), tuple(last))
 
 
 def stage_layers(layers: int, stages: int) -> list[int]:

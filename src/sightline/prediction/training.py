@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -15,12 +16,20 @@ from sightline.cost.topology import data_group, pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
-from sightline.prediction.memory import StageContents, stored_bytes, trained_parameters
+from sightline.prediction.memory import StageContents, layer_sum, stored_bytes, trained_parameters
 from sightline.prediction.offload import OffloadTime, Share, offload_time
-from sightline.prediction.schedules import PipelineTime, in_flight, layers_of_stages, pipeline_time, run_apart
+from sightline.prediction.schedules import (
+    PipelineTime,
+    in_flight,
+    kinds_of_stages,
+    layers_of_stages,
+    pipeline_time,
+    run_apart,
+)
+from sightline.prediction.shared import Shared
 from sightline.program import Program, write_out
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Count, Number
+from sightline.quantities import Number
 from sightline.scenario import Plan, Scenario
 
 TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9, 3
@@ -37,7 +46,8 @@ class Priced:
     evidence: str
     prices: Prices
     embedding: BlockTimes
-    layer: BlockTimes
+    layers: tuple[BlockTimes, ...]
+    """Of each kind."""
     head: BlockTimes
 
 
@@ -83,7 +93,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         chunks=scenario.plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
     )
-    embedding, layer, head = (block_times(block, prices, *launches, overlap) for block in program.blocks)
+    embedding, *layers, head = (block_times(block, prices, *launches, overlap) for block in program.blocks)
     return Priced(
         scenario=scenario,
         program=program,
@@ -91,7 +101,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         evidence=evidence,
         prices=prices,
         embedding=embedding,
-        layer=layer,
+        layers=tuple(layers),
         head=head,
     )
 
@@ -101,22 +111,23 @@ def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageCont
     plan, model = scenario.plan, scenario.model
     p, v = plan.pipeline_parallel, plan.virtual_stages
     layers = layers_of_stages(model.layers, p)
+    kinds = kinds_of_stages(model.kinds, layers, p)
     held = in_flight(p, micro_batches, v, plan.schedule)
     piped = 1.0 * (np.asarray(p) > 1)
     tied = piped * model.tied_embeddings
     return (
         StageContents(
-            name="first", layers=layers.first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
+            name="first", kinds=kinds.first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
         ),
         StageContents(
             name="middle",
-            layers=layers.middle * (np.asarray(p) > 2),
+            kinds=kinds.middle,
             embedding=0.0,
             head=0.0,
             tied_copy=0.0,
             in_flight=held[1],
         ),
-        StageContents(name="last", layers=layers.last, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]),
+        StageContents(name="last", kinds=kinds.last, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]),
     )
 
 
@@ -145,21 +156,29 @@ class _Slot:
 
 
 def _slot(priced: Priced, stage: StageContents) -> _Slot:
-    def total(layer: PassTimes, embedding: PassTimes, head: PassTimes) -> PassTimes:
-        return layer * stage.layers + embedding * stage.embedding + head * stage.head
+    counted = list(
+        zip((*stage.kinds, stage.embedding, stage.head), (*priced.layers, priced.embedding, priced.head), strict=True)
+    )
 
-    layer, embedding, head = priced.layer, priced.embedding, priced.head
+    def total(of: Callable[[BlockTimes], PassTimes]) -> PassTimes:
+        return reduce(add, [of(block) * count for count, block in counted])
+
     return _Slot(
-        forward=total(layer.forward, embedding.forward, head.forward),
-        recompute=total(layer.recompute, embedding.recompute, head.recompute),
-        backward=total(layer.backward, embedding.backward, head.backward),
-        weight_s=layer.weight_s * stage.layers + embedding.weight_s * stage.embedding + head.weight_s * stage.head,
+        forward=total(lambda block: block.forward),
+        recompute=total(lambda block: block.recompute),
+        backward=total(lambda block: block.backward),
+        weight_s=sum(block.weight_s * count for count, block in counted),
     )
 
 
 def _most(values: Sequence[Number]) -> Number:
     """The largest of several numbers, plan by plan."""
     return reduce(np.maximum, values)
+
+
+def _most_shared(values: Sequence[Shared]) -> Shared:
+    """The largest of each part, plan by plan."""
+    return Shared(common=_most([v.common for v in values]), experts=_most([v.experts for v in values]))
 
 
 def _through_s(layers: int, stages: tuple[StageContents, ...], totals: list[Number]) -> Number:
@@ -178,9 +197,10 @@ def _slowest(stages: tuple[StageContents, ...], totals: list[Number]) -> StageCo
             continue
         contents = StageContents(
             name="slowest",
+            kinds=tuple(np.where(longer, a, b) for a, b in zip(stage.kinds, contents.kinds, strict=True)),
             **{
                 name: np.where(longer, getattr(stage, name), getattr(contents, name))
-                for name in ("layers", "embedding", "head", "tied_copy", "in_flight")
+                for name in ("embedding", "head", "tied_copy", "in_flight")
             },
         )
         best = np.maximum(best, total)
@@ -191,8 +211,8 @@ def step_times(priced: Priced) -> StepTimes:
     """Assemble the step of ``priced``; the plan's degrees may be an open mesh."""
     scenario, c = priced.scenario, priced.constants
     plan, cluster, workload = scenario.plan, scenario.cluster, scenario.workload
-    p, v, dp, t = plan.pipeline_parallel, plan.virtual_stages, plan.data_parallel, plan.tensor_parallel
-    m = np.ceil(workload.global_batch / (dp * plan.sequences))
+    p, v = plan.pipeline_parallel, plan.virtual_stages
+    m = np.ceil(workload.global_batch / (plan.data_parallel * plan.sequences))
     stages = stage_contents(scenario, m)
     slots = [_slot(priced, stage) for stage in stages]
     totals = [slot.total_s for slot in slots]
@@ -206,8 +226,9 @@ def step_times(priced: Priced) -> StepTimes:
     apart_s = _run_apart_s(scenario, stages, slots, slot, m)
     pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s, apart_s)
 
-    parameters = _most([trained_parameters(priced.program, stage) for stage in stages])
-    stored = _most([stored_bytes(priced.program, stage, ELEMENT_BYTES[plan.dtype]) for stage in stages])
+    parameters = _most_shared([trained_parameters(priced.program, stage) for stage in stages])
+    narrow = ELEMENT_BYTES[plan.dtype]
+    stored = _most_shared([stored_bytes(priced.program, stage, narrow) for stage in stages])
     optimizer_bytes = _optimizer_bytes(plan, parameters)
     replica = Replica(
         parameters=parameters,
@@ -221,17 +242,20 @@ def step_times(priced: Priced) -> StepTimes:
     replicas = data_parallel_time(
         replica,
         plan,
-        group=data_group(t, dp, cluster),
+        group=data_group(plan.tensor_parallel, plan.replicas, cluster),
+        expert_group=data_group(
+            plan.tensor_parallel * plan.replicas / plan.expert_replicas, plan.expert_replicas, cluster
+        ),
         cluster=cluster,
         library=library,
         constants=c,
     )
-    tied_s = _tied_embedding_s(priced, dp)
-    shared = np.where(np.asarray(plan.zero_stage) >= 1, dp, 1.0)
+    tied_s = _tied_embedding_s(priced)
+    zero = np.asarray(plan.zero_stage)
     share = Share(
-        parameters=parameters / shared,
-        weight_bytes=stored / np.where(np.asarray(plan.zero_stage) >= 3, dp, 1.0),
-        activation_bytes=slowest.layers * priced.program.layer.saved_bytes,
+        parameters=parameters.shared(plan, zero >= 1),
+        weight_bytes=stored.shared(plan, zero >= 3),
+        activation_bytes=layer_sum(priced.program, slowest, lambda block: block.saved_bytes),
         forward_s=slot.forward_s,
         backward_s=slot.backward_s,
         micro_batches=m,
@@ -284,11 +308,11 @@ def _run_apart_s(
     )
 
 
-def _optimizer_bytes(plan: Plan, parameters: Number) -> Number:
+def _optimizer_bytes(plan: Plan, parameters: Shared) -> Number:
     """Traffic of the optimizer's update of a device's share of the parameters; ZeRO shares them among replicas."""
     if "optimizer" in plan.offload:
         return 0.0
-    local = parameters / np.where(np.asarray(plan.zero_stage) >= 1, plan.data_parallel, 1.0)
+    local = parameters.shared(plan, np.asarray(plan.zero_stage) >= 1)
     return local * plan.framework.optimizer_traffic
 
 
@@ -310,13 +334,13 @@ def _transfer_s(priced: Priced) -> Number:
     if not np.any(np.asarray(plan.pipeline_parallel) > 1):
         return 0.0
     share = priced.program.embedding.boundary_bytes / plan.tensor_parallel
-    group = pipeline_boundary(plan.tensor_parallel, plan.data_parallel, cluster)
+    group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
     library = cluster_collectives(cluster)
     once = collective_time("send_recv", share, group=group, cluster=cluster, constants=library)
     return priced.constants.collective_slowdown * once
 
 
-def _tied_embedding_s(priced: Priced, dp: Count) -> Number:
+def _tied_embedding_s(priced: Priced) -> Number:
     """Seconds of summing the shared table's gradients between the first and the last stage, once per step."""
     scenario = priced.scenario
     plan, cluster = scenario.plan, scenario.cluster
@@ -324,6 +348,6 @@ def _tied_embedding_s(priced: Priced, dp: Count) -> Number:
     if not scenario.model.tied_embeddings or not np.any(p > 1):
         return 0.0
     size = priced.program.embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
-    group = pipeline_boundary(plan.tensor_parallel, dp, cluster)
+    group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
     once = collective_time("send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster))
     return (p > 1) * once * priced.constants.collective_slowdown

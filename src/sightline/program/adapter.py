@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
-from sightline.scenario import Adapter, Model
+from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.adapter import JOINED
 
 QKV = ("query", "key", "value")
@@ -121,26 +121,34 @@ def keeps_input(x: Shapes, target: str) -> bool:
     return has and not _dropout(x) and not _casts(x)
 
 
-def widths_of(model: Model) -> dict[str, tuple[float, float]]:
-    """Inputs and outputs of every projection of a layer, by its word."""
-    h, f = float(model.hidden_size), float(model.intermediate_size)
-    queries, keys = float(model.query_width), float(model.kv_width)
-    return {
-        "query": (h, queries),
-        "key": (h, keys),
-        "value": (h, keys),
-        JOINED: (h, queries + 2.0 * keys),
-        "output": (queries, h),
-        "gate": (h, f),
-        "up": (h, f),
-        "down": (f, h),
-    }
-
-
 def adapter_parameters(model: Model, adapter: Adapter) -> Number:
     """Parameters of all adapters of the whole model: rank times inputs and outputs of each target, in every layer."""
-    widths = widths_of(model)
-    return model.layers * adapter.rank * sum(sum(widths[p]) for p in adapter.projections(gated=model.gated))
+    targets = adapter.projections(gated=model.gated)
+    return adapter.rank * sum(kind.count * _target_widths(model, kind, targets) for kind in model.kinds)
+
+
+def _target_widths(model: Model, kind: LayerKind, targets: Sequence[str]) -> float:
+    """Inputs and outputs of the projections ``targets`` of one layer, added up."""
+    widths = _widths(model, kind)
+    return sum(sum(widths[target]) for target in targets if target in widths)
+
+
+def _widths(model: Model, kind: LayerKind) -> dict[str, tuple[float, float]]:
+    """Inputs and outputs of the projections of a layer that may have adapters, by their words."""
+    h, heads = float(model.hidden_size), model.heads_of(kind)
+    queries = heads.query_width * (2.0 if model.attention_gate else 1.0)
+    keys, values = float(heads.key_width), heads.value_width * float(not heads.values_are_keys)
+    attention = {
+        "query": (h, queries),
+        "key": (h, keys),
+        "value": (h, values),
+        JOINED: (h, queries + keys + values),
+        "output": (float(heads.output_width), h),
+    }
+    experts = model.experts if kind.mlp == "experts" else None
+    f = float(model.width_of(kind) if experts is None else experts.shared * experts.shared_width)
+    mlp = {"gate": (h, f), "up": (h, f), "down": (f, h)} if f and kind.mlp != "none" else {}
+    return {**(attention if kind.mixer != "none" else {}), **mlp}
 
 
 def _dropout(x: Shapes) -> float:

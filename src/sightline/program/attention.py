@@ -4,6 +4,7 @@ from sightline.program.adapter import keeps_input
 from sightline.program.operators import Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
+from sightline.scenario import LayerKind
 
 MODULE = "attention core"
 
@@ -13,43 +14,76 @@ RANDOM_ARITHMETIC = 40.0
 """Vector instructions per element of a dropout: a share of ten Philox rounds, comparison, scale (estimate)."""
 
 
-def core_forward(x: Shapes, kernel: str) -> list[Operator]:
+def core_forward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:
     """Return the forward operators from queries, keys and values to the context."""
-    return [flash(x, backward=False)] if kernel == "flash" else _eager_forward(x)
+    return [flash(x, kind, backward=False)] if kernel == "flash" else _eager_forward(x)
 
 
-def core_backward(x: Shapes, kernel: str) -> list[Operator]:
+def core_backward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:
     """Return the backward operators from the context's gradient to those of queries, keys and values."""
-    return [flash(x, backward=True)] if kernel == "flash" else _eager_backward(x)
+    return [flash(x, kind, backward=True)] if kernel == "flash" else _eager_backward(x)
 
 
-def flash(x: Shapes, *, backward: bool) -> FlashAttention:
+def flash(x: Shapes, kind: LayerKind, *, backward: bool) -> FlashAttention:
     """Return the flash kernel; forward keeps queries, keys, values and a float per row and head.
 
     Its output is kept by the output projection, where that keeps its input as it is. Values that are a view of one
     joined tensor keep all of that alive beside the rotated queries and keys.
     """
-    kept = x.element_bytes * x.tokens * x.qkv_width + 4.0 * x.tokens * x.heads
+    kept = x.element_bytes * x.tokens * (x.query_width + x.key_width + x.value_width) + 4.0 * x.tokens * x.heads
     if not keeps_input(x, "output"):
-        kept = kept + x.element_bytes * x.tokens * x.heads * x.model.head_dim
-    if x.framework.keeps_joined_qkv and x.model.heads == x.model.kv_heads:
-        kept = kept + x.element_bytes * x.tokens * (x.heads + x.kv_heads) * x.model.head_dim
+        kept = kept + x.element_bytes * x.tokens * x.context_width
+    if x.framework.keeps_joined_qkv and x.shape.heads == x.shape.kv_heads:
+        kept = kept + x.element_bytes * x.tokens * (x.query_width + x.key_width)
+    sequences, queries, seen, causal = _pattern(x, kind)
     return FlashAttention(
         module=MODULE,
         name="flash attention",
-        batch=x.b,
+        batch=sequences,
         heads=x.heads,
         kv_heads=x.kv_heads,
-        head_dim=float(x.model.head_dim),
-        query_tokens=x.s,
-        context_tokens=x.s,
-        causal=True,
+        head_dim=float(x.shape.head_dim),
+        value_dim=float(x.shape.value_dim),
+        query_tokens=queries,
+        context_tokens=seen,
+        causal=causal,
         backward=backward,
         dtype=x.dtype,
         element_bytes=x.element_bytes,
         saved_bytes=0.0 if backward else kept,
         kernels=4.0 if backward else 1.0,
     )
+
+
+def _pattern(x: Shapes, kind: LayerKind) -> tuple[Number, Number, Number, bool]:
+    """Return sequences, queries of each, the keys these see, and whether later keys are masked.
+
+    A chunk of a chunked layer is a sequence of its own. A window ``w`` shorter than the sequence ``s`` is priced as
+    its mean of ``w - w^2 / 2 s`` keys for every query, without a mask.
+    """
+    window = x.model.window
+    if window is None or window >= x.context or kind.mixer not in ("sliding", "chunked"):
+        return x.b, x.s, x.context, True
+    if kind.mixer == "chunked":
+        return x.b * x.s / window, float(window), float(window), True
+    return x.b, x.s, window - window**2 / (2.0 * x.context), False
+
+
+def gate(x: Shapes, *, backward: bool) -> list[Operator]:
+    """The context times a sigmoid of the gate that was projected beside the queries, where the model has one."""
+    if not x.model.attention_gate:
+        return []
+    tensor = x.element_bytes * x.tokens * x.context_width
+    return [
+        Elementwise(
+            module=MODULE,
+            name="gate gradient" if backward else "gate",
+            traffic_bytes=(5.0 if backward else 3.0) * tensor,
+            kernels=2.0,
+            saved_bytes=0.0 if backward else 2.0 * tensor,
+            elements=tensor / x.element_bytes,
+        )
+    ]
 
 
 def _product(x: Shapes, name: str, m: Number, n: Number, k: Number, saved_bytes: Number = 0.0) -> Matmul:
@@ -69,7 +103,7 @@ def _product(x: Shapes, name: str, m: Number, n: Number, k: Number, saved_bytes:
 
 def _scores(x: Shapes) -> Number:
     """Elements of the scores of one micro-batch on one device."""
-    return x.b * x.heads * x.s * x.s
+    return x.b * x.heads * x.s * x.context
 
 
 def _softmax_fused(x: Shapes) -> Number:
@@ -78,12 +112,11 @@ def _softmax_fused(x: Shapes) -> Number:
 
 
 def _eager_forward(x: Shapes) -> list[Operator]:
-    e, d, elements = x.element_bytes, float(x.model.head_dim), _scores(x)
-    queries = x.tokens * x.heads * d
-    keys = x.tokens * x.kv_heads * d
+    e, d, elements = x.element_bytes, float(x.shape.head_dim), _scores(x)
+    queries, keys, values = (x.tokens * width for width in (x.query_width, x.key_width, x.value_width))
     fused = _softmax_fused(x)
     operators: list[Operator] = [
-        _product(x, "scores", x.s, x.s, d, saved_bytes=e * (queries + keys)),
+        _product(x, "scores", x.s, x.context, d, saved_bytes=e * (queries + keys)),
         # Unfused: cast to fp32, scale, build the mask, fill it in, softmax, cast back.
         Elementwise(
             module=MODULE,
@@ -94,8 +127,15 @@ def _eager_forward(x: Shapes) -> list[Operator]:
             saved_bytes=(e + 4.0 * (1.0 - fused)) * elements,
         ),
         # The values, and the probabilities after dropout.
-        _product(x, "context", x.s, d, x.s, saved_bytes=e * keys + e * elements * (x.model.dropout > 0)),
-        Elementwise(module=MODULE, name="layout", traffic_bytes=2.0 * e * queries, kernels=3.0),
+        _product(
+            x,
+            "context",
+            x.s,
+            float(x.shape.value_dim),
+            x.context,
+            saved_bytes=e * values + e * elements * (x.model.dropout > 0),
+        ),
+        Elementwise(module=MODULE, name="layout", traffic_bytes=2.0 * e * x.tokens * x.context_width, kernels=3.0),
     ]
     if x.model.positions == "alibi":
         operators.append(Elementwise(module=MODULE, name="alibi", traffic_bytes=2.0 * e * elements))
@@ -113,20 +153,21 @@ def _eager_forward(x: Shapes) -> list[Operator]:
 
 
 def _eager_backward(x: Shapes) -> list[Operator]:
-    e, d, elements = x.element_bytes, float(x.model.head_dim), _scores(x)
-    widths = x.tokens * x.qkv_width
+    e, d, elements = x.element_bytes, float(x.shape.head_dim), _scores(x)
+    widths = x.tokens * (x.query_width + x.key_width + x.value_width)
+    dv = float(x.shape.value_dim)
     fused = _softmax_fused(x)
     operators: list[Operator] = [
-        _product(x, "probabilities gradient", x.s, x.s, d),
-        _product(x, "values gradient", x.s, d, x.s),
+        _product(x, "probabilities gradient", x.s, x.context, dv),
+        _product(x, "values gradient", x.context, dv, x.s),
         Elementwise(
             module=MODULE,
             name="softmax gradient",
             traffic_bytes=(5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
             kernels=7.0 - 6.0 * fused,
         ),
-        _product(x, "queries gradient", x.s, d, x.s),
-        _product(x, "keys gradient", x.s, d, x.s),
+        _product(x, "queries gradient", x.s, d, x.context),
+        _product(x, "keys gradient", x.context, d, x.s),
         Elementwise(module=MODULE, name="layout gradient", traffic_bytes=3.0 * e * widths, kernels=4.0),
     ]
     if x.model.dropout > 0:

@@ -3,6 +3,8 @@
 Each function returns one operator for a micro-batch on one device, with the bytes its kernels move and what it keeps.
 """
 
+from dataclasses import replace
+
 from sightline.program.operators import Elementwise
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
@@ -48,9 +50,24 @@ def norm_gradient(x: Shapes, module: str) -> Elementwise:
     )
 
 
+def head_norm(x: Shapes, *, backward: bool) -> Elementwise:
+    """Norms of the query and key heads, a call for each."""
+    whole = norm_gradient(x, "qkv") if backward else norm(x, "qkv")
+    heads = narrower(whole, x.tokens * (x.query_width + x.key_width))
+    return replace(heads, name=f"head {whole.name}", kernels=2.0 * whole.kernels)
+
+
+def narrower(norm: Elementwise, elements: Number) -> Elementwise:
+    """Return a hidden-wide ``norm`` as it is over ``elements``."""
+    share = elements / norm.elements
+    return replace(
+        norm, traffic_bytes=norm.traffic_bytes * share, saved_bytes=norm.saved_bytes * share, elements=elements
+    )
+
+
 def rope(x: Shapes, *, backward: bool) -> Elementwise:
     """Rotary embedding of queries and keys: read and write; unfused it slices, negates, joins, multiplies and adds."""
-    rotated = x.element_bytes * x.tokens * (x.heads + x.kv_heads) * x.model.head_dim
+    rotated = x.element_bytes * x.tokens * (x.query_width + x.key_width)
     fused = "rope" in x.framework.fused
     return Elementwise(
         module="rope",
@@ -61,42 +78,45 @@ def rope(x: Shapes, *, backward: bool) -> Elementwise:
     )
 
 
-def activation(x: Shapes, width: Number) -> Elementwise:
-    """Forward GELU, ReLU or SwiGLU over ``width`` elements per token: inputs in, product out; inputs are kept."""
-    tensor = x.element_bytes * x.tokens * width
+def activation(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | None = None) -> Elementwise:
+    """Forward GELU, ReLU or SwiGLU over ``width`` elements of each of ``rows`` (the tokens): inputs in, product out.
+
+    The inputs are kept.
+    """
+    rows = x.tokens if rows is None else rows
+    tensor = x.element_bytes * rows * width
     if not x.model.gated:
         return Elementwise(
-            module="mlp",
+            module=module,
             name="activation",
             traffic_bytes=2.0 * tensor,
             saved_bytes=tensor,
-            elements=x.tokens * width,
+            elements=rows * width,
         )
     fused = "activation" in x.framework.fused
     return Elementwise(
-        module="mlp",
+        module=module,
         name="activation",
         traffic_bytes=(3.0 if fused else 5.0) * tensor,
         kernels=1.0 if fused else 2.0,
         saved_bytes=(2.0 if fused else 3.0) * tensor,
-        elements=x.tokens * width,
+        elements=rows * width,
     )
 
 
-def activation_gradient(x: Shapes, width: Number) -> Elementwise:
+def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | None = None) -> Elementwise:
     """Backward of ``activation``."""
-    tensor = x.element_bytes * x.tokens * width
+    rows = x.tokens if rows is None else rows
+    tensor = x.element_bytes * rows * width
     if not x.model.gated:
-        return Elementwise(
-            module="mlp", name="activation gradient", traffic_bytes=3.0 * tensor, elements=x.tokens * width
-        )
+        return Elementwise(module=module, name="activation gradient", traffic_bytes=3.0 * tensor, elements=rows * width)
     fused = "activation" in x.framework.fused
     return Elementwise(
-        module="mlp",
+        module=module,
         name="activation gradient",
         traffic_bytes=(5.0 if fused else 9.0) * tensor,
         kernels=1.0 if fused else 3.0,
-        elements=x.tokens * width,
+        elements=rows * width,
     )
 
 

@@ -1,144 +1,105 @@
-"""A decoder layer: norm, attention, residual, norm, MLP, residual - forward and backward."""
+"""A decoder layer of one kind: norm, mixer, residual, norm, MLP, residual - forward and backward."""
+
+from dataclasses import replace
 
 from sightline.program import elementwise
-from sightline.program.adapter import QKV
-from sightline.program.attention import core_backward, core_forward
+from sightline.program.dense_mlp import dense_mlp
+from sightline.program.experts import experts
+from sightline.program.latent_attention import latent_attention
 from sightline.program.operators import Operator
-from sightline.program.projection import adapter_elements, projection_backward, projection_forward
+from sightline.program.program import Block
+from sightline.program.quantized_weights import stored_bytes
+from sightline.program.recompute import with_recompute
+from sightline.program.self_attention import self_attention
 from sightline.program.shapes import Shapes
-from sightline.program.tensor_parallel import enter_region, leave_region
-from sightline.quantities import Number
-
-OUTPUT = ("output",)
-DOWN = ("down",)
+from sightline.program.sublayer import Sublayer
+from sightline.scenario import Heads, LayerKind, Model, Plan
 
 
-def layer_forward(x: Shapes, attention: str) -> list[Operator]:
-    """Return a layer's forward operators for one micro-batch."""
-    model, h = x.model, float(x.model.hidden_size)
-    context = x.heads * model.head_dim
-    return [
-        elementwise.norm(x, "attention norm"),
-        *enter_region(x, "qkv"),
-        *projection_forward(x, "qkv", h, x.qkv_width, targets=QKV, saved_bytes=x.residual_bytes, shares=_qkv_shares(x)),
-        *([elementwise.rope(x, backward=False)] if model.positions == "rotary" else []),
-        *core_forward(x, attention),
-        *projection_forward(
-            x,
-            "output projection",
-            context,
-            h,
-            targets=OUTPUT,
-            saved_bytes=x.element_bytes * x.tokens * context,
-        ),
-        # Side by side, attention and MLP add up before they leave the region, and may share a norm.
-        *([] if model.parallel_block else leave_region(x, "output projection")),
-        elementwise.residual(x, bias=model.output_bias),
-        *([elementwise.norm(x, "mlp norm")] if _own_norm(x) else []),
-        *(enter_region(x, "mlp") if _own_norm(x) else []),
-        *_mlp_forward(x),
-        *leave_region(x, "mlp"),
-        elementwise.residual(x, bias=model.mlp_bias),
-    ]
-
-
-def _mlp_forward(x: Shapes) -> list[Operator]:
-    h, f, inputs = float(x.model.hidden_size), x.model.intermediate_size / x.t, layer_inner_width(x)
-    # A fused gate recomputes the product from its inputs; otherwise the down projection keeps it.
-    keeps_product = not (x.model.gated and "activation" in x.framework.fused)
-    return [
-        *projection_forward(
-            x,
-            "mlp",
-            h,
-            inputs,
-            targets=_up_targets(x),
-            saved_bytes=x.residual_bytes,
-            name="up",
-            shares=_gate_shares(x),
-        ),
-        elementwise.activation(x, f),
-        *projection_forward(
-            x, "mlp", f, h, targets=DOWN, saved_bytes=x.element_bytes * x.tokens * f * keeps_product, name="down"
-        ),
-    ]
-
-
-def layer_backward(x: Shapes, attention: str) -> list[Operator]:
-    """Return a layer's backward operators for one micro-batch, in order of execution.
-
-    With sequence parallelism the inputs of the column-split projections, kept in pieces, are gathered again for the
-    weight gradients.
-    """
-    model, h = x.model, float(x.model.hidden_size)
-    f, inputs = model.intermediate_size / x.t, layer_inner_width(x)
-    context = x.heads * model.head_dim
-    return [
-        elementwise.residual_gradient(x),
-        *enter_region(x, "mlp"),
-        *projection_backward(x, "mlp", f, h, targets=DOWN, bias=model.mlp_bias),
-        elementwise.activation_gradient(x, f),
-        *enter_region(x, "mlp"),
-        *projection_backward(x, "mlp", h, inputs, targets=_up_targets(x), bias=model.mlp_bias, shares=_gate_shares(x)),
-        *(leave_region(x, "mlp") if _own_norm(x) else []),
-        *([elementwise.norm_gradient(x, "mlp norm")] if _own_norm(x) else []),
-        elementwise.residual_gradient(x),
-        *([] if model.parallel_block else enter_region(x, "output projection")),
-        *projection_backward(x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias),
-        *core_backward(x, attention),
-        *([elementwise.rope(x, backward=True)] if model.positions == "rotary" else []),
-        *enter_region(x, "qkv"),
-        *projection_backward(x, "qkv", h, x.qkv_width, targets=QKV, bias=model.attention_bias, shares=_qkv_shares(x)),
-        *leave_region(x, "qkv"),
-        elementwise.norm_gradient(x, "attention norm"),
-    ]
-
-
-def _qkv_shares(x: Shapes) -> tuple[float, ...]:
-    """Queries, keys and values as layers of their own."""
-    heads, kv_heads = x.model.heads, x.model.kv_heads
-    return tuple(part / (heads + 2.0 * kv_heads) for part in (heads, kv_heads, kv_heads))
-
-
-def _gate_shares(x: Shapes) -> tuple[float, ...]:
-    """The gate beside the up projection, as layers of their own."""
-    return (0.5, 0.5) if x.model.gated else (1.0,)
-
-
-def _own_norm(x: Shapes) -> bool:
-    """Whether the MLP has a norm of its own; beside attention it may take that one's."""
-    return x.model.layer_norms > 1
-
-
-def _up_targets(x: Shapes) -> tuple[str, ...]:
-    return ("gate", "up") if x.model.gated else ("up",)
-
-
-def layer_inner_width(x: Shapes) -> Number:
-    """Outputs of the MLP's up projection on one device: its width, twice where it is gated."""
-    return x.model.intermediate_size / x.t * (2.0 if x.model.gated else 1.0)
-
-
-def projection_parameters(x: Shapes) -> Number:
-    """Elements of a layer's matmul weights on one device."""
-    h, f, inputs = float(x.model.hidden_size), x.model.intermediate_size / x.t, layer_inner_width(x)
-    return h * (x.qkv_width + x.heads * x.model.head_dim) + h * (inputs + f)
-
-
-def layer_parameters(x: Shapes) -> Number:
-    """Parameters of a layer on one device: projections are split, norms and row-split biases are not."""
-    model = x.model
-    h, inputs = float(model.hidden_size), layer_inner_width(x)
-    biases = x.qkv_width * model.attention_bias + h * model.output_bias + (inputs + h) * model.mlp_bias
-    return projection_parameters(x) + biases + model.layer_norms * model.norm_parameters
-
-
-def layer_adapter_parameters(x: Shapes) -> Number:
-    """Parameters of a layer's adapters on one device."""
-    h, f, context = float(x.model.hidden_size), x.model.intermediate_size / x.t, x.heads * x.model.head_dim
-    return (
-        adapter_elements(x, h, x.qkv_width, QKV, _qkv_shares(x))
-        + adapter_elements(x, context, h, OUTPUT)
-        + adapter_elements(x, h, layer_inner_width(x), _up_targets(x), _gate_shares(x))
-        + adapter_elements(x, f, h, DOWN)
+def layer_block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
+    """Return one layer of ``kind`` as one micro-batch executes it, recomputation included."""
+    x = replace(x, shape=core_heads(x.model, kind))
+    halves = [half for half in (_mixer(x, kind, plan), _mlp(x, kind)) if half is not None]
+    weights = sum(half.weights for half in halves)
+    norms = x.model.layer_norms * len(halves) // 2 * x.model.norm_parameters
+    parameters = sum(half.parameters for half in halves) + norms
+    # Without an adapter, what is not quantized is trained.
+    frozen = parameters if plan.adapter is not None else weights * (not x.trained.projections)
+    quantized = plan.quantization != "none"
+    last = halves[-1]
+    block = Block(
+        name=_name(x, kind),
+        layers=kind.count,
+        leading=kind.leading,
+        forward=_forward(x, halves),
+        backward=_backward(x, halves),
+        # Beside the gradients lies the widest expanded weight.
+        transient_bytes=2.0 * x.element_bytes * last.widest + quantized * x.element_bytes * last.widest_weight,
+        parameters=parameters,
+        expert_parameters=sum(half.expert_parameters for half in halves),
+        frozen_parameters=frozen,
+        quantized_parameters=weights * quantized,
+        quantized_bytes=stored_bytes(x),
+        adapter_parameters=sum(half.adapter_parameters for half in halves),
     )
+    core = sum(half.core_input_bytes for half in halves)
+    stops_early = plan.framework.recompute_stops_early
+    return with_recompute(block, plan.recompute, x.residual_bytes, core, stops_early=stops_early)
+
+
+def core_heads(model: Model, kind: LayerKind) -> Heads:
+    """Return the head shape that the attention core works with; latent attention is expanded to full heads."""
+    if kind.mixer != "latent" or model.latent is None:
+        return model.heads_of(kind)
+    latent = model.latent
+    return Heads(
+        heads=model.heads, kv_heads=model.heads, head_dim=latent.head_dim, value_head_dim=latent.value_head_dim
+    )
+
+
+def _name(x: Shapes, kind: LayerKind) -> str:
+    """A kind's name: layer where there is one kind, else what sets it apart."""
+    if len(x.model.kinds) == 1:
+        return "layer"
+    return ", ".join(part for part in (kind.mixer, kind.mlp) if part != "none")
+
+
+def _mixer(x: Shapes, kind: LayerKind, plan: Plan) -> Sublayer | None:
+    match kind.mixer:
+        case "none":
+            return None
+        case "latent":
+            return latent_attention(x, kind, plan.attention)
+        case _:
+            return self_attention(x, kind, plan.attention)
+
+
+def _mlp(x: Shapes, kind: LayerKind) -> Sublayer | None:
+    match kind.mlp:
+        case "none":
+            return None
+        case "experts":
+            return experts(x)
+        case _:
+            return dense_mlp(x, float(x.model.width_of(kind)))
+
+
+def _forward(x: Shapes, halves: list[Sublayer]) -> list[Operator]:
+    operators: list[Operator] = []
+    for half in halves:
+        norm = [elementwise.norm(x, half.module)] if _has_norm(x, half, halves) else []
+        operators += [*norm, *half.forward, elementwise.residual(x, bias=half.output_bias)]
+    return operators
+
+
+def _backward(x: Shapes, halves: list[Sublayer]) -> list[Operator]:
+    operators: list[Operator] = []
+    for half in reversed(halves):
+        norm = [elementwise.norm_gradient(x, half.module)] if _has_norm(x, half, halves) else []
+        operators += [elementwise.residual_gradient(x), *half.backward, *norm]
+    return operators
+
+
+def _has_norm(x: Shapes, half: Sublayer, halves: list[Sublayer]) -> bool:
+    """Whether a half has a norm of its own; beside attention the MLP may take that one's."""
+    return half is halves[0] or x.model.layer_norms > 1

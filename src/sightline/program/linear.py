@@ -23,17 +23,21 @@ def linear_forward(
     saved_bytes: Number,
     name: str = "matmul",
     shares: tuple[float, ...] = (1.0,),
+    rows: Number | None = None,
+    experts: Number = 1.0,
 ) -> Matmul:
-    """Return the forward matmul of ``tokens x inputs`` by ``inputs x outputs``; its input is kept.
+    """Return the forward matmul of ``rows x inputs`` by ``inputs x outputs``; its input is kept.
 
-    ``shares`` are the parts of the outputs that models keep as layers of their own.
+    ``rows`` are the tokens unless given. ``shares`` are the parts of the outputs that models keep as layers of their
+    own. Of several ``experts`` each has a matrix and so many rows of its own.
     """
     return Matmul(
         module=module,
         name=name,
-        m=x.tokens,
+        m=x.tokens if rows is None else rows,
         n=outputs,
         k=inputs,
+        batch=experts,
         dtype=x.dtype,
         element_bytes=x.element_bytes,
         output_bytes=x.element_bytes,
@@ -43,15 +47,23 @@ def linear_forward(
 
 
 def input_gradient(
-    x: Shapes, module: str, inputs: Number, outputs: Number, *, shares: tuple[float, ...] = (1.0,)
+    x: Shapes,
+    module: str,
+    inputs: Number,
+    outputs: Number,
+    *,
+    shares: tuple[float, ...] = (1.0,),
+    rows: Number | None = None,
+    experts: Number = 1.0,
 ) -> Matmul:
     """Return the matmul that takes the gradient of the outputs to that of the inputs."""
     return Matmul(
         module=module,
         name="input gradient",
-        m=x.tokens,
+        m=x.tokens if rows is None else rows,
         n=inputs,
         k=outputs,
+        batch=experts,
         dtype=x.dtype,
         element_bytes=x.element_bytes,
         output_bytes=x.element_bytes,
@@ -60,7 +72,15 @@ def input_gradient(
 
 
 def linear_backward(
-    x: Shapes, module: str, inputs: Number, outputs: Number, *, bias: bool, shares: tuple[float, ...] = (1.0,)
+    x: Shapes,
+    module: str,
+    inputs: Number,
+    outputs: Number,
+    *,
+    bias: bool,
+    shares: tuple[float, ...] = (1.0,),
+    rows: Number | None = None,
+    experts: Number = 1.0,
 ) -> list[Operator]:
     """Return the input- and weight-gradient matmuls, the bias gradient and the accumulation of weight gradients.
 
@@ -69,13 +89,15 @@ def linear_backward(
     """
     fused = "gradient-accumulation" in x.framework.fused
     common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes, "shares": shares}
+    rows = x.tokens if rows is None else rows
     operators: list[Operator] = [
-        input_gradient(x, module, inputs, outputs, shares=shares),
+        input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts),
         Matmul(
             name="weight gradient",
             m=outputs,
             n=inputs,
-            k=x.tokens,
+            k=rows,
+            batch=experts,
             input_row=outputs,
             output_bytes=x.framework.accumulation_traffic if fused else x.element_bytes,
             **common,
@@ -83,15 +105,15 @@ def linear_backward(
     ]
     if bias:
         operators.append(
-            Elementwise(module=module, name="bias gradient", traffic_bytes=x.element_bytes * x.tokens * outputs)
+            Elementwise(module=module, name="bias gradient", traffic_bytes=x.element_bytes * experts * rows * outputs)
         )
     if not fused:
         operators.append(
             Elementwise(
                 module=module,
                 name="gradient accumulation",
-                traffic_bytes=x.framework.accumulation_traffic * inputs * outputs,
-                elements=inputs * outputs,
+                traffic_bytes=x.framework.accumulation_traffic * experts * inputs * outputs,
+                elements=experts * inputs * outputs,
             )
         )
     return operators

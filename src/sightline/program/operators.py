@@ -9,8 +9,9 @@ from typing import Literal
 from sightline.quantities import Number
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
-CollectiveRanks = Literal["tensor", "expert", "data"]
-"""Who takes part: tensor-parallel ranks, the ranks that share experts, or data-parallel ranks."""
+CollectiveRanks = Literal["tensor", "context", "expert", "expert tensor", "data"]
+"""Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that share out the experts, or those
+that an expert is cut over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +94,8 @@ class FlashAttention(Operator):
     heads: Number
     kv_heads: Number
     head_dim: float
+    """Width of a query and a key head."""
+    value_dim: float
     query_tokens: Number
     context_tokens: Number
     causal: bool
@@ -102,8 +105,10 @@ class FlashAttention(Operator):
 
     @property
     def flops(self) -> Number:
-        """4 b a s_q s_k d forward, 2.5 times that backward (five products for two), counted without the causal mask."""
-        return (10.0 if self.backward else 4.0) * self._pairs * self.head_dim
+        """2 b a s_q s_k (d_k + d_v) forward, 2 b a s_q s_k (3 d_k + 2 d_v) backward, counted without the causal mask."""
+        if self.backward:
+            return 2.0 * self._pairs * (3.0 * self.head_dim + 2.0 * self.value_dim)
+        return 2.0 * self._pairs * (self.head_dim + self.value_dim)
 
     @property
     def _pairs(self) -> Number:
@@ -114,8 +119,8 @@ class FlashAttention(Operator):
         """Queries, keys, values and output once; backward reads them and the gradient and writes three gradients."""
         queries = self.batch * self.query_tokens * self.heads
         keys = self.batch * self.context_tokens * self.kv_heads
-        tensors = 4.0 * queries + 4.0 * keys if self.backward else 2.0 * queries + 2.0 * keys
-        return tensors * self.head_dim * self.element_bytes
+        tensors = (queries + keys) * (self.head_dim + self.value_dim)
+        return (2.0 if self.backward else 1.0) * tensors * self.element_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sightline.program.operators import Operator
 from sightline.quantities import Number
 
@@ -12,6 +14,10 @@ class Block:
     """One block kind (embedding, decoder layer, head): what one micro-batch executes on one device."""
 
     name: str
+    layers: int = 1
+    """Layers of this kind in the model."""
+    leading: bool = False
+    """They come before all other layers."""
     forward: Sequence[Operator]
     backward: Sequence[Operator]
     recomputed: Sequence[Operator] = ()
@@ -28,8 +34,10 @@ class Block:
     """Bytes of the activation that leaves the block for all tokens."""
     parameters: Number = 0.0
     """Parameters on one device (after tensor parallelism, before ZeRO), adapters aside."""
+    expert_parameters: Number = 0.0
+    """Those of them that belong to routed experts, of which other ranks hold copies than of the rest."""
     frozen_parameters: Number = 0.0
-    """Those of them that get no gradient."""
+    """Those of the parameters that get no gradient."""
     quantized_parameters: Number = 0.0
     """Those of the frozen ones that are kept in few bits."""
     quantized_bytes: float = 0.0
@@ -47,6 +55,11 @@ class Block:
     def trained_parameters(self) -> Number:
         """All that gets gradients: the model's own, adapters, copies."""
         return self.own_trained_parameters + self.adapter_parameters + self.copied_parameters
+
+    @property
+    def trained_expert_parameters(self) -> Number:
+        """Parameters of routed experts that get gradients."""
+        return self.expert_parameters * (np.asarray(self.frozen_parameters) < self.expert_parameters)
 
     def frozen_bytes(self, element_bytes: float) -> Number:
         """Bytes of the weights that get no gradient, where those not quantized take ``element_bytes`` each."""
@@ -79,14 +92,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """A training micro-batch on one device: three block kinds, of which the layer repeats."""
+    """A training micro-batch on one device: block kinds, of which those of ``layers`` repeat."""
 
     embedding: Block
-    layer: Block
+    layers: tuple[Block, ...]
     head: Block
-    layers: int
 
     @property
-    def blocks(self) -> tuple[Block, Block, Block]:
+    def blocks(self) -> tuple[Block, ...]:
         """The block kinds in order of execution."""
-        return (self.embedding, self.layer, self.head)
+        return (self.embedding, *self.layers, self.head)

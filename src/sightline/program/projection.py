@@ -20,17 +20,21 @@ def projection_forward(
     saved_bytes: Number,
     name: str = "matmul",
     shares: tuple[float, ...] = (1.0,),
+    rows: Number | None = None,
+    experts: Number = 1.0,
 ) -> list[Operator]:
     """Return the forward operators of the projections ``targets``, which are the parts ``shares`` of the outputs.
 
     A frozen matmul needs no input for its backward pass; an adapter beside it does, and some libraries keep it anyway.
     """
-    plain = linear_forward(x, module, inputs, outputs, saved_bytes=saved_bytes, name=name, shares=shares)
+    plain = linear_forward(
+        x, module, inputs, outputs, saved_bytes=saved_bytes, name=name, shares=shares, rows=rows, experts=experts
+    )
     if x.trained.projections:
         return [plain]
     kept = x.trained.quantization != "none" and x.framework.quantized_keeps_inputs
     frozen = plain if kept else replace(plain, saved_bytes=0.0)
-    operators = [*dequantize(x, module, inputs * outputs), frozen]
+    operators = [*dequantize(x, module, experts * inputs * outputs), frozen]
     for i, thin in enumerate(adapters_of(x, inputs, outputs, targets, shares)):
         operators += adapter_forward(x, module, thin, input_is_kept=kept or i > 0)
     return operators
@@ -45,13 +49,15 @@ def projection_backward(
     targets: tuple[str, ...],
     bias: bool,
     shares: tuple[float, ...] = (1.0,),
+    rows: Number | None = None,
+    experts: Number = 1.0,
 ) -> list[Operator]:
     """Return the backward operators: a frozen weight has no gradient, but passes its outputs' on to its inputs."""
     if x.trained.projections:
-        return linear_backward(x, module, inputs, outputs, bias=bias, shares=shares)
+        return linear_backward(x, module, inputs, outputs, bias=bias, shares=shares, rows=rows, experts=experts)
     operators = [
-        *dequantize(x, module, inputs * outputs),
-        input_gradient(x, module, inputs, outputs, shares=shares),
+        *dequantize(x, module, experts * inputs * outputs),
+        input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts),
     ]
     for thin in adapters_of(x, inputs, outputs, targets, shares):
         operators += adapter_backward(x, module, thin)

@@ -1,8 +1,8 @@
 """Sizes of one micro-batch on one device after tensor and sequence parallelism.
 
-Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``s`` sequence length, ``b`` micro-batch, ``h`` hidden size, ``a`` heads,
-``f`` MLP width, ``V`` vocabulary, ``t`` tensor parallel; ``r`` divides what lies between tensor-parallel regions: t with
-sequence parallelism, else 1.
+Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``s`` tokens of a sequence on the device, ``b`` micro-batch, ``h`` hidden
+size, ``a`` heads, ``f`` MLP width, ``V`` vocabulary, ``t`` tensor parallel; ``r`` divides what lies between tensor-parallel
+regions: t with sequence parallelism, else 1. ``c`` context parallel, ``e`` expert parallel, ``u`` expert-tensor parallel.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ import numpy as np
 
 from sightline.program.compiled import compiled
 from sightline.program.trained import Trained, trained_by
-from sightline.quantities import Number
-from sightline.scenario import Framework, Model, Scenario
+from sightline.quantities import Count, Number
+from sightline.scenario import Framework, Heads, Model, Scenario
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
 """Bytes of an activation by compute dtype."""
@@ -25,12 +25,22 @@ class Shapes:
     model: Model
     dtype: str
     element_bytes: float
-    s: float
+    s: Number
+    """Tokens of a sequence on one device."""
+    context: float
+    """Tokens of a whole sequence."""
     b: Number
     t: Number
     r: Number
     split: Number
     """1.0 with sequence parallelism and t > 1, else 0.0."""
+    c: Number
+    e: Number
+    u: Number
+    skew: Number
+    """Lasting unevenness of the experts' load, as the relative deviation of a rank's."""
+    shape: Heads
+    """Head shape of the layer kind that is written out."""
     framework: Framework
     """What it fuses, pads and accumulates."""
     trained: Trained
@@ -44,17 +54,38 @@ class Shapes:
     @property
     def heads(self) -> Number:
         """Query heads on one device."""
-        return self.model.heads / self.t
+        return self.shape.heads / self.t
 
     @property
     def kv_heads(self) -> Number:
         """Key/value heads on one device; replicated when there are fewer heads than devices."""
-        return np.maximum(self.model.kv_heads / self.t, 1.0)
+        return np.maximum(self.shape.kv_heads / self.t, 1.0)
+
+    @property
+    def query_width(self) -> Number:
+        """Elements of the queries of a token on one device."""
+        return self.heads * self.shape.head_dim
+
+    @property
+    def key_width(self) -> Number:
+        """Elements of the keys of a token on one device."""
+        return self.kv_heads * self.shape.head_dim
+
+    @property
+    def value_width(self) -> Number:
+        """Elements of the values of a token on one device."""
+        return self.kv_heads * self.shape.value_dim
+
+    @property
+    def context_width(self) -> Number:
+        """Elements that attention hands to the output projection, per token on one device."""
+        return self.heads * self.shape.value_dim
 
     @property
     def qkv_width(self) -> Number:
-        """Outputs of the query, key and value projection on one device."""
-        return (self.heads + 2.0 * self.kv_heads) * self.model.head_dim
+        """Outputs of the query (twice where it is gated), key and value projection on one device."""
+        queries = self.query_width * (2.0 if self.model.attention_gate else 1.0)
+        return queries + self.key_width + self.value_width * (not self.shape.values_are_keys)
 
     @property
     def residual_bytes(self) -> Number:
@@ -77,18 +108,28 @@ class Shapes:
 def shapes_of(scenario: Scenario) -> Shapes:
     """Return the sizes of ``scenario``'s micro-batch."""
     plan = scenario.plan
-    t = np.asarray(plan.tensor_parallel, dtype=float) if np.ndim(plan.tensor_parallel) else float(plan.tensor_parallel)
+    t, c = _number(plan.tensor_parallel), _number(plan.context_parallel)
     split = (np.asarray(plan.sequence_parallel) != 0) & (np.asarray(t) > 1)
     split = split.astype(float) if split.ndim else float(split)
     return Shapes(
         model=scenario.model,
         dtype=plan.dtype,
         element_bytes=ELEMENT_BYTES[plan.dtype],
-        s=float(scenario.workload.sequence_length),
+        s=scenario.workload.sequence_length / c,
+        context=float(scenario.workload.sequence_length),
         b=plan.sequences * 1.0,
         t=t,
         r=1.0 + split * (t - 1.0),
         split=split,
+        c=c,
+        e=_number(plan.expert_parallel),
+        u=_number(plan.expert_tensor_parallel),
+        skew=plan.expert_skew,
+        shape=scenario.model.own_heads,
         framework=compiled(plan.framework) if plan.compile else plan.framework,
         trained=trained_by(plan, tied=scenario.model.tied_embeddings),
     )
+
+
+def _number(degree: Count) -> Number:
+    return np.asarray(degree, dtype=float) if np.ndim(degree) else float(degree)

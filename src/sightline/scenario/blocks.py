@@ -60,7 +60,7 @@ class Heads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerKind:
-    """Layers of one make. Their order in the model is not kept, only how many there are."""
+    """Layers of one make. Of their order in the model only ``leading`` is kept."""
 
     mixer: Mixer = "attention"
     mlp: Mlp = "dense"
@@ -74,6 +74,8 @@ class LayerKind:
     alone."""
     indexed: bool = False
     """An indexer of the layer's own selects what it attends to; a sparse layer without one reuses another's choice."""
+    leading: bool = False
+    """They come before all layers of other kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from sightline.quantities import Count
+from sightline.quantities import Count, Number
 from sightline.scenario.adapter import Adapter
 from sightline.scenario.framework import Framework
 
@@ -25,6 +25,9 @@ MESH_AXES = (
     "virtual_stages",
     "zero_stage",
     "sequence_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "expert_tensor_parallel",
 )
 """Numeric fields that a search lays out as an open mesh; the others choose which operators exist."""
 
@@ -37,6 +40,14 @@ class Plan:
     tensor_parallel: Count = 1
     pipeline_parallel: Count = 1
     data_parallel: Count = 1
+    context_parallel: Count = 1
+    """Ranks that a sequence is cut over, attention included."""
+    expert_parallel: Count = 1
+    """Ranks that the experts are spread over; they are among the data x context x tensor ranks of a stage."""
+    expert_tensor_parallel: Count = 1
+    """Ranks that each expert is cut over."""
+    expert_skew: Number = 0.0
+    """Lasting unevenness of the experts' load: the relative deviation of a rank's, beside the scatter of a random choice."""
     micro_batch: Count | None = None
     """Sequences per forward pass and data-parallel rank; None asks ``predict`` for the fastest that fits."""
     virtual_stages: Count = 1
@@ -64,6 +75,17 @@ class Plan:
         if self.micro_batch is None:
             raise ValueError("the micro-batch is still open")
         return self.micro_batch
+
+    @property
+    def replicas(self) -> Count:
+        """Ranks with the same weights, which add up their gradients: data-parallel and context-parallel ones."""
+        return self.data_parallel * self.context_parallel
+
+    @property
+    def expert_replicas(self) -> Number:
+        """Ranks with the same experts."""
+        ranks = self.tensor_parallel * self.replicas
+        return ranks / (self.expert_parallel * self.expert_tensor_parallel)
 
     def to_dict(self) -> dict[str, object]:
         """The plan's fields by name, the framework by its name and version."""

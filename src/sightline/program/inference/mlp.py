@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from sightline.program.inference.operators import GroupedMatmul
-from sightline.program.inference.routing import busiest_share, expected_active
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.operators import CollectiveKind, Operator
+from sightline.program.routing import busiest_share, expected_active
 from sightline.quantities import Number
 from sightline.scenario import Experts
 from sightline.scenario.model import WeightPart

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.program.inference.routing import busiest_share, expected_active
+from sightline.program.routing import busiest_share, expected_active
 
 
 def test_active_experts_of_a_uniform_choice():

@@ -1,0 +1,139 @@
+"""Multi-head latent attention as it is trained (DeepSeek V2, arXiv 2405.04434): keys and values are expanded.
+
+Queries, and keys with values, pass through latent vectors; the down projections are whole on every rank and work on
+its piece of the sequence, the up projections are cut by heads. With sequence parallelism the latent vectors are
+gathered, not the hidden ones.
+"""
+
+import numpy as np
+
+from sightline.program import elementwise
+from sightline.program.attention import core_backward, core_forward
+from sightline.program.operators import Collective, Elementwise, Operator
+from sightline.program.projection import projection_backward, projection_forward
+from sightline.program.shapes import Shapes
+from sightline.program.sublayer import Sublayer
+from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.quantities import Number
+from sightline.scenario import LayerKind
+
+
+def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
+    """Return the attention of one layer; ``x.shape`` has the expanded heads."""
+    latent = x.model.latent
+    if latent is None:
+        raise ValueError(f"{x.model.name} has no latent attention")
+    h, e, pieces = float(x.model.hidden_size), x.element_bytes, x.tokens / x.r
+    queries, keys_values = x.query_width, x.heads * (latent.nope_head_dim + latent.value_head_dim) * 1.0
+    down = float((latent.query_rank or 0) + latent.kv_rank + latent.rope_head_dim)
+    query_inputs = h if latent.query_rank is None else float(latent.query_rank)
+    ranks = ((float(latent.query_rank or 0), queries),) if latent.query_rank is not None else ()
+    ups = (*ranks, (float(latent.kv_rank), keys_values))
+    context = x.context_width
+    expanded = e * x.tokens * (x.query_width + x.key_width + x.value_width)
+    forward: list[Operator] = [
+        *projection_forward(
+            x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, name="down", shares=(), rows=pieces
+        ),
+        _latent_norm(x, down * pieces, backward=False),
+        *_gather(x, e * x.tokens * down),
+    ]
+    backward: list[Operator] = []
+    if latent.query_rank is None:
+        forward += projection_forward(
+            x, "qkv", query_inputs, queries, targets=(), saved_bytes=0.0, name="query", shares=()
+        )
+    for width, outputs in ups:
+        forward += projection_forward(
+            x, "qkv", width, outputs, targets=(), saved_bytes=e * x.tokens * width, name="up", shares=()
+        )
+    forward += [
+        elementwise.rope(x, backward=False),
+        _joined(x, expanded, backward=False),
+        *core_forward(x, kind, kernel),
+        *projection_forward(
+            x,
+            "output projection",
+            context,
+            h,
+            targets=(),
+            saved_bytes=e * x.tokens * context,
+            shares=(),
+        ),
+        *leave_region(x, "output projection"),
+    ]
+    backward += [
+        *enter_region(x, "output projection"),
+        *projection_backward(x, "output projection", context, h, targets=(), bias=x.model.output_bias, shares=()),
+        *core_backward(x, kind, kernel),
+        _joined(x, expanded, backward=True),
+        elementwise.rope(x, backward=True),
+    ]
+    for width, outputs in ups:
+        backward += projection_backward(x, "qkv", width, outputs, targets=(), bias=False, shares=())
+    if latent.query_rank is None:
+        backward += projection_backward(x, "qkv", query_inputs, queries, targets=(), bias=False, shares=())
+    backward += [
+        *_scatter(x, e * x.tokens * down),
+        _latent_norm(x, down * pieces, backward=True),
+        *projection_backward(x, "qkv", h, down, targets=(), bias=False, shares=(), rows=pieces),
+    ]
+    own_queries = 0.0 if latent.query_rank is not None else h * queries
+    weights = h * down + own_queries + sum(width * outputs for width, outputs in ups) + context * h
+    norms = (latent.query_rank or 0) + latent.kv_rank
+    return Sublayer(
+        module="attention norm",
+        forward=forward,
+        backward=backward,
+        weights=weights,
+        parameters=weights + norms + h * x.model.output_bias,
+        widest=expanded / e,
+        widest_weight=context * h,
+        core_input_bytes=expanded,
+        output_bias=x.model.output_bias,
+    )
+
+
+def _latent_norm(x: Shapes, elements: Number, *, backward: bool) -> Elementwise:
+    """The norms of the latent vectors."""
+    return elementwise.narrower(
+        elementwise.norm_gradient(x, "qkv") if backward else elementwise.norm(x, "qkv"), elements
+    )
+
+
+def _joined(x: Shapes, expanded_bytes: Number, *, backward: bool) -> Elementwise:
+    """Rotary parts are joined to every head's own: one copy of queries and keys, and the cut of keys from values."""
+    return Elementwise(
+        module="qkv",
+        name="heads split" if backward else "heads joined",
+        traffic_bytes=2.0 * expanded_bytes,
+        kernels=3.0,
+        elements=expanded_bytes / x.element_bytes,
+    )
+
+
+def _gather(x: Shapes, size: Number) -> list[Collective]:
+    """With sequence parallelism the latent vectors are gathered."""
+    if not np.any(x.split):
+        return []
+    return [Collective(module="qkv", name="all-gather", kind="all_gather", buffer_bytes=size, count=x.split)]
+
+
+def _scatter(x: Shapes, size: Number) -> list[Collective]:
+    """Gradients of the latent vectors are summed over the ranks that hold different heads."""
+    if not np.any(x.t > 1):
+        return []
+    operators = [
+        Collective(
+            module="qkv",
+            name="all-reduce",
+            kind="all_reduce",
+            buffer_bytes=size,
+            count=(x.t > 1) * (1.0 - x.split),
+        )
+    ]
+    if np.any(x.split):
+        operators.append(
+            Collective(module="qkv", name="reduce-scatter", kind="reduce_scatter", buffer_bytes=size, count=x.split)
+        )
+    return operators

@@ -1,0 +1,77 @@
+"""Softmax attention with its projections: full, sliding-window or chunked, heads grouped or not, gated or not."""
+
+from sightline.program import elementwise
+from sightline.program.adapter import QKV
+from sightline.program.attention import core_backward, core_forward, gate
+from sightline.program.projection import adapter_elements, projection_backward, projection_forward
+from sightline.program.shapes import Shapes
+from sightline.program.sublayer import Sublayer
+from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.scenario import LayerKind
+
+OUTPUT = ("output",)
+
+
+def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
+    """Return the attention of one layer.
+
+    With sequence parallelism the inputs of the column-split projections, kept in pieces, are gathered again for the
+    weight gradients. In a parallel block its output is added to the MLP's before both leave the region.
+    """
+    model, h, context = x.model, float(x.model.hidden_size), x.context_width
+    rotary = model.positions == "rotary"
+    inputs_bytes = x.element_bytes * x.tokens * (x.query_width + x.key_width + x.value_width)
+    weights = h * (x.qkv_width + context)
+    biases = x.qkv_width * model.attention_bias + h * model.output_bias
+    return Sublayer(
+        module="attention norm",
+        forward=[
+            *enter_region(x, "qkv"),
+            *projection_forward(
+                x, "qkv", h, x.qkv_width, targets=QKV, saved_bytes=x.residual_bytes, shares=_qkv_shares(x)
+            ),
+            *([elementwise.head_norm(x, backward=False)] if model.qk_norm else []),
+            *([elementwise.rope(x, backward=False)] if rotary else []),
+            *core_forward(x, kind, kernel),
+            *gate(x, backward=False),
+            *projection_forward(
+                x,
+                "output projection",
+                context,
+                h,
+                targets=OUTPUT,
+                saved_bytes=x.element_bytes * x.tokens * context,
+            ),
+            # Side by side, attention and MLP add up before they leave the region.
+            *([] if model.parallel_block else leave_region(x, "output projection")),
+        ],
+        backward=[
+            *([] if model.parallel_block else enter_region(x, "output projection")),
+            *projection_backward(x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias),
+            *gate(x, backward=True),
+            *core_backward(x, kind, kernel),
+            *([elementwise.rope(x, backward=True)] if rotary else []),
+            *([elementwise.head_norm(x, backward=True)] if model.qk_norm else []),
+            *enter_region(x, "qkv"),
+            *projection_backward(
+                x, "qkv", h, x.qkv_width, targets=QKV, bias=model.attention_bias, shares=_qkv_shares(x)
+            ),
+            *leave_region(x, "qkv"),
+        ],
+        weights=weights,
+        parameters=weights + biases + 2.0 * x.shape.head_dim * model.qk_norm,
+        adapter_parameters=adapter_elements(x, h, x.qkv_width, QKV, _qkv_shares(x))
+        + adapter_elements(x, context, h, OUTPUT),
+        widest=x.tokens * x.qkv_width,
+        widest_weight=h * x.qkv_width,
+        core_input_bytes=inputs_bytes,
+        output_bias=model.output_bias,
+    )
+
+
+def _qkv_shares(x: Shapes) -> tuple[float, ...]:
+    """Queries, keys and values as layers of their own."""
+    shape = x.shape
+    queries = shape.query_width * (2.0 if x.model.attention_gate else 1.0)
+    widths = (queries, shape.key_width, shape.value_width * (not shape.values_are_keys))
+    return tuple(width / sum(widths) for width in widths)
