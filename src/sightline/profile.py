@@ -12,6 +12,7 @@ import numpy as np
 
 from sightline.quantities import Number
 from sightline.scenario import Scenario
+from sightline.scenario.low_precision import rate_dtype
 
 if TYPE_CHECKING:
     import polars
@@ -142,7 +143,7 @@ class Profile:
     @property
     def peak_flops(self) -> Number:
         """Dense peak FLOP/s of a device in the plan's compute dtype."""
-        return self.scenario.cluster.device.peak_flops[self.scenario.plan.dtype]
+        return self.scenario.cluster.device.peak_flops[rate_dtype(self.scenario.plan.dtype)]
 
     @property
     def mfu(self) -> Number:

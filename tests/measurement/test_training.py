@@ -115,6 +115,8 @@ def test_what_a_framework_does_not_do_is_unsupported() -> None:
     assert way_of(asked(1, framework="deepspeed").plan) == "deepspeed"
     with pytest.raises(UnsupportedCaseError, match=r"plan\.tensor_parallel is 2 with plan.framework reference"):
         way_of(asked(2, framework="reference", tensor_parallel=2).plan)
+    with pytest.raises(UnsupportedCaseError, match=r"plan\.dtype is fp8, which is only predicted"):
+        way_of(replace(asked(1).plan, dtype="fp8"))
     with pytest.raises(UnsupportedCaseError, match="recompute whole layers"):
         build_model(asked(framework="reference", recompute="selective"))
 

@@ -1,6 +1,7 @@
 """The price of every operator of a program: operators of one kind are stacked and priced in one call."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.quantities import Number
 from sightline.scenario import Cluster, Plan, Scenario
+from sightline.scenario.low_precision import rate_dtype
 
 Prices = dict[int, OperatorCost]
 """Price by the operator's identity (a recomputed operator is the forward's own object)."""
@@ -38,7 +40,10 @@ def mesh_axes(scenario: Scenario) -> int:
         *(plan.tensor_parallel, plan.sequences, plan.sequence_parallel),
         *(plan.context_parallel, plan.expert_parallel, plan.expert_tensor_parallel),
     )
-    rates = (d.peak_flops[plan.dtype], d.memory_bandwidth, d.vector_flops, d.l2_bandwidth, d.l2_bytes, d.compute_units)
+    rates = (
+        *(d.peak_flops[dtype] for dtype in (rate_dtype(plan.dtype), plan.wide_dtype)),
+        *(d.memory_bandwidth, d.vector_flops, d.l2_bandwidth, d.l2_bytes, d.compute_units),
+    )
     return max(np.ndim(x) for x in (*degrees, *rates))
 
 
@@ -58,27 +63,36 @@ def price_program(program: Program, scenario: Scenario, constants: TrainingConst
         pricing = {Collective: _price_collectives}
     for kind, price in pricing.items():
         chosen = [op for op in operators if type(op) is kind]
-        if chosen:
-            costs = price(chosen, scenario, constants)
-            for i, op in enumerate(chosen):
+        for alike in _by_format(chosen):
+            costs = price(alike, scenario, constants)
+            for i, op in enumerate(alike):
                 prices[id(op)] = OperatorCost(costs.time_s[i], costs.compute_s[i], costs.memory_s[i])  # type: ignore[index]
     return prices
 
 
+def _by_format(operators: Sequence[Operator]) -> Iterable[Sequence[Operator]]:
+    """Part products whose operands have different formats; all other operators stay together."""
+    groups: dict[tuple[str, str], list[Operator]] = {}
+    for op in operators:
+        groups.setdefault((op.kernel, op.dtype) if isinstance(op, Matmul) else ("", ""), []).append(op)
+    return groups.values()
+
+
 def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
     axes = mesh_axes(scenario)
-    device, dtype = scenario.cluster.device, scenario.plan.dtype
+    device, first = scenario.cluster.device, cast(Matmul, operators[0])
     cost = matmul_cost(
         stacked(operators, "m", axes),
         stacked(operators, "n", axes),
         stacked(operators, "k", axes),
         stacked(operators, "batch", axes),
         row=stacked(operators, "row", axes),
-        dtype=dtype,
-        element_bytes=operators[0].element_bytes,  # type: ignore[attr-defined]
+        dtype=first.dtype,
+        element_bytes=first.element_bytes,
         output_bytes=stacked(operators, "output_bytes", axes),
         device=device,
-        constants=load_matmul(family_of(device, "matmul")).without_surface(),
+        # What quantizes operands is an operator of its own.
+        constants=load_matmul(family_of(device, "matmul"), first.kernel).without_quantization().without_surface(),
     )
     in_head = np.array([op.module == "head" for op in operators]).reshape((-1,) + (1,) * axes)
     unsharded = in_head & (np.asarray(scenario.plan.tensor_parallel) == 1)
@@ -100,7 +114,7 @@ def _price_attention(operators: Sequence[Operator], scenario: Scenario, constant
         stacked(operators, "context_tokens", axes),
         causal=stacked(operators, "causal", axes) > 0,
         backward=backward,
-        dtype=scenario.plan.dtype,
+        dtype=scenario.plan.wide_dtype,
         device=device,
         constants=load_attention(family_of(device, "attention"), constants.attention_kernel),
     )

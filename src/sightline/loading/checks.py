@@ -12,6 +12,7 @@ from sightline.loading.frameworks import offering
 from sightline.quantities import show
 from sightline.scenario import Device, Framework, Model
 from sightline.scenario.adapter import JOINED, Adapter
+from sightline.scenario.low_precision import LOW_PRECISION, computes_in
 
 Facts = Mapping[str, Any]
 """What is known: plan fields, workload fields, figures of the model and the cluster, by name."""
@@ -112,9 +113,23 @@ def virtual_stages_need_a_pipeline(virtual_stages: int, pipeline_parallel: int) 
 
 def device_computes_in_dtype(device: Device, dtype: str, dtype_is_stated: bool) -> Iterator[str]:
     """The datasheet has a matmul rate in that dtype."""
-    if dtype not in device.peak_flops:
+    if not computes_in(device, dtype):
         by_default = "" if dtype_is_stated else " (the default)"
         yield f"plan.dtype is {show(dtype)}{by_default}; {device.name} computes in {', '.join(device.peak_flops)}"
+
+
+def low_precision_is_consistent(
+    dtype: str, quantization: str, fp8_recipe: str, bf16_layers: int, layers: int, fp8_recipe_is_stated: bool
+) -> Iterator[str]:
+    """Scales belong to plain fp8, wide layers beside narrow ones; weights are in few bits in one way."""
+    if fp8_recipe_is_stated and dtype != "fp8":
+        yield f"plan.fp8_recipe is {fp8_recipe} with plan.dtype {dtype}; allowed: only with plan.dtype fp8"
+    if bf16_layers and dtype not in LOW_PRECISION:
+        yield f"plan.bf16_layers is {bf16_layers} with plan.dtype {dtype}; allowed: 0, or plan.dtype {', '.join(LOW_PRECISION)}"
+    if bf16_layers > layers:
+        yield f"plan.bf16_layers is {bf16_layers}; allowed: up to the model's {layers} layers"
+    if quantization != "none" and dtype in LOW_PRECISION:
+        yield f"plan.quantization is {quantization} with plan.dtype {dtype}; allowed: none, or a plan.dtype of 16 or 32 bits"
 
 
 def framework_offers(framework: Framework, plan: Mapping[str, Any]) -> Iterator[str]:
@@ -216,6 +231,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         stages_have_layers,
         virtual_stages_need_a_pipeline,
         device_computes_in_dtype,
+        low_precision_is_consistent,
         framework_offers,
         offloading_has_what_it_needs,
         adapters_are_for_fine_tuning,

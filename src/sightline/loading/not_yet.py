@@ -21,7 +21,7 @@ PREDICTED_TASKS = ("pretrain", "finetune", "generate", "operator")
 
 PREDICTED: Mapping[str, tuple[object, ...]] = {
     "schedule": ("gpipe", "1f1b", "interleaved", "zero-bubble"),
-    "dtype": ("fp32", "tf32", "fp16", "bf16"),
+    "dtype": ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"),
     "optimizer": ("adamw",),
     "replicas": (1,),
     "max_batched_tokens": (),

@@ -6,9 +6,9 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.errors import nearest
-from sightline.loading.not_yet import DTYPES, PREDICTED
+from sightline.loading.not_yet import DTYPES
 from sightline.quantities import show
-from sightline.scenario.operation import CACHE_DTYPES, DTYPE_FORMATS, FORMATS, MODEL_DTYPES
+from sightline.scenario.operation import CACHE_DTYPES, DTYPE_FORMATS, FORMATS, MODEL_DTYPES, PLAIN_DTYPES
 
 Values = Mapping[str, Any]
 """The good values of a workload, the dtype among them."""
@@ -115,7 +115,7 @@ def elementwise_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]
 
 def plain_dtype_mistakes(values: Values) -> Iterator[str]:
     """Yield whether the dtype is one of 16 or 32 bits."""
-    predicted = [str(dtype) for dtype in PREDICTED["dtype"]]
+    predicted = list(PLAIN_DTYPES)
     if values["dtype"] not in predicted:
         yield f"workload.dtype is {show(values['dtype'])}; {_instead(values['dtype'], predicted)}"
 

@@ -42,7 +42,8 @@ from sightline.scenario import (
     Operation,
     OperatorScenario,
 )
-from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE
+from sightline.scenario.low_precision import LOW_PRECISION
+from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE, PLAIN_DTYPES
 
 OPERATORS = ("matmul", "grouped_matmul", "attention", *COLLECTIVES, *ELEMENTWISE)
 _SIZE = "a whole number of 1 or more"
@@ -82,8 +83,11 @@ def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:
     """The plan's dtype, mistakes of the plan noted."""
     stated = check(PlanKeys, plan, "plan", complaints).values
     wrong = dict(unpredicted(stated))
-    if operator in ("matmul", "grouped_matmul") and stated.get("dtype") in DTYPE_FORMATS:
+    allowed = tuple(DTYPE_FORMATS) if operator in ("matmul", "grouped_matmul") else PLAIN_DTYPES
+    if stated.get("dtype") in allowed:
         wrong.pop("dtype", None)
+    elif stated.get("dtype") in LOW_PRECISION:
+        wrong["dtype"] = f"plan.dtype is {show(stated['dtype'])}; this version predicts only {', '.join(allowed)}"
     complaints.add(*wrong.values())
     if operator == "attention" and stated.get("attention") == "eager":
         complaints.add("plan.attention is 'eager'; a single operator is only flash, the rest are matmuls and softmax")

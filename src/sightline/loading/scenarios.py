@@ -90,6 +90,7 @@ def _facts(
 ) -> dict[str, Any]:
     """What is known of the scenario, by the names the checks use."""
     facts: dict[str, Any] = {**workload, **plan.values, "plan": plan.values, "dtype_is_stated": "dtype" in plan.stated}
+    facts["fp8_recipe_is_stated"] = "fp8_recipe" in plan.stated
     if plan.framework is not None:
         facts["framework"] = plan.framework
     if model is not None:

@@ -18,6 +18,7 @@ from sightline.quantities import (
     USD_PER_HOUR,
     WATTS,
 )
+from sightline.scenario.low_precision import FP8_RECIPES
 
 Text: TypeAlias = Annotated[str | None, text()]
 Degree: TypeAlias = Annotated[int | None, whole(1, 10**7)]
@@ -165,6 +166,8 @@ class PlanKeys(Section):
     recompute: Annotated[str | None, choice("none", "selective", "full")] = None
     attention: Annotated[str | None, choice("flash", "eager")] = None
     dtype: Text = None
+    fp8_recipe: Annotated[str | None, choice(*FP8_RECIPES)] = None
+    bf16_layers: Annotated[int | None, whole(0, 10**5)] = None
     quantization: Any = None
     adapter: Any = None
     optimizer: Text = None

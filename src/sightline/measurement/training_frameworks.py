@@ -8,6 +8,7 @@ from pathlib import Path
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.training_steps import Trainer
 from sightline.scenario import Plan, Scenario
+from sightline.scenario.low_precision import LOW_PRECISION
 
 Setup = Callable[[Scenario, str, Path | None], Trainer]
 """Builds this rank's trainer of a scenario on a device, with the weights of a checkpoint or random ones."""
@@ -31,6 +32,8 @@ def way_of(plan: Plan) -> str:
     Raises:
         UnsupportedCaseError: The plan needs what the framework's way does not do.
     """
+    if plan.dtype in LOW_PRECISION:
+        raise UnsupportedCaseError(f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits")
     if plan.framework.name in ENGINES:
         way = ENGINES[plan.framework.name]
     elif plan.data_parallel == 1 and plan.tensor_parallel * plan.pipeline_parallel == 1:

@@ -75,13 +75,13 @@ def data_parallel_time(
         )
         return constants.collective_slowdown * messages * once
 
-    gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.dtype]
+    gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.wide_dtype]
     zero = np.asarray(plan.zero_stage)
     gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch)
     weight_bytes = replica.stored_bytes
     if plan.adapter is not None or plan.quantization != "none":
         # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
-        updated = replica.parameters * ELEMENT_BYTES[plan.dtype]
+        updated = replica.parameters * ELEMENT_BYTES[plan.wide_dtype]
         weight_bytes = Shared(
             np.where(gathers_each, weight_bytes.common, updated.common),
             np.where(gathers_each, weight_bytes.experts, updated.experts),

@@ -64,7 +64,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     replicated = np.asarray(replicas) > 1
     # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
     whole = (zero == 2) & framework.regathers_every_micro_batch
-    narrow = ELEMENT_BYTES[plan.dtype]
+    narrow = ELEMENT_BYTES[plan.wide_dtype]
     stored = stored_bytes(program, stage, narrow).total
     layer_stored = _most(program, stage, lambda block: block.stored_bytes(narrow))
     live = np.minimum(stored, GATHERED_LAYERS * layer_stored + _ends_bytes(program, stage, narrow))
@@ -133,7 +133,7 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
         (stage_sum(program, stage, lambda block: block.adapter_parameters), adapter),
         (stage_sum(program, stage, lambda block: block.copied_parameters), copies),
     ]
-    narrow = ELEMENT_BYTES[plan.dtype]
+    narrow = ELEMENT_BYTES[plan.wide_dtype]
     frozen = stage_sum(program, stage, lambda block: block.frozen_bytes(narrow))
     routed = stage_sum(program, stage, lambda block: block.trained_expert_parameters)
     # A fused or foreach update takes tensors of one type at a time.
@@ -144,8 +144,12 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
         experts = routed * of(own)
         return Shared(common=total - experts, experts=experts)
 
+    narrow_copies = Shared(
+        common=layer_sum(program, stage, lambda block: block.narrow.kept_bytes),
+        experts=layer_sum(program, stage, lambda block: block.narrow.expert_kept_bytes),
+    )
     return HeldStates(
-        weights=split(lambda states: states.weights, frozen),
+        weights=split(lambda states: states.weights, frozen) + narrow_copies,
         gradients=split(lambda states: states.gradients),
         optimizer=split(lambda states: states.optimizer),
         update=Shared(common=framework.update_copies * largest, experts=0.0),
@@ -162,6 +166,7 @@ def trained_parameters(program: Program, stage: StageContents) -> Shared:
 def stored_bytes(program: Program, stage: StageContents, narrow: float) -> Shared:
     """Bytes of all of a stage's weights as the passes read them, on one device before ZeRO."""
     experts = narrow * layer_sum(program, stage, lambda block: block.trained_expert_parameters)
+    experts = experts + layer_sum(program, stage, lambda block: block.narrow.expert_gathered_bytes)
     total = stage_sum(program, stage, lambda block: block.stored_bytes(narrow))
     return Shared(common=total - experts, experts=experts)
 

@@ -79,7 +79,7 @@ class Share(NamedTuple):
 
 def offload_time(share: Share, plan: Plan, cluster: Cluster) -> OffloadTime:
     """Return the seconds that the host's update takes and those that transfers show."""
-    host, narrow, m = cluster.host, ELEMENT_BYTES[plan.dtype], share.micro_batches
+    host, narrow, m = cluster.host, ELEMENT_BYTES[plan.wide_dtype], share.micro_batches
     states = 1.0 * ("optimizer" in plan.offload)
     weights, kept = 1.0 * ("parameters" in plan.offload), 1.0 * ("activations" in plan.offload)
     down = states * narrow * share.parameters

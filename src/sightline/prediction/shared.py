@@ -20,6 +20,9 @@ class Shared:
     def __mul__(self, factor: Number) -> "Shared":
         return Shared(self.common * factor, self.experts * factor)
 
+    def __add__(self, other: "Shared") -> "Shared":
+        return Shared(self.common + other.common, self.experts + other.experts)
+
     @property
     def total(self) -> Number:
         """Both together."""

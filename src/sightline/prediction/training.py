@@ -227,9 +227,11 @@ def step_times(priced: Priced) -> StepTimes:
     pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s, apart_s)
 
     parameters = _most_shared([trained_parameters(priced.program, stage) for stage in stages])
-    narrow = ELEMENT_BYTES[plan.dtype]
+    narrow = ELEMENT_BYTES[plan.wide_dtype]
     stored = _most_shared([stored_bytes(priced.program, stage, narrow) for stage in stages])
-    optimizer_bytes = _optimizer_bytes(plan, parameters)
+    # Copies of weights in few bits are made anew.
+    casts = layer_sum(priced.program, slowest, lambda block: block.narrow.cast_bytes)
+    optimizer_bytes = _optimizer_bytes(plan, parameters) + casts
     replica = Replica(
         parameters=parameters,
         stored_bytes=stored,
@@ -347,7 +349,7 @@ def _tied_embedding_s(priced: Priced) -> Number:
     p = np.asarray(plan.pipeline_parallel)
     if not scenario.model.tied_embeddings or not np.any(p > 1):
         return 0.0
-    size = priced.program.embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.dtype]
+    size = priced.program.embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.wide_dtype]
     group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
     once = collective_time("send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster))
     return (p > 1) * once * priced.constants.collective_slowdown

@@ -114,6 +114,8 @@ def adapter_backward(x: Shapes, module: str, thin: Thin) -> list[Operator]:
 
 def keeps_input(x: Shapes, target: str) -> bool:
     """Whether the projection ``target`` keeps its very input for the backward pass, and no copy of it or nothing."""
+    if x.low is not None:
+        return False
     adapter = x.trained.adapter
     if x.trained.projections or (x.trained.quantization != "none" and x.framework.quantized_keeps_inputs):
         return True

@@ -102,6 +102,7 @@ def experts(x: Shapes) -> Sublayer:
         backward=backward,
         weights=expert_weights + shared_weights + 2.0 * to_latent,
         parameters=expert_weights + biases + shared_parameters + router + 2.0 * to_latent,
+        expert_weights=expert_weights,
         expert_parameters=expert_weights + biases,
         adapter_parameters=shared.adapter_parameters if shared else 0.0,
         widest=rows * inputs,

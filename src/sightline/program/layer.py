@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from sightline.program import elementwise
 from sightline.program.dense_mlp import dense_mlp
 from sightline.program.experts import experts
 from sightline.program.latent_attention import latent_attention
+from sightline.program.low_precision import blended, narrow_weights
 from sightline.program.operators import Operator
 from sightline.program.program import Block
 from sightline.program.quantized_weights import stored_bytes
@@ -17,7 +20,15 @@ from sightline.scenario import Heads, LayerKind, Model, Plan
 
 
 def layer_block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
-    """Return one layer of ``kind`` as one micro-batch executes it, recomputation included."""
+    """Return one layer of ``kind`` as one micro-batch executes it: the mean of those in few bits and those left wide."""
+    block = _block(x, kind, plan)
+    if x.low is None or not np.any(plan.bf16_layers):
+        return block
+    return blended(block, _block(replace(x, low=None), kind, plan), plan.bf16_layers / x.model.layers)
+
+
+def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
+    """Return one layer, all of it in one precision, recomputation included."""
     x = replace(x, shape=core_heads(x.model, kind))
     halves = [half for half in (_mixer(x, kind, plan), _mlp(x, kind)) if half is not None]
     weights = sum(half.weights for half in halves)
@@ -40,6 +51,7 @@ def layer_block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         frozen_parameters=frozen,
         quantized_parameters=weights * quantized,
         quantized_bytes=stored_bytes(x),
+        narrow=narrow_weights(x, weights, sum(half.expert_weights for half in halves)),
         adapter_parameters=sum(half.adapter_parameters for half in halves),
     )
     core = sum(half.core_input_bytes for half in halves)

@@ -1,12 +1,32 @@
 """A program: operators by block kind, written once per kind and not per layer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from sightline.program.operators import Operator
 from sightline.quantities import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NarrowWeights:
+    """What copies of matmul weights in few bits change on one device, in bytes; those of routed experts apart."""
+
+    kept_bytes: Number = 0.0
+    """Added to the weights; negative where they take the place of wider ones."""
+    expert_kept_bytes: Number = 0.0
+    gathered_bytes: Number = 0.0
+    """Added to what replicas gather."""
+    expert_gathered_bytes: Number = 0.0
+    cast_bytes: Number = 0.0
+    """Traffic of making them anew after an update."""
+
+    def __mul__(self, share: Number) -> "NarrowWeights":
+        return NarrowWeights(**{field.name: getattr(self, field.name) * share for field in fields(self)})
+
+
+NO_NARROW_WEIGHTS = NarrowWeights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,6 +62,7 @@ class Block:
     """Those of the frozen ones that are kept in few bits."""
     quantized_bytes: float = 0.0
     """Bytes that each of these takes with its scales."""
+    narrow: NarrowWeights = NO_NARROW_WEIGHTS
     adapter_parameters: Number = 0.0
     copied_parameters: Number = 0.0
     """Copies of frozen modules that are trained whole beside adapters."""
@@ -69,7 +90,8 @@ class Block:
     def stored_bytes(self, element_bytes: float) -> Number:
         """Bytes of all weights as the passes read them, where those not quantized take ``element_bytes`` each."""
         wide = self.parameters - self.quantized_parameters + self.adapter_parameters + self.copied_parameters
-        return wide * element_bytes + self.quantized_parameters * self.quantized_bytes
+        narrower = self.narrow.gathered_bytes + self.narrow.expert_gathered_bytes
+        return wide * element_bytes + self.quantized_parameters * self.quantized_bytes + narrower
 
     @property
     def saved_bytes(self) -> Number:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sightline.program.adapter import adapter_backward, adapter_forward, adapters_of
 from sightline.program.linear import input_gradient, linear_backward, linear_forward
+from sightline.program.low_precision import narrowed, quantized, quantized_weights
 from sightline.program.operators import Operator
 from sightline.program.quantized_weights import dequantize
 from sightline.program.shapes import Shapes
@@ -30,11 +31,20 @@ def projection_forward(
     plain = linear_forward(
         x, module, inputs, outputs, saved_bytes=saved_bytes, name=name, shares=shares, rows=rows, experts=experts
     )
+    elements = experts * (x.tokens if rows is None else rows) * inputs
     if x.trained.projections:
-        return [plain]
+        return [
+            *quantized_weights(x, module, experts * inputs * outputs),
+            *quantized(x, module, "input", elements, for_weights=True),
+            narrowed(x, plain),
+        ]
     kept = x.trained.quantization != "none" and x.framework.quantized_keeps_inputs
     frozen = plain if kept else replace(plain, saved_bytes=0.0)
-    operators = [*dequantize(x, module, experts * inputs * outputs), frozen]
+    operators = [
+        *dequantize(x, module, experts * inputs * outputs),
+        *quantized(x, module, "input", elements, for_weights=False),
+        narrowed(x, frozen),
+    ]
     for i, thin in enumerate(adapters_of(x, inputs, outputs, targets, shares)):
         operators += adapter_forward(x, module, thin, input_is_kept=kept or i > 0)
     return operators
@@ -53,11 +63,17 @@ def projection_backward(
     experts: Number = 1.0,
 ) -> list[Operator]:
     """Return the backward operators: a frozen weight has no gradient, but passes its outputs' on to its inputs."""
+    elements = experts * (x.tokens if rows is None else rows) * outputs
     if x.trained.projections:
-        return linear_backward(x, module, inputs, outputs, bias=bias, shares=shares, rows=rows, experts=experts)
+        products = linear_backward(x, module, inputs, outputs, bias=bias, shares=shares, rows=rows, experts=experts)
+        return [
+            *quantized(x, module, "gradient", elements, for_weights=True),
+            *(narrowed(x, operator) for operator in products),
+        ]
     operators = [
         *dequantize(x, module, experts * inputs * outputs),
-        input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts),
+        *quantized(x, module, "gradient", elements, for_weights=False),
+        narrowed(x, input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts)),
     ]
     for thin in adapters_of(x, inputs, outputs, targets, shares):
         operators += adapter_backward(x, module, thin)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.program.compiled import compiled
+from sightline.program.recipes import LowPrecision, low_precision_of
 from sightline.program.trained import Trained, trained_by
 from sightline.quantities import Count, Number
 from sightline.scenario import Framework, Heads, Model, Scenario
@@ -24,6 +25,7 @@ class Shapes:
 
     model: Model
     dtype: str
+    """Compute type of everything that is not in fewer bits."""
     element_bytes: float
     s: Number
     """Tokens of a sequence on one device."""
@@ -45,6 +47,8 @@ class Shapes:
     """What it fuses, pads and accumulates."""
     trained: Trained
     """Which weights get gradients."""
+    low: LowPrecision | None
+    """What the layers' linear products compute in below 16 bits, if they do."""
 
     @property
     def tokens(self) -> Number:
@@ -113,8 +117,8 @@ def shapes_of(scenario: Scenario) -> Shapes:
     split = split.astype(float) if split.ndim else float(split)
     return Shapes(
         model=scenario.model,
-        dtype=plan.dtype,
-        element_bytes=ELEMENT_BYTES[plan.dtype],
+        dtype=plan.wide_dtype,
+        element_bytes=ELEMENT_BYTES[plan.wide_dtype],
         s=scenario.workload.sequence_length / c,
         context=float(scenario.workload.sequence_length),
         b=plan.sequences * 1.0,
@@ -128,6 +132,7 @@ def shapes_of(scenario: Scenario) -> Shapes:
         shape=scenario.model.own_heads,
         framework=compiled(plan.framework) if plan.compile else plan.framework,
         trained=trained_by(plan, tied=scenario.model.tied_embeddings),
+        low=low_precision_of(scenario),
     )
 
 

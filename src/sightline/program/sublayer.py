@@ -19,6 +19,8 @@ class Sublayer:
     """Elements of matmul weights on one device, those of experts included."""
     parameters: Number
     """All parameters on one device."""
+    expert_weights: Number = 0.0
+    """Elements of the matrices of routed experts."""
     expert_parameters: Number = 0.0
     """Those of them that belong to routed experts."""
     adapter_parameters: Number = 0.0

@@ -6,18 +6,23 @@ replaces each all-reduce by an all-gather and a reduce-scatter of the same total
 
 import numpy as np
 
-from sightline.program.operators import Collective
+from sightline.program.low_precision import gathered_share
+from sightline.program.operators import Collective, CollectiveKind
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
 
-def _collective(x: Shapes, module: str, kind: str, count: Number) -> Collective:
-    return Collective(module=module, name=kind.replace("_", "-"), kind=kind, buffer_bytes=x.hidden_bytes, count=count)  # type: ignore[arg-type]
+def _collective(x: Shapes, module: str, kind: CollectiveKind, count: Number, share: float = 1.0) -> Collective:
+    buffer = x.hidden_bytes * share
+    return Collective(module=module, name=kind.replace("_", "-"), kind=kind, buffer_bytes=buffer, count=count)
 
 
 def enter_region(x: Shapes, module: str) -> list[Collective]:
-    """Forward before a column-split projection: with sequence parallelism the sequence is gathered."""
-    return [_collective(x, module, "all_gather", x.split)] if np.any(x.split) else []
+    """Forward before a column-split projection: with sequence parallelism the sequence is gathered.
+
+    Below 16 bits it is quantized first.
+    """
+    return [_collective(x, module, "all_gather", x.split, gathered_share(x))] if np.any(x.split) else []
 
 
 def leave_region(x: Shapes, module: str) -> list[Collective]:

@@ -76,6 +76,11 @@ class Framework:
     up to 0.41)."""
     dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
     """Bytes per weight whose transfer would take as long as expanding it does, by format; else the least there is."""
+    narrow_weights: Mapping[str, float] = field(default_factory=dict)
+    """Recipes below 16 bits (delayed, current, blockwise, mxfp8, nvfp4) under which matmul weights are kept in few bits
+    alone, and the bytes of each as replicas gather it; under others the copies lie beside 16-bit weights."""
+    casts_weights_often: bool = False
+    """Weights are quantized in every pass and no narrow copies kept, instead of once after each update."""
     update_copies: float = 0.0
     """Tensors as large as all trained weights that live only while the optimizer steps."""
     host_update_traffic: float = 30.0

@@ -28,6 +28,8 @@ GroupedLayout = Literal["masked", "contiguous"]
 
 FORMATS: tuple[str, ...] = ("16-bit", *dict.fromkeys(WEIGHT_FORMATS.values()))
 """Number formats of a matmul's operands by the names of their kernels."""
+PLAIN_DTYPES = ("fp32", "tf32", "fp16", "bf16")
+"""Types of operators that are no products."""
 MODEL_DTYPES = ("fp16", "bf16")
 """Types of inputs and outputs around products in any format."""
 DTYPE_FORMATS: Mapping[str, str] = {

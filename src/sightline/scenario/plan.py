@@ -6,6 +6,7 @@ from typing import Literal
 from sightline.quantities import Count, Number
 from sightline.scenario.adapter import Adapter
 from sightline.scenario.framework import Framework
+from sightline.scenario.low_precision import Fp8Recipe, wide_dtype
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
 Recompute = Literal["none", "selective", "full"]
@@ -59,6 +60,11 @@ class Plan:
     recompute: Recompute = "none"
     attention: AttentionKernel = "flash"
     dtype: str = "bf16"
+    """Compute type of the layers' linear products; below 16 bits the rest computes in ``wide_dtype``."""
+    fp8_recipe: Fp8Recipe = "current"
+    """How plain fp8 is scaled."""
+    bf16_layers: Count = 0
+    """Layers that stay in 16 bits where the others compute in fewer."""
     quantization: str = "none"
     """Format in which the layers' matmul weights are kept; they are frozen, with or without an adapter."""
     adapter: Adapter | None = None
@@ -77,6 +83,11 @@ class Plan:
         return self.micro_batch
 
     @property
+    def wide_dtype(self) -> str:
+        """Compute type of everything but the layers' linear products, and of gradients."""
+        return wide_dtype(self.dtype)
+
+    @property
     def replicas(self) -> Count:
         """Ranks with the same weights, which add up their gradients: data-parallel and context-parallel ones."""
         return self.data_parallel * self.context_parallel
@@ -93,6 +104,8 @@ class Plan:
         out["framework"] = self.framework.name
         out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
         out["adapter"] = "none" if self.adapter is None else _stated(self.adapter)
+        if self.dtype != "fp8":
+            del out["fp8_recipe"]
         if self.framework.version:
             out["framework_version"] = self.framework.version
         return out

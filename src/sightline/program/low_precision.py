@@ -1,0 +1,97 @@
+"""Matmuls below 16 bits: the layers' linear products, what quantizes their operands, and weights kept in few bits.
+
+Inputs are quantized before the forward product and output gradients before the two of the backward pass, each along its
+rows and, for the weight gradient, along its columns (`sightline.program.recipes`). Attention, norms, router, adapters,
+embedding and head stay wide. At 16 bits and above nothing here adds anything.
+"""
+
+from dataclasses import replace
+
+from sightline.program.operators import Elementwise, Matmul, Operator
+from sightline.program.program import NO_NARROW_WEIGHTS, Block, NarrowWeights
+from sightline.program.shapes import Shapes
+from sightline.quantities import Number
+
+
+def narrowed(x: Shapes, operator: Operator) -> Operator:
+    """Return a linear layer's operator as it runs under the recipe: a product takes its narrow operands."""
+    if x.low is None or not isinstance(operator, Matmul):
+        return operator
+    recipe = x.low.recipe
+    return replace(
+        operator,
+        dtype=recipe.rate,
+        kernel=recipe.kernel,
+        element_bytes=recipe.operand_bytes,
+        saved_bytes=operator.saved_bytes * (recipe.operand_bytes / x.element_bytes),
+    )
+
+
+def quantized(x: Shapes, module: str, name: str, elements: Number, *, for_weights: bool) -> list[Operator]:
+    """Return the quantization of an activation or a gradient; ``for_weights`` where a weight gradient takes it too."""
+    if x.low is None:
+        return []
+    recipe = x.low.recipe
+    written = (x.low.copies if for_weights else 1.0) * recipe.operand_bytes
+    return [
+        Elementwise(
+            module=module,
+            name=f"{name} quantization",
+            traffic_bytes=(recipe.reads + written) * elements,
+            kernels=recipe.kernels,
+            elements=elements,
+        )
+    ]
+
+
+def quantized_weights(x: Shapes, module: str, elements: Number) -> list[Operator]:
+    """Return the quantization of a weight in a pass, where a framework keeps no narrow copies."""
+    if x.low is None or not x.low.casts_weights_often:
+        return []
+    return quantized(x, module, "weight", elements, for_weights=x.trained.projections)
+
+
+def gathered_share(x: Shapes) -> float:
+    """Bytes of a gathered activation over those of a 16-bit one: ranks gather it after it is quantized."""
+    return 1.0 if x.low is None else x.low.recipe.operand_bytes / x.element_bytes
+
+
+def narrow_weights(x: Shapes, weights: Number, expert_weights: Number) -> NarrowWeights:
+    """Return what the recipe changes of a layer's matmul weights in memory and between replicas.
+
+    Copies serve both passes; frozen weights are quantized once and for all.
+    """
+    if x.low is None or x.low.casts_weights_often:
+        return NO_NARROW_WEIGHTS
+    alone = x.low.gathered_bytes is not None
+    copies = x.low.copies * x.low.recipe.operand_bytes
+    gathered = x.element_bytes if x.low.gathered_bytes is None else x.low.gathered_bytes
+    kept = copies - x.element_bytes * alone
+    return NarrowWeights(
+        kept_bytes=kept * (weights - expert_weights),
+        expert_kept_bytes=kept * expert_weights,
+        gathered_bytes=(gathered - x.element_bytes) * (weights - expert_weights),
+        expert_gathered_bytes=(gathered - x.element_bytes) * expert_weights,
+        cast_bytes=x.low.cast_bytes * weights * x.trained.projections,
+    )
+
+
+def blended(narrow: Block, wide: Block, share: Number) -> Block:
+    """Return a layer of which the ``share`` of all layers that is left in 16 bits runs as ``wide``, the rest as ``narrow``.
+
+    Left out: that those layers stand at the ends of the model, in the first and the last stage of a pipeline.
+    """
+    parts = ((narrow, 1.0 - share), (wide, share))
+    forward = [[replace(op, count=op.count * part) for op in block.forward] for block, part in parts]
+    twin = {
+        id(op): new
+        for (block, _), ops in zip(parts, forward, strict=True)
+        for op, new in zip(block.forward, ops, strict=True)
+    }
+    return replace(
+        narrow,
+        forward=[op for ops in forward for op in ops],
+        backward=[replace(op, count=op.count * part) for block, part in parts for op in block.backward],
+        recomputed=[twin[id(op)] for block, _ in parts for op in block.recomputed],
+        narrow=narrow.narrow * (1.0 - share),
+    )

@@ -1,0 +1,107 @@
+"""How operands below 16 bits are made: the recipes, and what one means on a device under a framework.
+
+They are those of TransformerEngine's documentation: delayed and current scaling (arXiv 2209.05433), scales per 1 x 128
+tokens and 128 x 128 weights (DeepSeek-V3, arXiv 2412.19437), MXFP8 with one byte per 32 elements (arXiv 2506.08027) and
+NVFP4 with one per 16, a random Hadamard transform and stochastic rounding (arXiv 2509.25149).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sightline.scenario import Plan, Scenario
+from sightline.scenario.low_precision import LOW_PRECISION, has_microscaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How an operand is made; bytes are per element."""
+
+    name: str
+    rate: str
+    """The datasheet's rate of the products."""
+    kernel: str
+    """Format whose measured kernels the products take."""
+    operand_bytes: float
+    """One copy with its scales."""
+    reads: float
+    """16-bit bytes read to make all copies: once where the scale is known before, once more where it is not."""
+    kernels: float
+    columns_apart: bool
+    """Scales run along the rows, so the columns need a copy of their own on any device; one scale per tensor needs it
+    only where matrix units take operands in one layout alone (Hopper, Ada)."""
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "delayed": Recipe(
+        name="delayed", rate="fp8", kernel="fp8", operand_bytes=1.0, reads=2.0, kernels=1.0, columns_apart=False
+    ),
+    "current": Recipe(
+        name="current", rate="fp8", kernel="fp8", operand_bytes=1.0, reads=4.0, kernels=2.0, columns_apart=False
+    ),
+    "blockwise": Recipe(
+        name="blockwise",
+        rate="fp8",
+        kernel="fp8-block",
+        operand_bytes=1.0 + 4.0 / 128.0,
+        reads=2.0,
+        kernels=1.0,
+        columns_apart=True,
+    ),
+    "mxfp8": Recipe(
+        name="mxfp8",
+        rate="fp8",
+        kernel="fp8",
+        operand_bytes=1.0 + 1.0 / 32.0,
+        reads=2.0,
+        kernels=1.0,
+        columns_apart=True,
+    ),
+    # The largest value of the tensor and of its transform, then a pass for the rows and one for the transformed columns.
+    "nvfp4": Recipe(
+        name="nvfp4",
+        rate="nvfp4",
+        kernel="nvfp4",
+        operand_bytes=0.5 + 1.0 / 16.0,
+        reads=6.0,
+        kernels=3.0,
+        columns_apart=True,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowPrecision:
+    """A recipe on a device under a framework."""
+
+    recipe: Recipe
+    copies: float
+    """Copies of an operand that serves a weight gradient beside the forward product: by rows and by columns, or one."""
+    gathered_bytes: float | None
+    """Bytes of a weight that is kept in few bits as data parallelism gathers it; None where a 16-bit one is kept."""
+    casts_weights_often: bool
+    """Weights are quantized in every pass and not kept so."""
+
+    @property
+    def cast_bytes(self) -> float:
+        """Traffic of quantizing an element that serves a weight gradient."""
+        return self.recipe.reads + self.copies * self.recipe.operand_bytes
+
+
+def low_precision_of(scenario: Scenario) -> LowPrecision | None:
+    """Return what the plan's dtype means below 16 bits, or None."""
+    plan = scenario.plan
+    if plan.dtype not in LOW_PRECISION:
+        return None
+    recipe = RECIPES[recipe_of(plan)]
+    both = recipe.columns_apart or not has_microscaling(scenario.cluster.device)
+    return LowPrecision(
+        recipe=recipe,
+        copies=2.0 if both else 1.0,
+        gathered_bytes=plan.framework.narrow_weights.get(recipe.name),
+        casts_weights_often=plan.framework.casts_weights_often,
+    )
+
+
+def recipe_of(plan: Plan) -> str:
+    """Return the recipe's name: plain fp8 has several, the others are their own."""
+    return plan.fp8_recipe if plan.dtype == "fp8" else plan.dtype
