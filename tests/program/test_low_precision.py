@@ -70,9 +70,7 @@ def test_a_recipe_does_as_many_flops_and_casts_every_operand_once(plan: dict[str
     }
 
 
-@pytest.mark.parametrize(
-    ("dtype", "operand"), [("fp8", 1.0), ("mxfp8", 1.0 + 1.0 / 32.0), ("nvfp4", 0.5 + 1.0 / 16.0)]
-)
+@pytest.mark.parametrize(("dtype", "operand"), [("fp8", 1.0), ("mxfp8", 1.0 + 1.0 / 32.0), ("nvfp4", 0.5 + 1.0 / 16.0)])
 def test_only_the_layers_linear_products_are_narrow(dtype: str, operand: float) -> None:
     written = program(dtype=dtype)
     for block in written.blocks:

@@ -33,7 +33,9 @@ def way_of(plan: Plan) -> str:
         UnsupportedCaseError: The plan needs what the framework's way does not do.
     """
     if plan.dtype in LOW_PRECISION:
-        raise UnsupportedCaseError(f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits")
+        raise UnsupportedCaseError(
+            f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits"
+        )
     if plan.framework.name in ENGINES:
         way = ENGINES[plan.framework.name]
     elif plan.data_parallel == 1 and plan.tensor_parallel * plan.pipeline_parallel == 1:
