@@ -88,7 +88,7 @@ def test_adapters_can_be_swept() -> None:
         ({"quantization": "nf5"}, "did you mean 'nf4'?"),
         ({"quantization": ["nf4", "int8"]}, "allowed in training: one format of the weights"),
         ({"quantization": "fp8"}, "plan.quantization is 'fp8'; allowed: none, nf4"),
-        ({"dtype": "fp8"}, "plan.dtype is 'fp8'; a100-sxm-80gb computes in fp32"),
+        ({"dtype": "fp8"}, "plan.dtype is 'fp8'; a800-sxm-80gb computes in fp32"),
         (
             {"fp8_recipe": "current"},
             "plan.fp8_recipe is current with plan.dtype bf16; allowed: only with plan.dtype fp8",
