@@ -135,6 +135,31 @@ def test_measured_is_kept() -> None:
         ({"plan__framework_version": "0.6"}, "plan.framework_version is '0.6'; deepspeed: allowed: qwen"),
         ({"plan": MEGATRON | {"framework_version": "cor"}}, "plan.framework_version is 'cor'; megatron: allowed: core"),
         (
+            {"plan__context_parallel": 4, "plan__context_exchange": "ring"},
+            "plan.context_exchange is 'ring'; deepspeed offers all-to-all (it is offered by: megatron, reference, torchtitan)",
+        ),
+        (
+            {"plan__context_parallel": 4, "plan__context_exchange": "all2all"},
+            "plan.context_exchange is 'all2all'; allowed: ring, all-gather, all-to-all, mixed",
+        ),
+        (
+            {"plan": {"context_parallel": 2, "attention": "eager"}},
+            "plan.attention is eager with plan.context_parallel 2, whose chunks only fused kernels can put together",
+        ),
+        (
+            {"plan": {"context_parallel": 2}, "model": "mistral-7b-v0.1", "workload__sequence_length": 8192},
+            "mistral-7b-v0.1 has layers that see a window of 4096 tokens, for which keys do not go round a ring; allowed: "
+            "all-gather, all-to-all",
+        ),
+        (
+            {
+                "plan": {"context_parallel": 3, "context_exchange": "all-to-all"},
+                "cluster": "3x a800-sxm-80gb",
+                "workload__sequence_length": 36,
+            },
+            "plan.tensor_parallel 1 x plan.context_parallel 3 = 3; allowed: degrees that divide the model's 32 attention",
+        ),
+        (
             {"plan__context_parallel": 4},
             "workload.sequence_length is 350; allowed: a multiple of 2 x plan.context_parallel = 8",
         ),

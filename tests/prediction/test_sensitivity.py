@@ -69,7 +69,7 @@ def test_neighbours_are_valid_offered_and_sorted():
     # DeepSpeed alone splits no matrices.
     assert not any("tensor_parallel" in change for change in beside)
     for change, plan in beside.items():
-        assert plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel == 8, change
+        assert plan.tensor_parallel * plan.pipeline_parallel * plan.replicas == 8, change
         assert scenario.workload.global_batch % (plan.data_parallel * plan.sequences) == 0, change
     times = [n.profile.step_time_s for n in neighbours(scenario)]
     assert times == sorted(times)

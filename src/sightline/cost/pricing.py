@@ -13,11 +13,13 @@ from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor_constants import load_processor, processor_family
 from sightline.cost.processor_pricing import price_on_processor
+from sightline.cost.topology import ring_neighbours
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.quantities import Number
-from sightline.scenario import Cluster, Plan, Scenario
 from sightline.scenario.low_precision import rate_dtype
+from sightline.scenario import Scenario
+from sightline.scenario.context_exchange import head_ranks
 
 Prices = dict[int, OperatorCost]
 """Price by the operator's identity (a recomputed operator is the forward's own object)."""
@@ -134,14 +136,14 @@ def _price_elementwise(operators: Sequence[Operator], scenario: Scenario, consta
 
 def _price_collectives(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
     """Tensor-parallel collectives of one kind mostly carry the same buffer, so each distinct one is priced once."""
-    cluster, plan = scenario.cluster, scenario.plan
+    cluster = scenario.cluster
     library = cluster_collectives(cluster)
     found: dict[tuple[str, str, object], Number] = {}
     times = []
     for op in operators:
         key = (op.kind, op.ranks, _identity(op.network_bytes))  # type: ignore[attr-defined]
         if key not in found:
-            group = _group(op.ranks, plan, cluster)  # type: ignore[attr-defined]
+            group = _group(op.ranks, scenario)  # type: ignore[attr-defined]
             alone_s = collective_time(key[0], op.network_bytes, group=group, cluster=cluster, constants=library)
             found[key] = constants.collective_slowdown * alone_s + constants.meeting_s * np.log2(group.size)
         times.append(found[key])
@@ -154,11 +156,12 @@ def _identity(value: Number) -> object:
     return value.tobytes() if isinstance(value, np.ndarray) else value
 
 
-def _group(ranks: str, plan: Plan, cluster: Cluster) -> Group:
+def _group(ranks: str, scenario: Scenario) -> Group:
     """The ranks that take part in a collective of a training pass.
 
     Ranks are numbered tensor-parallel first, then context-parallel, then data-parallel.
     """
+    plan, cluster = scenario.plan, scenario.cluster
     match ranks:
         case "expert":
             size, inside = plan.expert_parallel, plan.expert_tensor_parallel
@@ -166,6 +169,10 @@ def _group(ranks: str, plan: Plan, cluster: Cluster) -> Group:
             size, inside = plan.expert_tensor_parallel, 1
         case "context":
             size, inside = plan.context_parallel, plan.tensor_parallel
+        case "context heads":
+            size, inside = head_ranks(plan, scenario.model, cluster.per_node), plan.tensor_parallel
+        case "context ring":
+            return ring_neighbours(plan.tensor_parallel * plan.context_parallel, cluster)
         case _:
             return tensor_group(plan.tensor_parallel, cluster)
     return data_group(inside, size, cluster)

@@ -87,6 +87,14 @@ def pipeline_boundary(tensor_parallel: Count, data_parallel: Count, cluster: Lin
     return Group(size=2, ranks_per_node=1.0 + inside)
 
 
+def ring_neighbours(ranks: Count, cluster: Links) -> Group:
+    """Return the pair of neighbours that paces a ring over ``ranks`` devices side by side.
+
+    Where the ring leaves a node, those at its border do: each through its own port, and the others wait for them.
+    """
+    return Group(size=2, ranks_per_node=1.0 + (_number(ranks) <= cluster.per_node))
+
+
 def _number(count: Count) -> Number:
     return count.astype(float) if isinstance(count, np.ndarray) else count
 

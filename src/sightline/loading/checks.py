@@ -8,6 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
 from typing import Any
 
+from sightline.loading.context_checks import (
+    chunks_are_put_together,
+    heads_are_shared_out,
+    sequence_is_cut,
+    states_are_not_cut,
+    windows_are_not_sent_round,
+)
 from sightline.loading.frameworks import offering
 from sightline.quantities import show
 from sightline.scenario import Device, Framework, Model
@@ -79,15 +86,6 @@ def experts_are_spread(
         )
 
 
-def sequence_is_cut(sequence_length: int, context_parallel: int) -> Iterator[str]:
-    """Context parallelism gives every rank an early and a late chunk of the sequence, so that masks even out."""
-    if context_parallel > 1 and sequence_length % (2 * context_parallel):
-        yield (
-            f"workload.sequence_length is {sequence_length}; allowed: a multiple of 2 x plan.context_parallel = "
-            f"{2 * context_parallel}"
-        )
-
-
 def batch_is_split(global_batch: int, data_parallel: int, micro_batch: int | None) -> Iterator[str]:
     """Every data-parallel rank gets as many whole micro-batches."""
     if global_batch % (data_parallel * (micro_batch or 1)):
@@ -135,6 +133,9 @@ def low_precision_is_consistent(
 def framework_offers(framework: Framework, plan: Mapping[str, Any]) -> Iterator[str]:
     """The framework has the options the plan takes."""
     for field, allowed in framework.offers.items():
+        degree = plan.get(_ONLY_BESIDE.get(field, ""), 2)
+        if degree == 1 or not framework.allows(_ONLY_BESIDE.get(field, ""), degree):
+            continue
         for value in _chosen(plan.get(field)):
             if value in allowed:
                 continue
@@ -142,6 +143,10 @@ def framework_offers(framework: Framework, plan: Mapping[str, Any]) -> Iterator[
             elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""
             listed = ", ".join(show(v).strip("'") for v in allowed) or "none"
             yield f"plan.{field} is {show(value)}; {framework.name} offers {listed}{elsewhere}"
+
+
+_ONLY_BESIDE = {"context_exchange": "context_parallel"}
+"""Words that mean nothing where a degree is 1."""
 
 
 def _chosen(value: object) -> list[Any]:
@@ -227,6 +232,10 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         degrees_divide_the_cluster,
         experts_are_spread,
         sequence_is_cut,
+        heads_are_shared_out,
+        chunks_are_put_together,
+        windows_are_not_sent_round,
+        states_are_not_cut,
         batch_is_split,
         stages_have_layers,
         virtual_stages_need_a_pipeline,

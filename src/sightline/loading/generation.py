@@ -42,6 +42,7 @@ TRAINING_ONLY = {
     "sequence_parallel": False,
     "virtual_stages": 1,
     "context_parallel": 1,
+    "context_exchange": None,
     "micro_batch": None,
     "zero_stage": 0,
     "recompute": "none",

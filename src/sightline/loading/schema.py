@@ -155,6 +155,7 @@ class PlanKeys(Section):
     pipeline_parallel: Degree = None
     data_parallel: Degree = None
     context_parallel: Degree = None
+    context_exchange: Annotated[str | None, choice("ring", "all-gather", "all-to-all", "mixed")] = None
     expert_parallel: Degree = None
     expert_tensor_parallel: Degree = None
     sequence_parallel: Annotated[bool | None, flag()] = None

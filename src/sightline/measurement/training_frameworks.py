@@ -48,6 +48,8 @@ def way_of(plan: Plan) -> str:
                 f"plan.{degree} is {getattr(plan, degree)} with plan.framework {plan.framework.name}; "
                 "measured with it: 1, or with framework megatron"
             )
+    if plan.context_parallel > 1:
+        raise UnsupportedCaseError(f"plan.context_parallel is {plan.context_parallel}; measured here: 1, whole sequences")
     return way
 
 

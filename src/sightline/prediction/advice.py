@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
+from sightline.scenario.context_exchange import can_be_cut
 
 GIB = 2.0**30
 
@@ -52,13 +53,19 @@ def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
 
 
 def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
-    """Doubling tensor or pipeline parallelism at the expense of replicas."""
+    """Doubling tensor, pipeline or context parallelism at the expense of replicas."""
     plan, model = scenario.plan, scenario.model
     if plan.data_parallel % 2 or scenario.workload.global_batch % max(1, plan.data_parallel // 2 * plan.sequences):
         return
     half = plan.data_parallel // 2
     chunks = model.layers / plan.virtual_stages
-    for field, limit in (("tensor_parallel", model.heads), ("pipeline_parallel", chunks)):
+    length = scenario.workload.sequence_length
+    for field, limit in (
+        ("tensor_parallel", model.heads),
+        ("pipeline_parallel", chunks),
+        ("context_parallel", length // 2),
+    ):
         degree = 2 * getattr(plan, field)
-        if limit % degree == 0 and plan.framework.allows(field, degree):
-            yield f"{field}: {degree}", replace(plan, data_parallel=half, **{field: degree})
+        wider = replace(plan, data_parallel=half, **{field: degree})
+        if limit % degree == 0 and plan.framework.allows(field, degree) and can_be_cut(model, wider, length):
+            yield f"{field}: {degree}", wider

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.pricing import Prices
-from sightline.program import Block, Collective, Matmul, Operator
+from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
 from sightline.program.attention import MODULE as ATTENTION_CORE
+from sightline.program.context_parallel import FURTHER_CHUNKS
 from sightline.program.linear import makes_weight_gradient
 from sightline.quantities import Number
 from sightline.scenario.framework import TensorOverlap
@@ -68,8 +69,11 @@ class Overlap:
         if self.kind == "none" or (self.kind == "backward" and not backward):
             return collective_s
         first_s = 0.0 if backward else collective_s / self.chunks
-        hidden_s = np.minimum(collective_s - first_s, matmul_s)
-        return collective_s - (1.0 - self.slowdown) * hidden_s
+        return first_s + self.behind(collective_s - first_s, matmul_s)
+
+    def behind(self, transfer_s: Number, work_s: Number) -> Number:
+        """Seconds that transfers add to work they run wholly beside."""
+        return transfer_s - (1.0 - self.slowdown) * np.minimum(transfer_s, work_s)
 
 
 def block_times(
@@ -87,14 +91,21 @@ def block_times(
 def _pass_times(
     operators: Sequence[Operator], prices: Prices, launch_s: Number, overlap: Overlap, *, backward: bool
 ) -> PassTimes:
-    collectives = [op for op in operators if isinstance(op, Collective)]
+    collectives = {
+        company: _seconds([op for op in operators if isinstance(op, Collective) and op.beside == company], prices)
+        for company in ("projections", "attention", "nothing")
+    }
     work = [op for op in operators if not isinstance(op, Collective)]
     # Attention's products wait for the collective's result; projections run beside it.
     beside = [op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE]
+    # A block of keys travels while attention works on the one before, each about as long as the next.
+    chunks = [op for op in work if isinstance(op, FlashAttention) and op.name in FURTHER_CHUNKS]
+    exposed_s = overlap.exposed_s(collectives["projections"], _seconds(beside, prices), backward=backward)
+    exposed_s = exposed_s + overlap.behind(collectives["attention"], _seconds(chunks, prices))
     launches = _total(op.count * op.kernels for op in operators)
     return PassTimes(
         work_s=_seconds(work, prices),
-        collective_s=overlap.exposed_s(_seconds(collectives, prices), _seconds(beside, prices), backward=backward),
+        collective_s=exposed_s + collectives["nothing"],
         host_s=launches * launch_s,
     )
 

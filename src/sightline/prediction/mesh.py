@@ -16,6 +16,7 @@ from sightline.errors import InputError, nearest
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
+from sightline.scenario.context_exchange import can_be_cut
 from sightline.scenario.plan import MESH_AXES
 
 PLANS_PER_CHUNK = 1 << 17
@@ -76,6 +77,7 @@ def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:
         & (experts % e == 0)
         & (kept == np.floor(kept))
         & (kept >= 1)
+        & can_be_cut(model, plan, scenario.workload.sequence_length)
         & (p <= model.layers + 2)
         & ((v == 1) | ((p > 1) & (p * v <= model.layers + 2)))
     )

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
+from sightline.scenario.context_exchange import can_be_cut
+from sightline.scenario.plan import ContextExchange
 
 
 class Neighbour(NamedTuple):
@@ -27,14 +29,16 @@ def neighbours(scenario: Scenario) -> list[Neighbour]:
 def plans_beside(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     """Yield the changes and the plans they lead to.
 
-    Choices take each other value, the micro-batch doubles and halves, tensor and pipeline parallelism double and halve
-    at the expense of replicas.
+    Choices take each other value, the micro-batch doubles and halves, tensor, pipeline and context parallelism double
+    and halve at the expense of replicas.
     """
     plan = scenario.plan
     for change in (*_choices(plan), *_micro_batches(scenario), *_splits(scenario)):
-        if all(plan.framework.allows(field, value) for field, value in change.items()):
+        offered = all(plan.framework.allows(field, value) for field, value in change.items())
+        other = replace(plan, **change)
+        if offered and can_be_cut(scenario.model, other, scenario.workload.sequence_length):
             stated = {field: value for field, value in change.items() if field != "data_parallel"}
-            yield ", ".join(f"{field}: {_said(value)}" for field, value in stated.items()), replace(plan, **change)
+            yield ", ".join(f"{field}: {_said(value)}" for field, value in stated.items()), other
 
 
 def _choices(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -45,6 +49,8 @@ def _choices(plan: Plan) -> Iterator[dict[str, Any]]:
         kinds["sequence_parallel"] = (False, True)
     if plan.pipeline_parallel > 1 and plan.virtual_stages == 1:
         kinds["schedule"] = ("1f1b", "zero-bubble")
+    if plan.context_parallel > 1:
+        kinds["context_exchange"] = get_args(ContextExchange)
     for field, values in kinds.items():
         yield from ({field: value} for value in values if value != getattr(plan, field))
 
@@ -57,9 +63,13 @@ def _micro_batches(scenario: Scenario) -> Iterator[dict[str, Any]]:
 
 
 def _splits(scenario: Scenario) -> Iterator[dict[str, Any]]:
-    """Twice or half a degree of tensor or pipeline parallelism, with half or twice the replicas."""
+    """Twice or half a degree of tensor, pipeline or context parallelism, with half or twice the replicas."""
     plan, model, batch = scenario.plan, scenario.model, scenario.workload.global_batch
-    limits = {"tensor_parallel": model.heads, "pipeline_parallel": model.layers // plan.virtual_stages}
+    limits = {
+        "tensor_parallel": model.heads,
+        "pipeline_parallel": model.layers // plan.virtual_stages,
+        "context_parallel": scenario.workload.sequence_length // 2,
+    }
     for (field, limit), factor in product(limits.items(), (2.0, 0.5)):
         degree, replicas = getattr(plan, field) * factor, plan.data_parallel / factor
         whole = degree == int(degree) and replicas == int(replicas)

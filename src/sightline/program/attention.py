@@ -1,5 +1,7 @@
 """The attention core: scores, softmax and context, as one flash kernel or as separate eager kernels."""
 
+from typing import NamedTuple
+
 from sightline.program.adapter import keeps_input
 from sightline.program.operators import Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.shapes import Shapes
@@ -14,17 +16,31 @@ RANDOM_ARITHMETIC = 40.0
 """Vector instructions per element of a dropout: a share of ten Philox rounds, comparison, scale (estimate)."""
 
 
+class Scores(NamedTuple):
+    """What one fused kernel works on."""
+
+    sequences: Number
+    queries: Number
+    """Of each sequence."""
+    keys: Number
+    """That these queries see."""
+    causal: bool
+    """Whether later keys are masked."""
+    unseen: Number = 0.0
+    """Share of the scores between all queries and keys at hand that is left out beforehand, being masked."""
+
+
 def core_forward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:
-    """Return the forward operators from queries, keys and values to the context."""
-    return [flash(x, kind, backward=False)] if kernel == "flash" else _eager_forward(x)
+    """Return the forward operators from queries, keys and values to the context, of sequences that are not cut."""
+    return [flash(x, scores_of(x, kind), backward=False)] if kernel == "flash" else _eager_forward(x)
 
 
 def core_backward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:
     """Return the backward operators from the context's gradient to those of queries, keys and values."""
-    return [flash(x, kind, backward=True)] if kernel == "flash" else _eager_backward(x)
+    return [flash(x, scores_of(x, kind), backward=True)] if kernel == "flash" else _eager_backward(x)
 
 
-def flash(x: Shapes, kind: LayerKind, *, backward: bool) -> FlashAttention:
+def flash(x: Shapes, scores: Scores, *, backward: bool) -> FlashAttention:
     """Return the flash kernel; forward keeps queries, keys, values and a float per row and head.
 
     Its output is kept by the output projection, where that keeps its input as it is. Values that are a view of one
@@ -35,18 +51,18 @@ def flash(x: Shapes, kind: LayerKind, *, backward: bool) -> FlashAttention:
         kept = kept + x.element_bytes * x.tokens * x.context_width
     if x.framework.keeps_joined_qkv and x.shape.heads == x.shape.kv_heads:
         kept = kept + x.element_bytes * x.tokens * (x.query_width + x.key_width)
-    sequences, queries, seen, causal = _pattern(x, kind)
     return FlashAttention(
         module=MODULE,
         name="flash attention",
-        batch=sequences,
+        batch=scores.sequences,
         heads=x.heads,
         kv_heads=x.kv_heads,
         head_dim=float(x.shape.head_dim),
         value_dim=float(x.shape.value_dim),
-        query_tokens=queries,
-        context_tokens=seen,
-        causal=causal,
+        query_tokens=scores.queries,
+        context_tokens=scores.keys,
+        causal=scores.causal,
+        unseen=scores.unseen,
         backward=backward,
         dtype=x.dtype,
         element_bytes=x.element_bytes,
@@ -55,18 +71,18 @@ def flash(x: Shapes, kind: LayerKind, *, backward: bool) -> FlashAttention:
     )
 
 
-def _pattern(x: Shapes, kind: LayerKind) -> tuple[Number, Number, Number, bool]:
-    """Return sequences, queries of each, the keys these see, and whether later keys are masked.
+def scores_of(x: Shapes, kind: LayerKind) -> Scores:
+    """Return what the queries of this rank see of the whole sequence.
 
     A chunk of a chunked layer is a sequence of its own. A window ``w`` shorter than the sequence ``s`` is priced as
     its mean of ``w - w^2 / 2 s`` keys for every query, without a mask.
     """
     window = x.model.window
     if window is None or window >= x.context or kind.mixer not in ("sliding", "chunked"):
-        return x.b, x.s, x.context, True
+        return Scores(x.b, x.s, x.context, causal=True)
     if kind.mixer == "chunked":
-        return x.b * x.s / window, float(window), float(window), True
-    return x.b, x.s, window - window**2 / (2.0 * x.context), False
+        return Scores(x.b * x.s / window, float(window), float(window), causal=True)
+    return Scores(x.b, x.s, window - window**2 / (2.0 * x.context), causal=False)
 
 
 def gate(x: Shapes, *, backward: bool) -> list[Operator]:

@@ -8,7 +8,7 @@ gathered, not the hidden ones.
 import numpy as np
 
 from sightline.program import elementwise
-from sightline.program.attention import core_backward, core_forward
+from sightline.program.context_parallel import spread_backward, spread_forward
 from sightline.program.operators import Collective, Elementwise, Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
@@ -50,7 +50,7 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     forward += [
         elementwise.rope(x, backward=False),
         _joined(x, expanded, backward=False),
-        *core_forward(x, kind, kernel),
+        *spread_forward(x, kind, kernel),
         *projection_forward(
             x,
             "output projection",
@@ -65,7 +65,7 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     backward += [
         *enter_region(x, "output projection"),
         *projection_backward(x, "output projection", context, h, targets=(), bias=x.model.output_bias, shares=()),
-        *core_backward(x, kind, kernel),
+        *spread_backward(x, kind, kernel),
         _joined(x, expanded, backward=True),
         elementwise.rope(x, backward=True),
     ]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from sightline.program import elementwise
+from sightline.program.context_parallel import exchange_bytes
 from sightline.program.dense_mlp import dense_mlp
 from sightline.program.experts import experts
 from sightline.program.latent_attention import latent_attention
@@ -38,6 +39,7 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
     frozen = parameters if plan.adapter is not None else weights * (not x.trained.projections)
     quantized = plan.quantization != "none"
     last = halves[-1]
+    core = sum(half.core_input_bytes for half in halves)
     block = Block(
         name=_name(x, kind),
         layers=kind.count,
@@ -45,7 +47,10 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         forward=_forward(x, halves),
         backward=_backward(x, halves),
         # Beside the gradients lies the widest expanded weight.
-        transient_bytes=2.0 * x.element_bytes * last.widest + quantized * x.element_bytes * last.widest_weight,
+        transient_bytes=np.maximum(
+            2.0 * x.element_bytes * last.widest + quantized * x.element_bytes * last.widest_weight,
+            exchange_bytes(x) * np.any(core),
+        ),
         parameters=parameters,
         expert_parameters=sum(half.expert_parameters for half in halves),
         frozen_parameters=frozen,
@@ -54,7 +59,6 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         narrow=narrow_weights(x, weights, sum(half.expert_weights for half in halves)),
         adapter_parameters=sum(half.adapter_parameters for half in halves),
     )
-    core = sum(half.core_input_bytes for half in halves)
     stops_early = plan.framework.recompute_stops_early
     return with_recompute(block, plan.recompute, x.residual_bytes, core, stops_early=stops_early)
 

@@ -9,9 +9,13 @@ from typing import Literal
 from sightline.quantities import Number
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
-CollectiveRanks = Literal["tensor", "context", "expert", "expert tensor", "data"]
+CollectiveRanks = Literal["tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data"]
 """Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that share out the experts, or those
-that an expert is cut over."""
+that an expert is cut over; of context-parallel ones those that share out heads, or neighbours on a ring."""
+
+CollectiveCompany = Literal["projections", "attention", "nothing"]
+"""What a collective may run beside: the projections, as far as the framework overlaps them; the kernels of attention
+that work on what came before; nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,20 +103,25 @@ class FlashAttention(Operator):
     query_tokens: Number
     context_tokens: Number
     causal: bool
+    unseen: Number = 0.0
+    """Share of the scores that a mask hides and that is left out by calling the kernel with fewer keys or queries."""
     backward: bool
     dtype: str
     element_bytes: float
 
     @property
     def flops(self) -> Number:
-        """2 b a s_q s_k (d_k + d_v) forward, 2 b a s_q s_k (3 d_k + 2 d_v) backward, counted without the causal mask."""
+        """2 b a s_q s_k (d_k + d_v) forward, 2 b a s_q s_k (3 d_k + 2 d_v) backward, counted without the causal mask.
+
+        What a mask hides counts wherever it is left out, inside the kernel or before it is called.
+        """
         if self.backward:
             return 2.0 * self._pairs * (3.0 * self.head_dim + 2.0 * self.value_dim)
         return 2.0 * self._pairs * (self.head_dim + self.value_dim)
 
     @property
     def _pairs(self) -> Number:
-        return self.batch * self.heads * self.query_tokens * self.context_tokens
+        return self.batch * self.heads * self.query_tokens * self.context_tokens / (1.0 - self.unseen)
 
     @property
     def bytes(self) -> Number:
@@ -148,6 +157,7 @@ class Collective(Operator):
     kind: CollectiveKind
     buffer_bytes: Number
     ranks: CollectiveRanks = "tensor"
+    beside: CollectiveCompany = "projections"
 
     @property
     def network_bytes(self) -> Number:

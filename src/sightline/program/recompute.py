@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from sightline.program.context_parallel import RECOMPUTED
 from sightline.program.operators import Operator
 from sightline.program.program import Block
 from sightline.quantities import Number
 
-SELECTIVE_NAMES = ("scores", "softmax", "alibi", "dropout", "context", "flash attention")
+SELECTIVE_NAMES = ("scores", "softmax", "alibi", "dropout", "context", "flash attention", *RECOMPUTED)
 """The attention core: cheap to recompute, large to keep."""
 
 

@@ -2,7 +2,8 @@
 
 from sightline.program import elementwise
 from sightline.program.adapter import QKV
-from sightline.program.attention import core_backward, core_forward, gate
+from sightline.program.attention import gate
+from sightline.program.context_parallel import spread_backward, spread_forward
 from sightline.program.projection import adapter_elements, projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
@@ -32,7 +33,7 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             ),
             *([elementwise.head_norm(x, backward=False)] if model.qk_norm else []),
             *([elementwise.rope(x, backward=False)] if rotary else []),
-            *core_forward(x, kind, kernel),
+            *spread_forward(x, kind, kernel),
             *gate(x, backward=False),
             *projection_forward(
                 x,
@@ -49,7 +50,7 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             *([] if model.parallel_block else enter_region(x, "output projection")),
             *projection_backward(x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias),
             *gate(x, backward=True),
-            *core_backward(x, kind, kernel),
+            *spread_backward(x, kind, kernel),
             *([elementwise.rope(x, backward=True)] if rotary else []),
             *([elementwise.head_norm(x, backward=True)] if model.qk_norm else []),
             *enter_region(x, "qkv"),

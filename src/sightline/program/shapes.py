@@ -2,7 +2,8 @@
 
 Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``s`` tokens of a sequence on the device, ``b`` micro-batch, ``h`` hidden
 size, ``a`` heads, ``f`` MLP width, ``V`` vocabulary, ``t`` tensor parallel; ``r`` divides what lies between tensor-parallel
-regions: t with sequence parallelism, else 1. ``c`` context parallel, ``e`` expert parallel, ``u`` expert-tensor parallel.
+regions: t with sequence parallelism, else 1. ``c`` context parallel, of which ``y`` share out heads, ``e`` expert parallel, ``u`` expert-tensor
+parallel.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from sightline.program.recipes import LowPrecision, low_precision_of
 from sightline.program.trained import Trained, trained_by
 from sightline.quantities import Count, Number
 from sightline.scenario import Framework, Heads, Model, Scenario
+from sightline.scenario.context_exchange import head_ranks
+from sightline.scenario.plan import ContextExchange
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
 """Bytes of an activation by compute dtype."""
@@ -37,6 +40,8 @@ class Shapes:
     split: Number
     """1.0 with sequence parallelism and t > 1, else 0.0."""
     c: Number
+    y: Number
+    exchange: ContextExchange
     e: Number
     u: Number
     skew: Number
@@ -126,6 +131,8 @@ def shapes_of(scenario: Scenario) -> Shapes:
         r=1.0 + split * (t - 1.0),
         split=split,
         c=c,
+        y=_number(head_ranks(plan, scenario.model, scenario.cluster.per_node)),
+        exchange=plan.context_exchange,
         e=_number(plan.expert_parallel),
         u=_number(plan.expert_tensor_parallel),
         skew=plan.expert_skew,

@@ -11,6 +11,8 @@ from sightline.scenario.low_precision import Fp8Recipe, wide_dtype
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
 Recompute = Literal["none", "selective", "full"]
 AttentionKernel = Literal["flash", "eager"]
+ContextExchange = Literal["ring", "all-gather", "all-to-all", "mixed"]
+"""How the ranks of a cut sequence see each other's keys: see `sightline.program.context_parallel`."""
 
 OFFLOADABLE = ("optimizer", "parameters", "activations")
 """What may live in the host's memory."""
@@ -43,6 +45,8 @@ class Plan:
     data_parallel: Count = 1
     context_parallel: Count = 1
     """Ranks that a sequence is cut over, attention included."""
+    context_exchange: ContextExchange = "ring"
+    """How attention of a cut sequence comes by keys and values of the other ranks."""
     expert_parallel: Count = 1
     """Ranks that the experts are spread over; they are among the data x context x tensor ranks of a stage."""
     expert_tensor_parallel: Count = 1
