@@ -17,9 +17,9 @@ from sightline.cost.topology import ring_neighbours
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.quantities import Number
-from sightline.scenario.low_precision import rate_dtype
 from sightline.scenario import Scenario
 from sightline.scenario.context_exchange import head_ranks
+from sightline.scenario.low_precision import rate_dtype
 
 Prices = dict[int, OperatorCost]
 """Price by the operator's identity (a recomputed operator is the forward's own object)."""

@@ -49,7 +49,9 @@ def way_of(plan: Plan) -> str:
                 "measured with it: 1, or with framework megatron"
             )
     if plan.context_parallel > 1:
-        raise UnsupportedCaseError(f"plan.context_parallel is {plan.context_parallel}; measured here: 1, whole sequences")
+        raise UnsupportedCaseError(
+            f"plan.context_parallel is {plan.context_parallel}; measured here: 1, whole sequences"
+        )
     return way
 
 

@@ -140,9 +140,7 @@ def _gathered(x: Shapes, kind: LayerKind, *, backward: bool) -> list[Operator]:
             causal=True,
             unseen=np.where(many, (2.0 * x.c - 1.0) / (4.0 * x.c), 0.0),
         )
-        core = replace(
-            flash(x, scores, backward=backward), count=kernels * 1.0, saved_bytes=core.saved_bytes / kernels
-        )
+        core = replace(flash(x, scores, backward=backward), count=kernels * 1.0, saved_bytes=core.saved_bytes / kernels)
     summed = [_layout(whole, many * 1.0), _collective("reduce_scatter", whole, many * 1.0, "context", "nothing")]
     return [*gathered, core, *(summed if backward else [])]
 
