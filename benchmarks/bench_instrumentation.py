@@ -1,15 +1,16 @@
 """What telling modules apart costs, and whether it is right: ``python benchmarks/bench_instrumentation.py``.
 
-A small Llama trains on this machine. Steps with and without the instrument take turns, which gives its overhead; then
-each module of a layer runs alone, on tensors of the same shapes, forward and backward, and its time is put beside the
-one that the instrument found in the whole step. Run it on an idle machine; the limits are asserted.
+A small Llama trains on this machine. Steps with and without the instrument take turns, which gives its overhead; so does
+each module of a layer by itself, on tensors of the same shapes, forward and backward, whose time is put beside the one
+that the instrument found in the whole step. Run it on an idle machine; the limits are asserted.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter, process_time
 from typing import Any
 
@@ -21,7 +22,12 @@ os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "4294967296")
 import numpy as np
 
 MOST_OVERHEAD, MOST_DEVIATION = 0.05, 0.10
+WARM_UP = 2
 LAYERS, HIDDEN, WIDTH, HEADS, TOKENS, VOCABULARY = 4, 512, 1376, 8, 256, 1024
+
+
+Alone = tuple[Callable[[], Any], Callable[[], Sequence[Any]]]
+"""A module's forward pass, and fresh inputs of its kind."""
 
 
 def main() -> int:
@@ -36,8 +42,7 @@ def main() -> int:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "MALLOC_SET": "1"})  # noqa: S606
     now = process_time if arguments.cpu_time else perf_counter
     model = _model()
-    overhead, rows = _overhead(model, arguments.steps, now)
-    ratios = _isolation(model, rows, arguments.steps, now)
+    overhead, ratios = _turns(model, arguments.steps, now)
     worst = max(abs(r - 1) for r in ratios.values())
     found = {"overhead": overhead, "in_step_over_alone": ratios, "worst": worst}
     if arguments.json:
@@ -67,8 +72,12 @@ def _model() -> Any:
     return LlamaForCausalLM(config).train()
 
 
-def _overhead(model: Any, steps: int, now: Callable[[], float]) -> tuple[float, dict[tuple[str, str], float]]:
-    """The median of the ratios of neighbours, a step with and one without; seconds by phase and module."""
+def _turns(model: Any, steps: int, now: Callable[[], float]) -> tuple[float, dict[str, float]]:
+    """The cost of the instrument, and each module's time in the step over its time alone.
+
+    A step with the instrument, one without and every module by itself take turns, so that whatever else the machine
+    does meets all of them; what is told are medians of the turns' ratios.
+    """
     import torch
 
     from sightline.measurement.instrument import instrument
@@ -76,7 +85,7 @@ def _overhead(model: Any, steps: int, now: Callable[[], float]) -> tuple[float, 
     from sightline.measurement.timing import HostClock
 
     tokens = torch.randint(0, VOCABULARY, (1, TOKENS))
-    on_model = instrument(model, None, HostClock())
+    on_model, alone = instrument(model, None, HostClock()), _alone(model)
 
     def step() -> float:
         model.zero_grad(set_to_none=False)
@@ -89,62 +98,78 @@ def _overhead(model: Any, steps: int, now: Callable[[], float]) -> tuple[float, 
 
     with on_model.counting():
         step()
-    reader, ratios, recordings = HostReader(), [], []
+    reader = HostReader()
     reader.read = now
-    for turn in range(steps + 2):
+    overheads, ratios = [], defaultdict(list)
+    for turn in range(steps + WARM_UP):
         bare = step() if turn % 2 else 0.0
         with on_model.read_by(reader) as passages:
             recorded = step()
-        recordings.append(passages)
-        ratios.append(recorded / (bare or step()))
+        by_module = _by_module(passages)
+        bare = bare or step()
+        apart = {name: _time_alone(prepare, now) for name, prepare in alone.items()}
+        if turn >= WARM_UP:
+            overheads.append(recorded / bare - 1)
+            for name, passes in apart.items():
+                for phase, seconds in zip(("forward", "backward"), passes, strict=True):
+                    ratios[f"{name}, {phase}"].append(by_module[phase, name] / seconds)
     on_model.remove()
-    by_module: dict[tuple[str, str], list[float]] = {}
-    for recorded_step in recordings[2:]:
-        for address, passage in recorded_step.items():
-            key = (address.phase, address.region.module)
-            if address.region.block == "layer":
-                by_module.setdefault(key, []).append(sum(passage.parts) / LAYERS)
-    return float(np.median(ratios[2:])) - 1, {k: float(np.median(v)) for k, v in by_module.items()}
+    return float(np.median(overheads)), {name: float(np.median(values)) for name, values in ratios.items()}
 
 
-def _isolation(
-    model: Any, rows: dict[tuple[str, str], float], steps: int, now: Callable[[], float]
-) -> dict[str, float]:
-    """Time in the step over time alone, by module and phase; every layer's own weights take their turn."""
-    ratios = {}
-    for name, prepare in _alone(model).items():
-        forward, backward = _time_alone(prepare, steps, now)
-        ratios[f"{name}, forward"] = rows["forward", name] / forward
-        ratios[f"{name}, backward"] = rows["backward", name] / backward
-    return ratios
+def _by_module(passages: Mapping[Any, Any]) -> dict[tuple[str, str], float]:
+    """Seconds of one layer's modules in a recorded step, by phase and module."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for address, passage in passages.items():
+        if address.region.block == "layer":
+            found[address.phase, address.region.module] += sum(passage.parts) / LAYERS
+    return found
 
 
-def _time_alone(
-    prepare: Callable[[int], tuple[Callable[[], Any], Any]], steps: int, now: Callable[[], float]
-) -> tuple[float, float]:
-    """Median seconds of forward and backward of one layer's module."""
+def _time_alone(prepare: Callable[[int], Alone], now: Callable[[], float]) -> tuple[float, float]:
+    """Seconds of forward and backward of one layer's module; every layer's own weights take their turn.
+
+    What it takes to start a backward pass that goes through nothing is not counted: a step starts one for all modules.
+    """
+    passes = [0.0, 0.0]
+    for layer in range(LAYERS):
+        call, inputs = prepare(layer)
+        begin = now()
+        outputs = call()
+        passes[0] += now() - begin
+        passes[1] += _backward_s(outputs if isinstance(outputs, tuple) else (outputs,), now)
+        passes[1] -= _backward_s(inputs(), now)
+    return passes[0] / LAYERS, passes[1] / LAYERS
+
+
+def _backward_s(outputs: Sequence[Any], now: Callable[[], float]) -> float:
+    """Seconds of the backward pass from ``outputs``."""
     import torch
 
-    forward, backward = [], []
-    for _ in range(steps + 2):
-        passes = [0.0, 0.0]
-        for layer in range(LAYERS):
-            call, _leaves = prepare(layer)
-            begin = now()
-            outputs = call()
-            passes[0] += now() - begin
-            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-            gradients = [torch.randn_like(o) for o in outputs]
-            begin = now()
-            torch.autograd.backward(outputs, gradients)
-            passes[1] += now() - begin
-        forward.append(passes[0] / LAYERS)
-        backward.append(passes[1] / LAYERS)
-    return float(np.median(forward[2:])), float(np.median(backward[2:]))
+    gradients = [torch.randn_like(o) for o in outputs]
+    begin = now()
+    torch.autograd.backward(outputs, gradients)
+    return now() - begin
 
 
-def _alone(model: Any) -> dict[str, Callable[[int], tuple[Callable[[], Any], Any]]]:
-    """How to run each kind of module by itself."""
+def _inner() -> Callable[[Any], Any]:
+    """How to make of a tensor what a module sees inside a step: one whose gradient is handed on, not kept and copied."""
+    import torch
+
+    class Inner(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, leaf: Any) -> Any:
+            return leaf.view_as(leaf)
+
+        @staticmethod
+        def backward(_: Any, _gradient: Any) -> None:
+            return None
+
+    return lambda tensor: Inner.apply(tensor.requires_grad_())
+
+
+def _alone(model: Any) -> dict[str, Callable[[int], Alone]]:
+    """How to run each kind of module of a layer by itself, and how to make inputs like its own."""
     import torch
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
@@ -153,22 +178,24 @@ def _alone(model: Any) -> dict[str, Callable[[int], tuple[Callable[[], Any], Any
     position = torch.arange(TOKENS)[None]
     cos, sin = model.model.rotary_emb(torch.zeros(1), position)
 
+    inner = _inner()
+
     def hidden() -> Any:
-        return torch.randn(1, TOKENS, HIDDEN, requires_grad=True)
+        return inner(torch.randn(1, TOKENS, HIDDEN))
 
     def heads(count: int) -> list[Any]:
         # As the projections leave them: heads behind tokens.
-        return [torch.randn(1, TOKENS, HEADS, dim).transpose(1, 2).requires_grad_() for _ in range(count)]
+        return [inner(torch.randn(1, TOKENS, HEADS, dim).transpose(1, 2)) for _ in range(count)]
 
-    def qkv(i: int) -> Any:
+    def qkv(i: int) -> Alone:
         x, a = hidden(), layers[i].self_attn
-        return lambda: (a.q_proj(x), a.k_proj(x), a.v_proj(x)), x
+        return lambda: (a.q_proj(x), a.k_proj(x), a.v_proj(x)), lambda: [hidden()]
 
-    def rope(_: int) -> Any:
+    def rope(_: int) -> Alone:
         q, k = heads(2)
-        return lambda: apply_rotary_pos_emb(q, k, cos, sin), q
+        return lambda: apply_rotary_pos_emb(q, k, cos, sin), lambda: heads(2)
 
-    def core(i: int) -> Any:
+    def core(i: int) -> Alone:
         q, k, v = heads(3)
         a = layers[i].self_attn
 
@@ -176,12 +203,12 @@ def _alone(model: Any) -> dict[str, Callable[[int], tuple[Callable[[], Any], Any
             out = sdpa_attention_forward(a, q, k, v, None, scaling=a.scaling)[0]
             return out.reshape(1, TOKENS, -1).contiguous()
 
-        return call, q
+        return call, lambda: heads(3)
 
-    def module(of: Callable[[Any], Any]) -> Callable[[int], Any]:
-        def prepare(i: int) -> Any:
+    def module(of: Callable[[Any], Any]) -> Callable[[int], Alone]:
+        def prepare(i: int) -> Alone:
             x = hidden()
-            return lambda: of(layers[i])(x), x
+            return lambda: of(layers[i])(x), lambda: [hidden()]
 
         return prepare
 
