@@ -165,7 +165,7 @@ def _inner() -> Callable[[Any], Any]:
         def backward(_: Any, _gradient: Any) -> None:
             return None
 
-    return lambda tensor: Inner.apply(tensor.requires_grad_())
+    return lambda tensor: Inner.apply(tensor.requires_grad_())  # type: ignore[no-untyped-call]
 
 
 def _alone(model: Any) -> dict[str, Callable[[int], Alone]]:
