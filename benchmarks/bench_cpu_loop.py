@@ -2,7 +2,8 @@
 
 Tiny Llamas that no constant was fitted to are predicted with this machine's constants (``SIGHTLINE_CATALOG``), then
 trained for real; steps, phases and modules stand side by side. On a machine that others use too, everything is kept to
-one core and CPU time: ``SIGHTLINE_CLOCK=cpu taskset -c 0 ...`` for both commands.
+one core and CPU time: ``SIGHTLINE_CLOCK=cpu taskset -c 0 ...`` for both commands. With ``--rounds 3`` every case is
+measured in three rounds through all, and the medians stand: a machine that is slow for a while is not slow for a case.
 """
 
 import argparse
@@ -62,16 +63,21 @@ def main() -> int:
     parser.add_argument("--kinds", default="training,lora", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--models", default="", help="only these")
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=1, help="times that each case is measured")
     arguments = parser.parse_args()
-    found = []
+    cases = {}
     for kind in arguments.kinds.split(","):
         names, cluster, task, plan = KINDS[kind]
         chosen = [n for n in names if not arguments.models or n in arguments.models.split(",")]
-        for name in chosen:
-            compared = _compare(f"{name} {kind}", _scenario(name, cluster, task, plan), arguments.steps)
-            found.append(compared)
-            if not arguments.json:
-                _print(compared)
+        cases |= {f"{name} {kind}": _scenario(name, cluster, task, plan) for name in chosen}
+    rounds = [
+        {name: _compare(name, mapping, arguments.steps) for name, mapping in cases.items()}
+        for _ in range(arguments.rounds)
+    ]
+    found = [_middle([compared[name] for compared in rounds]) for name in cases]
+    if not arguments.json:
+        for compared in found:
+            _print(compared)
     steps = [abs(f["step"]["error"]) for f in found if "step" in f]
     modules = [abs(m["error"]) for f in found for m in f.get("modules", {}).values()]
     means = {"step": float(np.mean(steps)), "modules": float(np.mean(modules)) if modules else None}
@@ -127,6 +133,31 @@ def _compare(name: str, mapping: Mapping[str, Any], steps: int) -> dict[str, Any
         },
         "modules": _modules(predicted, actual),
     }
+
+
+def _middle(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The rounds of one case as one, every measured time the median of those rounds that have it."""
+    whole = [c for c in compared if "step" in c]
+    if not whole:
+        return dict(compared[0])
+    step = _median([c["step"] for c in whole])
+    ends = [(1 + end) * c["step"]["measured_s"] / step["measured_s"] - 1 for c in whole for end in c["interval"]]
+
+    def each(kind: str) -> dict[str, Any]:
+        names = dict.fromkeys(name for c in whole for name in c[kind])
+        return {name: _median([c[kind][name] for c in whole if name in c[kind]]) for name in names}
+
+    return {
+        "name": whole[0]["name"],
+        "step": step,
+        "interval": [min(ends), max(ends)],
+        "phases": each("phases"),
+        "modules": each("modules"),
+    }
+
+
+def _median(pairs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return _pair(pairs[0]["predicted_s"], np.median([pair["measured_s"] for pair in pairs]))
 
 
 def _modules(predicted: Profile, actual: Profile) -> dict[str, dict[str, float]]:

@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.calibration.dispatch import dispatch_scenarios
+from sightline.calibration.machine import NEUTRAL
 from sightline.cost.processor import fused_attention_cost, kernels_cost, product_cost
-from sightline.cost.processor_constants import FEW_ROWS, from_mapping, processor_family
-from sightline.cost.processor_pricing import missing_share
+from sightline.cost.processor_constants import FEW_ROWS, from_mapping, load_processor, processor_family
+from sightline.cost.processor_pricing import missing_share, price_on_processor
+from sightline.cost.training_constants import TrainingConstants
 from sightline.loading.clusters import read_cluster
+from sightline.program import write_out
 
 PRODUCT = {
     "call_s": 5e-6,
@@ -22,6 +26,7 @@ PRODUCT = {
     "missing_passes": 0.5,
 }
 ATTENTION = {"call_s": 1e-4, "peak_fraction": 0.5, "score_operations": 500.0, "token_passes": 5.0}
+ATTENTION |= {"key_passes": 4.0, "block_s": 1e-6}
 KERNEL = {"elements": [256, 32768, 1048576], "cached_s": [2e-6, 1e-5, 8e-4], "memory_s": [2e-6, 2e-5, 1e-3]}
 MACHINE = from_mapping(
     {
@@ -32,6 +37,7 @@ MACHINE = from_mapping(
     },
     cores=2,
 )
+KNOWN = load_processor("processor", "fp32")
 DEVICE = replace(
     read_cluster("1x a100-sxm-80gb").device,
     peak_flops={"fp32": 3e11, "bf16": 3e11},
@@ -93,7 +99,24 @@ def test_attention_grows_with_everything_and_less_is_seen_causally(backward):
     times = [float(attention(1, 8, tokens, backward=backward).time_s) for tokens in (4, 64, 65, 512, 2048)]
     assert all(less < more for less, more in pairwise(times))
     assert attention(2, 8, 512, backward=backward).time_s > attention(1, 8, 512, backward=backward).time_s
-    assert attention(1, 8, 512, causal=False, backward=backward).time_s > times[3]
+    whole = [float(attention(1, 8, tokens, causal=False, backward=backward).time_s) for tokens in (512, 2048)]
+    # one block of keys is worked on whole, of four blocks six of sixteen are left out
+    assert whole[0] == pytest.approx(times[3])
+    assert 1.3 * times[4] < whole[1] < 1.6 * times[4]
+
+
+def test_longer_blocks_of_queries_pack_keys_less_often():
+    each = {tokens: float(attention(1, 8, tokens).time_s - 1e-4) / tokens**2 for tokens in (128, 191, 192, 256)}
+    assert each[192] < 0.9 * each[191]
+    assert each[256] < 0.9 * each[128]
+
+
+def test_a_row_alone_has_constants_of_its_own_where_they_were_measured():
+    own = replace(MACHINE, products={**MACHINE.products, "one row": replace(MACHINE.products["few rows"], call_s=1.0)})
+    how = {"order": "forward", "dtype": "fp32", "device": DEVICE}
+    assert product_cost(1, 64, 64, constants=own, **how).time_s > 1.0 > product_cost(2, 64, 64, constants=own, **how).time_s
+    only = replace(own, products={k: v for k, v in own.products.items() if k != "few rows"})
+    assert product_cost(2, 64, 64, constants=only, **how).time_s > 1.0
 
 
 def test_attention_of_many_is_attention_of_each():
@@ -130,3 +153,23 @@ def test_what_fits_into_the_cache_is_there_again():
 
 def test_accelerators_are_no_processors():
     assert processor_family(DEVICE) is None
+
+
+def test_calls_of_a_layers_code_are_spread_over_all_that_it_calls():
+    scenario = dispatch_scenarios("fp32")[0]
+    program = write_out(scenario)
+    constants = TrainingConstants.from_mapping(NEUTRAL)
+    calls = {"layer forward": 1.0, "pass forward": 0.1, "layer backward": 3.0, "pass backward": 0.3}
+    with_calls, without = (
+        price_on_processor(program, scenario, constants, replace(KNOWN, calls=said)) for said in (calls, {})
+    )
+
+    def around(operators):
+        return [float(op.count * (with_calls[id(op)].time_s - without[id(op)].time_s)) for op in operators]
+
+    (layer,) = program.layers
+    assert sum(around(layer.forward)) == pytest.approx(1.0)
+    assert sum(around(layer.backward)) == pytest.approx(3.0)
+    assert max(around(layer.forward)) < 0.3
+    assert sum(around(program.embedding.forward)) == pytest.approx(0.05)
+    assert sum(around(program.head.forward)) == pytest.approx(0.05)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.errors import InputError
+from sightline.errors import InputError, WorkError
 from sightline.loading import load
-from sightline.measurement import torch_machine
+from sightline.measurement import operator_entry, torch_machine
 from sightline.measurement.operators import measure_operator
 from sightline.measurement.operators_attention import IMPLEMENTATIONS
 from sightline.measurement.operators_elementwise import row_width
@@ -170,3 +170,19 @@ def test_ranks_exchange_over_gloo() -> None:
     assert profile.measurement["implementation"] == "gloo"
     assert 1e-6 < profile.time_s < 5
     assert profile.bytes == 65536
+
+
+def test_of_several_rounds_the_one_in_the_middle_counts(monkeypatch) -> None:
+    times = iter([3.0, 1.0, 2.0, "broken", 5.0, 4.0])
+
+    def one(arguments, _emit):
+        time_s = next(times)
+        if time_s == "broken":
+            raise WorkError("once")
+        return {"time_s": time_s, "measurement": {}}
+
+    monkeypatch.setattr(operator_entry, "one", one)
+    asked = [{"scenario": {"workload": {"operator": name}}} for name in ("norm", "rope")]
+    found = operator_entry.several({"operators": asked, "rounds": 3, "quick": True}, lambda _: None)["results"]
+    assert [r["time_s"] for r in found] == [3.0, 1.0]
+    assert [r["measurement"]["rounds_s"] for r in found] == [[3.0, 2.0, 5.0], [1.0, 4.0]]

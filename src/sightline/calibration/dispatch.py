@@ -16,6 +16,8 @@ from sightline.loading import scenario_from_mapping
 from sightline.program import Operator, write_out
 from sightline.scenario import Scenario
 
+SUITE = "dispatch"
+"""Suite that their runs bear."""
 DEPTHS = (2, 8)
 PASSES = ("forward", "backward")
 

@@ -10,7 +10,7 @@ from sightline.cost.families import family_of
 from sightline.cost.processor_constants import processor_family
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.errors import InputError
-from sightline.loading import scenario_from_mapping
+from sightline.loading import operation_from_mapping, scenario_from_mapping, to_mapping
 from sightline.scenario import Scenario
 
 ON_PROCESSOR = ("matmul_slowdown", "attention_slowdown", "micro_batch_s", "step_s")
@@ -52,11 +52,18 @@ def operator_results(runs: Iterable[StoredRun]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for run in runs:
         if "results" in run.result:
-            whole = [r for r in run.result["results"] if "time_s" in r and "scenario" in r]
+            whole = [resolved(r) for r in run.result["results"] if "time_s" in r and "scenario" in r]
             found += [{**r, "environment": run.environment} for r in whole]
         elif _task(run) == "operator" and "time_s" in run.result:
             found.append({**run.result, "scenario": run.scenario, "environment": run.environment})
     return found
+
+
+def resolved(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a suite's result with its scenario written out as those of single operators are."""
+    if not isinstance(result["scenario"].get("cluster"), str):
+        return result
+    return {**result, "scenario": to_mapping(operation_from_mapping(result["scenario"]))}
 
 
 def measured_steps(runs: Iterable[StoredRun]) -> list[MeasuredStep]:

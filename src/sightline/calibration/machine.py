@@ -75,7 +75,8 @@ def calibrate_machine(
     device = _device(figures)
     fit = fit_processor(rows, device, done)
     for dtype, phases in (dispatch or {}).items():
-        _add_dispatch(fit, dtype, phases, device)
+        if dtype in fit.content["formats"]:
+            _add_dispatch(fit, dtype, phases, device)
     calibrations = [
         _calibration(PART, fit, source, rows),
         _calibration(TRAINING, _training(), source, ()),

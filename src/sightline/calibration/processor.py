@@ -23,11 +23,11 @@ from sightline.calibration.processor_tables import (
 )
 from sightline.calibration.tables import Table
 from sightline.cost.processor import fused_attention_cost, product_cost
-from sightline.cost.processor_constants import AttentionConstants, ProcessorConstants, ProductConstants
+from sightline.cost.processor_constants import THIN, AttentionConstants, ProcessorConstants, ProductConstants
 from sightline.errors import InputError
 from sightline.scenario import Device
 
-ORDERS = ("forward", "few rows", "input gradient", "weight gradient")
+ORDERS = ("forward", "few rows", "one row", "input gradient", "weight gradient")
 WAYS = ("forward", "backward")
 PRODUCT_PRIORS: Mapping[str, Prior] = {
     "call_s": Prior(value=4e-6, spread=1.0, low=2e-7, high=1e-3),
@@ -42,6 +42,8 @@ ATTENTION_PRIORS: Mapping[str, Prior] = {
     "peak_fraction": Prior(value=0.5, spread=0.5, low=0.02, high=1.0),
     "score_operations": Prior(value=60.0, spread=1.5, low=1.0, high=5000.0),
     "token_passes": Prior(value=2.0, spread=1.5, low=1e-2, high=100.0),
+    "key_passes": Prior(value=1.0, spread=1.5, low=1e-3, high=100.0),
+    "block_s": Prior(value=1e-6, spread=1.5, low=1e-8, high=1e-3),
 }
 AnyTable = TypeVar("AnyTable", bound=Table)
 LEAST = 8
@@ -80,7 +82,10 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
     for dtype in sorted({r.dtype for r in rows if r.workload["operator"] == "matmul"}):
         mine = [r for r in rows if r.dtype == dtype or r.workload["operator"] == "adam"]
         machine = _Machine(device=device, dtype=dtype, cores=cores)
-        products = {order: _fit_products(product_table(mine, order), order, machine) for order in ORDERS}
+        tables = {order: product_table(mine, order) for order in ORDERS}
+        known = [order for order in THIN if len(tables[order]) >= LEAST] or THIN
+        tables = {order: table for order, table in tables.items() if order not in THIN or order in known}
+        products = {order: _fit_products(table, order, machine) for order, table in tables.items()}
         attention = {way: _fit_passes(pass_table(mine, way), way, machine) for way in WAYS}
         kernels = {chain: _curve(chain_table(mine, chain), chain) for chain in CHAINS.values()}
         formats[dtype] = {
@@ -94,14 +99,10 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
         for name, result in (named | {f"{dtype} {chain}": f for chain, f in kernels.items()}).items():
             residuals[name], counted[name] = result.residuals, result.rows
         constants |= {name: result.constants for name, result in named.items()}
-        points += [_points(name, product_table(mine, o), o, machine, products[o]) for o, name in _names(dtype)]
+        points += [_points(f"{dtype} product, {o}", t, o, machine, products[o]) for o, t in tables.items()]
         done()
     content = {"cores": cores, "formats": formats, "residuals": residuals}
     return PartFit(content=content, constants=constants, rows=counted, residuals=residuals, points=points)
-
-
-def _names(dtype: str) -> list[tuple[str, str]]:
-    return [(order, f"{dtype} product, {order}") for order in ORDERS]
 
 
 def _fit_products(table: ProductTable, order: str, machine: _Machine) -> FitResult:
@@ -120,7 +121,7 @@ def _sizes(table: ProductTable) -> Iterable[tuple[float, float, float]]:
 
 
 def _product_seconds(table: ProductTable, order: str, machine: _Machine, constants: ProductConstants) -> Array:
-    of = "forward" if order == "few rows" else order
+    of = "forward" if order in THIN else order
     cost = product_cost(
         table.m,
         table.n,
@@ -128,7 +129,7 @@ def _product_seconds(table: ProductTable, order: str, machine: _Machine, constan
         order=of,
         dtype=machine.dtype,
         device=machine.device,
-        constants=machine.constants({of: constants, "few rows": constants}, {}),
+        constants=machine.constants(dict.fromkeys((of, *THIN), constants), {}),
         missing=table.missing,
     )
     return np.asarray(cost.time_s)
@@ -189,20 +190,23 @@ def _fit(
 
 
 def _curve(table: ChainTable, chain: str) -> FitResult:
-    """A chain's times by size, in the cache and from memory; more elements never take less."""
+    """A chain's times by size, in the cache and from memory.
+
+    Disturbances only ever add: no time is longer than that of more elements, and none in the cache than from memory.
+    """
     if len(table) < 2:
         raise InputError(f"{chain}: it was measured at {len(table)} sizes, two are needed; measure the standard suite")
     knots = np.unique(table.elements)
 
-    def times(cached: bool) -> Array:
+    def times(places: Sequence[bool]) -> Array:
         found = []
         for size in knots:
             here = table.elements == size
-            own = here & (table.cached == cached)
-            found.append(float(np.median(table.seconds[own if own.any() else here])))
-        return np.maximum.accumulate(np.array(found))
+            own = here & np.isin(table.cached, places)
+            found.append(float(table.seconds[own if own.any() else here].min()))
+        return np.minimum.accumulate(np.array(found)[::-1])[::-1]
 
-    cached_s, memory_s = times(cached=True), times(cached=False)
+    cached_s, memory_s = times((True, False)), times((False,))
     residuals = {}
     if len(knots) > 3:
         inner = [np.interp(knots[i], np.delete(knots, i), np.delete(cached_s, i)) for i in range(1, len(knots) - 1)]

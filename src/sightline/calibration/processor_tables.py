@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.tables import Table
-from sightline.cost.processor_constants import FEW_ROWS
+from sightline.cost.processor_constants import FEW_ROWS, ONE_ROW
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,8 @@ CHAINS: Mapping[tuple[str, str], str] = {
     ("adam", "clipped"): "update",
 }
 """A program's chain of kernels by operator and how it was measured."""
+FEW_SAMPLES = 5
+"""Samples of a long operator, of which a median says little if they are fewer."""
 DISPATCH_FLOPS = 2e4
 """A product of fewer is measured for the time of its call."""
 
@@ -104,27 +106,35 @@ def measurements(results: Iterable[Mapping[str, Any]]) -> list[Measurement]:
 
 
 def _undisturbed_s(result: Mapping[str, Any]) -> float:
-    """The median of the samples; where other processes had the machine, which only ever adds, their 10th percentile."""
+    """The median of the samples; where other processes had the machine, which only ever adds, their 10th percentile.
+
+    The least of few: the first calls also fetch memory from the system.
+    """
     contended = (result.get("environment") or {}).get("contended", False)
-    low = (result["measurement"].get("spread_s") or {}).get("p10")
-    return float(low if contended and low else result["time_s"])
+    spread = result["measurement"].get("spread_s") or {}
+    few = result["measurement"].get("repeats", FEW_SAMPLES) < FEW_SAMPLES
+    low = spread.get("min" if few else "p10")
+    return float(low if (contended or few) and low else result["time_s"])
 
 
 def product_table(rows: Sequence[Measurement], order: str) -> ProductTable:
-    """Return the products in an order of operands; ``few rows`` are those of forward passes of few tokens."""
-    few = order == "few rows"
+    """Return the products in an order of operands; forward ones are told apart by how many rows they have."""
     chosen = [
         r
         for r in rows
-        if r.workload["operator"] == "matmul"
-        and ORDERS.get(r.implementation) == ("forward" if few else order)
-        and r.workload.get("batch", 1) == 1
-        and ((order in ORDERS.values() and order != "forward") or (r.workload["m"] <= FEW_ROWS) == few)
+        if r.workload["operator"] == "matmul" and r.workload.get("batch", 1) == 1 and _order(r) == order
     ]
     sizes = {name: _column(r.workload[name] for r in chosen) for name in ("m", "n", "k")}
     return ProductTable(
         seconds=_column(r.seconds for r in chosen), missing=_column(not r.cached for r in chosen), **sizes
     )
+
+
+def _order(row: Measurement) -> str | None:
+    order, rows = ORDERS.get(row.implementation), row.workload["m"]
+    if order != "forward" or rows > FEW_ROWS:
+        return order
+    return "one row" if rows <= ONE_ROW else "few rows"
 
 
 def pass_table(rows: Sequence[Measurement], way: str) -> PassTable:

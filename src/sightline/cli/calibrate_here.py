@@ -33,14 +33,14 @@ def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str)
 
 def measured_dispatch(store: str | None, dtype: str, *, rerun: bool) -> dict[str, list[Mapping[str, float]]]:
     """Measure the phases of two tiny models, by number format; none where transformers is not installed."""
-    from sightline.calibration.dispatch import dispatch_scenarios, undisturbed_phases
+    from sightline.calibration.dispatch import SUITE, dispatch_scenarios
     from sightline.measurement.training_runs import Effort, Settings, measure_trainings
     from sightline.runs import open_store
 
     opened = open_store(store)
     settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end",)), force=True)
     try:
-        measured = measure_trainings(dispatch_scenarios(dtype), opened, settings, suite="dispatch", rerun=rerun)
+        measured = measure_trainings(dispatch_scenarios(dtype), opened, settings, suite=SUITE, rerun=rerun)
     except InputError as error:
         output.print_remark(f"not measured: host time of models: {error}")
         return {}
@@ -48,8 +48,32 @@ def measured_dispatch(store: str | None, dtype: str, *, rerun: bool) -> dict[str
         if one.run.status != "ok":
             output.print_remark(f"not measured: host time of models: {one.run.reason}")
             return {}
-    tables = [(opened.samples(one.run).to_dicts(), one.run.environment) for one in measured]
-    return {dtype: [undisturbed_phases(samples, bool(found.get("contended"))) for samples, found in tables]}
+    return {dtype: _phases(opened, [one.run for one in measured])}
+
+
+def _phases(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
+    """The undisturbed phases of the tiny models that were measured."""
+    from sightline.calibration.dispatch import undisturbed_phases
+
+    return [
+        undisturbed_phases(store.samples(run).to_dicts(), bool(run.environment.get("contended"))) for run in runs
+    ]
+
+
+def _stored_dispatch(store: "Store") -> dict[str, list[Mapping[str, float]]]:
+    """The phases of the tiny models as far as they are stored, by number format."""
+    from sightline.calibration.dispatch import SUITE, dispatch_scenarios
+
+    newest = {run.name: run for run in store.runs() if run.suite == SUITE and run.status == "ok"}
+    by_format: dict[str, dict[str, Any]] = {}
+    for run in newest.values():
+        by_format.setdefault(run.scenario["plan"]["dtype"], {})[run.name] = run
+    found = {}
+    for dtype, runs in by_format.items():
+        names = [str(scenario.name) for scenario in dispatch_scenarios(dtype)]
+        if all(name in runs for name in names):
+            found[dtype] = _phases(store, [runs[name] for name in names])
+    return found
 
 
 def calibrate_results(
@@ -96,7 +120,8 @@ def calibrate_runs(
     calibrations: list[Calibration] = []
     paths: dict[str, Path] = {}
     if operators:
-        calibrations, paths = calibrate_results(operators, source, out, overwrite=overwrite)
+        dispatch = _stored_dispatch(opened)
+        calibrations, paths = calibrate_results(operators, source, out, overwrite=overwrite, dispatch=dispatch)
     if steps:
         fitted = calibrate_training(steps, source)
         family = fitted.device

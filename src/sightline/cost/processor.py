@@ -1,8 +1,9 @@
 """What operators cost on a processor, where every call returns when its work is done.
 
 A product packs its operands into blocks that stay in the cores' caches and multiplies those at the vector units' rate
-(Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008): small and thin ones
-spend their time on packing. Chains of element-wise kernels take what they were measured to take.
+(Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008): thin ones spend
+their time on packing, and the smallest are multiplied as they lie. Chains of element-wise kernels take what they were
+measured to take.
 """
 
 from typing import Any
@@ -14,6 +15,7 @@ from sightline.cost.processor_constants import (
     FALLBACK,
     FALLBACK_TENSORS,
     FEW_ROWS,
+    ONE_ROW,
     AttentionConstants,
     ProcessorConstants,
     ProductConstants,
@@ -24,10 +26,15 @@ from sightline.scenario import Device
 
 BACKWARD_PRODUCTS = 2.5
 """Five products for the forward pass's two (arXiv 2307.08691, section 3.1.2)."""
-QUERY_BLOCK = 32.0
-"""Queries that PyTorch's fused attention works on at a time at least; blocks on the diagonal are computed whole."""
-CONTEXT_BLOCK = 512.0
-"""Keys that it works on at a time: a causal pass leaves out whole blocks alone."""
+QUERY_BLOCKS = ((768.0, 256.0), (192.0, 64.0), (0.0, 32.0))
+"""Queries that PyTorch's fused attention works on at a time, by the least length of a sequence that takes so many
+(``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``)."""
+KEY_BLOCK = 512.0
+"""Keys that it works on at a time: a causal pass leaves out whole blocks alone, so that short ones leave out none."""
+UNPACKED = 2e5
+"""Multiplications of a block of scores below which the library multiplies operands as they lie."""
+UNPACKED_WEIGHT = 2.0**19
+"""Elements of a weight up to which it is not packed for few rows."""
 
 CALLS = {"rope": 2.0, "rope gradient": 2.0}
 """Times that a chain runs for what a program counts once: queries and keys are turned one after the other."""
@@ -56,14 +63,16 @@ def product_cost(
     compute_s = 2 * batch * m * n * k / peak
     bytes_ = e * batch * (m * k + n * k + m * n)
 
-    def seconds(c: ProductConstants) -> Any:
-        packed = e * batch * (c.left_passes * m * k + c.right_passes * n * k + c.output_passes * m * n)
+    def seconds(c: ProductConstants, weight: Any = n * k) -> Any:
+        packed = e * batch * (c.left_passes * m * k + c.right_passes * weight + c.output_passes * m * n)
         loads_s = c.missing_passes * missing * bytes_ / device.memory_bandwidth
         return c.call_s + compute_s / c.peak_fraction + packed / device.l2_bandwidth + loads_s
 
     time_s = seconds(constants.products[order])
     if order == "forward":
-        time_s = np.where(m <= FEW_ROWS, seconds(constants.products["few rows"]), time_s)
+        few_s = seconds(constants.thin("few rows"), np.where(n * k > UNPACKED_WEIGHT, n * k, 0.0))
+        time_s = np.where(m <= FEW_ROWS, few_s, time_s)
+        time_s = np.where(m <= ONE_ROW, seconds(constants.thin("one row")), time_s)
     return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
 
 
@@ -83,8 +92,10 @@ def fused_attention_cost(
 ) -> OperatorCost:
     """Seconds of one pass of fused attention, forward or (``backward``) for the gradients of its inputs.
 
-    ``call + scores (4 d products / (f peak) + operations / vector rate) + p tokens' bytes / cache``. A causal pass
-    works on the scores of whole blocks that some query of the block sees.
+    ``call + scores (4 d products / (f peak) + operations / vector rate) + blocks (block + p keys' and values' bytes /
+    cache) + p tokens' bytes / cache``: for every block of queries, keys and values are packed again. A causal pass of
+    whole sequences leaves out blocks of keys that none of a block's queries sees. Left out: cores that have no block
+    left while others work on their last.
     """
     b, a, kv, d, sq, sk = (
         np.asarray(x, dtype=float) for x in (batch, heads, kv_heads, head_dim, query_tokens, context_tokens)
@@ -92,19 +103,31 @@ def fused_attention_cost(
     causal, backward = np.asarray(causal, dtype=bool), np.asarray(backward, dtype=bool)
     products = np.where(backward, BACKWARD_PRODUCTS, 1.0)
     half = (np.minimum(sq, sk) - 1) / 2
-    seen = np.where(causal, sk - half, sk)
-    touched = np.where(causal, np.minimum(sk, seen + QUERY_BLOCK / 2), sk)
+    seen = sq * np.where(causal, sk - half, sk)
+    worked = np.where(causal & (sq == sk), _causal_scores(sk), sq * sk)
+    rows = np.minimum(sq, np.select([sq >= least for least, _ in QUERY_BLOCKS], [size for _, size in QUERY_BLOCKS]))
+    keys = np.minimum(sk, KEY_BLOCK)
     e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
-    compute_s = products * 4 * b * a * sq * seen * d / peak
+    compute_s = products * 4 * b * a * seen * d / peak
     bytes_ = np.where(backward, 2.0, 1.0) * e * b * d * 2 * (sq * a + sk * kv)
 
     def seconds(c: AttentionConstants) -> Any:
         score_s = products * 4 * d / (c.peak_fraction * peak) + c.score_operations / device.vector_flops
-        return c.call_s + b * a * sq * touched * score_s + c.token_passes * bytes_ / device.l2_bandwidth
+        packed = np.where(rows * keys * d < UNPACKED, 0.0, c.key_passes * 2 * e * keys * d)
+        block_s = products * (c.block_s + packed / device.l2_bandwidth)
+        scores = b * a * worked
+        return c.call_s + scores * (score_s + block_s / (rows * keys)) + c.token_passes * bytes_ / device.l2_bandwidth
 
     forward_s, backward_s = (seconds(constants.attention[way]) for way in ("forward", "backward"))
     time_s = np.where(backward, backward_s, forward_s)
     return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
+
+
+def _causal_scores(tokens: Any) -> Any:
+    """Scores that a causal pass over a sequence works on: every query's keys in whole blocks up to its own."""
+    blocks = np.ceil(tokens / KEY_BLOCK)
+    before = KEY_BLOCK * (blocks - 1)
+    return KEY_BLOCK * before * blocks / 2 + (tokens - before) * tokens
 
 
 def kernels_cost(

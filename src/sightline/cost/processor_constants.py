@@ -15,11 +15,14 @@ from sightline.scenario import Device
 PART = "processor"
 """The part of a calibration that makes its family one of processors."""
 
-ProductOrder = Literal["forward", "few rows", "input gradient", "weight gradient"]
+ProductOrder = Literal["forward", "few rows", "one row", "input gradient", "weight gradient"]
 """How the operands of a linear layer's product lie: rows by transposed weight, gradient by weight, and gradient
-transposed by rows; few rows take another way through the library."""
+transposed by rows; few rows take another way through the library, and one row a third."""
 FEW_ROWS = 32
 """Rows of a product up to which they are few."""
+ONE_ROW = 1
+THIN: tuple[ProductOrder, ...] = ("few rows", "one row")
+"""Orders of which one stands in for the other where a quick suite left it out."""
 FALLBACK = "residual"
 """The kernel whose times stand in for those that nobody measured: an addition, two tensors in and one out."""
 FALLBACK_TENSORS = 3.0
@@ -64,6 +67,10 @@ class AttentionConstants(_Fitted):
     """Operations of the vector units per score: exponential, maximum, sum, masks."""
     token_passes: float
     """Passes over queries, keys, values and outputs at the cache's bandwidth."""
+    key_passes: float
+    """Passes over keys and values at the cache's bandwidth for each block of queries: packing."""
+    block_s: float
+    """Time of a block of scores however small: the calls of two products."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,6 +110,10 @@ class ProcessorConstants:
     calls: Mapping[str, float]
     """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), and that
     a model's own code takes around operators (layer forward, pass backward, ...)."""
+
+    def thin(self, order: ProductOrder) -> ProductConstants:
+        """Return the constants of products of few rows or one."""
+        return next(self.products[name] for name in (order, *THIN) if name in self.products)
 
 
 def processor_family(device: Device) -> str | None:

@@ -4,13 +4,13 @@ No operator waits in a queue and none runs beside another, so that a step is the
 once and again, weights and kept activations, is found in the cache as far as it fits there together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor import fused_attention_cost, kernels_cost, product_cost
+from sightline.cost.processor import CALLS, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_constants import ProcessorConstants, load_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Block, Elementwise, FlashAttention, Matmul, Operator, Program
@@ -28,15 +28,6 @@ UPDATE_TENSORS = 16.0
 UPDATE_BYTES = 16.0
 """Of a parameter, its gradient and two moments."""
 
-AROUND: Mapping[str, str] = {
-    "lookup": "pass forward",
-    "cross-entropy gradient": "pass backward",
-    "scores": "layer forward",
-    "probabilities gradient": "layer backward",
-}
-"""Calls of the model's own code, by the operator that they come before: masks and positions when a pass begins, views
-and modules around a layer's attention."""
-
 Prices = dict[int, OperatorCost]
 
 
@@ -46,6 +37,7 @@ def price_on_processor(
     """Return the price of each distinct operator but collectives, by its identity."""
     missing = missing_share(working_bytes(program, scenario), scenario.cluster.device)
     again = _repeats(scenario)
+    around = _around(program, machine)
     prices: Prices = {}
     for block in program.blocks:
         for op in (*block.forward, *block.backward):
@@ -60,7 +52,7 @@ def price_on_processor(
                         cost = _slower(cost, again)
                 case _:
                     continue
-            prices[id(op)] = cost._replace(time_s=cost.time_s + _around_s(op, machine))
+            prices[id(op)] = cost._replace(time_s=cost.time_s + around[id(op)])
     return prices
 
 
@@ -148,11 +140,34 @@ def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstan
     )
 
 
-def _around_s(op: Operator, machine: ProcessorConstants) -> float:
-    """Seconds of the model's own calls before an operator."""
-    if isinstance(op, FlashAttention):
-        return machine.calls.get("layer backward" if op.backward else "layer forward", 0.0)
-    return machine.calls.get(AROUND.get(op.name, ""), 0.0)
+def _around(program: Program, machine: ProcessorConstants) -> dict[int, Number]:
+    """Return seconds of the model's own calls beside each operator, by its identity.
+
+    A layer's are spread over its operators by the framework's calls that each stands for; a pass's, such as masks and
+    positions before the layers and shifted labels after them, lie half beside the embedding and half beside the head.
+    """
+    found: dict[int, Number] = {}
+    for way in ("forward", "backward"):
+        ends = [block for block in (program.embedding, program.head) if getattr(block, way)]
+        for block in (*program.layers, *ends):
+            of, among = ("pass", len(ends)) if block in ends else ("layer", 1)
+            operators: Sequence[Operator] = getattr(block, way)
+            calls = sum((op.count * _calls(op) for op in operators), 0.0)
+            each = machine.calls.get(f"{of} {way}", 0.0) / among / np.maximum(calls, 1.0)
+            found |= {id(op): each * _calls(op) for op in operators}
+    return found
+
+
+def _calls(op: Operator) -> float:
+    """Calls of the framework that an operator stands for."""
+    match op:
+        case Matmul():
+            return float(len(op.shares))
+        case Elementwise():
+            return CALLS.get(op.name, 1.0)
+        case FlashAttention():
+            return 1.0
+    return 0.0
 
 
 def _chain(op: Elementwise, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:

@@ -8,6 +8,7 @@ from typing import Any
 from sightline.errors import InputError, WorkError
 from sightline.loading import operation_from_mapping, to_mapping
 from sightline.measurement import operator_entry
+from sightline.measurement.operator_suite import COLLECTIVES
 from sightline.measurement.outcome import Limits
 from sightline.measurement.processor_suite import HOW
 from sightline.measurement.suite import Case, Step, Store, run_suite
@@ -18,6 +19,8 @@ from sightline.scenario import OperatorScenario
 GROUP = 48
 """Operators of a suite that share a process: starting one takes longer than measuring a small operator."""
 SECONDS_EACH = 60.0
+ROUNDS = 3
+"""Times that a brief suite goes through a group's operators; processes of a collective take too long to start."""
 VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 """The C library keeps what is freed: fresh pages for every large result would take longer than many a kernel."""
 
@@ -86,7 +89,12 @@ def measure_suite(
         Case(
             name=f"{suite} {group[0]['workload']['operator']}",
             entry=operator_entry.SEVERAL,
-            arguments={"operators": [asked(mapping) for mapping in group], "quick": quick, "brief": brief},
+            arguments={
+                "operators": [asked(mapping) for mapping in group],
+                "quick": quick,
+                "brief": brief,
+                **({"rounds": ROUNDS} if brief and group[0]["workload"]["operator"] not in COLLECTIVES else {}),
+            },
             limits=Limits(time_s=SECONDS_EACH * len(group)),
             variables=VARIABLES,
         )

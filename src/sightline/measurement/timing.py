@@ -38,8 +38,8 @@ class Rule:
 
 FULL = Rule()
 QUICK = Rule(warm_up_s=0.2, drift=0.1, precision=0.02, least=10, most=200, longest_s=0.3)
-BRIEF = Rule(warm_up_s=0.05, block=3, drift=0.1, precision=0.02, least=8, most=100, longest_s=0.12)
-"""For hundreds of operators of a suite."""
+BRIEF = Rule(warm_up_s=0.04, block=3, drift=0.1, precision=0.02, least=8, most=100, longest_s=0.06)
+"""For hundreds of operators of a suite, each of which has several turns."""
 
 
 class Clock(Protocol):
