@@ -114,7 +114,11 @@ def test_longer_blocks_of_queries_pack_keys_less_often():
 def test_a_row_alone_has_constants_of_its_own_where_they_were_measured():
     own = replace(MACHINE, products={**MACHINE.products, "one row": replace(MACHINE.products["few rows"], call_s=1.0)})
     how = {"order": "forward", "dtype": "fp32", "device": DEVICE}
-    assert product_cost(1, 64, 64, constants=own, **how).time_s > 1.0 > product_cost(2, 64, 64, constants=own, **how).time_s
+    assert (
+        product_cost(1, 64, 64, constants=own, **how).time_s
+        > 1.0
+        > product_cost(2, 64, 64, constants=own, **how).time_s
+    )
     only = replace(own, products={k: v for k, v in own.products.items() if k != "few rows"})
     assert product_cost(2, 64, 64, constants=only, **how).time_s > 1.0
 

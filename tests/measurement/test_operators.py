@@ -175,7 +175,7 @@ def test_ranks_exchange_over_gloo() -> None:
 def test_of_several_rounds_the_one_in_the_middle_counts(monkeypatch) -> None:
     times = iter([3.0, 1.0, 2.0, "broken", 5.0, 4.0])
 
-    def one(arguments, _emit):
+    def one(_arguments, _emit):
         time_s = next(times)
         if time_s == "broken":
             raise WorkError("once")

@@ -120,9 +120,7 @@ def _undisturbed_s(result: Mapping[str, Any]) -> float:
 def product_table(rows: Sequence[Measurement], order: str) -> ProductTable:
     """Return the products in an order of operands; forward ones are told apart by how many rows they have."""
     chosen = [
-        r
-        for r in rows
-        if r.workload["operator"] == "matmul" and r.workload.get("batch", 1) == 1 and _order(r) == order
+        r for r in rows if r.workload["operator"] == "matmul" and r.workload.get("batch", 1) == 1 and _order(r) == order
     ]
     sizes = {name: _column(r.workload[name] for r in chosen) for name in ("m", "n", "k")}
     return ProductTable(

@@ -55,9 +55,7 @@ def _phases(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
     """The undisturbed phases of the tiny models that were measured."""
     from sightline.calibration.dispatch import undisturbed_phases
 
-    return [
-        undisturbed_phases(store.samples(run).to_dicts(), bool(run.environment.get("contended"))) for run in runs
-    ]
+    return [undisturbed_phases(store.samples(run).to_dicts(), bool(run.environment.get("contended"))) for run in runs]
 
 
 def _stored_dispatch(store: "Store") -> dict[str, list[Mapping[str, float]]]:
