@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=1, help="times that each case is measured")
     arguments = parser.parse_args()
-    cases = {}
+    cases: dict[str, dict[str, Any]] = {}
     for kind in arguments.kinds.split(","):
         names, cluster, task, plan = KINDS[kind]
         chosen = [n for n in names if not arguments.models or n in arguments.models.split(",")]
