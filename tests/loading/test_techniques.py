@@ -6,6 +6,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import load, scenario_from_mapping, to_mapping
 from sightline.scenario import Adapter, Plan, Scenario
+from sightline.scenario.recomputation import Recomputation
 
 
 def mapping(task: str = "finetune", model: Any = "llama-2-7b", **plan: Any) -> dict[str, Any]:
@@ -112,6 +113,13 @@ def test_adapters_can_be_swept() -> None:
         ({"adapter": "lora", "framework": "torchtitan"}, "(it is offered by: deepspeed, fsdp, litgpt"),
         ({"offload": "optimizer", "framework": "deepspeed", "zero_stage": 0}, "needs plan.zero_stage 1, 2, 3"),
         ({"offload": "optimizer", "framework": "fsdp"}, "plan.offload optimizer of fsdp needs plan.offload parameters"),
+        ({"data_parallel_shard": 3}, "plan.data_parallel_shard is 3; allowed: a divisor of plan.data_parallel 8"),
+        ({"data_parallel_shard": 4}, "with plan.zero_stage 0, which shares nothing out; allowed: zero_stage 1, 2, 3"),
+        ({"data_parallel_shard": 4, "framework": "litgpt"}, "litgpt offers none (it is offered by: deepspeed, fsdp"),
+        ({"tensor_overlap": "all", "framework": "fsdp"}, "plan.tensor_overlap is 'all'; fsdp offers none"),
+        ({"optimizer": "muon", "framework": "fsdp"}, "(it is offered by: deepspeed, megatron, reference)"),
+        ({"optimizer": "muon", "offload": "optimizer"}, "plan.offload is optimizer with plan.optimizer muon"),
+        ({"optimizer": "muon", "adapter": "lora"}, "plan.optimizer is muon with plan.adapter lora"),
         (
             {"quantization": "int4", "framework": "fsdp"},
             "fsdp offers none, nf4, nf4-single (it is offered by: deepspeed",
@@ -129,3 +137,52 @@ def test_adapters_do_not_pretrain() -> None:
 def test_a_gate_needs_a_gated_mlp() -> None:
     with pytest.raises(InputError, match=r"names gate; bloom-7b1 has no gated MLP"):
         scenario_from_mapping(mapping(model="bloom-7b1", adapter={"kind": "lora", "targets": ["gate"]}))
+
+
+def test_a_copy_of_the_states_may_be_shared_by_fewer_replicas_than_there_are():
+    plan = plan_of(data_parallel_shard=1, zero_stage=1)
+    assert plan.data_parallel_shard == 1
+    assert plan_of().data_parallel_shard is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "kept"),
+    [
+        ("none", "none"),
+        ([], "none"),
+        ("full", "full"),
+        (["full"], "full"),
+        ({"modules": "full"}, "full"),
+        ({}, "full"),
+        ("mlp", Recomputation(modules=frozenset({"mlp"}))),
+        (["mlp", "core_attention", "mlp"], Recomputation(modules=frozenset({"mlp", "core_attention"}))),
+        ({"layers": 4}, Recomputation(layers=4)),
+        ({"modules": ["layernorm"], "every": 2}, Recomputation(modules=frozenset({"layernorm"}), every=2)),
+    ],
+)
+def test_recomputation_is_a_word_a_list_or_a_mapping(stated, kept):
+    scenario = scenario_from_mapping(mapping(recompute=stated))
+    assert scenario.plan.recompute == kept
+    assert scenario_from_mapping(json.loads(json.dumps(to_mapping(scenario)))).plan.recompute == kept
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"recompute": ["full", "mlp"]}, "plan.recompute lists full beside modules; allowed: full alone, or modules"),
+        ({"recompute": {"modules": "selective", "layers": 2}}, "plan.recompute.modules is selective with layers"),
+        ({"recompute": {"modules": "mlp", "together": 2}}, "plan.recompute.together is 2 with modules"),
+        ({"recompute": {"layer": 2}}, "plan.recompute.layer is not a known key"),
+        ({"recompute": "core_atention"}, "did you mean 'core_attention'?"),
+        ({"recompute": "moe"}, "plan.recompute names moe; llama-2-7b has no experts"),
+        ({"recompute": "latent_up"}, "llama-2-7b has no latent attention"),
+        (
+            {"recompute": "mlp", "framework": "fsdp"},
+            "plan.recompute is 'mlp'; fsdp offers none, full (it is offered by",
+        ),
+        ({"recompute": {"layers": 2}, "framework": "fsdp"}, "plan.recompute is 'layers'; fsdp offers none, full"),
+        ({"recompute": "per_op", "attention": "eager"}, "per_op with plan.attention eager; allowed: attention flash"),
+    ],
+)
+def test_recomputation_that_makes_no_sense(plan, said):
+    assert said in problems(**plan)

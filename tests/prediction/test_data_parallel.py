@@ -11,7 +11,7 @@ from training_scenarios import training
 from sightline.cost.collectives import cluster_collectives
 from sightline.cost.topology import data_group
 from sightline.cost.training_constants import load_training
-from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, exposed
+from sightline.prediction.data_parallel import DataParallelTime, Ranks, Replica, data_parallel_time, exposed
 from sightline.prediction.shared import Shared
 from sightline.program.shapes import ELEMENT_BYTES
 
@@ -27,11 +27,13 @@ def cost(
     dtype: str = "bf16",
     zero_stage: object = 0,
     experts: float = 0.0,
+    shard: int | None = None,
     **habits: object,
 ) -> DataParallelTime:
     scenario = training(model="gpt-125m", cluster=f"{replicas}x a100-sxm-80gb", global_batch=replicas)
     plan = training(model="gpt-125m", plan={"framework": framework, "micro_batch": 1}).plan
     plan = replace(plan, zero_stage=zero_stage, dtype=dtype, framework=replace(plan.framework, **habits))
+    shard = shard or replicas
     replica = Replica(
         parameters=Shared(PARAMETERS, experts),
         stored_bytes=Shared(PARAMETERS, experts) * ELEMENT_BYTES[dtype],
@@ -43,8 +45,8 @@ def cost(
     return data_parallel_time(
         replica,
         plan,
-        group=data_group(1, replicas, scenario.cluster),
-        expert_group=data_group(2, replicas / 2, scenario.cluster),
+        ranks=Ranks(*(data_group(1, n, scenario.cluster) for n in (replicas, shard, replicas / shard))),
+        expert_ranks=Ranks(*(data_group(2, n, scenario.cluster) for n in (replicas / 2, shard / 2, replicas / shard))),
         cluster=scenario.cluster,
         library=cluster_collectives(scenario.cluster),
         constants=load_training("a100-sxm", "reference")[0],
@@ -84,6 +86,21 @@ def test_experts_move_among_fewer_replicas():
     more = cost(zero_stage=1, experts=PARAMETERS)
     assert more.network_bytes == 2 * without.network_bytes
     assert without.exposed_s < more.exposed_s < 2.5 * without.exposed_s
+
+
+@pytest.mark.parametrize("zero_stage", [1, 2, 3])
+def test_copies_of_the_shards_are_summed_and_gathers_stay_within_a_copy(zero_stage):
+    whole = cost(zero_stage=zero_stage, replicas=32)
+    hybrid = cost(zero_stage=zero_stage, replicas=32, shard=8)
+    reductions = 4 if zero_stage == 3 else 1
+    assert hybrid.network_bytes == whole.network_bytes + reductions * 2 * PARAMETERS / 8
+    # Within a node links are faster than between nodes, where only an eighth is summed.
+    assert hybrid.exposed_s < whole.exposed_s
+    assert cost(zero_stage=zero_stage, replicas=32, shard=32) == whole
+
+
+def test_without_zero_copies_change_nothing():
+    assert cost(replicas=32, shard=8) == cost(replicas=32)
 
 
 def test_fp32_moves_twice_what_16_bits_move():

@@ -183,3 +183,11 @@ def test_zero_bubble_on_one_stage_is_the_plain_step():
     plan = {"framework": "reference", "zero_stage": 1, "micro_batch": 1}
     plain, zero = (profile_of(training(**keys, plan=plan | {"schedule": s})) for s in ("1f1b", "zero-bubble"))
     assert zero.step_time_s == plain.step_time_s
+
+
+def test_overlap_of_tensor_parallelism_can_be_asked_for():
+    own, none, backward, both = (
+        profile_of(gpt3(pipeline_parallel=1, sequence_parallel=True, **plan)).step_time_s
+        for plan in ({}, *({"tensor_overlap": word} for word in ("none", "backward", "all")))
+    )
+    assert both < backward == own < none

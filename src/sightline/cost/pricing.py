@@ -51,7 +51,7 @@ def mesh_axes(scenario: Scenario) -> int:
 
 def price_program(program: Program, scenario: Scenario, constants: TrainingConstants) -> Prices:
     """Return the price of each distinct operator of ``program`` on the scenario's device and links."""
-    operators = [op for block in program.blocks for op in (*block.forward, *block.backward)]
+    operators = program.operators
     prices: Prices = {}
     pricing = {
         Matmul: _price_matmuls,

@@ -40,7 +40,7 @@ def price_on_processor(
     around = _around(program, machine)
     prices: Prices = {}
     for block in program.blocks:
-        for op in (*block.forward, *block.backward):
+        for op in block.operators:
             match op:
                 case Matmul():
                     cost = _slower(_linear(op, scenario, machine, missing), constants.matmul_slowdown)

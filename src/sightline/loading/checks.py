@@ -20,6 +20,7 @@ from sightline.quantities import show
 from sightline.scenario import Device, Framework, Model
 from sightline.scenario.adapter import JOINED, Adapter
 from sightline.scenario.low_precision import LOW_PRECISION, computes_in
+from sightline.scenario.recomputation import Recomputation
 
 Facts = Mapping[str, Any]
 """What is known: plan fields, workload fields, figures of the model and the cluster, by name."""
@@ -83,6 +84,31 @@ def experts_are_spread(
         yield (
             f"plan.expert_parallel {expert_parallel} x plan.expert_tensor_parallel {expert_tensor_parallel}; allowed: a "
             f"divisor of the {ranks} data x context x tensor ranks of a stage"
+        )
+
+
+def copies_are_whole(
+    data_parallel: int,
+    data_parallel_shard: int | None,
+    zero_stage: int,
+    tensor_parallel: int,
+    context_parallel: int,
+    expert_parallel: int,
+    expert_tensor_parallel: int,
+) -> Iterator[str]:
+    """Every group of replicas that shares states out is as large, and holds all experts."""
+    if data_parallel_shard is None:
+        return
+    key = f"plan.data_parallel_shard is {data_parallel_shard}"
+    if data_parallel % data_parallel_shard:
+        yield f"{key}; allowed: a divisor of plan.data_parallel {data_parallel}"
+    elif data_parallel_shard < data_parallel and zero_stage == 0:
+        yield f"{key} with plan.zero_stage 0, which shares nothing out; allowed: zero_stage 1, 2, 3"
+    ranks = tensor_parallel * context_parallel * data_parallel_shard
+    if ranks % (expert_parallel * expert_tensor_parallel):
+        yield (
+            f"{key}; the {ranks} ranks of a copy cannot hold experts spread over plan.expert_parallel {expert_parallel} x "
+            f"plan.expert_tensor_parallel {expert_tensor_parallel}"
         )
 
 
@@ -153,6 +179,8 @@ def _chosen(value: object) -> list[Any]:
     """The options that a plan's value takes, by the words of ``offers``."""
     if isinstance(value, Adapter):
         return [value.kind]
+    if isinstance(value, Recomputation):
+        return list(value.words())
     if isinstance(value, frozenset):
         return sorted(value)
     return [] if value is None else [value]
@@ -168,6 +196,30 @@ def offloading_has_what_it_needs(framework: Framework, plan: Mapping[str, Any]) 
                 listed = ", ".join(show(v).strip("'") for v in allowed)
                 beside = f"plan.offload {part} of {framework.name} needs plan.{field}"
                 yield f"plan.{field} is {stated}; {beside} {listed}"
+
+
+def muon_stays_on_the_device(optimizer: str, offload: frozenset[str], adapter: Adapter | None) -> Iterator[str]:
+    """Its products are for accelerators, and for matrices that are trained themselves."""
+    if optimizer == "muon" and "optimizer" in offload:
+        yield "plan.offload is optimizer with plan.optimizer muon, whose matrix products the host would run; allowed: adamw"
+    if optimizer == "muon" and adapter is not None:
+        yield f"plan.optimizer is muon with plan.adapter {adapter.kind}; allowed beside adapters: adamw, adamw-8bit, sgd"
+
+
+def recomputed_modules_exist(model: Model, recompute: str | Recomputation, attention: str) -> Iterator[str]:
+    """What runs again is there in some layer."""
+    modules = recompute.modules if isinstance(recompute, Recomputation) else frozenset[str]()
+    missing = {
+        "moe": model.experts is None,
+        "moe_activation": model.experts is None,
+        "shared_experts": model.experts is None or not model.experts.shared,
+        "latent_up": all(kind.mixer != "latent" for kind in model.kinds),
+    }
+    what = {"latent_up": "latent attention", "shared_experts": "shared experts"}
+    for word in sorted(modules & {word for word, lacks in missing.items() if lacks}):
+        yield f"plan.recompute names {word}; {model.name} has no {what.get(word, 'experts')}"
+    if "per_op" in modules and attention != "flash":
+        yield f"plan.recompute is per_op with plan.attention {attention}; allowed: attention flash"
 
 
 def adapters_are_for_fine_tuning(task: str, adapter: Adapter | None) -> Iterator[str]:
@@ -231,6 +283,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         degrees_fill_the_cluster,
         degrees_divide_the_cluster,
         experts_are_spread,
+        copies_are_whole,
         sequence_is_cut,
         heads_are_shared_out,
         chunks_are_put_together,
@@ -243,6 +296,8 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         low_precision_is_consistent,
         framework_offers,
         offloading_has_what_it_needs,
+        muon_stays_on_the_device,
+        recomputed_modules_exist,
         adapters_are_for_fine_tuning,
         adapters_have_their_projections,
         blocks_can_be_trained,

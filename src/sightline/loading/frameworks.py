@@ -39,6 +39,8 @@ def _value(name: str, value: Any) -> Any:
     match name:
         case "states" | "adapter_states" | "also_trained_states":
             return StateBytes(**value)
+        case "selective":
+            return tuple(value)
         case "fused":
             return frozenset(value)
         case "offers":

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from sightline.errors import nearest
 from sightline.quantities import show
+from sightline.scenario.plan import OPTIMIZERS
 
 TASKS = ("pretrain", "finetune", "generate", "serve", "operator")
 """Every task of the interface."""
@@ -14,15 +15,12 @@ TASKS = ("pretrain", "finetune", "generate", "serve", "operator")
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8")
 """Every compute dtype of the interface."""
 
-OPTIMIZERS = ("adamw", "adamw-8bit", "muon", "sgd")
-"""Every optimizer of the interface."""
-
 PREDICTED_TASKS = ("pretrain", "finetune", "generate", "operator")
 
 PREDICTED: Mapping[str, tuple[object, ...]] = {
     "schedule": ("gpipe", "1f1b", "interleaved", "zero-bubble"),
     "dtype": ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"),
-    "optimizer": ("adamw",),
+    "optimizer": OPTIMIZERS,
     "replicas": (1,),
     "max_batched_tokens": (),
     "max_sequences": (),

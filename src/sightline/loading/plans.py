@@ -13,7 +13,7 @@ from sightline.loading.techniques import read_techniques
 from sightline.scenario import Framework, Plan
 
 DEFAULT_FRAMEWORK = "reference"
-TECHNIQUES = ("offload", "quantization", "adapter")
+TECHNIQUES = ("offload", "recompute", "quantization", "adapter")
 """Keys whose values are words, lists or mappings."""
 
 _DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Plan) if f.default is not MISSING}
@@ -48,7 +48,7 @@ def read_plan(mapping: object, complaints: Complaints) -> ReadPlan:
             framework = read_framework(stated.get("framework", DEFAULT_FRAMEWORK), stated.get("framework_version", ""))
         except InputError as error:
             complaints.add(*error.problems)
-    habits = framework.defaults if framework is not None else {}
+    habits = {} if framework is None else {"tensor_overlap": framework.overlaps_tensor, **framework.defaults}
     values = {k: stated.get(k, habits.get(k, default)) for k, default in _DEFAULTS.items() if k not in wrong}
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)

@@ -1,12 +1,13 @@
-"""What a plan says about offloading, quantized frozen weights and adapters, each as the description holds it."""
+"""What a plan says about offloading, recomputation, quantized frozen weights and adapters, each as the description holds it."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from sightline.errors import nearest
 from sightline.loading.complaints import Complaints, check
 from sightline.loading.fields import choice, fraction, quantity, whole
+from sightline.loading.recomputation import read_recompute
 from sightline.loading.schema import Section
+from sightline.loading.word_lists import words_of
 from sightline.quantities import COUNT, show
 from sightline.scenario.adapter import ALL_LINEAR, JOINED, MODULE_NAMES, PROJECTIONS, Adapter
 from sightline.scenario.plan import OFFLOADABLE, TRAINING_QUANTIZATIONS
@@ -33,21 +34,23 @@ class AdapterKeys(Section):
 
 
 def read_techniques(stated: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
-    """Return the fields of `Plan` that the stated offload, quantization and adapter mean; mistakes are noted.
+    """Return the fields of `Plan` that the stated offload, recomputation, quantization and adapter mean; mistakes are noted.
 
     A technique with a mistake is left out of what is returned.
     """
     read: dict[str, Any] = {}
     before = len(complaints.problems)
     if "offload" in stated:
-        read["offload"] = frozenset(_words(stated["offload"], "plan.offload", OFFLOADABLE, {}, complaints))
+        read["offload"] = frozenset(words_of(stated["offload"], "plan.offload", OFFLOADABLE, {}, complaints))
     if "quantization" in stated:
-        words = _words(
+        words = words_of(
             stated["quantization"], "plan.quantization", TRAINING_QUANTIZATIONS, SAME_QUANTIZATION, complaints
         )
         if len(words) > 1:
             complaints.add(f"plan.quantization is {show(list(words))}; allowed in training: one format of the weights")
         read["quantization"] = words[0] if words else "none"
+    if "recompute" in stated:
+        read["recompute"] = read_recompute(stated["recompute"], complaints)
     if "adapter" in stated:
         read |= _adapter(stated["adapter"], read.get("quantization"), complaints)
     return read if len(complaints.problems) == before else {}
@@ -63,13 +66,13 @@ def _adapter(value: object, quantization: str | None, complaints: Complaints) ->
     if values.get("kind") == "none":
         return {"adapter": None}
     if "targets" in values and values["targets"] != ALL_LINEAR:
-        targets = _words(values["targets"], "plan.adapter.targets", (ALL_LINEAR, *TARGETS), MODULE_NAMES, complaints)
+        targets = words_of(values["targets"], "plan.adapter.targets", (ALL_LINEAR, *TARGETS), MODULE_NAMES, complaints)
         values["targets"] = ALL_LINEAR if ALL_LINEAR in targets else targets
         if not targets:
             complaints.add(f"plan.adapter.targets is none; allowed: {', '.join((ALL_LINEAR, *TARGETS))}")
     if "also_trained" in values:
         key = "plan.adapter.also_trained"
-        values["also_trained"] = _words(values["also_trained"], key, ALSO_TRAINED, {}, complaints)
+        values["also_trained"] = words_of(values["also_trained"], key, ALSO_TRAINED, {}, complaints)
     if complaints.problems:
         return {}
     if values["kind"] != "qlora":
@@ -80,19 +83,3 @@ def _adapter(value: object, quantization: str | None, complaints: Complaints) ->
             f"{', '.join(q for q in TRAINING_QUANTIZATIONS)}, or adapter.kind lora"
         )
     return {"adapter": Adapter(**values), "quantization": quantization or QLORA_FORMAT}
-
-
-def _words(
-    value: object, key: str, known: tuple[str, ...], same: Mapping[str, str], complaints: Complaints
-) -> tuple[str, ...]:
-    """A word or a list of words, each once in our spelling; ``none`` and an empty list are no words."""
-    listed = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
-    found: list[str] = []
-    for word in listed:
-        ours = same.get(word, word) if isinstance(word, str) else word
-        if ours in known and ours not in found:
-            found.append(str(ours))
-        elif ours not in known and not (word == "none" and len(listed) == 1):
-            near = nearest(word, (*known, *same)) if isinstance(word, str) else ""
-            complaints.add(f"{key} is {show(word)}; allowed: none, {', '.join(known)}{near}")
-    return tuple(found)

@@ -31,7 +31,7 @@ def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
     model: Any = build_model(scenario, device, weights)
     packed = {p for p in model.parameters() if hasattr(p, "quant_state") or not p.is_floating_point()}
     options: dict[str, Any] = {
-        "mesh": init_device_mesh(device.partition(":")[0], (dist.get_world_size(),)),
+        "mesh": init_device_mesh(device.partition(":")[0], _mesh(plan, dist.get_world_size())),
         "reshard_after_forward": plan.zero_stage == 3,
         "mp_policy": _policy(plan),
         "ignored_params": packed,
@@ -61,6 +61,13 @@ def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         replicas=dist.get_world_size(),
         remarks=["fully_shard does not split packed weights: every rank keeps them whole"] if packed else [],
     )
+
+
+def _mesh(plan: Plan, ranks: int) -> tuple[int, ...]:
+    """Copies by the ranks that share one out, where there are several (hybrid sharding)."""
+    if plan.data_parallel_shard in (None, ranks):
+        return (ranks,)
+    return (int(plan.copies), int(plan.shards))
 
 
 def _policy(plan: Plan) -> Any:

@@ -18,6 +18,7 @@ from sightline.measurement.training_models import SEED, TORCH_DTYPES
 from sightline.measurement.training_precision import precision_of
 from sightline.measurement.training_steps import LARGEST_GRADIENT, Trainer, own_optimizer
 from sightline.scenario import Model, Plan, Scenario
+from sightline.scenario.recomputation import Recomputation
 
 INSTALL = "pip install 'sightline[megatron]'"
 SHIMMED = (
@@ -76,6 +77,10 @@ def _refuse(scenario: Scenario, weights: Path | None) -> None:
         (bool(plan.offload), "plan.offload: Megatron-core is measured without"),
         (plan.zero_stage > 1, f"plan.zero_stage is {plan.zero_stage}; Megatron-core has 0 and 1"),
         (plan.virtual_stages > 1, "plan.virtual_stages: Megatron-core is measured with 1"),
+        (
+            isinstance(plan.recompute, Recomputation),
+            f"plan.recompute is {plan.recompute}; Megatron-core is measured with none, selective, full",
+        ),
         (model.tied_embeddings and plan.pipeline_parallel > 1, "tied embeddings are measured in one pipeline stage"),
     ):
         if wrong:

@@ -52,7 +52,26 @@ def way_of(plan: Plan) -> str:
         raise UnsupportedCaseError(
             f"plan.context_parallel is {plan.context_parallel}; measured here: 1, whole sequences"
         )
+    for field in ("data_parallel_shard", "tensor_overlap"):
+        if (reason := _not_run(plan, way, field)) is not None:
+            raise UnsupportedCaseError(reason)
     return way
+
+
+def _not_run(plan: Plan, way: str, field: str) -> str | None:
+    """Why a way of training does not do what a field of the plan asks; None where it does."""
+    value = getattr(plan, field)
+    usual = {
+        "data_parallel_shard": (None, plan.data_parallel),
+        "tensor_overlap": (None, plan.framework.overlaps_tensor),
+    }
+    if value in usual[field] or (way, field) in _RUN:
+        return None
+    return f"plan.{field} is {value}; measured with framework {plan.framework.name}: what it does by itself"
+
+
+_RUN = {("fsdp2", "data_parallel_shard")}
+"""Fields that a way of training does as asked."""
 
 
 def setup_of(way: str) -> Setup:

@@ -47,8 +47,10 @@ def build_model(scenario: Scenario, device: str = "cpu", weights: Path | None = 
         model = with_adapter(model, plan.adapter, gated=scenario.model.gated)
     if plan.recompute == "full":
         _recompute_layers(model)
-    elif plan.recompute == "selective":
-        raise UnsupportedCaseError("plan.recompute is 'selective'; models of transformers recompute whole layers: full")
+    elif plan.recompute != "none":
+        raise UnsupportedCaseError(
+            f"plan.recompute is '{plan.recompute}'; models of transformers recompute whole layers: full"
+        )
     return model.train()
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 LEARNING_RATE = 1e-4
+MOMENTA = {"sgd": 0.0, "sgd-momentum": 0.9}
 LARGEST_GRADIENT = 1.0
 """Norm to which gradients are clipped, as trainers do by default."""
 
@@ -66,16 +67,20 @@ def optimizer_of(plan: Plan, parameters: Sequence["torch.Tensor"], device: str) 
     """
     import torch
 
-    if plan.optimizer == "adamw":
+    if plan.optimizer in ("adamw", "adamw-fused"):
         return torch.optim.AdamW(parameters, lr=LEARNING_RATE, fused=True)
-    if plan.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=LEARNING_RATE, fused=True)
+    if plan.optimizer == "adamw-unfused":
+        return torch.optim.AdamW(parameters, lr=LEARNING_RATE, foreach=True)
+    if plan.optimizer in MOMENTA:
+        return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTA[plan.optimizer], fused=True)
     if plan.optimizer == "adamw-8bit" and device != "cpu":
         import bitsandbytes
 
         optimizers: Any = bitsandbytes.optim
         return optimizers.AdamW8bit(parameters, lr=LEARNING_RATE)
-    raise UnsupportedCaseError(f"plan.optimizer is '{plan.optimizer}'; measured here: adamw, sgd")
+    raise UnsupportedCaseError(
+        f"plan.optimizer is '{plan.optimizer}'; measured here: adamw, adamw-fused, adamw-unfused, sgd, sgd-momentum"
+    )
 
 
 class MasterWeights:

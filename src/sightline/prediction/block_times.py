@@ -82,7 +82,8 @@ def block_times(
     """Return the seconds of ``block`` with the host's seconds per launch in each pass."""
     return BlockTimes(
         forward=_pass_times(block.forward, prices, forward_launch, overlap, backward=False),
-        recompute=_pass_times(block.recomputed, prices, forward_launch, overlap, backward=False),
+        recompute=_pass_times(block.recomputed, prices, forward_launch, overlap, backward=False)
+        * block.recomputed_share,
         backward=_pass_times(block.backward, prices, backward_launch, overlap, backward=True),
         weight_s=_seconds([op for op in block.backward if makes_weight_gradient(op)], prices),
     )

@@ -2,9 +2,12 @@
 
 Volumes as in ZeRO (arXiv 1910.02054): without it gradients are all-reduced once per step; stages 1 and 2 reduce-scatter
 gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. Frameworks differ in
-whether that happens per micro-batch and beside compute. One replica moves exactly nothing.
+whether that happens per micro-batch and beside compute. One replica moves exactly nothing. With hybrid sharding
+(arXiv 2304.11277) parameters are gathered and gradients scattered within a group of replicas, whose shards of the gradients
+are then all-reduced across groups.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +15,7 @@ import numpy as np
 from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import collective_time
 from sightline.cost.processor_constants import processor_family
-from sightline.cost.topology import Group
+from sightline.cost.topology import Group, data_group
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.shared import Shared
 from sightline.program.shapes import ELEMENT_BYTES
@@ -25,6 +28,36 @@ class DataParallelTime(NamedTuple):
 
     exposed_s: Number
     network_bytes: Number
+
+
+class Ranks(NamedTuple):
+    """The ranks that hold the same parameters."""
+
+    all: Group
+    sharing: Group
+    """Those that share out the states of one copy."""
+    copies: Group
+    """One of each group that shares, with the same shard."""
+
+
+def ranks_of(plan: Plan, cluster: Cluster) -> tuple[Ranks, Ranks]:
+    """Return the ranks with the same common parameters, and those with the same experts.
+
+    Ranks that share states out are neighbours, one in every tensor-parallel group; copies lie beyond them.
+    """
+    t, copies = plan.tensor_parallel, plan.copies
+
+    def ranks(inside: Number, replicas: Number, shards: Number) -> Ranks:
+        return Ranks(
+            all=data_group(inside, replicas, cluster),
+            sharing=data_group(inside, shards, cluster),
+            copies=data_group(inside * shards, copies, cluster),
+        )
+
+    return (
+        ranks(1.0 * t, 1.0 * plan.replicas, plan.shards),
+        ranks(t * plan.replicas / plan.expert_replicas, plan.expert_replicas, plan.expert_shards),
+    )
 
 
 class Replica(NamedTuple):
@@ -56,22 +89,22 @@ def data_parallel_time(
     replica: Replica,
     plan: Plan,
     *,
-    group: Group,
-    expert_group: Group,
+    ranks: Ranks,
+    expert_ranks: Ranks,
     cluster: Cluster,
     library: CollectiveConstants,
     constants: TrainingConstants,
 ) -> DataParallelTime:
-    """Return the exposed seconds of a step's data-parallel collectives; experts' follow the others' over their group."""
+    """Return the exposed seconds of a step's data-parallel collectives; experts' follow the others' over their ranks."""
     framework = plan.framework
     layered = framework.overlaps_gradients or framework.overlaps_parameters
     messages = np.maximum(replica.layers, 1.0) if layered else 1.0
 
-    def seconds(kind: str, size: Shared) -> Number:
-        parts = [(size.common, group), *([(size.experts, expert_group)] if np.any(size.experts) else [])]
+    def seconds(kind: str, size: Shared, among: Callable[[Ranks], Group]) -> Number:
+        parts = [(size.common, ranks), *([(size.experts, expert_ranks)] if np.any(size.experts) else [])]
         once = sum(
-            collective_time(kind, part / messages, group=among, cluster=cluster, constants=library)
-            for part, among in parts
+            collective_time(kind, part / messages, group=among(held), cluster=cluster, constants=library)
+            for part, held in parts
         )
         return constants.collective_slowdown * messages * once
 
@@ -86,9 +119,13 @@ def data_parallel_time(
             np.where(gathers_each, weight_bytes.common, updated.common),
             np.where(gathers_each, weight_bytes.experts, updated.experts),
         )
-    reduce_s = seconds("all_reduce", gradient_bytes) if np.any(zero == 0) else 0.0
-    scatter_s = seconds("reduce_scatter", gradient_bytes) if np.any(zero > 0) else 0.0
-    gather_s = seconds("all_gather", weight_bytes) if np.any(zero > 0) else 0.0
+    reduce_s = seconds("all_reduce", gradient_bytes, lambda held: held.all) if np.any(zero == 0) else 0.0
+    scatter_s = seconds("reduce_scatter", gradient_bytes, lambda held: held.sharing) if np.any(zero > 0) else 0.0
+    gather_s = seconds("all_gather", weight_bytes, lambda held: held.sharing) if np.any(zero > 0) else 0.0
+    shard_bytes = Shared(gradient_bytes.common / ranks.sharing.size, gradient_bytes.experts / expert_ranks.sharing.size)
+    copied = (np.asarray(ranks.copies.size) > 1) & (zero > 0)
+    if np.any(copied):
+        scatter_s = scatter_s + copied * seconds("all_reduce", shard_bytes, lambda held: held.copies)
 
     m = replica.micro_batches
     reductions = np.where(zero == 3, m, np.where((zero == 2) & framework.reduces_every_micro_batch, m, 1.0))
@@ -106,9 +143,16 @@ def data_parallel_time(
     beside = np.where(gathers_each, framework.overlaps_parameters, framework.overlaps_update) & aside
     shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)
     gathers = forward_gathers + backward_gathers
-    many, more = (1.0 * (np.asarray(ranks.size) > 1) for ranks in (group, expert_group))
-    moved = many * (reductions * gradient_bytes.common + gathers * weight_bytes.common)
-    moved = moved + more * (reductions * gradient_bytes.experts + gathers * weight_bytes.experts)
+    many, more = (1.0 * (np.asarray(held.all.size) > 1) for held in (ranks, expert_ranks))
+    # With shards on one rank there is nothing to gather or scatter.
+    split, cut = (np.where(zero > 0, np.asarray(held.sharing.size) > 1, 1.0) for held in (ranks, expert_ranks))
+    across = copied * reductions
+    moved = many * (
+        split * (reductions * gradient_bytes.common + gathers * weight_bytes.common) + across * shard_bytes.common
+    )
+    moved = moved + more * (
+        cut * (reductions * gradient_bytes.experts + gathers * weight_bytes.experts) + across * shard_bytes.experts
+    )
     return DataParallelTime(
         exposed_s=many * (reductions * shown_backward + forward_gathers * shown_forward),
         network_bytes=moved,

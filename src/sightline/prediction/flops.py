@@ -1,5 +1,6 @@
 """FLOPs of a training step: the model's, by which utilization is measured, and those the hardware executes."""
 
+from sightline.prediction.update import update_flops
 from sightline.program import Program
 from sightline.program.adapter import adapter_parameters
 from sightline.program.layer import core_heads
@@ -76,7 +77,9 @@ def hardware_flops(scenario: Scenario, program: Program) -> Number:
     """FLOPs that all devices execute in a step: with recomputation, replicated heads and padding, mask not subtracted."""
     executed: Number = 0.0
     for block in program.blocks:
-        operators = (*block.forward, *block.backward, *block.recomputed)
-        executed = executed + block.layers * sum(op.count * op.flops for op in operators)
+        passes = sum(op.count * op.flops for op in (*block.forward, *block.backward))
+        again = block.recomputed_share * sum(op.count * op.flops for op in block.recomputed)
+        executed = executed + block.layers * (passes + again)
     plan = scenario.plan
-    return executed * scenario.workload.global_batch / plan.sequences * plan.tensor_parallel * plan.context_parallel
+    ranks = plan.tensor_parallel * plan.context_parallel
+    return executed * scenario.workload.global_batch / plan.sequences * ranks + update_flops(plan, program)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
+from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
 from sightline.profile import MEMORY_PARTS, StageMemory
 from sightline.program import Block, Program
@@ -128,8 +129,16 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
         framework.adapter_states_in(plan.dtype),
         framework.copied_states_in(plan.dtype),
     )
+    own, matrix, adapter, copies = (
+        states_under(own, plan.optimizer),
+        states_under(own, plan.optimizer, matrix=True),
+        states_under(adapter, plan.optimizer),
+        states_under(copies, plan.optimizer),
+    )
+    matrices = matrix_parameters(program, stage)
     counts = [
-        (stage_sum(program, stage, lambda block: block.own_trained_parameters), own),
+        (stage_sum(program, stage, lambda block: block.own_trained_parameters) - matrices.total, own),
+        (matrices.total, matrix),
         (stage_sum(program, stage, lambda block: block.adapter_parameters), adapter),
         (stage_sum(program, stage, lambda block: block.copied_parameters), copies),
     ]
@@ -141,7 +150,7 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
 
     def split(of: Callable[[StateBytes], float], frozen_bytes: Number = 0.0) -> Shared:
         total = sum(count * of(states) for count, states in counts) + frozen_bytes
-        experts = routed * of(own)
+        experts = matrices.experts * of(matrix) + (routed - matrices.experts) * of(own)
         return Shared(common=total - experts, experts=experts)
 
     narrow_copies = Shared(
@@ -152,7 +161,7 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
         weights=split(lambda states: states.weights, frozen) + narrow_copies,
         gradients=split(lambda states: states.gradients),
         optimizer=split(lambda states: states.optimizer),
-        update=Shared(common=framework.update_copies * largest, experts=0.0),
+        update=Shared(common=update_copies(framework, plan.dtype, plan.optimizer) * largest, experts=0.0),
     )
 
 
@@ -160,6 +169,15 @@ def trained_parameters(program: Program, stage: StageContents) -> Shared:
     """Parameters of a stage that get gradients, on one device before ZeRO."""
     experts = layer_sum(program, stage, lambda block: block.trained_expert_parameters)
     total = stage_sum(program, stage, lambda block: block.trained_parameters)
+    return Shared(common=total - experts, experts=experts)
+
+
+def matrix_parameters(program: Program, stage: StageContents) -> Shared:
+    """Parameters of a stage that the optimizer treats as matrices, on one device before ZeRO."""
+    total = layer_sum(program, stage, lambda block: block.matrix_parameters)
+    experts = layer_sum(
+        program, stage, lambda block: np.minimum(block.trained_expert_parameters, block.matrix_parameters)
+    )
     return Shared(common=total - experts, experts=experts)
 
 

@@ -68,13 +68,15 @@ def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:
     )
     share = d * np.asarray(plan.sequences)
     experts = 1 if model.experts is None else model.experts.count
-    e, kept = np.asarray(plan.expert_parallel), plan.expert_replicas
+    e, kept, copies = np.asarray(plan.expert_parallel), plan.expert_shards, plan.copies
     return np.asarray(
         (model.heads % t == 0)
         & (d == np.floor(d))
         & (d >= 1)
         & (np.floor(batch / share) * share == batch)
         & (experts % e == 0)
+        & (copies == np.floor(copies))
+        & (copies >= 1)
         & (kept == np.floor(kept))
         & (kept >= 1)
         & can_be_cut(model, plan, scenario.workload.sequence_length)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.prediction.optimizers import update_traffic
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
@@ -97,7 +98,9 @@ def offload_time(share: Share, plan: Plan, cluster: Cluster) -> OffloadTime:
 
 
 def host_update_s(parameters: Number, plan: Plan, host: Host, devices: Number) -> Number:
-    """Seconds of Adam on the host for one device's share, while those of the node's other devices are updated too."""
+    """Seconds of the update on the host for one device's share, while those of the node's other devices are updated too."""
     cores = CORE_BANDWIDTH * host.speed * host.cores
     bandwidth = np.minimum(host.memory_bandwidth * MEMORY_SHARE, cores)
-    return parameters * plan.framework.host_update_traffic * devices / bandwidth
+    own = update_traffic(plan.framework, plan.dtype, "adamw")
+    saved = max(own - update_traffic(plan.framework, plan.dtype, plan.optimizer), 0.0)
+    return parameters * (plan.framework.host_update_traffic - saved) * devices / bandwidth

@@ -24,8 +24,9 @@ def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[s
             block,
             [
                 ("forward", m * count, list(block.forward)),
-                ("recompute", m * count, list(block.recomputed)),
+                ("recompute", m * count * block.recomputed_share, list(block.recomputed)),
                 ("backward", m * count, list(block.backward)),
+                ("optimizer", count * times.update.share, list(block.update)),
             ],
         )
         for block, count in zip(program.blocks, counts, strict=True)
@@ -75,6 +76,7 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
         ("pipeline", "activations and gradients", messages, sent_bytes, times.pipeline.transfer_s),
         ("data parallel", "gradients and parameters", 1.0, replicas.network_bytes, replicas.exposed_s),
         ("embedding", "gradients of the tied table", 1.0, table_bytes, times.tied_embedding_s),
+        ("optimizer", "matrices and their updates", 2.0, times.update.gathered_bytes, times.update.gather_s),
         ("offload", "between host and device", 1.0, times.offload.moved_bytes, times.offload.exposed_s),
     ]
     return [
@@ -85,9 +87,9 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
             operator="update",
             count=1.0,
             flops=0.0,
-            bytes=float(times.optimizer_bytes),
+            bytes=float(times.update.traffic_bytes),
             network_bytes=0.0,
-            time_s=float(times.phases["optimizer"]),
+            time_s=float(times.phases["optimizer"] - times.update.operators_s),
             bound="host" if times.offload.update_s > 0 else "memory",
         ),
         *(

@@ -29,6 +29,6 @@ class Shared:
         return self.common + self.experts
 
     def shared(self, plan: Plan, among_replicas: Any) -> Number:
-        """What a device keeps where ``among_replicas`` says that replicas share it out."""
-        common = self.common * np.where(among_replicas, 1.0 / plan.replicas, 1.0)
-        return common + self.experts * np.where(among_replicas, 1.0 / plan.expert_replicas, 1.0)
+        """What a device keeps where ``among_replicas`` says that replicas, or the ranks of a copy, share it out."""
+        common = self.common * np.where(among_replicas, 1.0 / plan.shards, 1.0)
+        return common + self.experts * np.where(among_replicas, 1.0 / plan.expert_shards, 1.0)

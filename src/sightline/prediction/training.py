@@ -10,12 +10,10 @@ import numpy as np
 from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.pricing import Prices, price_program
-from sightline.cost.processor_constants import processor_family
-from sightline.cost.processor_pricing import update_time, working_bytes
-from sightline.cost.topology import data_group, pipeline_boundary
+from sightline.cost.topology import pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
-from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time
+from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, ranks_of
 from sightline.prediction.memory import StageContents, layer_sum, stored_bytes, trained_parameters
 from sightline.prediction.offload import OffloadTime, Share, offload_time
 from sightline.prediction.schedules import (
@@ -27,13 +25,11 @@ from sightline.prediction.schedules import (
     run_apart,
 )
 from sightline.prediction.shared import Shared
+from sightline.prediction.update import UpdateTime, step_of_optimizer
 from sightline.program import Program, write_out
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
-from sightline.scenario import Plan, Scenario
-
-TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9, 3
-"""Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
+from sightline.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,8 +63,7 @@ class StepTimes:
     tied_embedding_s: Number
     """Summing a shared table's gradients between the first and the last stage."""
     offload: OffloadTime
-    optimizer_bytes: Number
-    """Traffic of the update on one device."""
+    update: UpdateTime
 
     @property
     def step_time_s(self) -> Number:
@@ -89,7 +84,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     own = scenario.cluster.host.launch_time_s
     launches = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
     overlap = Overlap(
-        kind=framework.overlaps_tensor,
+        kind=scenario.plan.tensor_overlap or framework.overlaps_tensor,
         chunks=scenario.plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
     )
@@ -231,7 +226,7 @@ def step_times(priced: Priced) -> StepTimes:
     stored = _most_shared([stored_bytes(priced.program, stage, narrow) for stage in stages])
     # Copies of weights in few bits are made anew.
     casts = layer_sum(priced.program, slowest, lambda block: block.narrow.cast_bytes)
-    optimizer_bytes = _optimizer_bytes(plan, parameters) + casts
+    update = step_of_optimizer(scenario, priced.program, priced.prices, c, slowest, parameters, casts)
     replica = Replica(
         parameters=parameters,
         stored_bytes=stored,
@@ -241,13 +236,12 @@ def step_times(priced: Priced) -> StepTimes:
         micro_batches=m,
     )
     library = cluster_collectives(cluster)
+    ranks, expert_ranks = ranks_of(plan, cluster)
     replicas = data_parallel_time(
         replica,
         plan,
-        group=data_group(plan.tensor_parallel, plan.replicas, cluster),
-        expert_group=data_group(
-            plan.tensor_parallel * plan.replicas / plan.expert_replicas, plan.expert_replicas, cluster
-        ),
+        ranks=ranks,
+        expert_ranks=expert_ranks,
         cluster=cluster,
         library=library,
         constants=c,
@@ -268,11 +262,12 @@ def step_times(priced: Priced) -> StepTimes:
         "forward": m * slot.forward.work_s,
         "backward": m * slot.backward.work_s,
         "recompute": m * slot.recompute.work_s,
-        "optimizer": _update_s(priced, optimizer_bytes, slowest) + offloaded.update_s,
+        "optimizer": update.update_s + offloaded.update_s,
         "communication_exposed": m * (slot.forward.collective_s + again.collective_s)
         + pipeline.transfer_s
         + replicas.exposed_s
         + tied_s
+        + update.gather_s
         + offloaded.exposed_s,
         "pipeline_bubble": pipeline.bubble_s,
         "host": m * (slot.forward.wait_s + again.wait_s + c.micro_batch_s) + c.step_s,
@@ -287,7 +282,7 @@ def step_times(priced: Priced) -> StepTimes:
         data_parallel=replicas,
         tied_embedding_s=tied_s,
         offload=offloaded,
-        optimizer_bytes=optimizer_bytes,
+        update=update,
     )
 
 
@@ -308,25 +303,6 @@ def _run_apart_s(
         scenario.plan.pipeline_parallel,
         micro_batches,
     )
-
-
-def _optimizer_bytes(plan: Plan, parameters: Shared) -> Number:
-    """Traffic of the optimizer's update of a device's share of the parameters; ZeRO shares them among replicas."""
-    if "optimizer" in plan.offload:
-        return 0.0
-    local = parameters.shared(plan, np.asarray(plan.zero_stage) >= 1)
-    return local * plan.framework.optimizer_traffic
-
-
-def _update_s(priced: Priced, traffic_bytes: Number, stage: StageContents) -> Number:
-    """Seconds of the update: its traffic at the memory's speed or, on a processor, a call for every tensor."""
-    scenario = priced.scenario
-    device, family = scenario.cluster.device, processor_family(scenario.cluster.device)
-    if family is None:
-        return traffic_bytes / (device.memory_bandwidth * priced.constants.memory_fraction)
-    tensors = TENSORS_OF_LAYER * stage.layers + TENSORS_OF_ENDS
-    parameters = traffic_bytes / scenario.plan.framework.optimizer_traffic
-    return update_time(parameters, tensors, working_bytes(priced.program, scenario), device, family)
 
 
 def _transfer_s(priced: Priced) -> Number:

@@ -10,6 +10,7 @@ from sightline.program.dense_mlp import dense_mlp
 from sightline.program.experts import experts
 from sightline.program.latent_attention import latent_attention
 from sightline.program.low_precision import blended, narrow_weights
+from sightline.program.muon import with_muon
 from sightline.program.operators import Operator
 from sightline.program.program import Block
 from sightline.program.quantized_weights import stored_bytes
@@ -59,8 +60,17 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         narrow=narrow_weights(x, weights, sum(half.expert_weights for half in halves)),
         adapter_parameters=sum(half.adapter_parameters for half in halves),
     )
-    stops_early = plan.framework.recompute_stops_early
-    return with_recompute(block, plan.recompute, x.residual_bytes, core, stops_early=stops_early)
+    if plan.optimizer == "muon":
+        block = with_muon(block, plan.wide_dtype)
+    how = plan.recomputation
+    return with_recompute(
+        block,
+        how,
+        x.residual_bytes,
+        core,
+        stops_early=plan.framework.recompute_stops_early,
+        share=1.0 if how is None else how.share_of(x.model.layers, plan.pipeline_parallel * 1.0),
+    )
 
 
 def core_heads(model: Model, kind: LayerKind) -> Heads:

@@ -92,6 +92,9 @@ def blended(narrow: Block, wide: Block, share: Number) -> Block:
         narrow,
         forward=[op for ops in forward for op in ops],
         backward=[replace(op, count=op.count * part) for block, part in parts for op in block.backward],
-        recomputed=[twin[id(op)] for block, _ in parts for op in block.recomputed],
+        recomputed=[
+            twin.get(id(op)) or replace(op, count=op.count * part) for block, part in parts for op in block.recomputed
+        ],
+        freed_bytes=sum(part * block.freed_bytes for block, part in parts),
         narrow=narrow.narrow * (1.0 - share),
     )

@@ -41,11 +41,15 @@ class Block:
     forward: Sequence[Operator]
     backward: Sequence[Operator]
     recomputed: Sequence[Operator] = ()
-    """Operators of ``forward`` (the same objects) that run again before the backward pass."""
-    checkpoint_bytes: Number = 0.0
-    """What recomputation starts from, kept instead of what it brings back."""
-    whole: bool = False
-    """The whole block is recomputed, even what does not run again: nothing but the checkpoint is kept."""
+    """Operators that run again before the backward pass: those of ``forward``, or parts of them."""
+    recomputed_share: Number = 1.0
+    """Share of the layers of this kind that recompute."""
+    recomputed_together: Number = 1.0
+    """Layers that run again one after the other from one kept input."""
+    freed_bytes: Number = 0.0
+    """Bytes that a layer does not keep because they come back, averaged over the layers that run again together."""
+    update: Sequence[Operator] = ()
+    """Operators of the optimizer's step, once per step."""
     logits: Number = 0.0
     """Logits that one micro-batch makes on one device (the head alone)."""
     transient_bytes: Number = 0.0
@@ -56,6 +60,8 @@ class Block:
     """Parameters on one device (after tensor parallelism, before ZeRO), adapters aside."""
     expert_parameters: Number = 0.0
     """Those of them that belong to routed experts, of which other ranks hold copies than of the rest."""
+    matrix_parameters: Number = 0.0
+    """Those that the optimizer treats as matrices (Muon); 0 where it makes no difference."""
     frozen_parameters: Number = 0.0
     """Those of the parameters that get no gradient."""
     quantized_parameters: Number = 0.0
@@ -66,6 +72,12 @@ class Block:
     adapter_parameters: Number = 0.0
     copied_parameters: Number = 0.0
     """Copies of frozen modules that are trained whole beside adapters."""
+
+    @property
+    def operators(self) -> Sequence[Operator]:
+        """Every operator once, parts that run again and those of the update included."""
+        found = {id(op): op for op in (*self.forward, *self.recomputed, *self.backward, *self.update)}
+        return list(found.values())
 
     @property
     def own_trained_parameters(self) -> Number:
@@ -96,20 +108,13 @@ class Block:
     @property
     def saved_bytes(self) -> Number:
         """Bytes one micro-batch keeps from this block's forward until its backward pass."""
-        again = {id(op) for op in self._brought_back}
-        return self.checkpoint_bytes + sum(op.count * op.saved_bytes for op in self.forward if id(op) not in again)
+        kept = sum(op.count * op.saved_bytes for op in self.forward)
+        return kept - self.recomputed_share * self.freed_bytes
 
     @property
     def working_bytes(self) -> Number:
-        """Further bytes that live while the block's backward runs: what recomputation brings back.
-
-        The checkpoint is the first of the tensors brought back and is there already.
-        """
-        return sum(op.count * op.saved_bytes for op in self._brought_back) - self.checkpoint_bytes
-
-    @property
-    def _brought_back(self) -> Sequence[Operator]:
-        return self.forward if self.whole else self.recomputed
+        """Further bytes that live while the block's backward runs: what recomputation brings back."""
+        return self.freed_bytes * self.recomputed_together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,3 +129,8 @@ class Program:
     def blocks(self) -> tuple[Block, ...]:
         """The block kinds in order of execution."""
         return (self.embedding, *self.layers, self.head)
+
+    @property
+    def operators(self) -> Sequence[Operator]:
+        """The operators of all blocks, each once."""
+        return [op for block in self.blocks for op in block.operators]

@@ -14,7 +14,9 @@ class StateBytes:
     weights: float
     gradients: float
     optimizer: float
-    """Master weights and moments together."""
+    """Master weights and the two moments of AdamW together."""
+    master: float = 0.0
+    """Those of the optimizer's bytes that are master weights."""
 
 
 FULL_PRECISION = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
@@ -63,6 +65,8 @@ class Framework:
     """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
     regathers_every_micro_batch: bool
     """ZeRO-2 gathers parameters for every micro-batch (FSDP's SHARD_GRAD_OP) instead of once per step."""
+    selective: tuple[str, ...] = ("core_attention",)
+    """Modules that ``recompute: selective`` runs again (`sightline.scenario.recomputation`)."""
     adapter_states: StateBytes = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
     """Bytes per parameter of adapters."""
     also_trained_states: StateBytes = StateBytes(weights=2.0, gradients=2.0, optimizer=4.0)

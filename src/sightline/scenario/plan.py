@@ -5,11 +5,11 @@ from typing import Literal
 
 from sightline.quantities import Count, Number
 from sightline.scenario.adapter import Adapter
-from sightline.scenario.framework import Framework
+from sightline.scenario.framework import Framework, TensorOverlap
 from sightline.scenario.low_precision import Fp8Recipe, wide_dtype
+from sightline.scenario.recomputation import Recomputation
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
-Recompute = Literal["none", "selective", "full"]
 AttentionKernel = Literal["flash", "eager"]
 ContextExchange = Literal["ring", "all-gather", "all-to-all", "mixed"]
 """How the ranks of a cut sequence see each other's keys: see `sightline.program.context_parallel`."""
@@ -21,6 +21,10 @@ TRAINING_QUANTIZATIONS = ("nf4", "nf4-single", "int8", "int4")
 """Formats of frozen weights: NF4 with quantized scales (QLoRA, arXiv 2305.14314) or with scales in fp32, int8 as in
 LLM.int8() (arXiv 2208.07339), int4 in groups of 128 (GPTQ, arXiv 2210.17323)."""
 
+OPTIMIZERS = ("adamw", "adamw-fused", "adamw-unfused", "adamw-8bit", "muon", "sgd", "sgd-momentum")
+"""AdamW as the framework has it, in one kernel, in separate ones, with moments of one byte (arXiv 2110.02861); Muon
+(arXiv 2502.16982); stochastic gradient descent without and with momentum."""
+
 MESH_AXES = (
     "tensor_parallel",
     "pipeline_parallel",
@@ -31,6 +35,7 @@ MESH_AXES = (
     "context_parallel",
     "expert_parallel",
     "expert_tensor_parallel",
+    "data_parallel_shard",
 )
 """Numeric fields that a search lays out as an open mesh; the others choose which operators exist."""
 
@@ -47,6 +52,9 @@ class Plan:
     """Ranks that a sequence is cut over, attention included."""
     context_exchange: ContextExchange = "ring"
     """How attention of a cut sequence comes by keys and values of the other ranks."""
+    data_parallel_shard: Count | None = None
+    """Data-parallel ranks that ZeRO shares the states out among; the groups of them hold copies, whose gradients are summed
+    (hybrid sharding, arXiv 2304.11277; MiCS, arXiv 2205.00119). None: all of them."""
     expert_parallel: Count = 1
     """Ranks that the experts are spread over; they are among the data x context x tensor ranks of a stage."""
     expert_tensor_parallel: Count = 1
@@ -60,8 +68,11 @@ class Plan:
     zero_stage: Count = 0
     sequence_parallel: Count | bool = False
     """Activations between tensor-parallel regions are split along the sequence (arXiv 2205.05198)."""
+    tensor_overlap: TensorOverlap | None = None
+    """Tensor-parallel collectives that run beside matmuls; None: those that the framework overlaps by itself."""
     schedule: Schedule = "1f1b"
-    recompute: Recompute = "none"
+    recompute: str | Recomputation = "none"
+    """``none``; ``selective``, as the framework means it; ``full``, whole layers; or what is recomputed, and where."""
     attention: AttentionKernel = "flash"
     dtype: str = "bf16"
     """Compute type of the layers' linear products; below 16 bits the rest computes in ``wide_dtype``."""
@@ -97,6 +108,35 @@ class Plan:
         return self.data_parallel * self.context_parallel
 
     @property
+    def recomputation(self) -> Recomputation | None:
+        """What ``recompute`` means under this framework; None where nothing runs again."""
+        match self.recompute:
+            case Recomputation():
+                return self.recompute
+            case "none":
+                return None
+            case "selective":
+                return Recomputation(modules=frozenset(self.framework.selective))
+            case _:
+                return Recomputation()
+
+    @property
+    def copies(self) -> Number:
+        """Groups of ranks that hold all states each, every group its copy; 1 where all replicas share them out."""
+        return 1.0 if self.data_parallel_shard is None else self.data_parallel / self.data_parallel_shard
+
+    @property
+    def shards(self) -> Number:
+        """Ranks that share out the states of one copy."""
+        ranks = self.data_parallel if self.data_parallel_shard is None else self.data_parallel_shard
+        return 1.0 * ranks * self.context_parallel
+
+    @property
+    def expert_shards(self) -> Number:
+        """Ranks that share out the states of one copy of the same experts."""
+        return self.expert_replicas / self.copies
+
+    @property
     def expert_replicas(self) -> Number:
         """Ranks with the same experts."""
         ranks = self.tensor_parallel * self.replicas
@@ -107,6 +147,8 @@ class Plan:
         out: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
         out["framework"] = self.framework.name
         out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
+        if isinstance(self.recompute, Recomputation):
+            out["recompute"] = self.recompute.stated()
         out["adapter"] = "none" if self.adapter is None else _stated(self.adapter)
         if self.dtype != "fp8":
             del out["fp8_recipe"]

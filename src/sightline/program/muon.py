@@ -1,0 +1,62 @@
+"""Muon (arXiv 2502.16982): the momentum of every matrix of the layers is orthogonalized before it is applied.
+
+Newton-Schulz iterations X <- a X + (b A + c A^2) X with A = X X^T, on each matrix turned so that it has no more rows than
+columns, in 16 bits. Tensor-parallel ranks orthogonalize the piece they hold (Megatron-Core's ``blockwise``); queries, keys,
+values and a gate are matrices of their own. Embedding, head, norms and biases stay with AdamW.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sightline.program.operators import Elementwise, Matmul, Operator
+from sightline.program.program import Block
+from sightline.quantities import Number
+
+MODULE = "optimizer"
+ITERATIONS = 5.0
+ELEMENT_BYTES = 2.0
+AROUND_BYTES = 14.0
+"""Bytes per element beside the products: momentum in, cast, norm, scaling, and the update added to the weight."""
+
+
+def with_muon(block: Block, dtype: str) -> Block:
+    """Return a layer whose trained matrices are orthogonalized in ``dtype`` once per step."""
+    gradients = [op for op in block.backward if isinstance(op, Matmul) and op.name == "weight gradient"]
+    operators: list[Operator] = []
+    for op in gradients:
+        for share in op.shares or (1.0,):
+            operators += _newton_schulz(op.batch, op.m * share, op.n, dtype)
+    return replace(block, update=operators, matrix_parameters=sum(op.batch * op.m * op.n for op in gradients))
+
+
+def _newton_schulz(matrices: Number, outputs: Number, inputs: Number, dtype: str) -> Sequence[Operator]:
+    """One set of matrices: A, A^2, and their sum times X, five times, and what lies around them."""
+    rows, columns = np.minimum(outputs, inputs), np.maximum(outputs, inputs)
+    sizes = {"gram": (rows, rows, columns), "square": (rows, rows, rows), "product": (rows, columns, rows)}
+    products: list[Operator] = [
+        Matmul(
+            module=MODULE,
+            name=f"orthogonalization {name}",
+            count=ITERATIONS,
+            m=m,
+            n=n,
+            k=k,
+            batch=matrices,
+            dtype=dtype,
+            element_bytes=ELEMENT_BYTES,
+            # The product before is added in the same kernel.
+            output_bytes=ELEMENT_BYTES if name == "gram" else 2.0 * ELEMENT_BYTES,
+        )
+        for name, (m, n, k) in sizes.items()
+    ]
+    elements = matrices * rows * columns
+    around = Elementwise(
+        module=MODULE,
+        name="orthogonalization norm",
+        traffic_bytes=AROUND_BYTES * elements,
+        kernels=6.0,
+        elements=elements,
+    )
+    return [*products, around]
