@@ -55,6 +55,11 @@ def way_of(plan: Plan) -> str:
     for field in ("data_parallel_shard", "tensor_overlap"):
         if (reason := _not_run(plan, way, field)) is not None:
             raise UnsupportedCaseError(reason)
+    for degree in ("expert_parallel", "expert_tensor_parallel"):
+        if getattr(plan, degree) > 1:
+            raise UnsupportedCaseError(
+                f"plan.{degree} is {getattr(plan, degree)}; measured here: 1, all experts in every process"
+            )
     return way
 
 
