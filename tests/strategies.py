@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline import catalog
-from sightline.loading.checks import blocks_can_be_trained
 from sightline.loading.clusters import read_cluster
 from sightline.loading.dotted_keys import NAMED_PARTS
 from sightline.loading.frameworks import read_framework
@@ -38,12 +37,8 @@ VALUES = st.recursive(
 
 FRAMEWORKS = ("reference", "megatron")
 
-TRAINED = tuple(
-    name
-    for name in catalog.names("models")
-    if not any(blocks_can_be_trained("pretrain", resolve_model(name, Path()).model))
-)
-"""Models of the catalog whose training is predicted, at any length."""
+TRAINED = tuple(catalog.names("models"))
+"""Models of the catalog; the training of all is predicted, at any length."""
 
 
 @st.composite

@@ -10,7 +10,8 @@ from sightline.cost.attention import attention_cost, load_attention
 from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.matmul import load_matmul, matmul_cost
-from sightline.cost.pricing import mesh_axes, price_program, stacked
+from sightline.cost.pricing import mesh_axes, price_program
+from sightline.cost.stacking import stacked
 from sightline.cost.training_constants import load_training
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, write_out
 

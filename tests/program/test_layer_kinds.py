@@ -1,14 +1,11 @@
 """Layers of several kinds in one program: parameters add up, experts and latent attention share their work out."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from training_scenarios import training
 
 from sightline import catalog
-from sightline.loading.checks import blocks_can_be_trained
-from sightline.loading.model_sources import resolve_model
 from sightline.prediction import predict
 from sightline.program import Collective, Program, write_out
 
@@ -25,14 +22,7 @@ def flops(program: Program) -> float:
     return sum(float(count * op.count * op.flops) for count, op in operators)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in catalog.names("models")
-        if not any(blocks_can_be_trained("pretrain", resolve_model(name, Path()).model))
-    ],
-)
+@pytest.mark.parametrize("name", catalog.names("models"))
 def test_parameters_of_all_blocks_are_the_models(name: str) -> None:
     scenario = training(model=name, sequence_length=128, plan={"micro_batch": 1})
     blocks = write_out(scenario).blocks

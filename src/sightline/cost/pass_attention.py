@@ -1,4 +1,4 @@
-"""Prices of a pass's attention: prefill, decode, and sparse attention with its indexer."""
+"""Prices of a pass's attention: prefill and decode."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,10 @@ from sightline.cost.attention import attention_cost
 from sightline.cost.attention_families import decode_constants, prefill_constants
 from sightline.cost.decode_attention import decode_attention_cost
 from sightline.cost.decode_attention_constants import vector_attention
-from sightline.cost.families import family_of
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.pricing import stacked
 from sightline.cost.ranks import Ranks
-from sightline.cost.sparse_attention import indexer_cost, sparse_attention_cost
-from sightline.cost.sparse_attention_constants import load_sparse
-from sightline.program.inference import CachedAttention, Indexer, SelectedAttention
+from sightline.cost.stacking import stacked
+from sightline.program.inference import CachedAttention
 from sightline.quantities import Number
 
 
@@ -57,32 +54,4 @@ def _decode(operators: Sequence[CachedAttention], ranks: Ranks, axes: int) -> Op
         constants=constants,
         window=first.window,
         heads_apart=first.heads_apart,
-    )
-
-
-def price_indexer(operators: Sequence[Indexer], ranks: Ranks, axes: int) -> OperatorCost:
-    """Scores of an indexer."""
-    first, device = operators[0], ranks.device
-    names = ("sequences", "new_tokens", "context_tokens", "heads", "head_dim")
-    return indexer_cost(
-        *(stacked(operators, name, axes) for name in names),
-        dtype=first.dtype,
-        key_bytes=first.key_bytes,
-        device=device,
-        constants=load_sparse(family_of(device, "sparse")),
-    )
-
-
-def price_selected(operators: Sequence[SelectedAttention], ranks: Ranks, axes: int) -> OperatorCost:
-    """Attention over the tokens that an indexer chose."""
-    first, device = operators[0], ranks.device
-    names = ("sequences", "new_tokens", "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim")
-    return sparse_attention_cost(
-        *(stacked(operators, name, axes) for name in names),
-        decode=first.decode,
-        dtype=first.dtype,
-        element_bytes=first.element_bytes,
-        cache_bytes=first.cache_bytes,
-        device=device,
-        constants=load_sparse(family_of(device, "sparse")),
     )

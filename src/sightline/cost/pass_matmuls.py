@@ -11,8 +11,8 @@ from sightline.cost.inference_constants import UNIT_BANDWIDTH
 from sightline.cost.matmul import matmul_cost
 from sightline.cost.matmul_constants import borrowed_matmul
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.pricing import stacked
 from sightline.cost.ranks import Ranks
+from sightline.cost.stacking import stacked
 from sightline.program import Matmul
 from sightline.program.inference import GroupedMatmul, MatrixVector
 from sightline.program.matmul_formats import HALF_SUMS

@@ -14,24 +14,24 @@ from sightline.cost.collectives import collective_time
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.elementwise_constants import ElementwiseConstants, elementwise_constants
 from sightline.cost.families import family_of
-from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.pass_attention import price_attention, price_indexer, price_selected
-from sightline.cost.pass_matmuls import price_experts, price_matmuls, price_matrix_vector
-from sightline.cost.pass_recurrent import price_convolution, price_gated_delta, price_state_space
-from sightline.cost.pricing import Prices, stacked
-from sightline.cost.ranks import Ranks
-from sightline.program import Collective, Elementwise, Matmul, Operator
-from sightline.program.inference import (
-    CachedAttention,
-    GatedDelta,
-    GroupedMatmul,
-    Indexer,
-    MatrixVector,
-    SelectedAttention,
-    ShortConvolution,
-    StateSpaceScan,
+from sightline.cost.mixers import (
+    price_convolution,
+    price_gated_delta,
+    price_indexer,
+    price_selected,
+    price_state_space,
 )
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.pass_attention import price_attention
+from sightline.cost.pass_matmuls import price_experts, price_matmuls, price_matrix_vector
+from sightline.cost.pricing import Prices
+from sightline.cost.ranks import Ranks
+from sightline.cost.stacking import stacked
+from sightline.program import Collective, Elementwise, Matmul, Operator
+from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector
+from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.quantities import Number
+from sightline.scenario import Device
 
 
 def price_operators(operators: Sequence[Operator], ranks: Ranks, axes: int) -> Prices:
@@ -137,16 +137,21 @@ def _price_collectives(operators: Sequence[Collective], ranks: Ranks, axes: int)
     return OperatorCost(time_s, 0.0 * time_s, 0.0 * time_s)
 
 
+def _on_device(price: Callable[[Any, Device, int], OperatorCost]) -> Callable[[Any, Ranks, int], OperatorCost]:
+    """A price that looks at nothing but the device."""
+    return lambda operators, ranks, axes: price(operators, ranks.device, axes)
+
+
 _PRICING: Mapping[type[Operator], Callable[[Any, Ranks, int], OperatorCost]] = {
     Matmul: price_matmuls,
     MatrixVector: price_matrix_vector,
     CachedAttention: price_attention,
     GroupedMatmul: price_experts,
-    GatedDelta: price_gated_delta,
-    StateSpaceScan: price_state_space,
-    ShortConvolution: price_convolution,
-    Indexer: price_indexer,
-    SelectedAttention: price_selected,
+    GatedDelta: _on_device(price_gated_delta),
+    StateSpaceScan: _on_device(price_state_space),
+    ShortConvolution: _on_device(price_convolution),
+    Indexer: _on_device(price_indexer),
+    SelectedAttention: _on_device(price_selected),
     Elementwise: _price_elementwise,
     Collective: _price_collectives,
 }

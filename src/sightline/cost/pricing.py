@@ -1,7 +1,7 @@
 """The price of every operator of a program: operators of one kind are stacked and priced in one call."""
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -10,29 +10,28 @@ from sightline.cost.collectives import Group, cluster_collectives, collective_ti
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.families import family_of
 from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.mixers import (
+    price_convolution,
+    price_gated_delta,
+    price_indexer,
+    price_selected,
+    price_state_space,
+)
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor_constants import load_processor, processor_family
 from sightline.cost.processor_pricing import price_on_processor
+from sightline.cost.stacking import stacked
 from sightline.cost.topology import ring_neighbours
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
+from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.quantities import Number
-from sightline.scenario import Scenario
+from sightline.scenario import Device, Scenario
 from sightline.scenario.context_exchange import head_ranks
 from sightline.scenario.low_precision import rate_dtype
 
 Prices = dict[int, OperatorCost]
 """Price by the operator's identity (a recomputed operator is the forward's own object)."""
-
-
-def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
-    """Return one attribute of all operators along a new first axis, followed by the mesh's ``axes``."""
-    values = [getattr(op, attribute) for op in operators]
-    if all(isinstance(v, float | int) or np.ndim(v) == 0 for v in values):
-        stack = np.array(values, dtype=float)
-        return stack.reshape((-1,) + (1,) * axes) if axes else stack
-    first = np.stack(np.broadcast_arrays(*values))
-    return first.reshape(len(values), *(1,) * (axes + 1 - first.ndim), *first.shape[1:])
 
 
 def mesh_axes(scenario: Scenario) -> int:
@@ -58,11 +57,12 @@ def price_program(program: Program, scenario: Scenario, constants: TrainingConst
         FlashAttention: _price_attention,
         Elementwise: _price_elementwise,
         Collective: _price_collectives,
+        **dict.fromkeys(_MIXERS, _price_mixers),
     }
     family = processor_family(scenario.cluster.device)
     if family is not None:
         prices = price_on_processor(program, scenario, constants, load_processor(family, scenario.plan.dtype))
-        pricing = {Collective: _price_collectives}
+        pricing = {Collective: _price_collectives, **dict.fromkeys(_MIXERS, _price_mixers)}
     for kind, price in pricing.items():
         chosen = [op for op in operators if type(op) is kind]
         for alike in _by_format(chosen):
@@ -132,6 +132,24 @@ def _price_elementwise(operators: Sequence[Operator], scenario: Scenario, consta
         device=scenario.cluster.device,
         constants=constants,
     )
+
+
+_MIXERS: Mapping[type[Operator], Callable[[Any, Device, int], OperatorCost]] = {
+    GatedDelta: price_gated_delta,
+    StateSpaceScan: price_state_space,
+    ShortConvolution: price_convolution,
+    SelectedAttention: price_selected,
+    Indexer: price_indexer,
+}
+"""Operators of mixers that no run of training was fitted to; processors have none of their kernels and take these."""
+
+
+def _price_mixers(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:
+    axes = mesh_axes(scenario)
+    cost = _MIXERS[type(operators[0])](operators, scenario.cluster.device, axes)
+    legs = (np.broadcast_to(leg, np.broadcast_shapes(np.shape(leg), (len(operators),) + (1,) * axes)) for leg in cost)
+    time_s, compute_s, memory_s = legs
+    return OperatorCost(time_s * constants.attention_slowdown, compute_s, memory_s)
 
 
 def _price_collectives(operators: Sequence[Operator], scenario: Scenario, constants: TrainingConstants) -> OperatorCost:

@@ -17,6 +17,7 @@ def short_convolution_cost(
     width: Number,
     *,
     decode: Any,
+    backward: Any = False,
     element_bytes: Number,
     device: Device,
     constants: LinearConstants,
@@ -24,11 +25,14 @@ def short_convolution_cost(
     """Seconds of a convolution of ``width`` taps over ``channels``, with its activation.
 
     The memory leg moves every token in and out, and the ``width`` last tokens of each sequence in and out; the
-    arithmetic, ``2 width`` operations per element, counts against the vector units.
+    arithmetic, ``2 width`` operations per element, counts against the vector units. A ``backward`` pass reads a gradient
+    besides, and computes three times as much: the output again, and the gradients of inputs and weights.
     """
     c = constants
     tokens = np.asarray(sequences, dtype=float) * new_tokens
-    memory_s = 2 * channels * (tokens + sequences * width) * element_bytes / device.memory_bandwidth
-    compute_s = 2 * width * tokens * channels / device.vector_flops
+    memory_s = (
+        np.where(backward, 3, 2) * channels * (tokens + sequences * width) * element_bytes / device.memory_bandwidth
+    )
+    compute_s = np.where(backward, 6, 2) * width * tokens * channels / device.vector_flops
     fraction = np.where(decode, c.conv_update_fraction, c.conv_fraction)
     return OperatorCost(np.maximum(memory_s / fraction, compute_s) + c.latency_s, compute_s, memory_s)

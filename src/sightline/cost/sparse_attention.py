@@ -26,6 +26,7 @@ def indexer_cost(
     heads: Number,
     head_dim: Number,
     *,
+    backward: Any = False,
     dtype: str,
     key_bytes: Number,
     device: Device,
@@ -34,14 +35,15 @@ def indexer_cost(
     """Seconds to score the ``context_tokens`` (the new ones included) that each new token sees, summed over ``heads``.
 
     The compute leg is ``2 heads head_dim`` FLOPs per pair of tokens; the memory leg reads the indexer's keys, one head
-    for all, with ``key_bytes`` per element, and the queries, and writes an fp32 score per pair. Left out: the choice of
-    the best scores, an element-wise kernel.
+    for all, with ``key_bytes`` per element, and the queries, and writes an fp32 score per pair. ``backward`` makes the
+    gradients of queries and keys from as many selected tokens, whose scores it makes again: three products. Left out: the
+    choice of the best scores, an element-wise kernel.
     """
     c = constants
     b, q, k = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, context_tokens))
-    pairs = b * q * (k - (np.minimum(q, k) - 1) / 2)
-    compute_s = 2 * heads * head_dim * pairs / device.peak_flops[dtype]
-    operands = b * (k + q * heads) * head_dim * key_bytes
+    pairs = b * q * np.where(backward, k, k - (np.minimum(q, k) - 1) / 2)
+    compute_s = np.where(backward, 6, 2) * heads * head_dim * pairs / device.peak_flops[dtype]
+    operands = np.where(backward, 2.0, 1.0) * b * (k + q * heads) * head_dim * key_bytes
     memory_s = (operands + SCORE_BYTES * pairs) / device.memory_bandwidth
     legs = (compute_s / c.index_peak_fraction) ** OVERLAP + (memory_s / c.index_memory_fraction) ** OVERLAP
     return OperatorCost(legs ** (1 / OVERLAP) + c.latency_s, compute_s, memory_s)
@@ -57,6 +59,7 @@ def sparse_attention_cost(
     value_dim: Number,
     *,
     decode: Any,
+    backward: Any = False,
     dtype: str,
     element_bytes: Number,
     cache_bytes: Number,
@@ -67,18 +70,22 @@ def sparse_attention_cost(
 
     The compute leg is ``2 heads (key_dim + value_dim)`` FLOPs per query and token that it reads; the memory leg moves
     queries and outputs and every cached latent that any query may read, once. The kernel works on all slots, also those
-    that a short context leaves empty, and gathers the latents of many queries from L2.
+    that a short context leaves empty, and gathers the latents of many queries from L2. A ``backward`` pass has five
+    products for two (the scores again) and adds every query's share of the latents' gradients to fp32 sums in L2.
     """
     c = constants
     b, q, k = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, context_tokens))
     tokens, latent = b * q, key_dim * cache_bytes
-    flops = 2 * heads * (key_dim + value_dim) * tokens
+    width = np.where(backward, 3 * key_dim + 2 * value_dim, key_dim + value_dim)
+    flops = 2 * heads * width * tokens
     compute_s = flops * np.minimum(selected_tokens, k) / device.peak_flops[dtype]
     read = b * np.minimum(q * np.minimum(selected_tokens, k), k) * latent
-    memory_s = (read + tokens * heads * (key_dim + value_dim) * element_bytes) / device.memory_bandwidth
+    once = read + tokens * heads * (key_dim + value_dim) * element_bytes
+    memory_s = np.where(backward, 2.0, 1.0) * once / device.memory_bandwidth
 
     fraction = np.where(decode, c.decode_peak_fraction, c.prefill_peak_fraction)
     kernel_s = flops * selected_tokens / device.peak_flops[dtype] / fraction
-    gather_s = tokens * selected_tokens * latent / device.l2_bandwidth
+    summed = np.where(backward, 2 * SCORE_BYTES * key_dim, 0.0)
+    gather_s = tokens * selected_tokens * (latent + summed) / device.l2_bandwidth
     time_s = np.maximum(np.maximum(kernel_s, gather_s), memory_s / c.index_memory_fraction) + c.latency_s
     return OperatorCost(time_s, compute_s, memory_s)

@@ -12,7 +12,6 @@ from sightline.loading.context_checks import (
     chunks_are_put_together,
     heads_are_shared_out,
     sequence_is_cut,
-    states_are_not_cut,
     windows_are_not_sent_round,
 )
 from sightline.loading.frameworks import offering
@@ -30,6 +29,25 @@ def heads_are_split(heads: int, tensor_parallel: int) -> Iterator[str]:
     """Tensor parallelism gives every rank whole attention heads."""
     if heads % tensor_parallel:
         yield f"plan.tensor_parallel is {tensor_parallel}; allowed: a divisor of the model's {heads} attention heads"
+
+
+def states_are_split(task: str, model: Model, tensor_parallel: int, context_parallel: int) -> Iterator[str]:
+    """In training each rank has whole heads of linear attention and whole groups of a state-space model.
+
+    Context parallelism shares out the heads of these too, since a state has to see all tokens.
+    """
+    if task not in ("pretrain", "finetune"):
+        return
+    mixers = {kind.mixer for kind in model.kinds}
+    parts = [
+        ("linear-attention key heads", model.linear and model.linear.key_heads, "linear"),
+        ("state-space groups", model.state_space and model.state_space.groups, "state-space"),
+    ]
+    for what, count, mixer in parts:
+        ranks = tensor_parallel * context_parallel
+        if count and mixer in mixers and count % ranks:
+            beside = f" x plan.context_parallel {context_parallel}" if context_parallel > 1 else ""
+            yield f"plan.tensor_parallel{beside} is {ranks}; allowed: a divisor of the model's {count} {what}"
 
 
 def degrees_fill_the_cluster(
@@ -243,22 +261,6 @@ def adapters_have_their_projections(model: Model, adapter: Adapter | None) -> It
         yield f"plan.adapter.also_trained is head; {model.name} ties its head to the embedding: embedding trains both"
 
 
-def blocks_can_be_trained(task: str, model: Model) -> Iterator[str]:
-    """Training is written out for these kinds of layers."""
-    mixers = {kind.mixer for kind in model.kinds}
-    others = {
-        **{what: mixer in mixers for mixer, what in _UNTRAINED.items()},
-        "norms after its blocks": model.layer_norms > 2,
-        "several residual streams": model.residual_streams > 1,
-    }
-    found = [what for what, holds in others.items() if holds]
-    if task in ("pretrain", "finetune") and found:
-        yield (
-            f"workload.task is {show(task)}; {model.name} has {', '.join(found)}, of which this version predicts only "
-            "generate"
-        )
-
-
 def adapters_know_the_layers(model: Model, adapter: Adapter | None) -> Iterator[str]:
     """Adapters are written out beside these kinds of layers."""
     mixers = {kind.mixer for kind in model.kinds}
@@ -269,17 +271,11 @@ def adapters_know_the_layers(model: Model, adapter: Adapter | None) -> Iterator[
         )
 
 
-_UNTRAINED = {
-    "sparse": "sparse attention",
-    "compressed": "attention to folded tokens",
-    "linear": "linear attention",
-    "state-space": "state-space layers",
-}
-
 _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tuple(
     (check, tuple(signature(check).parameters))
     for check in (
         heads_are_split,
+        states_are_split,
         degrees_fill_the_cluster,
         degrees_divide_the_cluster,
         experts_are_spread,
@@ -288,7 +284,6 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         heads_are_shared_out,
         chunks_are_put_together,
         windows_are_not_sent_round,
-        states_are_not_cut,
         batch_is_split,
         stages_have_layers,
         virtual_stages_need_a_pipeline,
@@ -300,7 +295,6 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         recomputed_modules_exist,
         adapters_are_for_fine_tuning,
         adapters_have_their_projections,
-        blocks_can_be_trained,
         adapters_know_the_layers,
     )
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sightline.scenario import Model
-from sightline.scenario.context_exchange import ATTENTION, has_windows
+from sightline.scenario.context_exchange import has_windows
 
 
 def sequence_is_cut(sequence_length: int, context_parallel: int) -> Iterator[str]:
@@ -45,14 +45,4 @@ def windows_are_not_sent_round(
         yield (
             f"plan.context_exchange is {context_exchange}; {model.name} has layers that see a window of {model.window} "
             "tokens, for which keys do not go round a ring; allowed: all-gather, all-to-all"
-        )
-
-
-def states_are_not_cut(task: str, model: Model, context_parallel: int) -> Iterator[str]:
-    """What passes a state from token to token, or selects what it sees, is written out for whole sequences."""
-    others = sorted({kind.mixer for kind in model.kinds} - {*ATTENTION, "none"})
-    if task in ("pretrain", "finetune") and context_parallel > 1 and others:
-        yield (
-            f"plan.context_parallel is {context_parallel}; {model.name} has {', '.join(others)} layers, which are "
-            "predicted on whole sequences; allowed: 1"
         )

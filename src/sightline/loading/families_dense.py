@@ -165,7 +165,7 @@ DENSE_FAMILIES: Mapping[str, Family] = {
     "olmo": _llama(norm="layernorm"),
     "olmo2": _llama(qk_norm=True, wide_qk_norm=True),
     "olmo3": Family(
-        defaults=LLAMA | {"qk_norm": True, "sliding_window": 4096, "full_attention_interval": 4},
+        defaults=LLAMA | {"qk_norm": True, "wide_qk_norm": True, "sliding_window": 4096, "full_attention_interval": 4},
         needs=WIDTH,
         switches=ONE_ATTENTION_BIAS,
         activations=GATED,

@@ -26,14 +26,6 @@ ENGINES = {"deepspeed": "deepspeed", "megatron": "megatron", "megatron-deepspeed
 """Frameworks with an engine of their own; the others are PyTorch's."""
 
 
-WHOLE = {
-    "context_parallel": "whole sequences",
-    "expert_parallel": "all experts in every process",
-    "expert_tensor_parallel": "whole experts",
-}
-"""Degrees that no way of training here has, and what it does instead."""
-
-
 def way_of(plan: Plan) -> str:
     """Return the way of training, by its name in ``WAYS``.
 
@@ -56,9 +48,10 @@ def way_of(plan: Plan) -> str:
                 f"plan.{degree} is {getattr(plan, degree)} with plan.framework {plan.framework.name}; "
                 "measured with it: 1, or with framework megatron"
             )
-    for degree, instead in WHOLE.items():
-        if getattr(plan, degree) > 1:
-            raise UnsupportedCaseError(f"plan.{degree} is {getattr(plan, degree)}; measured here: 1, {instead}")
+    if plan.context_parallel > 1:
+        raise UnsupportedCaseError(
+            f"plan.context_parallel is {plan.context_parallel}; measured here: 1, whole sequences"
+        )
     for field in ("data_parallel_shard", "tensor_overlap"):
         if (reason := _not_run(plan, way, field)) is not None:
             raise UnsupportedCaseError(reason)

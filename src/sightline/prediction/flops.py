@@ -59,13 +59,38 @@ def _mlp_weights(model: Model, kind: LayerKind) -> float:
 
 
 def _products_per_token(model: Model, kind: LayerKind, sequence_length: int) -> float:
-    """Multiply-adds of scores and context per token, over all keys that its layer sees."""
-    if kind.mixer not in ("attention", "sliding", "chunked", "latent"):
-        return 0.0
+    """Multiply-adds of a token with states, or of scores and context over all keys that its layer sees.
+
+    A state takes three per element (input, decay or correction, output); an indexer scores every token.
+    """
+    match kind.mixer:
+        case "none":
+            return 0.0
+        case "linear" if model.linear is not None:
+            return 3.0 * model.linear.state_elements
+        case "state-space" if model.state_space is not None:
+            return 3.0 * model.state_space.state_elements
     heads = core_heads(model, kind)
-    windowed = kind.mixer in ("sliding", "chunked") and model.window is not None
-    seen = min(sequence_length, model.window) if windowed and model.window else sequence_length
-    return heads.heads * (heads.head_dim + heads.value_dim) * seen
+    products = heads.heads * (heads.head_dim + heads.value_dim) * _seen(model, kind, sequence_length)
+    if kind.indexed and model.sparse is not None:
+        products += model.sparse.heads * model.sparse.head_dim * sequence_length / kind.compression
+    return products
+
+
+def _seen(model: Model, kind: LayerKind, sequence_length: int) -> float:
+    """Keys that a token may see at most: all, those of a window, those selected, or folded ones beside a window's."""
+    sparse = model.sparse
+    chosen = sequence_length if sparse is None else sparse.selected_tokens * sparse.block_tokens
+    match kind.mixer:
+        case "sliding" | "chunked" if model.window:
+            return min(sequence_length, model.window)
+        case "sparse":
+            return min(sequence_length, chosen)
+        case "compressed":
+            folded = sequence_length / kind.compression if kind.compression > 1 else 0.0
+            beside = min(folded, chosen) if kind.indexed else folded
+            return min(sequence_length, (model.window or 0) + beside)
+    return sequence_length
 
 
 def _per_weight(trained: bool) -> float:

@@ -12,7 +12,8 @@ from sightline.cost.pass_pricing import price_operators
 from sightline.cost.pricing import Prices
 from sightline.cost.ranks import Ranks
 from sightline.program import Collective, Matmul, Operator
-from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector, Pass, SelectedAttention
+from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector, Pass
+from sightline.program.mixer_operators import SelectedAttention
 from sightline.quantities import Number
 
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from sightline.program.adapter import keeps_input
+from sightline.program.indexer import selected
 from sightline.program.operators import Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
@@ -75,8 +76,10 @@ def scores_of(x: Shapes, kind: LayerKind) -> Scores:
     """Return what the queries of this rank see of the whole sequence.
 
     A chunk of a chunked layer is a sequence of its own. A window ``w`` shorter than the sequence ``s`` is priced as
-    its mean of ``w - w^2 / 2 s`` keys for every query, without a mask.
+    its mean of ``w - w^2 / 2 s`` keys for every query, without a mask; so are the tokens that an indexer chose.
     """
+    if kind.mixer == "sparse":
+        return Scores(x.b, x.s, selected(x, kind), causal=False)
     window = x.model.window
     if window is None or window >= x.context or kind.mixer not in ("sliding", "chunked"):
         return Scores(x.b, x.s, x.context, causal=True)

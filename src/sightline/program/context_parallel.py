@@ -83,7 +83,8 @@ def _with_shared_heads(x: Shapes) -> Shapes:
 def _inner_core(x: Shapes, kind: LayerKind, kernel: str, *, backward: bool) -> list[Operator]:
     if x.exchange == "all-to-all":
         return core_backward(x, kind, kernel) if backward else core_forward(x, kind, kernel)
-    if x.exchange == "all-gather":
+    # Selected tokens lie anywhere.
+    if x.exchange == "all-gather" or kind.mixer == "sparse":
         return _gathered(x, kind, backward=backward)
     return _ring(x, backward=backward)
 

@@ -4,6 +4,7 @@ from sightline.program import elementwise
 from sightline.program.linear import input_gradient, linear_backward, linear_forward
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import Block
+from sightline.program.residual_streams import join_streams
 from sightline.program.shapes import Shapes
 from sightline.program.tensor_parallel import enter_region, leave_region
 
@@ -45,7 +46,7 @@ def embedding_block(x: Shapes) -> Block:
         name="embedding",
         forward=forward,
         backward=backward,
-        boundary_bytes=x.hidden_bytes,
+        boundary_bytes=x.hidden_bytes * x.model.residual_streams,
         parameters=parameters,
         frozen_parameters=parameters * beside_adapter,
         copied_parameters=parameters * (beside_adapter and x.trained.embedding),
@@ -70,6 +71,7 @@ def head_block(x: Shapes) -> Block:
     logits = x.tokens * x.vocabulary
     fused = "cross-entropy" in x.framework.fused
     forward: list[Operator] = [
+        *join_streams(x, backward=False),
         elementwise.norm(x, "final norm"),
         *enter_region(x, "head"),
         linear_forward(x, "head", h, x.vocabulary, saved_bytes=x.residual_bytes * x.trained.head, name="logits"),
@@ -96,16 +98,18 @@ def head_block(x: Shapes) -> Block:
         ),
         *leave_region(x, "head"),
         elementwise.norm_gradient(x, "final norm"),
+        *join_streams(x, backward=True),
     ]
     own = 0.0 if x.model.tied_embeddings else 1.0
     matrix = own * x.vocabulary * h
+    rest = x.model.norm_parameters + x.model.joining_parameters
     beside_adapter = x.trained.adapter is not None
     return Block(
         name="head",
         forward=forward,
         backward=backward,
         logits=logits,
-        parameters=matrix + x.model.norm_parameters,
-        frozen_parameters=(matrix + x.model.norm_parameters) * beside_adapter,
+        parameters=matrix + rest,
+        frozen_parameters=(matrix + rest) * beside_adapter,
         copied_parameters=matrix * (beside_adapter and x.trained.head),
     )

@@ -2,16 +2,19 @@
 
 Queries, and keys with values, pass through latent vectors; the down projections are whole on every rank and work on
 its piece of the sequence, the up projections are cut by heads. With sequence parallelism the latent vectors are
-gathered, not the hidden ones.
+gathered, not the hidden ones. Sparse attention reads the latent vectors themselves, since selected tokens differ by
+query: the up projections of keys and values move to queries and outputs (`sightline.program.sparse_attention`).
 """
 
 import numpy as np
 
 from sightline.program import elementwise
 from sightline.program.context_parallel import spread_backward, spread_forward
+from sightline.program.indexer import indexer_weights
 from sightline.program.operators import Collective, Elementwise, Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
+from sightline.program.sparse_attention import sparse_backward, sparse_forward
 from sightline.program.sublayer import Sublayer
 from sightline.program.tensor_parallel import enter_region, leave_region
 from sightline.quantities import Number
@@ -28,15 +31,16 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     down = float((latent.query_rank or 0) + latent.kv_rank + latent.rope_head_dim)
     query_inputs = h if latent.query_rank is None else float(latent.query_rank)
     ranks = ((float(latent.query_rank or 0), queries),) if latent.query_rank is not None else ()
-    ups = (*ranks, (float(latent.kv_rank), keys_values))
+    sparse = kind.mixer == "sparse"
+    ups = ranks if sparse else (*ranks, (float(latent.kv_rank), keys_values))
     context = x.context_width
     expanded = e * x.tokens * (x.query_width + x.key_width + x.value_width)
     forward: list[Operator] = [
         *projection_forward(
             x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, name="down", shares=(), rows=pieces
         ),
-        _latent_norm(x, down * pieces, backward=False),
-        *_gather(x, e * x.tokens * down),
+        latent_norm(x, down * pieces, backward=False),
+        *gather_latents(x, e * x.tokens * down),
     ]
     backward: list[Operator] = []
     if latent.query_rank is None:
@@ -49,8 +53,11 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
         )
     forward += [
         elementwise.rope(x, backward=False),
-        _joined(x, expanded, backward=False),
-        *spread_forward(x, kind, kernel),
+        *(
+            sparse_forward(x, kind)
+            if sparse
+            else [_joined(x, expanded, backward=False), *spread_forward(x, kind, kernel)]
+        ),
         *projection_forward(
             x,
             "output projection",
@@ -65,8 +72,11 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     backward += [
         *enter_region(x, "output projection"),
         *projection_backward(x, "output projection", context, h, targets=(), bias=x.model.output_bias, shares=()),
-        *spread_backward(x, kind, kernel),
-        _joined(x, expanded, backward=True),
+        *(
+            sparse_backward(x, kind)
+            if sparse
+            else [*spread_backward(x, kind, kernel), _joined(x, expanded, backward=True)]
+        ),
         elementwise.rope(x, backward=True),
     ]
     for width, outputs in ups:
@@ -74,19 +84,21 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     if latent.query_rank is None:
         backward += projection_backward(x, "qkv", query_inputs, queries, targets=(), bias=False, shares=())
     backward += [
-        *_scatter(x, e * x.tokens * down),
-        _latent_norm(x, down * pieces, backward=True),
+        *scatter_latents(x, e * x.tokens * down),
+        latent_norm(x, down * pieces, backward=True),
         *projection_backward(x, "qkv", h, down, targets=(), bias=False, shares=(), rows=pieces),
     ]
     own_queries = 0.0 if latent.query_rank is not None else h * queries
-    weights = h * down + own_queries + sum(width * outputs for width, outputs in ups) + context * h
+    cut = own_queries + sum(width * outputs for width, outputs in ranks) + latent.kv_rank * keys_values + context * h
+    weights = h * down + cut + indexer_weights(x, kind)
     norms = (latent.query_rank or 0) + latent.kv_rank
+    normed_keys = x.model.indexer_parameters(kind) - indexer_weights(x, kind)
     return Sublayer(
         module="attention norm",
         forward=forward,
         backward=backward,
         weights=weights,
-        parameters=weights + norms + h * x.model.output_bias,
+        parameters=weights + norms + normed_keys + h * x.model.output_bias,
         widest=expanded / e,
         widest_weight=context * h,
         core_input_bytes=expanded,
@@ -94,8 +106,8 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     )
 
 
-def _latent_norm(x: Shapes, elements: Number, *, backward: bool) -> Elementwise:
-    """The norms of the latent vectors."""
+def latent_norm(x: Shapes, elements: Number, *, backward: bool) -> Elementwise:
+    """Return the norms of the latent vectors."""
     return elementwise.narrower(
         elementwise.norm_gradient(x, "qkv") if backward else elementwise.norm(x, "qkv"), elements
     )
@@ -112,15 +124,15 @@ def _joined(x: Shapes, expanded_bytes: Number, *, backward: bool) -> Elementwise
     )
 
 
-def _gather(x: Shapes, size: Number) -> list[Collective]:
-    """With sequence parallelism the latent vectors are gathered."""
+def gather_latents(x: Shapes, size: Number) -> list[Collective]:
+    """Return the gathering of the latent vectors that sequence parallelism adds."""
     if not np.any(x.split):
         return []
     return [Collective(module="qkv", name="all-gather", kind="all_gather", buffer_bytes=size, count=x.split)]
 
 
-def _scatter(x: Shapes, size: Number) -> list[Collective]:
-    """Gradients of the latent vectors are summed over the ranks that hold different heads."""
+def scatter_latents(x: Shapes, size: Number) -> list[Collective]:
+    """Return how gradients of the latent vectors are summed over the ranks that hold different heads."""
     if not np.any(x.t > 1):
         return []
     operators = [

@@ -1,22 +1,30 @@
-"""A decoder layer of one kind: norm, mixer, residual, norm, MLP, residual - forward and backward."""
+"""A decoder layer of one kind: norm, mixer, residual, norm, MLP, residual - forward and backward.
+
+Where a block's output is normed (OLMo 2) instead of its input the same operators run in another order, which costs and
+keeps as much; where both are (Gemma 2), the second norm is one more.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 
 from sightline.program import elementwise
+from sightline.program.compressed_attention import compressed_attention
 from sightline.program.context_parallel import exchange_bytes
 from sightline.program.dense_mlp import dense_mlp
 from sightline.program.experts import experts
 from sightline.program.latent_attention import latent_attention
+from sightline.program.linear_attention import linear_attention
 from sightline.program.low_precision import blended, narrow_weights
 from sightline.program.muon import with_muon
 from sightline.program.operators import Operator
 from sightline.program.program import Block
 from sightline.program.quantized_weights import stored_bytes
 from sightline.program.recompute import with_recompute
+from sightline.program.residual_streams import read_streams, write_streams
 from sightline.program.self_attention import self_attention
 from sightline.program.shapes import Shapes
+from sightline.program.state_space import state_space
 from sightline.program.sublayer import Sublayer
 from sightline.scenario import Heads, LayerKind, Model, Plan
 
@@ -34,7 +42,7 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
     x = replace(x, shape=core_heads(x.model, kind))
     halves = [half for half in (_mixer(x, kind, plan), _mlp(x, kind)) if half is not None]
     weights = sum(half.weights for half in halves)
-    norms = x.model.layer_norms * len(halves) // 2 * x.model.norm_parameters
+    norms = x.model.layer_norms * len(halves) // 2 * x.model.norm_parameters + len(halves) * x.model.stream_parameters
     parameters = sum(half.parameters for half in halves) + norms
     # Without an adapter, what is not quantized is trained.
     frozen = parameters if plan.adapter is not None else weights * (not x.trained.projections)
@@ -66,7 +74,7 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
     return with_recompute(
         block,
         how,
-        x.residual_bytes,
+        x.residual_bytes * x.model.residual_streams,
         core,
         stops_early=plan.framework.recompute_stops_early,
         share=1.0 if how is None else how.share_of(x.model.layers, plan.pipeline_parallel * 1.0),
@@ -75,7 +83,7 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
 
 def core_heads(model: Model, kind: LayerKind) -> Heads:
     """Return the head shape that the attention core works with; latent attention is expanded to full heads."""
-    if kind.mixer != "latent" or model.latent is None:
+    if kind.mixer not in ("latent", "sparse") or model.latent is None:
         return model.heads_of(kind)
     latent = model.latent
     return Heads(
@@ -94,7 +102,13 @@ def _mixer(x: Shapes, kind: LayerKind, plan: Plan) -> Sublayer | None:
     match kind.mixer:
         case "none":
             return None
-        case "latent":
+        case "linear":
+            return linear_attention(x)
+        case "state-space":
+            return state_space(x)
+        case "compressed":
+            return compressed_attention(x, kind)
+        case "latent" | "sparse" if x.model.latent is not None:
             return latent_attention(x, kind, plan.attention)
         case _:
             return self_attention(x, kind, plan.attention)
@@ -114,7 +128,9 @@ def _forward(x: Shapes, halves: list[Sublayer]) -> list[Operator]:
     operators: list[Operator] = []
     for half in halves:
         norm = [elementwise.norm(x, half.module)] if _has_norm(x, half, halves) else []
-        operators += [*norm, *half.forward, elementwise.residual(x, bias=half.output_bias)]
+        after = [elementwise.norm(x, half.module)] if x.model.layer_norms > 2 else []
+        leaving = write_streams(x, backward=False) or [elementwise.residual(x, bias=half.output_bias)]
+        operators += [*read_streams(x, backward=False), *norm, *half.forward, *after, *leaving]
     return operators
 
 
@@ -122,7 +138,9 @@ def _backward(x: Shapes, halves: list[Sublayer]) -> list[Operator]:
     operators: list[Operator] = []
     for half in reversed(halves):
         norm = [elementwise.norm_gradient(x, half.module)] if _has_norm(x, half, halves) else []
-        operators += [elementwise.residual_gradient(x), *half.backward, *norm]
+        after = [elementwise.norm_gradient(x, half.module)] if x.model.layer_norms > 2 else []
+        leaving = write_streams(x, backward=True) or [elementwise.residual_gradient(x)]
+        operators += [*leaving, *after, *half.backward, *norm, *read_streams(x, backward=True)]
     return operators
 
 

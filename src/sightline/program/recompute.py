@@ -17,7 +17,10 @@ from sightline.program.program import Block
 from sightline.quantities import Number
 from sightline.scenario.recomputation import Recomputation
 
-CORE_NAMES = ("scores", "softmax", "alibi", "dropout", "context", "flash attention", *RECOMPUTED)
+CORE_NAMES = (
+    *("scores", "softmax", "alibi", "dropout", "context", "flash attention", "selected attention"),
+    *RECOMPUTED,
+)
 """The attention core: cheap to recompute, large to keep."""
 PROJECTIONS = ("qkv", "rope")
 WHOLE = {"mlp": ("mlp",), "shared_experts": ("shared experts",), "moe": ("router", "experts", "shared experts")}

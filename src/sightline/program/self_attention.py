@@ -1,13 +1,15 @@
-"""Softmax attention with its projections: full, sliding-window or chunked, heads grouped or not, gated or not."""
+"""Softmax attention with its projections: full, windowed, chunked or sparse, heads grouped or not, gated or not."""
 
 from sightline.program import elementwise
 from sightline.program.adapter import QKV
 from sightline.program.attention import gate
 from sightline.program.context_parallel import spread_backward, spread_forward
+from sightline.program.indexer import indexer_backward, indexer_forward, indexer_weights
 from sightline.program.projection import adapter_elements, projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
 from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
 OUTPUT = ("output",)
@@ -33,6 +35,7 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             ),
             *([elementwise.head_norm(x, backward=False)] if model.qk_norm else []),
             *([elementwise.rope(x, backward=False)] if rotary else []),
+            *indexer_forward(x, kind),
             *spread_forward(x, kind, kernel),
             *gate(x, backward=False),
             *projection_forward(
@@ -51,6 +54,7 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             *projection_backward(x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias),
             *gate(x, backward=True),
             *spread_backward(x, kind, kernel),
+            *indexer_backward(x, kind, x.heads, float(x.shape.head_dim)),
             *([elementwise.rope(x, backward=True)] if rotary else []),
             *([elementwise.head_norm(x, backward=True)] if model.qk_norm else []),
             *enter_region(x, "qkv"),
@@ -59,8 +63,8 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             ),
             *leave_region(x, "qkv"),
         ],
-        weights=weights,
-        parameters=weights + biases + 2.0 * x.shape.head_dim * model.qk_norm,
+        weights=weights + indexer_weights(x, kind),
+        parameters=weights + biases + _head_norms(x) + model.indexer_parameters(kind),
         adapter_parameters=adapter_elements(x, h, x.qkv_width, QKV, _qkv_shares(x))
         + adapter_elements(x, context, h, OUTPUT),
         widest=x.tokens * x.qkv_width,
@@ -68,6 +72,13 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
         core_input_bytes=inputs_bytes,
         output_bias=model.output_bias,
     )
+
+
+def _head_norms(x: Shapes) -> Number:
+    """Parameters of the norms of queries and keys: a head's width each, or all heads' together."""
+    if not x.model.qk_norm:
+        return 0.0
+    return x.query_width + x.key_width if x.model.wide_qk_norm else 2.0 * x.shape.head_dim
 
 
 def _qkv_shares(x: Shapes) -> tuple[float, ...]:

@@ -182,6 +182,9 @@ class LinearAttention:
     value_dim: int
     conv_width: int
     """Tokens of the short convolution over queries, keys and values."""
+    gate_rank: int | None = None
+    """Width that the output gate and a decay for every key channel pass through (Kimi); None projects the gate directly
+    and has a decay per head."""
 
     @property
     def key_width(self) -> int:
@@ -203,11 +206,19 @@ class LinearAttention:
         """Elements of one sequence's state in one layer, the convolution's apart."""
         return self.value_heads * self.key_dim * self.value_dim
 
+    @property
+    def small_parameters(self) -> int:
+        """Convolution, decay and its bias, norm."""
+        decays = self.value_heads if self.gate_rank is None else self.key_width
+        return self.conv_channels * self.conv_width + self.value_heads + decays + self.value_dim
+
     def parameters(self, h: int) -> int:
         """Projections of query, key, value, gate, decay and step; convolution; norm; output."""
-        inputs = h * (self.conv_channels + self.value_width + 2 * self.value_heads)
-        small = self.conv_channels * self.conv_width + 2 * self.value_heads + self.value_dim
-        return inputs + small + self.value_width * h
+        if self.gate_rank is None:
+            gates = h * (self.value_width + 2 * self.value_heads)
+        else:
+            gates = h * self.value_heads + self.gate_rank * (2 * h + self.key_width + self.value_width)
+        return h * self.conv_channels + gates + self.small_parameters + self.value_width * h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +253,14 @@ class StateSpace:
         """Outputs of the input projection: gate, channels with B and C, and a step per head."""
         return self.inner_width + self.conv_channels + self.heads
 
+    @property
+    def small_parameters(self) -> int:
+        """Convolution with bias, decay, skip and step of each head, norm."""
+        return self.conv_channels * (self.conv_width + 1) + 3 * self.heads + self.inner_width
+
     def parameters(self, h: int) -> int:
-        """Input projection, convolution with bias, decay, skip and step of each head, norm, output projection."""
-        small = self.conv_channels * (self.conv_width + 1) + 3 * self.heads + self.inner_width
-        return h * self.projected_width + small + self.inner_width * h
+        """Input projection, convolution, decays, norm, output projection."""
+        return h * self.projected_width + self.small_parameters + self.inner_width * h
 
 
 def mlp_parameters(h: int, width: int, *, gated: bool, bias: bool) -> int:

@@ -205,7 +205,7 @@ class Model:
         """Parameters of one layer of a kind."""
         blocks = (kind.mixer != "none") + (kind.mlp != "none")
         norms = self.layer_norms * blocks // 2 * self.norm_parameters
-        return self.mixer_parameters(kind) + self.mlp_parameters_of(kind) + norms + blocks * self._stream_parameters
+        return self.mixer_parameters(kind) + self.mlp_parameters_of(kind) + norms + blocks * self.stream_parameters
 
     def active_parameters_of(self, kind: LayerKind) -> int:
         """Parameters of one layer of a kind that one token uses."""
@@ -222,9 +222,23 @@ class Model:
     @property
     def head_parameters(self) -> int:
         """Parameters after the last layer that the embedding does not already hold, the joining of streams included."""
+        return (
+            self.norm_parameters
+            + self.joining_parameters
+            + (0 if self.tied_embeddings else self.vocab_size * self.hidden_size)
+        )
+
+    @property
+    def stream_parameters(self) -> int:
+        """Parameters that mix the residual streams around one block (DeepSeek V4: read, write and mix)."""
         n = self.residual_streams
-        joined = 0 if n == 1 else n * (n * self.hidden_size + 1) + 1
-        return self.norm_parameters + joined + (0 if self.tied_embeddings else self.vocab_size * self.hidden_size)
+        return 0 if n == 1 else n * (n + 2) * (n * self.hidden_size + 1) + 3
+
+    @property
+    def joining_parameters(self) -> int:
+        """Parameters that make one vector of the residual streams; 0 for one stream."""
+        n = self.residual_streams
+        return 0 if n == 1 else n * (n * self.hidden_size + 1) + 1
 
     @property
     def parameters(self) -> int:
@@ -249,7 +263,8 @@ class Model:
         projected = heads.projected_width(gate=self.attention_gate)
         weights = self.hidden_size * (projected + heads.output_width)
         biases = projected * self.attention_bias + self.hidden_size * self.output_bias
-        return weights + biases + 2 * heads.head_dim * self.qk_norm
+        head_norms = heads.query_width + heads.key_width if self.wide_qk_norm else 2 * heads.head_dim
+        return weights + biases + head_norms * self.qk_norm
 
     def _compressed_parameters(self, compressed: CompressedAttention, kind: LayerKind) -> int:
         """Projections; the folding of the context; and, where selected, an indexer with a folding of its own."""
@@ -262,9 +277,3 @@ class Model:
             total += compressed.query_rank * self.sparse.heads * index + h * self.sparse.heads
             total += compressed.folding_parameters(h, index, kind.compression, overlapping=True)
         return total
-
-    @property
-    def _stream_parameters(self) -> int:
-        """Parameters that mix the residual streams around one block (DeepSeek V4: read, write and mix)."""
-        n = self.residual_streams
-        return 0 if n == 1 else n * (n + 2) * (n * self.hidden_size + 1) + 3

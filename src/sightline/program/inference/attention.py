@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.program.inference.operators import CachedAttention, Indexer, SelectedAttention
+from sightline.program.inference.operators import CachedAttention
 from sightline.program.inference.shapes import PassShapes
+from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.program.operators import Elementwise, Operator
 from sightline.quantities import Number
 from sightline.scenario import LayerKind

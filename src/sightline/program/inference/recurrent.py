@@ -1,7 +1,7 @@
 """Mixers that keep a state of fixed size: gated delta (linear attention) and Mamba-2."""
 
-from sightline.program.inference.operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.inference.shapes import PassShapes
+from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.operators import Operator
 from sightline.quantities import Number
 

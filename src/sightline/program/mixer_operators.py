@@ -1,0 +1,156 @@
+"""Operators of mixers beyond softmax attention, of training and inference alike.
+
+``backward`` marks the gradients of all inputs. Chunked kernels keep neither the states between chunks nor the products
+of corrections, so their backward pass makes those again: what that adds is counted where a backward pass is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.program.operators import Operator
+from sightline.quantities import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GatedDelta(Operator):
+    """Gated delta rule of linear attention: in chunks over many new tokens, or an update of each sequence's state."""
+
+    sequences: Number
+    new_tokens: Number
+    """Per sequence."""
+    key_heads: Number
+    value_heads: Number
+    key_dim: float
+    value_dim: float
+    decode: bool
+    backward: bool = False
+    dtype: str
+    element_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """About 6 d_k d_v per value head and token: decay, correction, output (arXiv 2412.06464).
+
+        Backward twice that for the gradients, and 4 d_k d_v for the states, which are made again.
+        """
+        products = 16.0 if self.backward else 6.0
+        return products * self.sequences * self.new_tokens * self.value_heads * self.key_dim * self.value_dim
+
+    @property
+    def bytes(self) -> Number:
+        """Queries, keys, values and output of the tokens, and each sequence's fp32 state in and out; backward twice."""
+        tokens = self.sequences * self.new_tokens
+        widths = 2.0 * self.key_heads * self.key_dim + 2.0 * self.value_heads * self.value_dim
+        state = 8.0 * self.sequences * self.value_heads * self.key_dim * self.value_dim
+        return (2.0 if self.backward else 1.0) * (tokens * widths * self.element_bytes + state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateSpaceScan(Operator):
+    """Mamba-2's scan (arXiv 2405.21060): in chunks over many new tokens, or an update of each sequence's state."""
+
+    sequences: Number
+    new_tokens: Number
+    heads: Number
+    head_dim: float
+    groups: Number
+    state: float
+    decode: bool
+    backward: bool = False
+    dtype: str
+    element_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """About 6 head_dim state per head and token: input, decay, output; backward twice that and the states again."""
+        products = 14.0 if self.backward else 6.0
+        return products * self.sequences * self.new_tokens * self.heads * self.head_dim * self.state
+
+    @property
+    def bytes(self) -> Number:
+        """Inputs and outputs of the tokens, and each sequence's fp32 state in and out; backward twice."""
+        widths = 2.0 * self.heads * self.head_dim + 2.0 * self.groups * self.state
+        state = 8.0 * self.sequences * self.heads * self.head_dim * self.state
+        return (2.0 if self.backward else 1.0) * (
+            self.sequences * self.new_tokens * widths * self.element_bytes + state
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShortConvolution(Operator):
+    """The causal convolution of a few taps before a recurrent mixer."""
+
+    sequences: Number
+    new_tokens: Number
+    channels: Number
+    width: float
+    decode: bool
+    backward: bool = False
+    element_bytes: float
+
+    @property
+    def bytes(self) -> Number:
+        """Every token in and out, and the last tokens of each sequence in and out; backward a gradient more in."""
+        tensors = 3.0 if self.backward else 2.0
+        return tensors * self.channels * self.sequences * (self.new_tokens + self.width) * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectedAttention(Operator):
+    """Absorbed latent attention over the cached tokens that an indexer selected."""
+
+    sequences: Number
+    new_tokens: Number
+    context_tokens: Number
+    selected_tokens: Number
+    heads: Number
+    key_dim: float
+    value_dim: float
+    decode: bool
+    backward: bool = False
+    dtype: str
+    element_bytes: float
+    cache_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """2 heads (d_k + d_v) per query and token that it reads; backward 2 heads (3 d_k + 2 d_v)."""
+        read = np.minimum(self.context_tokens, self.selected_tokens)
+        width = 3.0 * self.key_dim + 2.0 * self.value_dim if self.backward else self.key_dim + self.value_dim
+        return 2.0 * self.sequences * self.new_tokens * read * self.heads * width
+
+    @property
+    def bytes(self) -> Number:
+        """Queries and outputs, and every latent that any query may read, once; backward their gradients too."""
+        queries = self.sequences * self.new_tokens * self.heads * (self.key_dim + self.value_dim)
+        reached = np.minimum(self.context_tokens, self.selected_tokens * self.new_tokens)
+        once = queries * self.element_bytes + self.sequences * reached * self.key_dim * self.cache_bytes
+        return (2.0 if self.backward else 1.0) * once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Indexer(Operator):
+    """Scores of every cached token for choosing those that sparse attention reads (DeepSeek V3.2's lightning indexer)."""
+
+    sequences: Number
+    new_tokens: Number
+    context_tokens: Number
+    heads: float
+    head_dim: float
+    backward: bool = False
+    """Gradients of queries and keys; ``context_tokens`` are then those that were selected, whose scores it makes again."""
+    dtype: str
+    key_bytes: float
+
+    @property
+    def flops(self) -> Number:
+        """2 heads head_dim per pair of new and cached token; backward three times that."""
+        products = 6.0 if self.backward else 2.0
+        return products * self.sequences * self.new_tokens * self.context_tokens * self.heads * self.head_dim
+
+    @property
+    def bytes(self) -> Number:
+        """The index keys of the context, and the scores in fp32."""
+        keys = self.sequences * self.context_tokens * self.head_dim * self.key_bytes
+        return keys + 4.0 * self.sequences * self.new_tokens * self.context_tokens
