@@ -115,6 +115,14 @@ FITS = (
         free=[*KERNELS, *NETWORK],
         given={"attention_kernel": "flash-2"},
     ),
+    Fit(
+        family="b200-sxm",
+        framework="megatron@core-serial",
+        suites=["simumax-b200-time"],
+        free=["matmul_slowdown", "expert_matmul_slowdown", "attention_slowdown", "collective_slowdown", "meeting_s"],
+        given={"attention_kernel": "flash-3"},
+        least_spread=0.08,
+    ),
 )
 RELATIVES: Mapping[str, Mapping[str, Any]] = {
     "fsdp": {
@@ -122,6 +130,10 @@ RELATIVES: Mapping[str, Mapping[str, Any]] = {
         "differs": {"attention_kernel": "flash-2", "attention_slowdown": 1.0, "spread": 0.2},
     },
     "megatron": {"frameworks": ["megatron-deepspeed"], "differs": {"spread": 0.2}},
+    "megatron@core-serial": {
+        "frameworks": ["megatron", "fsdp", "deepspeed", "transformers", "torchtitan"],
+        "differs": {"spread": 0.2},
+    },
 }
 """Frameworks without measurements take the constants of a relative: the same kernels, interpreter and collectives.
 

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 PRIORS: Mapping[str, Prior] = {
     "matmul_slowdown": Prior(value=1.05, spread=0.10, low=0.9, high=1.5),
     "unsharded_head_slowdown": Prior(value=1.0, spread=1.0, low=1.0, high=4.0),
+    "expert_matmul_slowdown": Prior(value=1.15, spread=0.15, low=1.0, high=2.5),
     "attention_slowdown": Prior(value=1.0, spread=0.2, low=0.7, high=1.8),
     "memory_fraction": Prior(value=0.85, spread=0.1, low=0.5, high=0.95),
     "vector_fraction": Prior(value=0.25, spread=0.5, low=0.05, high=1.0),

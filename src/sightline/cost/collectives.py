@@ -89,7 +89,13 @@ class _Wires(NamedTuple):
 
 
 def collective_time(
-    kind: str, bytes: Number, *, group: Group, cluster: Links, constants: CollectiveConstants
+    kind: str,
+    bytes: Number,
+    *,
+    group: Group,
+    cluster: Links,
+    constants: CollectiveConstants,
+    across: Number = 1.0,
 ) -> Number:
     """Return the seconds of one collective over ``group``; exactly 0 for a group of one.
 
@@ -97,7 +103,8 @@ def collective_time(
     ``launch + link hops x latency + network hops x latency + max(link bytes / B, network bytes / W)``,
     where B and W are datasheet bandwidths times the protocol's efficiency. ``bytes`` is the buffer as nccl-tests
     reports it: all_reduce, broadcast, send_recv: the message; all_gather: the gathered output; reduce_scatter: the
-    input; all_to_all: one rank's buffer. Leaves out stragglers, and contention with compute and other jobs.
+    input; all_to_all: one rank's buffer, of which ``across`` is the
+    part that crosses the network once where several ranks of a node want it. Leaves out stragglers, and contention with compute and other jobs.
     """
     if kind not in KINDS:
         raise InputError(f"unknown collective '{kind}'{nearest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
@@ -111,9 +118,9 @@ def collective_time(
     fitted = constants.kinds[kind]
     wires = _wires(group, cluster, fitted, constants.bounce)
     chunk = bytes / n if kind == "all_to_all" else None
-    time_s = _least_time(
-        _ring(kind, bytes, n, r, nodes), fitted, wires, constants, 1.0, fitted.local * bytes / n, chunk
-    )
+    ring = _ring(kind, bytes, n, r, nodes)
+    ring = ring._replace(network_bytes=across * ring.network_bytes)
+    time_s = _least_time(ring, fitted, wires, constants, 1.0, fitted.local * bytes / n, chunk)
     if kind == "all_reduce":
         if np.max(nodes) > 1:
             tree = _least_time(_tree(bytes, r, nodes), fitted, wires, constants, constants.network.tree, 0.0)

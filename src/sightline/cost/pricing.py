@@ -24,7 +24,9 @@ from sightline.cost.stacking import stacked
 from sightline.cost.topology import ring_neighbours
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
+from sightline.program.expert_exchange import MODULE as EXPERTS
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
+from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number
 from sightline.scenario import Device, Scenario
 from sightline.scenario.context_exchange import head_ranks
@@ -98,7 +100,9 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
     )
     in_head = np.array([op.module == "head" for op in operators]).reshape((-1,) + (1,) * axes)
     unsharded = in_head & (np.asarray(scenario.plan.tensor_parallel) == 1)
+    of_experts = np.array([op.module == EXPERTS for op in operators]).reshape(in_head.shape)
     slowdown = np.where(unsharded, constants.unsharded_head_slowdown, 1.0) * constants.matmul_slowdown
+    slowdown = slowdown * np.where(of_experts, constants.expert_matmul_slowdown, 1.0)
     return cost._replace(time_s=cost.time_s * slowdown)
 
 
@@ -156,17 +160,34 @@ def _price_collectives(operators: Sequence[Operator], scenario: Scenario, consta
     """Tensor-parallel collectives of one kind mostly carry the same buffer, so each distinct one is priced once."""
     cluster = scenario.cluster
     library = cluster_collectives(cluster)
-    found: dict[tuple[str, str, object], Number] = {}
+    found: dict[tuple[object, ...], Number] = {}
     times = []
     for op in operators:
-        key = (op.kind, op.ranks, _identity(op.network_bytes))  # type: ignore[attr-defined]
+        key = (op.kind, op.ranks, op.choices, _identity(op.network_bytes))  # type: ignore[attr-defined]
         if key not in found:
             group = _group(op.ranks, scenario)  # type: ignore[attr-defined]
-            alone_s = collective_time(key[0], op.network_bytes, group=group, cluster=cluster, constants=library)
+            alone_s = collective_time(
+                op.kind,  # type: ignore[attr-defined]
+                op.network_bytes,
+                group=group,
+                cluster=cluster,
+                constants=library,
+                across=_across(op.choices, group),  # type: ignore[attr-defined]
+            )
             found[key] = constants.collective_slowdown * alone_s + constants.meeting_s * np.log2(group.size)
         times.append(found[key])
     nothing = [0.0 * t for t in times]
     return OperatorCost(times, nothing, nothing)  # type: ignore[arg-type]
+
+
+def _across(choices: tuple[float, float, float] | None, group: Group) -> Number:
+    """Copies that cross the network of those for each rank, where a node's ranks share one."""
+    if choices is None:
+        return 1.0
+    chosen, of, share = choices
+    nodes = -(-group.size // group.ranks_per_node)
+    reached = distinct_ranks(of, chosen, group.size, group_share=share)
+    return distinct_ranks(of, chosen, nodes, group_share=share) / reached
 
 
 def _identity(value: Number) -> object:

@@ -1,7 +1,7 @@
 """What training frameworks reach on a device beyond its operators: fitted per device and framework."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, ClassVar
 
@@ -44,13 +44,15 @@ class TrainingConstants:
     cache_gain: ClassVar[float] = 1.0
     """Element-wise kernels of training are bound by bytes, so the cache helps them in full."""
 
+    expert_matmul_slowdown: float = 1.0
+    """Time of the experts' products, a kernel each on several streams, over that of one kernel for all of them."""
     spread: float = 0.0
     """Four in five measured steps lie within exp(+-spread) of the prediction; 0 where nobody knows."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "TrainingConstants":
         """The constants out of a calibration entry; its other keys are left alone."""
-        stated = [f.name for f in fields(cls) if f.name in mapping or f.name != "spread"]
+        stated = [f.name for f in fields(cls) if f.name in mapping or f.default is MISSING]
         numbers = {name: float(mapping[name]) for name in stated if name != "attention_kernel"}
         return cls(attention_kernel=str(mapping["attention_kernel"]), **numbers)
 

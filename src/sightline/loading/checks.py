@@ -130,6 +130,21 @@ def copies_are_whole(
         )
 
 
+def experts_have_their_words(
+    model: Model, expert_capacity: float, expert_dispatch: str, expert_overlap: bool
+) -> Iterator[str]:
+    """How tokens travel to experts is a question only where there are some."""
+    if model.experts is not None:
+        return
+    for field, value, plain in (
+        ("expert_capacity", expert_capacity, 0),
+        ("expert_dispatch", expert_dispatch, "all-to-all"),
+        ("expert_overlap", expert_overlap, False),
+    ):
+        if value != plain:
+            yield f"plan.{field} is {show(value)}; {model.name} has no experts; allowed: {show(plain)}"
+
+
 def batch_is_split(global_batch: int, data_parallel: int, micro_batch: int | None) -> Iterator[str]:
     """Every data-parallel rank gets as many whole micro-batches."""
     if global_batch % (data_parallel * (micro_batch or 1)):
@@ -271,6 +286,18 @@ def adapters_know_the_layers(model: Model, adapter: Adapter | None) -> Iterator[
         )
 
 
+def adapters_have_no_experts(model: Model, adapter: Adapter | None) -> Iterator[str]:
+    """Libraries differ in what they put beside routed experts, from nothing to an adapter for each."""
+    if adapter is None or not any(kind.mlp == "experts" for kind in model.kinds):
+        return
+    beside = [name for name in adapter.projections(gated=model.gated) if name in ("gate", "up", "down")]
+    if beside:
+        yield (
+            f"plan.adapter.targets is {show(adapter.targets)}, which has {', '.join(beside)}; {model.name} has routed "
+            "experts, beside which no adapters are predicted; allowed: query, key, value, output"
+        )
+
+
 _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tuple(
     (check, tuple(signature(check).parameters))
     for check in (
@@ -280,6 +307,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         degrees_divide_the_cluster,
         experts_are_spread,
         copies_are_whole,
+        experts_have_their_words,
         sequence_is_cut,
         heads_are_shared_out,
         chunks_are_put_together,
@@ -296,6 +324,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         adapters_are_for_fine_tuning,
         adapters_have_their_projections,
         adapters_know_the_layers,
+        adapters_have_no_experts,
     )
 )
 

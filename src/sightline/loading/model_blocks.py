@@ -63,6 +63,8 @@ def _experts(values: Mapping[str, Any], family: Family) -> Experts | None:
         shared=shared,
         shared_width=(shared_width or width) if shared else 0,
         latent_width=values.get("moe_latent_size"),
+        groups=values.get("n_group", 1),
+        chosen_groups=values.get("topk_group", 1),
     )
 
 

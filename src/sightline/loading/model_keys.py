@@ -143,6 +143,8 @@ class ModelKeys(DenseKeys):
     n_shared_experts: Number = None
     shared_expert_intermediate_size: Number = None
     moe_latent_size: Heads = None
+    n_group: Heads = None
+    topk_group: Heads = None
     first_k_dense_replace: Number = None
     moe_layer_freq: Annotated[Any, every_or_each()] = None
     mlp_only_layers: Annotated[Any, list_of()] = None

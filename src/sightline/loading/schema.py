@@ -184,6 +184,9 @@ class PlanKeys(Section):
     memory_fraction: Annotated[float | None, fraction()] = None
     cuda_graphs: Annotated[bool | None, flag()] = None
     expert_skew: Annotated[float | None, quantity(COUNT, zero=True)] = None
+    expert_capacity: Annotated[float | None, quantity(COUNT, zero=True)] = None
+    expert_dispatch: Annotated[str | None, choice("all-to-all", "deduplicated")] = None
+    expert_overlap: Annotated[bool | None, flag()] = None
     speculative: Any = None
     disaggregate: Any = None
 

@@ -140,7 +140,7 @@ _IGNORED = """
     query_pre_attn_scalar for_llm_compressor hc_eps hc_sinkhorn_iters index_share_for_mtp_iteration
     index_topk_pattern indexer_rope_interleave initial_context_length mamba_hidden_act mamba_proj_bias
     mamba_ssm_cache_dtype mamba_ssm_dtype moe_router_dtype moe_shared_expert_overlap mtp_hybrid_override_pattern
-    mtp_layers_block_type mtp_transformer_layers mtp_use_dedicated_embeddings n_group topk_group topk_method
+    mtp_layers_block_type mtp_transformer_layers mtp_use_dedicated_embeddings topk_method
     no_rope_layers norm_topk_prob num_hash_layers num_logits_to_keep output_router_logits qk_head_dim qk_norm_type
     rescale_prenorm_residual residual_in_fp32 rope_interleave routed_scaling_factor router_aux_loss_coef
     router_jitter_noise input_jitter_noise scoring_func seq_aux sliding_window_size swa_rope_theta swiglu_alpha

@@ -20,6 +20,14 @@ WAYS = {
     "deepspeed": "sightline.measurement.parallel_deepspeed:deepspeed",
     "megatron": "sightline.measurement.parallel_megatron:megatron",
 }
+UNMEASURED = {
+    "expert_parallel": 1,
+    "expert_tensor_parallel": 1,
+    "expert_capacity": 0.0,
+    "expert_dispatch": "all-to-all",
+    "expert_overlap": False,
+}
+"""What no way of measuring does to experts, and the value that leaves it out."""
 LIBRARIES = {"deepspeed": ("deepspeed",), "megatron": ("megatron.core",)}
 """What a way needs besides PyTorch and transformers."""
 ENGINES = {"deepspeed": "deepspeed", "megatron": "megatron", "megatron-deepspeed": "megatron"}
@@ -55,6 +63,9 @@ def way_of(plan: Plan) -> str:
     for field in ("data_parallel_shard", "tensor_overlap"):
         if (reason := _not_run(plan, way, field)) is not None:
             raise UnsupportedCaseError(reason)
+    for field, plain in UNMEASURED.items():
+        if getattr(plan, field) != plain:
+            raise UnsupportedCaseError(f"plan.{field} is {getattr(plan, field)}; measured with any framework: {plain}")
     return way
 
 

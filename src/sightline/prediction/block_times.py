@@ -63,6 +63,8 @@ class Overlap:
     """Pieces a collective is cut into beside a forward matmul: one per rank, of which one stays exposed."""
     slowdown: float
     """Share of the hidden time by which the matmuls beside it slow down."""
+    experts: bool
+    """Tokens travel to experts and back while another micro-batch is computed."""
 
     def exposed_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
         """Seconds that collectives add to the matmuls they may run beside."""
@@ -74,6 +76,12 @@ class Overlap:
     def behind(self, transfer_s: Number, work_s: Number) -> Number:
         """Seconds that transfers add to work they run wholly beside."""
         return transfer_s - (1.0 - self.slowdown) * np.minimum(transfer_s, work_s)
+
+    def exposed_travel_s(self, travel_s: Number, work_s: Number) -> Number:
+        """Seconds that the tokens' way to experts and back adds to the work of as long a pass of another micro-batch."""
+        if not self.experts:
+            return travel_s
+        return self.behind(travel_s, work_s)
 
 
 def block_times(
@@ -94,7 +102,7 @@ def _pass_times(
 ) -> PassTimes:
     collectives = {
         company: _seconds([op for op in operators if isinstance(op, Collective) and op.beside == company], prices)
-        for company in ("projections", "attention", "nothing")
+        for company in ("projections", "attention", "micro-batch", "nothing")
     }
     work = [op for op in operators if not isinstance(op, Collective)]
     # Attention's products wait for the collective's result; projections run beside it.
@@ -104,8 +112,10 @@ def _pass_times(
     exposed_s = overlap.exposed_s(collectives["projections"], _seconds(beside, prices), backward=backward)
     exposed_s = exposed_s + overlap.behind(collectives["attention"], _seconds(chunks, prices))
     launches = _total(op.count * op.kernels for op in operators)
+    work_s = _seconds(work, prices)
+    exposed_s = exposed_s + overlap.exposed_travel_s(collectives["micro-batch"], work_s)
     return PassTimes(
-        work_s=_seconds(work, prices),
+        work_s=work_s,
         collective_s=exposed_s + collectives["nothing"],
         host_s=launches * launch_s,
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sightline.prediction import placeholder_gradients
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
@@ -53,24 +54,26 @@ class StageContents:
 def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> StageMemory:
     """Return the ledger of one stage, in bytes per device."""
     plan, framework = scenario.plan, scenario.plan.framework
-    zero, replicas = np.asarray(plan.zero_stage), plan.replicas
+    zero, replicas, narrow = np.asarray(plan.zero_stage), plan.replicas, ELEMENT_BYTES[plan.wide_dtype]
     held = held_states(scenario, program, stage)
     layers_kept = stage.in_flight * layer_sum(program, stage, lambda block: block.saved_bytes)
     ends_kept = stage.in_flight * (
         stage.embedding * program.embedding.saved_bytes + stage.head * program.head.saved_bytes
     )
     logits = stage.head * program.head.logits * framework.loss_bytes_per_logit
+    if framework.placeholder_gradients:
+        logits = logits + stage.head * placeholder_gradients.of_head(program, narrow)
     recomputed = _most(program, stage, lambda block: block.working_bytes)
     transient = _most(program, stage, lambda block: block.transient_bytes)
+    held_places = framework.placeholder_gradients * placeholder_gradients.of_layers(program, stage.kinds, narrow)
     replicated = np.asarray(replicas) > 1
     # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
     whole = (zero == 2) & framework.regathers_every_micro_batch
-    narrow = ELEMENT_BYTES[plan.wide_dtype]
     stored = stored_bytes(program, stage, narrow).total
     layer_stored = _most(program, stage, lambda block: block.stored_bytes(narrow))
     live = np.minimum(stored, GATHERED_LAYERS * layer_stored + _ends_bytes(program, stage, narrow))
     gathered = replicated * ((zero == 3) * live + whole * stored)
-    buffers = gathered + replicated * framework.communication_buffer_bytes + transient
+    buffers = gathered + replicated * framework.communication_buffer_bytes + transient + held_places
     kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
     weights = held.weights.shared(plan, (zero >= 3) | whole)
     gradients = held.gradients.shared(plan, zero >= 2)
@@ -98,6 +101,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
             "recomputation working set": recomputed,
             "gathered parameters": gathered,
             "transient tensors": transient,
+            "placeholders of gradients": held_places,
             "update temporaries": stepping,
             IN_HOST_MEMORY: moved.parameters * weights
             + moved.optimizer * (gradients + optimizer)

@@ -87,6 +87,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         kind=scenario.plan.tensor_overlap or framework.overlaps_tensor,
         chunks=scenario.plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
+        experts=scenario.plan.expert_overlap,
     )
     embedding, *layers, head = (block_times(block, prices, *launches, overlap) for block in program.blocks)
     return Priced(

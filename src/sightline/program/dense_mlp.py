@@ -9,6 +9,11 @@ from sightline.program.tensor_parallel import enter_region, leave_region
 DOWN = ("down",)
 
 
+def keeps_product(x: Shapes) -> bool:
+    """Whether the down projection keeps its input: a fused gate could recompute the product from what went into it."""
+    return x.framework.keeps_product or not (x.model.gated and "activation" in x.framework.fused)
+
+
 def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
     """Return an MLP of ``width``, cut over the tensor-parallel ranks.
 
@@ -18,8 +23,6 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
     inputs = f * (2.0 if model.gated else 1.0)
     up_targets, shares = (("gate", "up"), (0.5, 0.5)) if model.gated else (("up",), (1.0,))
     enters = model.layer_norms > 1
-    # A fused gate recomputes the product from its inputs; otherwise the down projection keeps it.
-    keeps_product = not (model.gated and "activation" in x.framework.fused)
     weights = h * (inputs + f)
     return Sublayer(
         module="mlp norm",
@@ -30,7 +33,13 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
             ),
             elementwise.activation(x, f, module=module),
             *projection_forward(
-                x, module, f, h, targets=DOWN, saved_bytes=x.element_bytes * x.tokens * f * keeps_product, name="down"
+                x,
+                module,
+                f,
+                h,
+                targets=DOWN,
+                saved_bytes=x.element_bytes * x.tokens * f * keeps_product(x),
+                name="down",
             ),
             *leave_region(x, module),
         ],

@@ -55,9 +55,10 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         leading=kind.leading,
         forward=_forward(x, halves),
         backward=_backward(x, halves),
-        # Beside the gradients lies the widest expanded weight.
+        # Beside the gradients lies the widest expanded weight. A kept product gives its place to its gradient.
         transient_bytes=np.maximum(
-            2.0 * x.element_bytes * last.widest + quantized * x.element_bytes * last.widest_weight,
+            (2.0 - x.framework.keeps_product) * x.element_bytes * last.widest
+            + quantized * x.element_bytes * last.widest_weight,
             exchange_bytes(x) * np.any(core),
         ),
         parameters=parameters,

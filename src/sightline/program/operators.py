@@ -13,9 +13,9 @@ CollectiveRanks = Literal["tensor", "context", "context heads", "context ring", 
 """Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that share out the experts, or those
 that an expert is cut over; of context-parallel ones those that share out heads, or neighbours on a ring."""
 
-CollectiveCompany = Literal["projections", "attention", "nothing"]
+CollectiveCompany = Literal["projections", "attention", "micro-batch", "nothing"]
 """What a collective may run beside: the projections, as far as the framework overlaps them; the kernels of attention
-that work on what came before; nothing."""
+that work on what came before; another micro-batch, where the plan overlaps experts' exchange; nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,6 +158,9 @@ class Collective(Operator):
     buffer_bytes: Number
     ranks: CollectiveRanks = "tensor"
     beside: CollectiveCompany = "projections"
+    choices: tuple[float, float, float] | None = None
+    """Of an all-to-all that sends a token only once to each rank and each node: how many experts a token chooses, of how
+    many, and of which share of their groups. The buffer counts a copy for each rank; ``None`` has one for each expert."""
 
     @property
     def network_bytes(self) -> Number:

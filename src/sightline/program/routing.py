@@ -32,6 +32,21 @@ def expected_active(experts: Number, per_token: Number, tokens: Number, *, sprea
     return active
 
 
+def distinct_ranks(experts: float, per_token: float, ranks: Number, *, group_share: float = 1.0) -> Number:
+    """Return on how many of ``ranks`` that hold equally many of ``experts`` a token's ``per_token`` distinct choices lie.
+
+    ``R (1 - C(E - E/R, k) / C(E, k))`` for a uniform choice. Where a token first chooses groups of experts, a
+    ``group_share`` of all, only so many experts and ranks are left for it (arXiv 2412.19437).
+    """
+    left = experts * group_share
+    held = np.maximum(np.asarray(ranks, dtype=float) * group_share, 1.0)
+    missed: Number = 1.0
+    for i in range(int(per_token)):
+        missed = missed * np.maximum(left - left / held - i, 0.0) / (left - i)
+    reached: Array = held * (1.0 - missed)
+    return reached
+
+
 def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0) -> Number:
     """Return the expected share of ``assignments`` on the busiest of ``ranks`` that hold equally many experts each.
 

@@ -16,7 +16,7 @@ from sightline.program.trained import Trained, trained_by
 from sightline.quantities import Count, Number
 from sightline.scenario import Framework, Heads, Model, Scenario
 from sightline.scenario.context_exchange import head_ranks
-from sightline.scenario.plan import ContextExchange
+from sightline.scenario.plan import ContextExchange, ExpertDispatch
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
 """Bytes of an activation by compute dtype."""
@@ -46,6 +46,9 @@ class Shapes:
     u: Number
     skew: Number
     """Lasting unevenness of the experts' load, as the relative deviation of a rank's."""
+    capacity: float
+    """Tokens an expert takes from a rank over its even share; 0 takes all."""
+    dispatch: ExpertDispatch
     shape: Heads
     """Head shape of the layer kind that is written out."""
     framework: Framework
@@ -136,6 +139,8 @@ def shapes_of(scenario: Scenario) -> Shapes:
         e=_number(plan.expert_parallel),
         u=_number(plan.expert_tensor_parallel),
         skew=plan.expert_skew,
+        capacity=plan.expert_capacity,
+        dispatch=plan.expert_dispatch,
         shape=scenario.model.own_heads,
         framework=compiled(plan.framework) if plan.compile else plan.framework,
         trained=trained_by(plan, tied=scenario.model.tied_embeddings),

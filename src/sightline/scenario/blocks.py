@@ -93,6 +93,9 @@ class Experts:
     """Width of each shared expert."""
     latent_width: int | None = None
     """Routed experts work on a projection of the token to this width; None means the hidden size."""
+    groups: int = 1
+    """Groups of experts, of which a token chooses ``chosen_groups`` first (DeepSeek V3, arXiv 2412.19437)."""
+    chosen_groups: int = 1
 
     def expert_parameters(self, h: int, *, gated: bool, bias: bool) -> int:
         """Parameters of one routed expert."""

@@ -71,6 +71,13 @@ class Framework:
     """Bytes per parameter of adapters."""
     also_trained_states: StateBytes = StateBytes(weights=2.0, gradients=2.0, optimizer=4.0)
     """The same of modules that are trained whole beside an adapter, as copies in the compute dtype."""
+    keeps_product: bool = False
+    """A linear layer keeps its input even where that is a gated product, which the activation's kernel could make again."""
+    placeholder_gradients: bool = False
+    """Weight gradients that are added up inside their matmuls still return a tensor of their shape: one for each shape
+    of a layer lives on (TransformerEngine), one for the head while it is at work (Megatron-Core)."""
+    launches_each_expert: bool = False
+    """Grouped products are a kernel per expert, side by side on several streams (TransformerEngine's GroupedLinear)."""
     joins_adapters: bool = False
     """Adapters of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
     keeps_joined_qkv: bool = False

@@ -13,6 +13,9 @@ Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
 AttentionKernel = Literal["flash", "eager"]
 ContextExchange = Literal["ring", "all-gather", "all-to-all", "mixed"]
 """How the ranks of a cut sequence see each other's keys: see `sightline.program.context_parallel`."""
+ExpertDispatch = Literal["all-to-all", "deduplicated"]
+"""How tokens reach experts on other ranks: a copy for each chosen expert, or one for each rank and, between nodes, each
+node that holds any of them (DeepEP, HybridEP)."""
 
 OFFLOADABLE = ("optimizer", "parameters", "activations")
 """What may live in the host's memory."""
@@ -61,6 +64,12 @@ class Plan:
     """Ranks that each expert is cut over."""
     expert_skew: Number = 0.0
     """Lasting unevenness of the experts' load: the relative deviation of a rank's, beside the scatter of a random choice."""
+    expert_capacity: float = 0.0
+    """Tokens that an expert takes from a rank, as a multiple of its even share: it is padded to them and drops the rest
+    (arXiv 2101.03961). 0 drops nothing."""
+    expert_dispatch: ExpertDispatch = "all-to-all"
+    expert_overlap: bool = False
+    """Tokens of one micro-batch travel to experts while another is computed."""
     micro_batch: Count | None = None
     """Sequences per forward pass and data-parallel rank; None asks ``predict`` for the fastest that fits."""
     virtual_stages: Count = 1

@@ -1,5 +1,6 @@
 """A line of a source's table becomes a row under our keys, as the ``csv`` part of a suite's catalog entry says.
 
+``parts``     new column: {column, pattern, otherwise}: what a pattern's group finds in a printed one, such as a case's name
 ``columns``   our key: the column it is printed in
 ``names``     our key: {column (or several), known: {printed: ours}}; others are spelled as the catalog spells names
 ``counted``   {column, known}: a device's name and, behind a star or an x, how many; sets ``device`` and ``devices``
@@ -33,6 +34,7 @@ def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
 
     Raise `InputError` naming ``where`` when the table lacks a column.
     """
+    cells = {**cells, **_parts(cells, spec.get("parts", {}), where)}
     _require_wanted(cells, spec)
     row = _printed(cells, spec.get("columns", {}), where)
     for key, rule in spec.get("names", {}).items():
@@ -69,6 +71,12 @@ def _require_wanted(cells: Cells, spec: Mapping[str, Any]) -> None:
     for rule in spec.get("leave_out", ()):
         if _matches(cells, rule["where"]):
             raise LeftOutError(rule["reason"])
+
+
+def _parts(cells: Cells, rules: Mapping[str, Any], where: str) -> dict[str, str]:
+    """Return what the patterns find, where they find nothing what the rule says otherwise."""
+    found = {name: re.search(rule["pattern"], _cell(cells, rule["column"], where)) for name, rule in rules.items()}
+    return {name: match[1] if match else str(rules[name].get("otherwise", "")) for name, match in found.items()}
 
 
 def _printed(cells: Cells, columns: Mapping[str, str], where: str) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""Tensors that stand in for weight gradients which were added up inside their matmuls already.
+
+PyTorch wants a gradient for every weight, so the matmul's wrapper returns an empty one of the weight's shape.
+TransformerEngine keeps one per shape for as long as it trains; Megatron-Core makes the head's anew each time.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.program import Block, Matmul, Program
+from sightline.quantities import Number
+
+_Shapes = dict[tuple[object, object], tuple[Number, Number]]
+
+
+def of_layers(program: Program, kinds: Sequence[Number], element_bytes: float) -> Number:
+    """Bytes of one placeholder for each shape of weight in ``kinds`` layers of each kind; experts share theirs."""
+    shapes: _Shapes = {}
+    for count, block in zip(kinds, program.layers, strict=True):
+        for key, (elements, _) in _shapes(block).items():
+            present = shapes[key][1] if key in shapes else 0.0
+            shapes[key] = (elements, np.maximum(present, 1.0 * (np.asarray(count) > 0)))
+    return sum(element_bytes * elements * present for elements, present in shapes.values())
+
+
+def of_head(program: Program, element_bytes: float) -> Number:
+    """Bytes of the head's placeholder."""
+    return sum(element_bytes * elements for elements, _ in _shapes(program.head).values())
+
+
+def _shapes(block: Block) -> _Shapes:
+    """Elements of each shape of weight that gets a gradient, its presence left open; routers are kept apart in fp32."""
+    return {
+        (_identity(op.m), _identity(op.n)): (op.m * op.n, 1.0)
+        for op in block.backward
+        if isinstance(op, Matmul) and op.name == "weight gradient" and op.module != "router"
+    }
+
+
+def _identity(size: Number) -> object:
+    return size.tobytes() if hasattr(size, "tobytes") else size
