@@ -286,6 +286,19 @@ def adapters_know_the_layers(model: Model, adapter: Adapter | None) -> Iterator[
         )
 
 
+def prediction_layers_are_the_models(
+    model: Model, prediction_layers: int, adapter: Adapter | None
+) -> Iterator[str]:
+    """A model is trained with as many layers for multi-token prediction as it has, or with fewer."""
+    if prediction_layers > model.prediction_layers:
+        yield (
+            f"plan.prediction_layers is {prediction_layers}; allowed: up to {model.prediction_layers}, as many as "
+            f"{model.name} has"
+        )
+    elif prediction_layers and adapter is not None:
+        yield f"plan.prediction_layers is {prediction_layers} beside plan.adapter {adapter.kind}; allowed: 0"
+
+
 def adapters_have_no_experts(model: Model, adapter: Adapter | None) -> Iterator[str]:
     """Libraries differ in what they put beside routed experts, from nothing to an adapter for each."""
     if adapter is None or not any(kind.mlp == "experts" for kind in model.kinds):
@@ -325,6 +338,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         adapters_have_their_projections,
         adapters_know_the_layers,
         adapters_have_no_experts,
+        prediction_layers_are_the_models,
     )
 )
 

@@ -187,6 +187,7 @@ class PlanKeys(Section):
     expert_capacity: Annotated[float | None, quantity(COUNT, zero=True)] = None
     expert_dispatch: Annotated[str | None, choice("all-to-all", "deduplicated")] = None
     expert_overlap: Annotated[bool | None, flag()] = None
+    prediction_layers: Annotated[int | None, whole(0)] = None
     speculative: Any = None
     disaggregate: Any = None
 

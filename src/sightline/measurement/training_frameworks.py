@@ -26,8 +26,9 @@ UNMEASURED = {
     "expert_capacity": 0.0,
     "expert_dispatch": "all-to-all",
     "expert_overlap": False,
+    "prediction_layers": 0,
 }
-"""What no way of measuring does to experts, and the value that leaves it out."""
+"""What no way of measuring does, and the value that leaves it out."""
 LIBRARIES = {"deepspeed": ("deepspeed",), "megatron": ("megatron.core",)}
 """What a way needs besides PyTorch and transformers."""
 ENGINES = {"deepspeed": "deepspeed", "megatron": "megatron", "megatron-deepspeed": "megatron"}

@@ -22,6 +22,12 @@ def model_flops(scenario: Scenario) -> Number:
     weights = _per_weight(trained.projections) * sum(kind.count * matmul_weights(model, kind) for kind in model.kinds)
     weights += _per_weight(trained.head) * model.hidden_size * model.vocab_size
     scores = sum(6.0 * kind.count * _products_per_token(model, kind, workload.sequence_length) for kind in model.kinds)
+    further = scenario.plan.prediction_layers
+    if further:
+        # The layer, the projection that joins it to what is before, and the head once more.
+        h, last = model.hidden_size, model.kinds[-1]
+        weights += 6.0 * further * (matmul_weights(model, last) + 2.0 * h * h + h * model.vocab_size)
+        scores += 6.0 * further * _products_per_token(model, last, workload.sequence_length)
     adapter = scenario.plan.adapter
     added = 0.0 if adapter is None else 6.0 * adapter_parameters(model, adapter)
     return (weights + scores + added) * workload.tokens_per_step

@@ -18,7 +18,7 @@ def of_layers(program: Program, kinds: Sequence[Number], element_bytes: float) -
     """Bytes of one placeholder for each shape of weight in ``kinds`` layers of each kind; experts share theirs."""
     shapes: _Shapes = {}
     for count, block in zip(kinds, program.layers, strict=True):
-        for key, (elements, _) in _shapes(block).items():
+        for key, (elements, _) in _shapes(block, "head").items():
             present = shapes[key][1] if key in shapes else 0.0
             shapes[key] = (elements, np.maximum(present, 1.0 * (np.asarray(count) > 0)))
     return sum(element_bytes * elements * present for elements, present in shapes.values())
@@ -29,12 +29,15 @@ def of_head(program: Program, element_bytes: float) -> Number:
     return sum(element_bytes * elements for elements, _ in _shapes(program.head).values())
 
 
-def _shapes(block: Block) -> _Shapes:
-    """Elements of each shape of weight that gets a gradient, its presence left open; routers are kept apart in fp32."""
+def _shapes(block: Block, elsewhere: str = "") -> _Shapes:
+    """Elements of each shape of weight that gets a gradient, its presence left open; routers are kept apart in fp32.
+
+    Weights of the module ``elsewhere`` are another block's.
+    """
     return {
         (_identity(op.m), _identity(op.n)): (op.m * op.n, 1.0)
         for op in block.backward
-        if isinstance(op, Matmul) and op.name == "weight gradient" and op.module != "router"
+        if isinstance(op, Matmul) and op.name == "weight gradient" and op.module not in ("router", elsewhere)
     }
 
 

@@ -18,6 +18,8 @@ from sightline.prediction.memory import StageContents, layer_sum, stored_bytes, 
 from sightline.prediction.offload import OffloadTime, Share, offload_time
 from sightline.prediction.schedules import (
     PipelineTime,
+    StageKinds,
+    StageLayers,
     in_flight,
     kinds_of_stages,
     layers_of_stages,
@@ -102,15 +104,34 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     )
 
 
+def _kinds(scenario: Scenario) -> StageKinds:
+    """Layers of each kind of block on the stages.
+
+    Those of multi-token prediction end the last stage; each counts as two units, being a layer and a head.
+    """
+    plan, model = scenario.plan, scenario.model
+    p, further = plan.pipeline_parallel, plan.prediction_layers
+    layers = layers_of_stages(model.layers + 2 * further, p)
+    if not further:
+        return kinds_of_stages(model.kinds, layers, p)
+    piped = np.asarray(p) > 1
+    own = StageLayers(
+        first=layers.first - 2 * further * ~piped,
+        middle=layers.middle,
+        last=np.maximum(layers.last - 2 * further * piped, 0.0),
+    )
+    first, middle, last = kinds_of_stages(model.kinds, own, p)
+    return StageKinds((*first, further * ~piped * 1.0), (*middle, 0.0), (*last, further * piped * 1.0))
+
+
 def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageContents, StageContents, StageContents]:
     """Return what the first, the heaviest middle and the last stage hold; with one stage the last two hold nothing."""
     plan, model = scenario.plan, scenario.model
     p, v = plan.pipeline_parallel, plan.virtual_stages
-    layers = layers_of_stages(model.layers, p)
-    kinds = kinds_of_stages(model.kinds, layers, p)
+    kinds = _kinds(scenario)
     held = in_flight(p, micro_batches, v, plan.schedule)
     piped = 1.0 * (np.asarray(p) > 1)
-    tied = piped * model.tied_embeddings
+    tied = piped * (model.tied_embeddings or plan.prediction_layers > 0)
     return (
         StageContents(
             name="first", kinds=kinds.first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
@@ -177,6 +198,11 @@ def _most_shared(values: Sequence[Shared]) -> Shared:
     return Shared(common=_most([v.common for v in values]), experts=_most([v.experts for v in values]))
 
 
+def _layers(scenario: Scenario) -> int:
+    """Layers of all stages together."""
+    return scenario.model.layers + scenario.plan.prediction_layers
+
+
 def _through_s(layers: int, stages: tuple[StageContents, ...], totals: list[Number]) -> Number:
     """Seconds of one micro-batch through all stages; the middle stages share the layers the ends leave."""
     first, middle, last = stages
@@ -218,7 +244,7 @@ def step_times(priced: Priced) -> StepTimes:
     shown_transfer_s = np.where(hidden, 0.0, transfer_s)
     slowest = _slowest(stages, totals)
     slot = _slot(priced, slowest)
-    through_s = _through_s(scenario.model.layers, stages, totals)
+    through_s = _through_s(_layers(scenario), stages, totals)
     apart_s = _run_apart_s(scenario, stages, slots, slot, m)
     pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s, apart_s)
 
@@ -295,7 +321,7 @@ def _run_apart_s(
         return 0.0
 
     def others(of: Callable[[_Slot], Number]) -> Number:
-        return _through_s(scenario.model.layers, stages, [of(slot) for slot in slots]) - of(slowest)
+        return _through_s(_layers(scenario), stages, [of(slot) for slot in slots]) - of(slowest)
 
     return run_apart(
         others(lambda slot: slot.weight_s),
@@ -324,7 +350,8 @@ def _tied_embedding_s(priced: Priced) -> Number:
     scenario = priced.scenario
     plan, cluster = scenario.plan, scenario.cluster
     p = np.asarray(plan.pipeline_parallel)
-    if not scenario.model.tied_embeddings or not np.any(p > 1):
+    shared = scenario.model.tied_embeddings or plan.prediction_layers > 0
+    if not shared or not np.any(p > 1):
         return 0.0
     size = priced.program.embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.wide_dtype]
     group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)

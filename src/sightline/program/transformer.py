@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sightline.program.ends import embedding_block, head_block
 from sightline.program.layer import layer_block
+from sightline.program.prediction_layer import prediction_block
 from sightline.program.program import Program
 from sightline.program.shapes import shapes_of
 from sightline.scenario import Scenario
@@ -13,8 +14,10 @@ def write_out(scenario: Scenario) -> Program:
     """Return the operators that one micro-batch of ``scenario`` executes, block kind by block kind."""
     x = shapes_of(scenario)
     ends = replace(x, low=None)
-    return Program(
-        embedding=embedding_block(ends),
-        layers=tuple(layer_block(x, kind, scenario.plan) for kind in scenario.model.kinds),
-        head=head_block(ends),
-    )
+    plan, kinds = scenario.plan, scenario.model.kinds
+    layers, head = [layer_block(x, kind, plan) for kind in kinds], head_block(ends)
+    if plan.prediction_layers:
+        layers.append(prediction_block(x, ends, head, kinds[-1], plan))
+        # The logits of every depth live until the backward pass.
+        head = replace(head, logits=head.logits * (1.0 + plan.prediction_layers))
+    return Program(embedding=embedding_block(ends), layers=tuple(layers), head=head)

@@ -70,6 +70,8 @@ class Plan:
     expert_dispatch: ExpertDispatch = "all-to-all"
     expert_overlap: bool = False
     """Tokens of one micro-batch travel to experts while another is computed."""
+    prediction_layers: int = 0
+    """Layers for multi-token prediction that are trained beside the model's own (arXiv 2412.19437)."""
     micro_batch: Count | None = None
     """Sequences per forward pass and data-parallel rank; None asks ``predict`` for the fastest that fits."""
     virtual_stages: Count = 1
