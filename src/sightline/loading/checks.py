@@ -286,9 +286,7 @@ def adapters_know_the_layers(model: Model, adapter: Adapter | None) -> Iterator[
         )
 
 
-def prediction_layers_are_the_models(
-    model: Model, prediction_layers: int, adapter: Adapter | None
-) -> Iterator[str]:
+def prediction_layers_are_the_models(model: Model, prediction_layers: int, adapter: Adapter | None) -> Iterator[str]:
     """A model is trained with as many layers for multi-token prediction as it has, or with fewer."""
     if prediction_layers > model.prediction_layers:
         yield (

@@ -64,10 +64,15 @@ def way_of(plan: Plan) -> str:
     for field in ("data_parallel_shard", "tensor_overlap"):
         if (reason := _not_run(plan, way, field)) is not None:
             raise UnsupportedCaseError(reason)
+    _refuse_unmeasured(plan)
+    return way
+
+
+def _refuse_unmeasured(plan: Plan) -> None:
+    """Raise `UnsupportedCaseError` where the plan takes what no way of measuring does."""
     for field, plain in UNMEASURED.items():
         if getattr(plan, field) != plain:
             raise UnsupportedCaseError(f"plan.{field} is {getattr(plan, field)}; measured with any framework: {plain}")
-    return way
 
 
 def _not_run(plan: Plan, way: str, field: str) -> str | None:

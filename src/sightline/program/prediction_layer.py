@@ -57,9 +57,6 @@ def prediction_block(x: Shapes, ends: Shapes, head: Block, kind: LayerKind, plan
         leading=False,
         forward=forward,
         backward=backward,
-        # Only the layer itself runs again.
-        recomputed=layer.recomputed,
-        whole=False,
         parameters=layer.parameters + own,
     )
 
@@ -80,7 +77,5 @@ def _gather(x: Shapes) -> list[Operator]:
     if not np.any(many):
         return []
     return [
-        Collective(
-            module=MODULE, name="all-gather", kind="all_gather", buffer_bytes=x.hidden_bytes, count=many * 1.0
-        )
+        Collective(module=MODULE, name="all-gather", kind="all_gather", buffer_bytes=x.hidden_bytes, count=many * 1.0)
     ]

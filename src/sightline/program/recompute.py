@@ -111,6 +111,7 @@ def _giving_up(forward: Sequence[Operator], modules: frozenset[str]) -> Iterator
     if "layernorm" in modules:
         for module in FED_BY_NORM:
             yield from _keeping(op for op in forward if op.module == module)[:1]
+        yield from (op for op in forward if _named(op, "router", ("router",)))
     if modules & {"qkv", "attention"}:
         yield from _keeping(op for op in forward if op.module in PROJECTIONS)[1:]
     if "attention" in modules:
