@@ -21,8 +21,6 @@ WAYS = {
     "megatron": "sightline.measurement.parallel_megatron:megatron",
 }
 UNMEASURED = {
-    "expert_parallel": 1,
-    "expert_tensor_parallel": 1,
     "expert_capacity": 0.0,
     "expert_dispatch": "all-to-all",
     "expert_overlap": False,
