@@ -115,6 +115,22 @@ def test_measured_is_kept() -> None:
         ),
         ({"workload__task": "serve"}, "workload.task is 'serve'; this version predicts only pretrain, finetune"),
         ({"workload__seq_length": 1}, "workload.seq_length is not a known key - did you mean 'sequence_length'?"),
+        (
+            {"workload__lengths": {"distribution": "lognorm", "mean": 5, "deviation": 2}},
+            "workload.lengths.distribution is 'lognorm'; allowed: lognormal, normal, uniform, empirical - did you mean",
+        ),
+        ({"workload__lengths": {"distribution": "normal", "mean": 5}}, "workload.lengths.deviation is missing; needed:"),
+        (
+            {"workload__lengths": {"distribution": "uniform", "low": 9, "high": 5}},
+            "workload.lengths.low is 9; allowed: up to workload.lengths.high 5",
+        ),
+        (
+            {"workload__lengths": {"distribution": "uniform", "low": 1, "high": 5, "mean": 3}},
+            "workload.lengths.mean is for other distributions; uniform has low, high",
+        ),
+        ({"workload__lengths": [100, 0]}, "workload.lengths.values has 0; allowed: a list of lengths of 1 token or more"),
+        ({"workload__lengths": "long"}, "workload.lengths is 'long'; allowed: a mapping of keys to values"),
+        ({"workload__packing": True}, "workload.lengths is missing; needed with workload.packing true"),
         ({"workload__sequence_length": 0}, "workload.sequence_length is 0; allowed: a whole number of 1 or more"),
         ({"workload__sequence_length": 1.5}, "workload.sequence_length is 1.5; allowed: a whole number of 1 or more"),
         ({"workload__sequence_length": True}, "workload.sequence_length is true; allowed: a whole number of 1 or more"),

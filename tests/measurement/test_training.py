@@ -107,16 +107,16 @@ def test_adapters_alone_are_trained_and_packed_weights_are_small() -> None:
 
 
 def test_what_a_framework_does_not_do_is_unsupported() -> None:
-    assert [way_of(asked(n, **p).plan) for n, p in ((1, {}), (2, {}), (2, {"framework": "fsdp"}))] == [
+    assert [way_of(asked(n, **p)) for n, p in ((1, {}), (2, {}), (2, {"framework": "fsdp"}))] == [
         "single",
         "ddp",
         "fsdp2",
     ]
-    assert way_of(asked(1, framework="deepspeed").plan) == "deepspeed"
+    assert way_of(asked(1, framework="deepspeed")) == "deepspeed"
     with pytest.raises(UnsupportedCaseError, match=r"plan\.tensor_parallel is 2 with plan.framework reference"):
-        way_of(asked(2, framework="reference", tensor_parallel=2).plan)
+        way_of(asked(2, framework="reference", tensor_parallel=2))
     with pytest.raises(UnsupportedCaseError, match=r"plan\.dtype is fp8, which is only predicted"):
-        way_of(replace(asked(1).plan, dtype="fp8"))
+        way_of(replace(asked(1), plan=replace(asked(1).plan, dtype="fp8")))
     with pytest.raises(UnsupportedCaseError, match="recompute whole layers"):
         build_model(asked(framework="reference", recompute="selective"))
 

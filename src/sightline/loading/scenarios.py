@@ -9,6 +9,7 @@ from sightline.errors import InputError, nearest
 from sightline.loading.checks import mistakes
 from sightline.loading.clusters import cluster_of
 from sightline.loading.complaints import Complaints, check, require
+from sightline.loading.lengths import read_lengths
 from sightline.loading.measured import read_measured
 from sightline.loading.model_sources import model_of
 from sightline.loading.models import ReadModel
@@ -17,6 +18,7 @@ from sightline.loading.plans import ReadPlan, read_plan
 from sightline.loading.schema import ScenarioKeys, WorkloadKeys
 from sightline.quantities import show
 from sightline.scenario import Cluster, Finetune, Plan, Pretrain, Scenario, Workload
+from sightline.scenario.lengths import Lengths
 
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 _PARTS = {
@@ -78,7 +80,7 @@ def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
     require(checked, needs, "workload", complaints)
     if "task" in checked.values and task not in TASKS:
         complaints.add(f"workload.task is {show(task)}; allowed: {', '.join(TASKS)}{nearest(task, TASKS)}")
-    return checked.values
+    return read_lengths(checked.values, complaints)
 
 
 def _task(values: Mapping[str, Any]) -> Workload:
@@ -108,7 +110,14 @@ def _facts(
 
 def _warnings(model: ReadModel, workload: Mapping[str, Any]) -> tuple[str, ...]:
     length, trained = workload["sequence_length"], model.model.max_positions
-    if length <= trained:
-        return model.remarks
-    beyond = f"workload.sequence_length {length} is beyond the {trained} tokens {model.model.name} was trained for"
-    return (*model.remarks, beyond)
+    lengths: Lengths | None = workload.get("lengths")
+    cut = 0.0 if lengths is None else lengths.cut_share(length)
+    return (
+        *model.remarks,
+        *(
+            [f"workload.sequence_length {length} is beyond the {trained} tokens {model.model.name} was trained for"]
+            if length > trained
+            else []
+        ),
+        *([f"{cut:.1%} of workload.lengths are cut at workload.sequence_length {length}"] if cut else []),
+    )

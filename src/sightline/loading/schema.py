@@ -63,6 +63,8 @@ class WorkloadKeys(Section):
     sequence_length: Annotated[int | None, whole()] = None
     global_batch: Annotated[int | None, whole()] = None
     total_tokens: Annotated[float | None, quantity(COUNT)] = None
+    lengths: Any = None
+    packing: Annotated[bool | None, flag()] = None
 
 
 class GenerateKeys(Section):

@@ -19,6 +19,7 @@ from sightline.scenario import (
     Scenario,
     Workload,
 )
+from sightline.scenario.lengths import Lengths
 
 POOL_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")
 """Degrees that disaggregated workers have of their own."""
@@ -106,7 +107,11 @@ def device_to_mapping(device: Device) -> dict[str, Any]:
 
 
 def _workload(workload: Workload | Generate) -> dict[str, Any]:
-    return {"task": workload.task} | {f.name: getattr(workload, f.name) for f in fields(workload)}
+    written = {"task": workload.task} | {f.name: getattr(workload, f.name) for f in fields(workload)}
+    lengths = written.get("lengths")
+    if isinstance(lengths, Lengths):
+        return written | {"lengths": lengths.to_dict()}
+    return {key: value for key, value in written.items() if key != "packing"}
 
 
 def _operation(operation: Operation) -> dict[str, Any]:

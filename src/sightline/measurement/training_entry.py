@@ -33,7 +33,7 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
         machine = training_machine(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
     except InputError as error:
         raise UnsupportedCaseError("; ".join(error.problems)) from error
-    way = way_of(scenario.plan)
+    way = way_of(scenario)
     too_large = why_too_large(predicted)
     if too_large and not arguments["force"]:
         raise OutOfMemoryError(too_large)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.training_steps import Trainer
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Scenario
 from sightline.scenario.low_precision import LOW_PRECISION
 
 Setup = Callable[[Scenario, str, Path | None], Trainer]
@@ -33,12 +33,15 @@ ENGINES = {"deepspeed": "deepspeed", "megatron": "megatron", "megatron-deepspeed
 """Frameworks with an engine of their own; the others are PyTorch's."""
 
 
-def way_of(plan: Plan) -> str:
+def way_of(scenario: Scenario) -> str:
     """Return the way of training, by its name in ``WAYS``.
 
     Raises:
-        UnsupportedCaseError: The plan needs what the framework's way does not do.
+        UnsupportedCaseError: The scenario needs what the framework's way does not do.
     """
+    plan = scenario.plan
+    if scenario.workload.lengths is not None:
+        raise UnsupportedCaseError("workload.lengths: measured are samples that all have workload.sequence_length tokens")
     if plan.dtype in LOW_PRECISION:
         raise UnsupportedCaseError(
             f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits"

@@ -64,7 +64,7 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     device = _device()
     clock: StepClock = HostStepClock() if device == "cpu" else DeviceStepClock()
     _flush_denormal_numbers(device)
-    way = way_of(scenario.plan)
+    way = way_of(scenario)
     if way != "single":
         if device == "cpu":
             watch_collectives(clock.phase)

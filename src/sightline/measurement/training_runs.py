@@ -204,7 +204,7 @@ def _missing_extra(scenario: Scenario) -> list[str]:
     """The extra that the scenario's framework or technique needs and that is not installed."""
     plan, found = scenario.plan, []
     try:
-        way = way_of(plan)
+        way = way_of(scenario)
     except UnsupportedCaseError:
         return []
     package, command = EXTRAS.get(way, ("", ""))

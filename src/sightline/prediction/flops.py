@@ -14,20 +14,20 @@ def model_flops(scenario: Scenario) -> Number:
 
     As Narayanan 2021 (arXiv 2104.04473) and PaLM (arXiv 2204.02311) count: forward once and backward twice, attention
     without the causal mask but within its window; of experts those that a token passes; a frozen weight takes 4, an
-    adapter's 6. Kernels that skip the masked half execute fewer, so at very long sequences the utilization by this count
+    adapter's 6. Packed samples see themselves alone, padding is nobody's work. Kernels that skip the masked half execute fewer, so at very long sequences the utilization by this count
     can pass 1. Recomputation, replicated heads and padding are not counted.
     """
     model, workload = scenario.model, scenario.workload
     trained = trained_by(scenario.plan, tied=model.tied_embeddings)
     weights = _per_weight(trained.projections) * sum(kind.count * matmul_weights(model, kind) for kind in model.kinds)
     weights += _per_weight(trained.head) * model.hidden_size * model.vocab_size
-    scores = sum(6.0 * kind.count * _products_per_token(model, kind, workload.sequence_length) for kind in model.kinds)
+    scores = sum(6.0 * kind.count * _products_per_token(model, kind, workload.seen_tokens) for kind in model.kinds)
     further = scenario.plan.prediction_layers
     if further:
         # The layer, the projection that joins it to what is before, and the head once more.
         h, last = model.hidden_size, model.kinds[-1]
         weights += 6.0 * further * (matmul_weights(model, last) + 2.0 * h * h + h * model.vocab_size)
-        scores += 6.0 * further * _products_per_token(model, last, workload.sequence_length)
+        scores += 6.0 * further * _products_per_token(model, last, workload.seen_tokens)
     adapter = scenario.plan.adapter
     added = 0.0 if adapter is None else 6.0 * adapter_parameters(model, adapter)
     return (weights + scores + added) * workload.tokens_per_step
@@ -64,7 +64,7 @@ def _mlp_weights(model: Model, kind: LayerKind) -> float:
     return routed + of.shared * matrices * h * of.shared_width + h * of.count + 2 * h * (of.latent_width or 0)
 
 
-def _products_per_token(model: Model, kind: LayerKind, sequence_length: int) -> float:
+def _products_per_token(model: Model, kind: LayerKind, sequence_length: float) -> float:
     """Multiply-adds of a token with states, or of scores and context over all keys that its layer sees.
 
     A state takes three per element (input, decay or correction, output); an indexer scores every token.
@@ -83,7 +83,7 @@ def _products_per_token(model: Model, kind: LayerKind, sequence_length: int) -> 
     return products
 
 
-def _seen(model: Model, kind: LayerKind, sequence_length: int) -> float:
+def _seen(model: Model, kind: LayerKind, sequence_length: float) -> float:
     """Keys that a token may see at most: all, those of a window, those selected, or folded ones beside a window's."""
     sparse = model.sparse
     chosen = sequence_length if sparse is None else sparse.selected_tokens * sparse.block_tokens

@@ -18,6 +18,7 @@ def remarks(scenario: Scenario) -> list[str]:
     cap = cluster.power_cap_w
     if cap is not None and np.any(np.asarray(cap) > device.tdp_w):
         sentences.append(f"cluster.power_cap of {cap:g} W is above the device's {device.tdp_w:g} W, which holds")
+    sentences += _fill(scenario)
     if plan.quantization != "none" and plan.adapter is None:
         sentences.append(
             f"weights kept in {plan.quantization} are not trained: without plan.adapter only embedding, head, norms and "
@@ -29,6 +30,21 @@ def remarks(scenario: Scenario) -> list[str]:
             f"{scenario.model.layers} layers do not divide into {chunks} chunks; they are priced as if they did"
         )
     return sentences
+
+
+def _fill(scenario: Scenario) -> list[str]:
+    """How much of rows of different samples is real; nothing where all are equally long."""
+    workload, plan = scenario.workload, scenario.plan
+    if workload.lengths is None or plan.micro_batch is None or np.ndim(plan.micro_batch):
+        return []
+    rows = workload.rows(plan.micro_batch)
+    real = rows.real / float(rows.tokens)
+    if workload.packing:
+        apart = float(rows.tokens**2 / rows.squares)
+        return [
+            f"packed rows of {rows.tokens:,.0f} tokens are {real:.1%} full; attention works on {apart:.1f} equal samples in each"
+        ]
+    return [f"of {rows.tokens:,.0f} tokens a sample is padded to, {real:.1%} are real; tokens_per_s counts those"]
 
 
 def host_remarks(stages: Sequence[StageMemory], cluster: Cluster) -> list[str]:

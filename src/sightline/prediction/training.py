@@ -28,6 +28,7 @@ from sightline.prediction.schedules import (
 )
 from sightline.prediction.shared import Shared
 from sightline.prediction.update import UpdateTime, step_of_optimizer
+from sightline.prediction.waiting import waiting_s
 from sightline.program import Program, write_out
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
@@ -64,6 +65,8 @@ class StepTimes:
     data_parallel: DataParallelTime
     tied_embedding_s: Number
     """Summing a shared table's gradients between the first and the last stage."""
+    waiting_s: Number
+    """Waiting for the replica with the longest samples."""
     offload: OffloadTime
     update: UpdateTime
 
@@ -285,6 +288,7 @@ def step_times(priced: Priced) -> StepTimes:
     )
     offloaded = offload_time(share, plan, cluster)
     again = slot.recompute + slot.backward
+    waited_s = waiting_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m)
     phases = {
         "forward": m * slot.forward.work_s,
         "backward": m * slot.backward.work_s,
@@ -295,6 +299,7 @@ def step_times(priced: Priced) -> StepTimes:
         + replicas.exposed_s
         + tied_s
         + update.gather_s
+        + waited_s
         + offloaded.exposed_s,
         "pipeline_bubble": pipeline.bubble_s,
         "host": m * (slot.forward.wait_s + again.wait_s + c.micro_batch_s) + c.step_s,
@@ -308,6 +313,7 @@ def step_times(priced: Priced) -> StepTimes:
         pipeline=pipeline,
         data_parallel=replicas,
         tied_embedding_s=tied_s,
+        waiting_s=waited_s,
         offload=offloaded,
         update=update,
     )

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from sightline.program.adapter import keeps_input
 from sightline.program.indexer import selected
 from sightline.program.operators import Elementwise, FlashAttention, Matmul, Operator
@@ -18,7 +20,7 @@ RANDOM_ARITHMETIC = 40.0
 
 
 class Scores(NamedTuple):
-    """What one fused kernel works on."""
+    """What one fused kernel works on: of packed sequences each by itself."""
 
     sequences: Number
     queries: Number
@@ -80,12 +82,13 @@ def scores_of(x: Shapes, kind: LayerKind) -> Scores:
     """
     if kind.mixer == "sparse":
         return Scores(x.b, x.s, selected(x, kind), causal=False)
-    window = x.model.window
-    if window is None or window >= x.context or kind.mixer not in ("sliding", "chunked"):
-        return Scores(x.b, x.s, x.context, causal=True)
+    window, k = x.model.window, x.documents
+    if window is None or np.all(window >= x.context / k) or kind.mixer not in ("sliding", "chunked"):
+        return Scores(x.b * k, x.s / k, x.context / k, causal=True)
     if kind.mixer == "chunked":
         return Scores(x.b * x.s / window, float(window), float(window), causal=True)
-    return Scores(x.b, x.s, window - window**2 / (2.0 * x.context), causal=False)
+    seen = np.minimum(window, x.context / k)
+    return Scores(x.b * k, x.s / k, seen - seen**2 * k / (2.0 * x.context), causal=False)
 
 
 def gate(x: Shapes, *, backward: bool) -> list[Operator]:

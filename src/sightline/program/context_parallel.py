@@ -94,16 +94,16 @@ def _ring(x: Shapes, *, backward: bool) -> list[Operator]:
 
     Backward, gradients of keys and values travel with them and one hop more, back to where they belong.
     """
-    n = x.c / x.y
+    n, b, s = x.c / x.y, x.b * x.documents, x.s / x.documents
     hops, block = n - 1.0, _block_bytes(x)
-    own = flash(x, Scores(x.b, x.s, x.s, causal=True), backward=backward)
+    own = flash(x, Scores(b, s, s, causal=True), backward=backward)
     further = [
         replace(flash(x, scores, backward=backward), name=name, count=hops / 2.0, saved_bytes=0.0)
         for name, scores in zip(
             FURTHER_CHUNKS,
             (
-                Scores(x.b, x.s, x.s / 2.0, causal=False, unseen=0.5),
-                Scores(x.b, x.s / 2.0, x.s, causal=False, unseen=0.5),
+                Scores(b, s, s / 2.0, causal=False, unseen=0.5),
+                Scores(b, s / 2.0, s, causal=False, unseen=0.5),
             ),
             strict=True,
         )
@@ -130,14 +130,15 @@ def _gathered(x: Shapes, kind: LayerKind, *, backward: bool) -> list[Operator]:
         _collective("all_gather", whole, many * 1.0, "context", "nothing"),
         _layout(whole, many * 1.0),
     ]
-    core = flash(x, scores_of(x, kind), backward=backward)
+    whole_scores = scores_of(x, kind)
+    core = flash(x, whole_scores, backward=backward)
     if core.causal and kind.mixer != "chunked":
         # Chunk i of 2 c sees i + 1 of them, chunk 2 c - 1 - i the others and one: 2 c + 1 for the two.
         kernels = 1.0 + many
         scores = Scores(
-            x.b,
-            x.s / kernels,
-            x.context * np.where(many, (2.0 * x.c + 1.0) / (4.0 * x.c), 1.0),
+            whole_scores.sequences,
+            whole_scores.queries / kernels,
+            whole_scores.keys * np.where(many, (2.0 * x.c + 1.0) / (4.0 * x.c), 1.0),
             causal=True,
             unseen=np.where(many, (2.0 * x.c - 1.0) / (4.0 * x.c), 0.0),
         )

@@ -51,15 +51,22 @@ def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0) -> 
     """Return the expected share of ``assignments`` on the busiest of ``ranks`` that hold equally many experts each.
 
     A multinomial's counts scatter by ``sqrt(mean (1 - 1 / ranks))``; ``skew`` adds the lasting unevenness of experts,
-    as the relative deviation of a rank's load. The largest of ``R`` such counts lies about
-    ``sqrt(2 ln R) - (ln ln R + ln 4 pi) / (2 sqrt(2 ln R))`` deviations up (extreme values of normal variables); a rank
-    has at most everything. One rank has share 1.
+    as the relative deviation of a rank's load (`largest_of`); a rank has at most everything. One rank has share 1.
     """
-    # Between 1 and 4 ranks the asymptotic form fails; the exact means of the largest of 2, 3 and 4 normals stand in.
-    r = np.maximum(np.asarray(ranks, dtype=float), 4.0)
-    high = np.sqrt(2 * np.log(r))
-    many = high - (np.log(np.log(r)) + np.log(4 * pi)) / (2 * high) + np.euler_gamma / high
-    deviations = np.where(np.less(ranks, 4), np.interp(ranks, [1, 2, 3, 4], [0.0, 0.564, 0.846, 1.029]), many)
+    deviations = largest_of(ranks)
     scatter = np.sqrt((ranks - 1.0) / np.maximum(assignments, 1e-9) + np.asarray(skew, dtype=float) ** 2)
     share: Array = np.minimum((1.0 + deviations * scatter) / ranks, 1.0)
     return share
+
+
+def largest_of(count: Number) -> Array:
+    """Return how many deviations above the mean the largest of ``count`` normal variables lies; 0 for one.
+
+    About ``sqrt(2 ln R) - (ln ln R + ln 4 pi) / (2 sqrt(2 ln R))`` and Euler's constant over the root (extreme values).
+    Between 1 and 4 that form fails; the exact means of the largest of 2, 3 and 4 stand in.
+    """
+    r = np.maximum(np.asarray(count, dtype=float), 4.0)
+    high = np.sqrt(2 * np.log(r))
+    many = high - (np.log(np.log(r)) + np.log(4 * pi)) / (2 * high) + np.euler_gamma / high
+    largest: Array = np.where(np.less(count, 4), np.interp(count, [1, 2, 3, 4], [0.0, 0.564, 0.846, 1.029]), many)
+    return largest

@@ -32,8 +32,10 @@ class Shapes:
     element_bytes: float
     s: Number
     """Tokens of a sequence on one device."""
-    context: float
+    context: Number
     """Tokens of a whole sequence."""
+    documents: Number
+    """Sequences packed into one that do not see each other, as many equally long ones as have its tokens and scores."""
     b: Number
     t: Number
     r: Number
@@ -123,12 +125,14 @@ def shapes_of(scenario: Scenario) -> Shapes:
     t, c = _number(plan.tensor_parallel), _number(plan.context_parallel)
     split = (np.asarray(plan.sequence_parallel) != 0) & (np.asarray(t) > 1)
     split = split.astype(float) if split.ndim else float(split)
+    rows = scenario.workload.rows(plan.sequences)
     return Shapes(
         model=scenario.model,
         dtype=plan.wide_dtype,
         element_bytes=ELEMENT_BYTES[plan.wide_dtype],
-        s=scenario.workload.sequence_length / c,
-        context=float(scenario.workload.sequence_length),
+        s=rows.tokens / c,
+        context=rows.tokens,
+        documents=rows.tokens**2 / rows.squares,
         b=plan.sequences * 1.0,
         t=t,
         r=1.0 + split * (t - 1.0),

@@ -3,23 +3,43 @@
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from sightline.quantities import Number
+from sightline.quantities import Count, Number
+from sightline.scenario.lengths import Lengths, Rows, packed_rows, padded_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pretrain:
-    """Training on ``global_batch`` sequences of ``sequence_length`` tokens per optimizer step."""
+    """Training on ``global_batch`` rows of up to ``sequence_length`` tokens per optimizer step."""
 
     task: ClassVar[str] = "pretrain"
     sequence_length: int
     global_batch: int
     total_tokens: Number | None = None
     """Tokens of the whole run; gives run time, energy and money."""
+    lengths: Lengths | None = None
+    """Tokens of the samples where they differ; longer ones are cut. None means that all have ``sequence_length``."""
+    packing: bool = False
+    """Rows hold several samples that don't see each other, instead of one and padding."""
+
+    def rows(self, micro_batch: Count) -> Rows:
+        """Return what rows are made of in micro-batches of that many."""
+        length = float(self.sequence_length)
+        if self.lengths is None:
+            return Rows(tokens=length, squares=length**2, real=length, real_squares=length**2, spread=0.0)
+        if self.packing:
+            return packed_rows(self.lengths, self.sequence_length)
+        return padded_rows(self.lengths, self.sequence_length, micro_batch)
 
     @property
-    def tokens_per_step(self) -> int:
-        """Tokens of one optimizer step."""
-        return self.sequence_length * self.global_batch
+    def seen_tokens(self) -> float:
+        """Tokens of the sample that a token belongs to, in the mean over tokens."""
+        rows = self.rows(1)
+        return rows.real_squares / rows.real
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens of one optimizer step, without padding."""
+        return self.rows(1).real * self.global_batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
