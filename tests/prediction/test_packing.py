@@ -13,6 +13,7 @@ from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.training_frameworks import way_of
 from sightline.prediction.step import predict, profile_of
+from sightline.prediction.timeline import timeline
 from sightline.profile import Profile
 from sightline.program import FlashAttention, write_out
 
@@ -82,6 +83,8 @@ def test_replicas_wait_for_the_longest_samples():
     (row,) = [r for r in uneven.rows if r.operator == "waiting for longer samples"]
     assert 0 < row.time_s < uneven.phases["communication_exposed"] + 1e-12
     assert not [r for r in asked(lengths=500).rows if r.operator == "waiting for longer samples"]
+    spans = [span for span in timeline(uneven) if span.kind == "waiting for longer samples"]
+    assert [span.end_s - span.start_s for span in spans] == [pytest.approx(row.time_s)]
     alone = asked({"tensor_parallel": 8}, lengths=CHATS)
     assert not [r for r in alone.rows if r.operator == "waiting for longer samples"]
 

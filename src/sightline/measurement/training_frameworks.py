@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.training_steps import Trainer
-from sightline.scenario import Scenario
+from sightline.scenario import Plan, Scenario
 from sightline.scenario.low_precision import LOW_PRECISION
 
 Setup = Callable[[Scenario, str, Path | None], Trainer]

@@ -77,7 +77,7 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
         ("data parallel", "gradients and parameters", 1.0, replicas.network_bytes, replicas.exposed_s),
         ("embedding", "gradients of the tied table", 1.0, table_bytes, times.tied_embedding_s),
         ("optimizer", "matrices and their updates", 2.0, times.update.gathered_bytes, times.update.gather_s),
-        ("data parallel", "waiting for longer samples", 1.0, 0.0, times.waiting_s),
+        ("samples", "waiting for longer samples", 1.0, 0.0, times.waiting_s),
         ("offload", "between host and device", 1.0, times.offload.moved_bytes, times.offload.exposed_s),
     ]
     return [

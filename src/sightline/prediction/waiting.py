@@ -34,5 +34,8 @@ def waiting_s(
 
 def _attention_s(block: Block, prices: Prices) -> Number:
     """Seconds of a layer's fused attention in all passes; kernels that write scores work on whole rows."""
-    operators = (*block.forward, *block.recomputed, *block.backward)
-    return sum(op.count * prices[id(op)].time_s for op in operators if isinstance(op, FlashAttention))
+    once, again = (
+        sum(op.count * prices[id(op)].time_s for op in operators if isinstance(op, FlashAttention))
+        for operators in ((*block.forward, *block.backward), block.recomputed)
+    )
+    return once + block.recomputed_share * again
