@@ -130,6 +130,10 @@ def test_measured_is_kept() -> None:
         ),
         ({"workload__lengths": [100, 0]}, "workload.lengths.values has 0; allowed: a list of lengths of 1 token or more"),
         ({"workload__lengths": "long"}, "workload.lengths is 'long'; allowed: a mapping of keys to values"),
+        (
+            {"model": "deepseek-v3.2", "workload__lengths": 300, "plan": {"framework": "reference"}},
+            "deepseek-v3.2 has sparse attention, which is predicted on samples that all have workload.sequence_length",
+        ),
         ({"workload__packing": True}, "workload.lengths is missing; needed with workload.packing true"),
         ({"workload__sequence_length": 0}, "workload.sequence_length is 0; allowed: a whole number of 1 or more"),
         ({"workload__sequence_length": 1.5}, "workload.sequence_length is 1.5; allowed: a whole number of 1 or more"),

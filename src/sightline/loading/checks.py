@@ -15,6 +15,7 @@ from sightline.loading.context_checks import (
     windows_are_not_sent_round,
 )
 from sightline.loading.frameworks import offering
+from sightline.loading.lengths import chosen_tokens_have_one_length
 from sightline.quantities import show
 from sightline.scenario import Device, Framework, Model
 from sightline.scenario.adapter import JOINED, Adapter
@@ -323,6 +324,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         heads_are_shared_out,
         chunks_are_put_together,
         windows_are_not_sent_round,
+        chosen_tokens_have_one_length,
         batch_is_split,
         stages_have_layers,
         virtual_stages_need_a_pipeline,
