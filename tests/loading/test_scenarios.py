@@ -119,7 +119,10 @@ def test_measured_is_kept() -> None:
             {"workload__lengths": {"distribution": "lognorm", "mean": 5, "deviation": 2}},
             "workload.lengths.distribution is 'lognorm'; allowed: lognormal, normal, uniform, empirical - did you mean",
         ),
-        ({"workload__lengths": {"distribution": "normal", "mean": 5}}, "workload.lengths.deviation is missing; needed:"),
+        (
+            {"workload__lengths": {"distribution": "normal", "mean": 5}},
+            "workload.lengths.deviation is missing; needed:",
+        ),
         (
             {"workload__lengths": {"distribution": "uniform", "low": 9, "high": 5}},
             "workload.lengths.low is 9; allowed: up to workload.lengths.high 5",
@@ -128,7 +131,10 @@ def test_measured_is_kept() -> None:
             {"workload__lengths": {"distribution": "uniform", "low": 1, "high": 5, "mean": 3}},
             "workload.lengths.mean is for other distributions; uniform has low, high",
         ),
-        ({"workload__lengths": [100, 0]}, "workload.lengths.values has 0; allowed: a list of lengths of 1 token or more"),
+        (
+            {"workload__lengths": [100, 0]},
+            "workload.lengths.values has 0; allowed: a list of lengths of 1 token or more",
+        ),
         ({"workload__lengths": "long"}, "workload.lengths is 'long'; allowed: a mapping of keys to values"),
         (
             {"model": "deepseek-v3.2", "workload__lengths": 300, "plan": {"framework": "reference"}},

@@ -10,11 +10,14 @@ from sightline.scenario.lengths import DRAWN, Lengths, packed_rows, padded_rows
 
 LOGNORMAL = Lengths(distribution="lognormal", mean=500.0, deviation=400.0)
 ANY = st.one_of(
-    st.builds(lambda m, d: Lengths(distribution="lognormal", mean=m, deviation=d), st.floats(2, 5000), st.floats(0, 5000)),
+    st.builds(
+        lambda m, d: Lengths(distribution="lognormal", mean=m, deviation=d), st.floats(2, 5000), st.floats(0, 5000)
+    ),
     st.builds(lambda m, d: Lengths(distribution="normal", mean=m, deviation=d), st.floats(1, 5000), st.floats(0, 2000)),
     st.builds(lambda a, b: Lengths(distribution="uniform", low=a, high=a + b), st.floats(1, 3000), st.floats(0, 3000)),
     st.builds(
-        lambda v: Lengths(distribution="empirical", values=tuple(v)), st.lists(st.floats(1, 5000), min_size=1, max_size=9)
+        lambda v: Lengths(distribution="empirical", values=tuple(v)),
+        st.lists(st.floats(1, 5000), min_size=1, max_size=9),
     ),
 )
 

@@ -41,7 +41,9 @@ def way_of(scenario: Scenario) -> str:
     """
     plan = scenario.plan
     if scenario.workload.lengths is not None:
-        raise UnsupportedCaseError("workload.lengths: measured are samples that all have workload.sequence_length tokens")
+        raise UnsupportedCaseError(
+            "workload.lengths: measured are samples that all have workload.sequence_length tokens"
+        )
     if plan.dtype in LOW_PRECISION:
         raise UnsupportedCaseError(
             f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits"

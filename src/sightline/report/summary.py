@@ -57,7 +57,12 @@ def operation(scenario: OperatorScenario) -> str:
 def subtitle(scenario: Scenario) -> tuple[str, str]:
     """Return two lines: what runs on what, and how."""
     plan, cluster, workload = scenario.plan, scenario.cluster, scenario.workload
-    degrees = (("tp", plan.tensor_parallel), ("pp", plan.pipeline_parallel), ("cp", plan.context_parallel), ("dp", plan.data_parallel))
+    degrees = (
+        ("tp", plan.tensor_parallel),
+        ("pp", plan.pipeline_parallel),
+        ("cp", plan.context_parallel),
+        ("dp", plan.data_parallel),
+    )
     layout = [f"{name} {degree}" for name, degree in degrees if degree != 1] or ["one device"]
     extras = [f"ZeRO-{plan.zero_stage}"] if plan.zero_stage else []
     extras += [f"{plan.virtual_stages} virtual stages"] if plan.virtual_stages != 1 else []
