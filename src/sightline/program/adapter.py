@@ -43,7 +43,10 @@ class Thin:
 def adapters_of(
     x: Shapes, inputs: Number, outputs: Number, targets: Sequence[str], shares: Sequence[float]
 ) -> list[Thin]:
-    """Return the adapters beside a matmul whose outputs are the projections ``targets`` in the parts ``shares``."""
+    """Return the adapters beside a matmul whose outputs are the projections ``targets`` in the parts ``shares``.
+
+    A projection without a part is none: values that are keys (Gemma 4) have no adapter.
+    """
     adapter = x.trained.adapter
     if adapter is None:
         return []
@@ -51,7 +54,7 @@ def adapters_of(
     r = adapter.rank * 1.0
     if JOINED in chosen and targets == QKV:
         return [Thin(inputs=inputs, outputs=outputs, rank=r, group_rank=r)]
-    widths = [outputs * share for target, share in zip(targets, shares, strict=True) if target in chosen]
+    widths = [outputs * share for target, share in zip(targets, shares, strict=True) if share and target in chosen]
     if widths and x.framework.joins_adapters and targets == QKV:
         total = sum(widths)
         padded = outputs if len(widths) < len(targets) else 0.0
@@ -143,7 +146,7 @@ def _widths(model: Model, kind: LayerKind) -> dict[str, tuple[float, float]]:
     attention = {
         "query": (h, queries),
         "key": (h, keys),
-        "value": (h, values),
+        **({"value": (h, values)} if values else {}),
         JOINED: (h, queries + keys + values),
         "output": (float(heads.output_width), h),
     }
