@@ -44,6 +44,8 @@ class Fit:
 
 EAGER_KERNEL = {"attention_kernel": "flash-2"}
 TRITON = {"attention_kernel": "triton"}
+GRAPHS = {"attention_kernel": "flash-2", "launch_forward_s": 2e-06, "launch_backward_s": 2e-06}
+"""CUDA graphs: launches cost the host next to nothing."""
 FITS = (
     Fit(
         family="a100-sxm",
@@ -110,6 +112,16 @@ FITS = (
     ),
     Fit(
         family="h100-sxm",
+        framework="torchtitan",
+        suites=["torchtitan"],
+        # Four cases of one model cannot tell more apart.
+        free=["matmul_slowdown", *NETWORK],
+        given={"attention_kernel": "flash-2"},
+        host_of="fsdp",
+        least_spread=0.1,
+    ),
+    Fit(
+        family="h100-sxm",
         framework="megatron",
         suites=["megatron-core-h100"],
         free=[*KERNELS, *NETWORK],
@@ -122,6 +134,43 @@ FITS = (
         free=["matmul_slowdown", "expert_matmul_slowdown", "attention_slowdown", "collective_slowdown", "meeting_s"],
         given={"attention_kernel": "flash-3"},
         least_spread=0.08,
+    ),
+    Fit(
+        family="h100-sxm",
+        framework="llmq",
+        suites=["llmq"],
+        free=[*KERNELS, "attention_slowdown"],
+        given=GRAPHS,
+        least_spread=0.1,
+        devices=["h100"],
+    ),
+    Fit(
+        family="rtx-4090",
+        framework="llmq",
+        suites=["llmq"],
+        free=[*KERNELS, "attention_slowdown", "collective_slowdown"],
+        given=GRAPHS,
+        least_spread=0.1,
+        devices=["rtx-4090", "rtx-5090"],
+    ),
+    Fit(
+        family="l40s",
+        framework="llmq",
+        suites=["llmq"],
+        # A GeForce runs fp32 sums at half of the tensor cores' rate and above its datasheet's clock; this board does neither.
+        free=["matmul_slowdown"],
+        given=GRAPHS,
+        least_spread=0.3,
+        devices=["l40s"],
+    ),
+    Fit(
+        family="rtx-pro-6000",
+        framework="llmq",
+        suites=["llmq"],
+        free=[*KERNELS, "attention_slowdown", "collective_slowdown"],
+        given=GRAPHS,
+        least_spread=0.1,
+        devices=["rtx-pro-6000"],
     ),
 )
 RELATIVES: Mapping[str, Mapping[str, Any]] = {

@@ -7,6 +7,7 @@ without a dot that are none of these only serve to calculate others.
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from sightline.validation.published_flops import FORMULAS
@@ -95,8 +96,8 @@ def _require_usable(row: Row, suite: Mapping[str, Any]) -> None:
     hidden, heads = row.get("model.hidden_size", 0), row.get("model.num_attention_heads", 1)
     if hidden % heads:
         raise LeftOutError("heads do not divide the hidden size")
-    tensor, pipeline, data = (row.get(f"plan.{kind}_parallel", 1) for kind in ("tensor", "pipeline", "data"))
-    if "plan.data_parallel" in row and tensor * pipeline * data != row["devices"]:
+    degrees = [row.get(f"plan.{kind}_parallel", 1) for kind in ("tensor", "pipeline", "context", "data")]
+    if "plan.data_parallel" in row and prod(degrees) != row["devices"]:
         raise LeftOutError("parallel degrees do not multiply to the devices")
     low, high = suite.get("csv", {}).get("devices", (1, row["devices"]))
     if not low <= row["devices"] <= high:
