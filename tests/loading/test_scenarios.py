@@ -157,7 +157,10 @@ def test_measured_is_kept() -> None:
         ({"plan__sequence_parallel": "off"}, "plan.sequence_parallel is 'off'; allowed: true, false"),
         ({"plan__dtype": "bf61"}, "did you mean 'bf16'?"),
         ({"plan__dtype": "int8"}, "plan.dtype is 'int8'; this version predicts only fp32, tf32, fp16, bf16, fp8"),
-        ({"plan__framework": "megatrn"}, "plan.framework is 'megatrn'; allowed: deepspeed, fsdp, litgpt, llmq, megatron,"),
+        (
+            {"plan__framework": "megatrn"},
+            "plan.framework is 'megatrn'; allowed: deepspeed, fsdp, litgpt, llmq, megatron,",
+        ),
         ({"plan__framework_version": "0.6"}, "plan.framework_version is '0.6'; deepspeed: allowed: qwen"),
         ({"plan": MEGATRON | {"framework_version": "cor"}}, "plan.framework_version is 'cor'; megatron: allowed: core"),
         (
