@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import catalog
+from sightline.cost.processor_constants import load_processor
 from sightline.generation_profile import PHASES
 from sightline.prediction import predict
 from sightline.prediction.generation import predict_generation
@@ -221,3 +222,33 @@ def test_formats_without_products_on_the_device_are_remarked_on():
     (said,) = predict_generation(generation(plan={"quantization": "fp8"})).warnings
     assert said == "a100-sxm-80gb has no fp8 products: fp8 weights are converted to bf16 on the way"
     assert predict_generation(generation(cluster="1x h100-sxm-80gb", plan={"quantization": "fp8"})).warnings == ()
+
+
+TINY = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4}
+TINY |= {"intermediate_size": 688, "vocab_size": 2048, "max_position_embeddings": 4096}
+
+
+def on_processor(layers: int = 4, framework: str = "transformers", **sizes: Any):
+    model = {**TINY, "num_hidden_layers": layers}
+    plan = {"framework": framework, "dtype": "fp32"}
+    asked = {"batch": 1, "prompt_tokens": 64, "output_tokens": 16, **sizes}
+    return predict(generation(model=model, cluster="this-machine", plan=plan, **asked))
+
+
+def test_on_a_processor_every_layer_takes_its_calls():
+    machine = load_processor("processor", "fp32")
+    few, many = on_processor(4), on_processor(8)
+    assert many.tpot_s - few.tpot_s > 4 * machine.calls["layer forward"]
+    assert many.ttft_s - few.ttft_s > 4 * machine.calls["layer forward"]
+    assert few.phases["host"] == 0.0
+    assert sum(few.phases[p] for p in PHASES) == pytest.approx(few.latency_s)
+    assert few.memory_bytes["framework"] == pytest.approx(machine.framework_bytes, rel=0.5)
+
+
+def test_on_a_processor_longer_caches_are_copied_for_every_token():
+    short, long = (on_processor(prompt_tokens=tokens).tpot_s for tokens in (64, 3000))
+    copied = 2 * 4 * 4 * (3000 - 64) * 2 * 256  # read and written, fp32, layers, tokens, keys and values
+    assert long - short > copied / 200e9
+    one = on_processor().scenario
+    both = predict_generation(replace(one, workload=replace(one.workload, batch=np.array([1.0, 4.0]))))
+    assert both.tpot_s == pytest.approx([on_processor(batch=b).tpot_s for b in (1, 4)])

@@ -8,6 +8,7 @@ import numpy as np
 
 from sightline.cost.clock import at_its_clock
 from sightline.cost.inference_constants import InferenceConstants, borrowed_releases, load_inference
+from sightline.cost.processor_passes import ONE_BY_ONE, calls_one_by_one
 from sightline.generation_profile import GenerationProfile, latency_s, output_tokens_per_s
 from sightline.prediction.energy import energy_of_generation_j
 from sightline.prediction.generation_advice import what_would_fit
@@ -79,7 +80,9 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
 def profile_of(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> GenerationProfile:
     """The profile of a generation, without advice."""
     engine, evidence = scenario.plan.engine, "given"
-    if constants is None:
+    if constants is None and calls_one_by_one(scenario):
+        constants, evidence = ONE_BY_ONE, "estimated"
+    elif constants is None:
         constants, evidence = load_inference(engine.name, engine.version)
     workers = price_workers(scenario)
     return _profile(workers, latencies(workers, constants), constants, evidence)

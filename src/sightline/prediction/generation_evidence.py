@@ -7,6 +7,8 @@ from sightline.cost.collective_families import collective_evidence
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
 from sightline.cost.matmul_constants import matmul_evidence
+from sightline.cost.processor_constants import PART
+from sightline.cost.processor_passes import calls_one_by_one
 from sightline.operator_profile import Evidence
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.operator_answer import MEASURED_DTYPES, within
@@ -30,6 +32,8 @@ def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
     """
     scenario = priced.scenario
     device, model, plan = scenario.cluster.device, scenario.model, scenario.plan
+    if calls_one_by_one(scenario):
+        return dict.fromkeys(("matmul", "prefill attention", "decode attention"), evidence_of(device, PART))
     kernels = {priced.formats.parts[part] for part in ("attention", "dense", "head")}
     decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
     usual = _has_measured_elements(priced)

@@ -9,6 +9,8 @@ import numpy as np
 
 from sightline.cost.collective_families import cluster_collectives
 from sightline.cost.pricing import Prices
+from sightline.cost.processor_constants import load_processor, processor_family
+from sightline.cost.processor_passes import calls_one_by_one, price_pass
 from sightline.cost.ranks import Ranks
 from sightline.prediction.generation_micro_batches import micro_batches
 from sightline.prediction.inference_pass import price_passes
@@ -85,6 +87,11 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         stream_kernels=engine.stream_kernels,
     )
     prefill, decode = write_pass(prompt), write_pass(step)
+    prices = price_passes([prefill, decode], ranks, mesh_axes(scenario))
+    if calls_one_by_one(scenario):
+        machine = load_processor(processor_family(device) or "", prompt.dtype)
+        for one in (prefill, decode):
+            prices |= price_pass(one, device, machine, prompt.dtype)
     return PricedGeneration(
         scenario=scenario,
         formats=formats,
@@ -95,7 +102,7 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         step_parts=parts,
         prefill=prefill,
         decode=decode,
-        prices=price_passes([prefill, decode], ranks, mesh_axes(scenario)),
+        prices=prices,
     )
 
 

@@ -1,0 +1,129 @@
+"""The price of an inference pass on a processor, whose operators transformers calls one after the other.
+
+Legend: ``e`` bytes of an element, ``n x k`` a weight. Weights and the cache are found in the processor's cache as far as
+a whole pass fits there together; keys and values that grow with every token are written anew for each.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.inference_constants import InferenceConstants
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.processor import CALLS, fused_attention_cost, kernels_cost, product_cost
+from sightline.cost.processor_constants import FALLBACK, ProcessorConstants, processor_family
+from sightline.cost.processor_pricing import PASSED_ON, missing_share
+from sightline.program import Elementwise, Matmul, Operator
+from sightline.program.inference import CachedAttention, Pass
+from sightline.program.inference.passes import Block
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number
+from sightline.scenario import Device, GenerationScenario
+
+CHAINS = {"norm": "norm", "rope": "rope", "activation": "activation", "residual": "residual", "embedding": "lookup"}
+"""Chain that was measured, by the class of a pass's kernels; others take as long as additions of as many bytes."""
+MOVED = {
+    "norm": (2.0, 18.0),
+    "rope": (2.0, 9.0),
+    "activation": (3.0, 5.0),
+    "residual": (3.0, 3.0),
+    "embedding": (2.0, 2.0),
+}
+"""Elements that a pass counts as moved for each of the chain's, in one kernel and in several."""
+FORMATS = ("16-bit", "32-bit")
+
+ENGINES = ("transformers", "reference")
+"""Engines that call one operator after the other; others have kernels of their own."""
+ONE_BY_ONE = InferenceConstants(
+    matmul_slowdown=1.0,
+    prefill_attention_slowdown=1.0,
+    decode_attention_slowdown=1.0,
+    experts_slowdown=1.0,
+    elementwise_slowdown=1.0,
+    collective_slowdown=1.0,
+    meeting_s=0.0,
+    kernel_gap_s=0.0,
+    launch_s=0.0,
+    iteration_s=0.0,
+    sequence_s=0.0,
+    prefill_s=0.0,
+    prompt_token_s=0.0,
+    ttft_spread=0.25,
+    tpot_spread=0.25,
+)
+"""Nothing waits for anything there but the call before: host time is in the calls. Spreads are estimated."""
+
+Prices = dict[int, OperatorCost]
+
+
+def calls_one_by_one(scenario: GenerationScenario) -> bool:
+    """Whether a generation runs on a processor, by an engine that its constants describe."""
+    return scenario.plan.engine.name in ENGINES and processor_family(scenario.cluster.device) is not None
+
+
+def price_pass(of: Pass, device: Device, machine: ProcessorConstants, dtype: str) -> Prices:
+    """Return the price of each operator of a pass that a processor's constants know, by its identity.
+
+    Left out: products of packed weights, experts, latent and recurrent mixers, which keep their formulas for any device.
+    """
+    missing = missing_share(_touched_bytes(of), device)
+    prices: Prices = {}
+    for block in of.blocks:
+        name, share = ("layer", 1.0) if block in of.layers else ("pass", 0.5)
+        around = share * machine.calls.get(f"{name} forward", 0.0) / max(_block_calls(block), 1.0)
+        for op in block.operators:
+            cost = _cost(op, device, machine, dtype, missing)
+            if cost is not None:
+                prices[id(op)] = cost._replace(time_s=cost.time_s + around * _calls(op))
+    return prices
+
+
+def _cost(
+    op: Operator, device: Device, machine: ProcessorConstants, dtype: str, missing: Number
+) -> OperatorCost | None:
+    common: dict[str, Any] = {"device": device, "constants": machine}
+    match op:
+        case Matmul() if type(op) is Matmul and op.kernel in FORMATS:
+            return product_cost(op.m, op.n, op.k, op.batch, order="forward", dtype=dtype, missing=missing, **common)
+        case CachedAttention() if not op.shared_kv and op.window is None:
+            return _attention(op, dtype, missing, common)
+        case Elementwise():
+            elements = op.traffic_bytes / ELEMENT_BYTES[dtype]
+            chain = CHAINS.get(op.kind, "")
+            if chain:
+                elements = elements / MOVED[op.kind][int(np.any(np.greater(op.kernels, 1.0)))]
+            passed_on = PASSED_ON * missing
+            return kernels_cost(chain, elements, op.traffic_bytes, op.kernels, dtype=dtype, missing=passed_on, **common)
+    return None
+
+
+def _attention(op: CachedAttention, dtype: str, missing: Number, common: dict[str, Any]) -> OperatorCost:
+    """Attention of new tokens; a step of decoding first copies all keys and values to where one more has room."""
+    sizes = (op.batch, op.heads, op.kv_heads, op.head_dim, op.query_tokens, op.context_tokens)
+    cost = fused_attention_cost(*sizes, causal=not op.decode, backward=False, dtype=dtype, **common)
+    if not op.decode:
+        return cost
+    cached = op.batch * op.kv_heads * op.context_tokens * (op.head_dim + op.value_dim)
+    traffic = 2.0 * ELEMENT_BYTES[dtype] * cached
+    copied = kernels_cost(FALLBACK, cached / 2.0, traffic, 1.0, dtype=dtype, missing=missing, **common)
+    return cost._replace(time_s=cost.time_s + copied.time_s, memory_s=cost.memory_s + copied.memory_s)
+
+
+def _touched_bytes(of: Pass) -> Number:
+    """Weights and cached tokens that a pass goes through."""
+    return sum((block.count * op.count * op.bytes for block in of.blocks for op in block.operators if _reads(op)), 0.0)
+
+
+def _reads(op: Operator) -> bool:
+    return isinstance(op, Matmul | CachedAttention)
+
+
+def _block_calls(block: Block) -> float:
+    return sum(float(np.max(op.count)) * _calls(op) for op in block.operators)
+
+
+def _calls(op: Operator) -> float:
+    """Calls of the framework that an operator stands for."""
+    if isinstance(op, Elementwise):
+        return CALLS.get(CHAINS.get(op.kind, ""), 1.0)
+    return float(isinstance(op, Matmul | CachedAttention))
