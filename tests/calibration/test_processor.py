@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.calibration import machine as calibration_machine
-from sightline.calibration.dispatch import DEPTHS, dispatch_scenarios, undisturbed_phases
+from sightline.calibration.dispatch import DEPTHS, dispatch_scenarios, process_memory, undisturbed_phases
 from sightline.calibration.from_runs import calibrate_training, operator_results
 from sightline.calibration.processor_tables import CHAINS, chain_table, measurements, product_table
 from sightline.calibration.training import MeasuredStep
@@ -167,3 +167,21 @@ def test_slow_steps_move_what_operators_cannot_tell() -> None:
     fitted = calibrate_training(steps, "a test")
     assert fitted.fit.constants["transformers"]["matmul_slowdown"] > 1.0
     assert np.isclose(fitted.fit.residuals["transformers"]["fit"]["median"], 0.0, atol=0.1)
+
+
+def test_number_formats_that_were_not_measured_now_are_kept(results) -> None:
+    calibrations, *_ = calibration_machine.calibrate_machine(results, "a test")
+    calibration_machine.keep_other_formats(
+        calibrations, {"formats": {"bf16": {"cores": 1}, "fp32": {}}, "residuals": {"bf16 norm": {}}}
+    )
+    content = calibrations[0].fit.content
+    assert content["formats"]["bf16"] == {"cores": 1}
+    assert content["formats"]["fp32"]["products"]
+    assert content["residuals"]["bf16 norm"] == {}
+
+
+def test_a_processs_own_memory_is_what_a_tiny_models_states_are_not(results) -> None:
+    held = {"weights": 1.0, "gradients": 2.0, "optimizer": 3.0, "activations": 40.0, "total": 3e8}
+    phases = [{"forward": 0.1, "backward": 0.1} | process_memory(held)] * 2
+    (processor, *_), *_ = calibration_machine.calibrate_machine(results, "a test", dispatch={"fp32": phases})
+    assert processor.fit.content["framework_bytes"] == pytest.approx(3e8)

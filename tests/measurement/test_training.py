@@ -14,6 +14,7 @@ from sightline.loading import scenario_from_mapping, to_mapping  # noqa: E402
 from sightline.measurement import training_entry, training_runs  # noqa: E402
 from sightline.measurement.isolation import run_case  # noqa: E402
 from sightline.measurement.outcome import Limits, UnsupportedCaseError  # noqa: E402
+from sightline.measurement.rank_memory import state_bytes  # noqa: E402
 from sightline.measurement.stale_locks import stale_locks  # noqa: E402
 from sightline.measurement.training_data import token_batches  # noqa: E402
 from sightline.measurement.training_fit import resolved, why_too_large  # noqa: E402
@@ -294,3 +295,18 @@ def test_two_nodes_on_one_machine_measure_together(tmp_path) -> None:
     assert [node.returncode for node in nodes] == [0, 0]
     assert json.loads(answers[0])["measurement"]["implementation"] == "ddp"
     assert answers[1] == ""
+
+
+@pytest.mark.parametrize("degree", ["context_parallel", "expert_parallel"])
+def test_what_no_way_of_training_splits_is_said(degree) -> None:
+    plan = replace(asked(2, data_parallel=2).plan, **{degree: 2})
+    with pytest.raises(UnsupportedCaseError, match=f"plan.{degree} is 2; measured here: 1"):
+        way_of(plan)
+
+
+def test_a_partitioned_weight_counts_by_what_a_rank_holds() -> None:
+    whole, split = torch.nn.Linear(16, 8, bias=False), torch.nn.Linear(16, 8, bias=False)
+    split.weight.data = torch.empty(0)
+    split.weight.ds_tensor = torch.empty(64)
+    held = state_bytes(torch.nn.ModuleList([whole, split]), None)
+    assert held["weights"] == held["gradients"] == 4 * (128 + 64)

@@ -3,6 +3,8 @@
 import pytest
 from training_scenarios import training
 
+from sightline.loading import scenario_from_mapping
+from sightline.prediction import predict
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile, StageMemory
 
@@ -133,3 +135,21 @@ def test_published_states_of_gpt_3():
     profile = ledger("gpt-3-175b", tensor_parallel=8, pipeline_parallel=8, devices=64, batch=64, framework="megatron")
     states = [profile.memory_bytes[p] for p in ("weights", "gradients", "optimizer")]
     assert sum(states) / GIB == pytest.approx(18 * 175e9 / 64 / GIB, rel=0.04)
+
+
+def test_a_processor_holds_libraries_and_no_driver_and_offloads_to_itself() -> None:
+    mapping = {
+        "model": {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+        | {"num_key_value_heads": 4, "intermediate_size": 160, "vocab_size": 320},
+        "cluster": "2x this-machine",
+        "workload": {"task": "pretrain", "sequence_length": 32, "global_batch": 4},
+        "plan": {"framework": "deepspeed", "zero_stage": 2, "data_parallel": 2, "micro_batch": 1, "dtype": "fp32"},
+    }
+    kept = predict(scenario_from_mapping(mapping))
+    assert 1e8 < kept.memory_bytes["framework"] < 1e9
+    assert kept.memory_bytes["buffers"] < 1e6
+    moved = predict(scenario_from_mapping({**mapping, "plan": {**mapping["plan"], "offload": "optimizer"}}))
+    assert moved.memory_bytes == kept.memory_bytes
+    assert moved.step_time_s == kept.step_time_s
+    assert [w for w in moved.warnings if "plan.offload moves nothing on a processor" in w]
+    assert not [w for w in kept.warnings if "offload" in w]

@@ -20,6 +20,7 @@ SUITE = "dispatch"
 """Suite that their runs bear."""
 DEPTHS = (2, 8)
 PASSES = ("forward", "backward")
+FRAMEWORK_BYTES = "framework_bytes"
 
 
 def dispatch_scenarios(dtype: str) -> list[Scenario]:
@@ -50,6 +51,12 @@ def undisturbed_phases(samples: Sequence[Mapping[str, float]], contended: bool) 
     """Return the passes' median seconds; where other processes had the machine, which only adds, 10th percentiles."""
     quantile = 0.1 if contended else 0.5
     return {name: float(np.quantile([s[f"{name}_s"] for s in samples], quantile)) for name in PASSES}
+
+
+def process_memory(held: Mapping[str, float]) -> dict[str, float]:
+    """Return the bytes of a tiny model's process beside the model: interpreter, libraries, what its first step set up."""
+    states = sum(held[part] for part in ("weights", "gradients", "optimizer"))
+    return {FRAMEWORK_BYTES: held["total"] - states}
 
 
 def dispatch_calls(

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sightline.calibration.dispatch import dispatch_calls, dispatch_scenarios
+import numpy as np
+
+from sightline.calibration.dispatch import FRAMEWORK_BYTES, dispatch_calls, dispatch_scenarios
 from sightline.calibration.from_tables import Calibration, calibrate, read_tables
 from sightline.calibration.part_fit import PartFit
 from sightline.calibration.processor import fit_processor
@@ -77,6 +79,9 @@ def calibrate_machine(
     for dtype, phases in (dispatch or {}).items():
         if dtype in fit.content["formats"]:
             _add_dispatch(fit, dtype, phases, device)
+    taken = [p[FRAMEWORK_BYTES] for phases in (dispatch or {}).values() for p in phases if FRAMEWORK_BYTES in p]
+    if taken:
+        fit = replace(fit, content={**fit.content, FRAMEWORK_BYTES: float(f"{np.median(taken):.3g}")})
     calibrations = [
         _calibration(PART, fit, source, rows),
         _calibration(TRAINING, _training(), source, ()),
@@ -125,6 +130,14 @@ def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]
     ]
     constants = TrainingConstants.from_mapping(NEUTRAL)
     content["calls"] |= dispatch_calls(phases, scenarios, machine, constants)
+
+
+def keep_other_formats(calibrations: Sequence[Calibration], before: Mapping[str, Any]) -> None:
+    """Keep what a processor's entry that is about to be replaced says of number formats that were not measured now."""
+    for content in (c.fit.content for c in calibrations if c.part == PART):
+        for key in ("formats", "residuals"):
+            for name, said in before.get(key, {}).items():
+                content[key].setdefault(name, said)
 
 
 def _training() -> PartFit:

@@ -83,8 +83,10 @@ def calibrate_results(
     dispatch: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
 ) -> "tuple[list[Calibration], dict[str, Path]]":
     """Fit this machine's constants and write its device and calibrations into the catalog folder ``out``."""
-    from sightline.calibration.machine import calibrate_machine
+    from sightline.calibration.machine import calibrate_machine, keep_other_formats
     from sightline.calibration.writing import target_paths, write_calibrations, write_yaml
+    from sightline.catalog.yaml12 import parse
+    from sightline.cost.processor_constants import PART
     from sightline.loading.this_machine import THIS_MACHINE
 
     with output.progress(4, "fitting", least=1) as advance:
@@ -95,6 +97,10 @@ def calibrate_results(
     device = out / "devices" / f"{THIS_MACHINE}.yaml"
     if device.exists() and not overwrite:
         raise InputError(f"'{device}' is already there; --overwrite replaces it")
+    if paths[PART].exists() and device.exists():
+        before, then = (parse(path.read_text(encoding="utf-8")) for path in (paths[PART], device))
+        if all(then.get(name) == figures[name] for name in ("peak_flops", "memory_bandwidth", "l2_bandwidth")):
+            keep_other_formats(calibrations, before)
     write_calibrations(calibrations, paths, this_month())
     write_yaml(device, {"date": this_month(), "evidence": "measured", **figures})
     return calibrations, {**paths, "device": device}

@@ -28,6 +28,10 @@ FALLBACK = "residual"
 FALLBACK_TENSORS = 3.0
 
 
+FRAMEWORK_BYTES = 3.8e8
+"""Of Python with PyTorch and transformers, where nothing was measured: a tiny model's process (torch 2.13, 2026-11)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fitted:
     """Plain numbers by name."""
@@ -111,6 +115,9 @@ class ProcessorConstants:
     """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), and that
     a model's own code takes around operators (layer forward, pass backward, ...)."""
 
+    framework_bytes: float = FRAMEWORK_BYTES
+    """Memory of a process before its model: interpreter, libraries, what they set up in the first step."""
+
     def thin(self, order: ProductOrder) -> ProductConstants:
         """Return the constants of products of few rows or one."""
         return next(self.products[name] for name in (order, *THIN) if name in self.products)
@@ -129,16 +136,20 @@ def _first_family(families: tuple[str, ...]) -> str | None:
 
 @cache
 def load_processor(family: str, dtype: str) -> ProcessorConstants:
-    """Return a family's constants in ``dtype``; one that was not measured takes those of fp32."""
+    """Return a family's constants in ``dtype``; one that was not measured takes those of the first that was."""
     stated = entry("calibrations", f"{family}/{PART}")
     formats = stated["formats"]
-    return from_mapping(formats.get(dtype, formats["fp32"]), stated["cores"])
+    framework_bytes = float(stated.get("framework_bytes", FRAMEWORK_BYTES))
+    return from_mapping(formats.get(dtype, next(iter(formats.values()))), stated["cores"], framework_bytes)
 
 
-def from_mapping(mapping: Mapping[str, Any], cores: float) -> ProcessorConstants:
+def from_mapping(
+    mapping: Mapping[str, Any], cores: float, framework_bytes: float = FRAMEWORK_BYTES
+) -> ProcessorConstants:
     """Return the constants of one number format as a calibration entry states them."""
     return ProcessorConstants(
         cores=float(cores),
+        framework_bytes=framework_bytes,
         products={order: ProductConstants.from_mapping(c) for order, c in mapping["products"].items()},
         attention={way: AttentionConstants.from_mapping(c) for way, c in mapping["attention"].items()},
         kernels={name: KernelTimes.from_mapping(c) for name, c in mapping["kernels"].items()},

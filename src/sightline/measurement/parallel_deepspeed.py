@@ -11,13 +11,13 @@ from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.training_clock import Phase
 from sightline.measurement.training_models import build_model
 from sightline.measurement.training_steps import LARGEST_GRADIENT, Trainer, computing, optimizer_of
+from sightline.prediction.offload import STAYS
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
     import torch
 
 INSTALL = "pip install setuptools wheel ninja && DS_BUILD_OPS=0 pip install --no-build-isolation 'sightline[deepspeed]'"
-ON_THE_HOST = "there is no other memory than the host's: what is offloaded stays where it is"
 
 
 def deepspeed(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
@@ -68,7 +68,7 @@ def deepspeed(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         optimizer=_States(optimizer),
         replica=dist.get_rank(),
         replicas=dist.get_world_size(),
-        remarks=[ON_THE_HOST] if plan.offload and device == "cpu" else [],
+        remarks=[STAYS] if plan.offload and device == "cpu" else [],
     )
 
 

@@ -12,6 +12,7 @@ from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.training_models import TORCH_DTYPES, build_model
 from sightline.measurement.training_precision import precision_of
 from sightline.measurement.training_steps import Trainer, own_optimizer, own_step
+from sightline.prediction.offload import STAYS
 from sightline.scenario import Plan, Scenario
 
 
@@ -59,7 +60,7 @@ def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         optimizer=optimizer,
         replica=dist.get_rank(),
         replicas=dist.get_world_size(),
-        remarks=["fully_shard does not split packed weights: every rank keeps them whole"] if packed else [],
+        remarks=_remarks(bool(packed), plan, device),
     )
 
 
@@ -68,6 +69,13 @@ def _mesh(plan: Plan, ranks: int) -> tuple[int, ...]:
     if plan.data_parallel_shard in (None, ranks):
         return (ranks,)
     return (int(plan.copies), int(plan.shards))
+
+
+def _remarks(packed: bool, plan: Plan, device: str) -> list[str]:
+    found = ["fully_shard does not split packed weights: every rank keeps them whole"] if packed else []
+    if plan.offload and device == "cpu":
+        found.append(STAYS)
+    return found
 
 
 def _policy(plan: Plan) -> Any:

@@ -43,13 +43,24 @@ class MemoryWatch:
 
     def _held(self) -> float:
         """What is taken before the first tensor."""
-        if self.device == "cpu":
-            return _status_bytes("VmRSS")
         import torch
 
+        if self.device == "cpu":
+            _settle()
+            return _status_bytes("VmRSS")
         torch.zeros(1, device=self.device)
         free, total = torch.cuda.mem_get_info(self.device)
         return float(total - free)
+
+
+def _settle() -> None:
+    """Let libraries set up what they do in any first step: threads, the backward pass, the optimizer's own code."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        layer = torch.nn.Linear(8, 8)
+    layer(torch.ones(1, 8)).sum().backward()
+    torch.optim.AdamW(layer.parameters()).step()
 
 
 def state_bytes(model: Any, optimizer: Any) -> dict[str, float]:
@@ -64,10 +75,10 @@ def state_bytes(model: Any, optimizer: Any) -> dict[str, float]:
 
 
 def _bytes(tensors: Iterable[Any]) -> float:
-    """Bytes of tensors, each once; of split ones this rank's part, of packed ones their scales too."""
+    """Bytes of tensors, each once; of ones split by PyTorch or DeepSpeed this rank's part, of packed ones their scales too."""
     total, seen = 0.0, set()
     for tensor in tensors:
-        local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+        local = tensor.to_local() if hasattr(tensor, "to_local") else getattr(tensor, "ds_tensor", tensor)
         if id(tensor) in seen:
             continue
         seen.add(id(tensor))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.prediction import placeholder_gradients
+from sightline.cost.processor_constants import load_processor, processor_family
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
@@ -73,7 +74,8 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     layer_stored = _most(program, stage, lambda block: block.stored_bytes(narrow))
     live = np.minimum(stored, GATHERED_LAYERS * layer_stored + _ends_bytes(program, stage, narrow))
     gathered = replicated * ((zero == 3) * live + whole * stored)
-    buffers = gathered + replicated * framework.communication_buffer_bytes + transient + held_places
+    context_bytes, collectives_bytes = _beside_tensors(scenario)
+    buffers = gathered + replicated * collectives_bytes + transient + held_places
     kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
     weights = held.weights.shared(plan, (zero >= 3) | whole)
     gradients = held.gradients.shared(plan, zero >= 2)
@@ -92,7 +94,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
             "activations": activations,
             "kv_cache": 0.0,
             "buffers": buffers + moved.staging_bytes + stepping,
-            "framework": framework.context_bytes,
+            "framework": context_bytes,
         },
         items={
             "layer activations": kept - ends_kept,
@@ -110,6 +112,18 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
             - kept,
         },
     )
+
+
+def _beside_tensors(scenario: Scenario) -> tuple[float, float]:
+    """Return bytes that a process takes before its model, and those that its collectives set aside.
+
+    On a processor libraries and interpreter, as measured; what gloo sends lies in the tensors themselves.
+    """
+    family = processor_family(scenario.cluster.device)
+    if family is not None:
+        return load_processor(family, scenario.plan.dtype).framework_bytes, 0.0
+    framework = scenario.plan.framework
+    return framework.context_bytes, framework.communication_buffer_bytes
 
 
 class HeldStates(NamedTuple):

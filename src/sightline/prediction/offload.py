@@ -6,16 +6,18 @@ activations go down in the forward and come up in the backward pass. Nothing off
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sightline.prediction.optimizers import update_traffic
+from sightline.cost.processor_constants import processor_family
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
-from sightline.scenario import Cluster, Host, Plan
+from sightline.scenario import Cluster, Host, Plan, Scenario
 
 MEMORY_SHARE = 0.7
 """Share of the host's memory bandwidth that an update reaches, spread over all cores (estimate)."""
@@ -25,6 +27,16 @@ CORE_BANDWIDTH = 8e9
 
 IN_HOST_MEMORY = "in the host's memory"
 """The line of a stage's ledger with what it keeps there, per device."""
+
+
+STAYS = "there is no other memory than the host's: what is offloaded stays where it is"
+
+
+def as_kept(scenario: Scenario) -> Scenario:
+    """Return the scenario as it is run: on a processor nothing is offloaded, for its memory is the host's."""
+    if not scenario.plan.offload or processor_family(scenario.cluster.device) is None:
+        return scenario
+    return replace(scenario, plan=replace(scenario.plan, offload=frozenset()))
 
 
 class OnHost(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.prediction.offload import fits_on_host, host_bytes
+from sightline.prediction.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.profile import StageMemory
 from sightline.scenario import Cluster, Scenario
 
@@ -19,6 +19,8 @@ def remarks(scenario: Scenario) -> list[str]:
     if cap is not None and np.any(np.asarray(cap) > device.tdp_w):
         sentences.append(f"cluster.power_cap of {cap:g} W is above the device's {device.tdp_w:g} W, which holds")
     sentences += _fill(scenario)
+    if as_kept(scenario) is not scenario:
+        sentences.append(f"plan.offload moves nothing on a processor: {STAYS}")
     if plan.quantization != "none" and plan.adapter is None:
         sentences.append(
             f"weights kept in {plan.quantization} are not trained: without plan.adapter only embedding, head, norms and "

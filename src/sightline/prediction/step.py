@@ -16,7 +16,7 @@ from sightline.prediction.flops import hardware_flops, model_flops
 from sightline.prediction.interval import intervals, spread_of
 from sightline.prediction.memory import fullest, stage_memory
 from sightline.prediction.micro_batch import with_fastest_micro_batch
-from sightline.prediction.offload import fits_on_host
+from sightline.prediction.offload import as_kept, fits_on_host
 from sightline.prediction.operator_answer import within
 from sightline.prediction.remarks import host_remarks, remarks
 from sightline.prediction.rows import limits_of, rows_of
@@ -48,10 +48,11 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
 
 def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
     """The profile of a scenario whose micro-batch is given."""
-    priced = price(at_its_clock(scenario), constants)
+    run = as_kept(scenario)
+    priced = price(at_its_clock(run), constants)
     times = step_times(priced)
     step_time_s = times.step_time_s
-    stages = [stage_memory(scenario, priced.program, s) for s in times.stages]
+    stages = [stage_memory(run, priced.program, s) for s in times.stages]
     memory = fullest(stages)
     scalar = np.ndim(step_time_s) == 0
     return Profile(
