@@ -22,6 +22,8 @@ WAYS = {
 }
 UNMEASURED = {
     "expert_capacity": 0.0,
+    "expert_parallel": 1,
+    "expert_tensor_parallel": 1,
     "expert_dispatch": "all-to-all",
     "expert_overlap": False,
     "prediction_layers": 0,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.prediction import placeholder_gradients
 from sightline.cost.processor_constants import load_processor, processor_family
+from sightline.prediction import placeholder_gradients
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
