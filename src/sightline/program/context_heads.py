@@ -28,4 +28,15 @@ def _collective(x: Shapes, module: str, kind: CollectiveKind, size: Number, name
     many = np.asarray(x.c) > 1
     if not np.any(many):
         return []
-    return [Collective(module=module, name=name, kind=kind, ranks="context", buffer_bytes=size, count=many * 1.0)]
+    # What follows needs all of it.
+    return [
+        Collective(
+            module=module,
+            name=name,
+            kind=kind,
+            ranks="context",
+            beside="nothing",
+            buffer_bytes=size,
+            count=many * 1.0,
+        )
+    ]
