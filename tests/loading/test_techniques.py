@@ -186,3 +186,22 @@ def test_recomputation_is_a_word_a_list_or_a_mapping(stated, kept):
 )
 def test_recomputation_that_makes_no_sense(plan, said):
     assert said in problems(**plan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (
+            {"pipeline_parallel": 8},
+            "plan.schedule is dualpipe with 8 micro-batches; allowed: an even number of 16 or more",
+        ),
+        ({"pipeline_parallel": 1}, "plan.pipeline_parallel is 1 with plan.schedule dualpipe; allowed: an even number"),
+        (
+            {"pipeline_parallel": 2, "framework": "megatron"},
+            "megatron offers gpipe, 1f1b, interleaved (it is offered by:",
+        ),
+        ({"pipeline_parallel": 2, "virtual_stages": 2}, "plan.schedule is 'dualpipe' with plan.virtual_stages 2"),
+    ],
+)
+def test_a_pipeline_is_fed_from_both_ends_only_where_it_can_be(plan, said):
+    assert said in problems("pretrain", schedule="dualpipe", **plan)

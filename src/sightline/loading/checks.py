@@ -163,6 +163,22 @@ def stages_have_layers(layers: int, pipeline_parallel: int, virtual_stages: int)
         yield f"{which}; allowed: up to {layers + 2} stages, the model's {layers} layers, its embedding and its head"
 
 
+def both_ends_are_fed(
+    schedule: str, pipeline_parallel: int, global_batch: int, data_parallel: int, micro_batch: int | None
+) -> Iterator[str]:
+    """DualPipe sends as many micro-batches from either end, at least as many as there are stages."""
+    if schedule != "dualpipe":
+        return
+    if pipeline_parallel % 2:
+        yield f"plan.pipeline_parallel is {pipeline_parallel} with plan.schedule dualpipe; allowed: an even number"
+    micro_batches = global_batch / (data_parallel * (micro_batch or 1))
+    if micro_batch and (micro_batches % 2 or micro_batches < 2 * pipeline_parallel):
+        yield (
+            f"plan.schedule is dualpipe with {micro_batches:g} micro-batches; allowed: an even number of "
+            f"{2 * pipeline_parallel} or more, twice plan.pipeline_parallel"
+        )
+
+
 def virtual_stages_need_a_pipeline(virtual_stages: int, pipeline_parallel: int) -> Iterator[str]:
     """Interleaving is a schedule of several stages."""
     if virtual_stages > 1 and pipeline_parallel == 1:
@@ -328,6 +344,7 @@ _CHECKS: tuple[tuple[Callable[..., Iterator[str]], tuple[str, ...]], ...] = tupl
         batch_is_split,
         stages_have_layers,
         virtual_stages_need_a_pipeline,
+        both_ends_are_fed,
         device_computes_in_dtype,
         low_precision_is_consistent,
         framework_offers,

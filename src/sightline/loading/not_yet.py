@@ -18,7 +18,7 @@ DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8")
 PREDICTED_TASKS = ("pretrain", "finetune", "generate", "operator")
 
 PREDICTED: Mapping[str, tuple[object, ...]] = {
-    "schedule": ("gpipe", "1f1b", "interleaved", "zero-bubble"),
+    "schedule": ("gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"),
     "dtype": ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"),
     "optimizer": OPTIMIZERS,
     "replicas": (1,),

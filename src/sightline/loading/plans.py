@@ -60,7 +60,7 @@ def _settle_schedule(values: dict[str, Any], stated: Mapping[str, Any], complain
     """More than one virtual stage means the interleaved schedule."""
     if values.get("virtual_stages", 1) == 1 or "schedule" not in values:
         return
-    if stated.get("schedule") in ("gpipe", "zero-bubble"):
+    if stated.get("schedule") in ("gpipe", "zero-bubble", "dualpipe"):
         complaints.add(
             f"plan.schedule is '{stated['schedule']}' with plan.virtual_stages {values['virtual_stages']}; allowed: interleaved, "
             "or virtual_stages 1"

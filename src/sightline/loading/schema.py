@@ -164,7 +164,7 @@ class PlanKeys(Section):
     sequence_parallel: Annotated[bool | None, flag()] = None
     tensor_overlap: Annotated[str | None, choice("none", "backward", "all")] = None
     virtual_stages: Degree = None
-    schedule: Annotated[str | None, choice("gpipe", "1f1b", "interleaved", "zero-bubble")] = None
+    schedule: Annotated[str | None, choice("gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe")] = None
     micro_batch: Annotated[int | None, whole()] = None
     zero_stage: Annotated[int | None, choice(0, 1, 2, 3)] = None
     offload: Any = None

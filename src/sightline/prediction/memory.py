@@ -13,6 +13,7 @@ import numpy as np
 
 from sightline.cost.processor_constants import load_processor, processor_family
 from sightline.prediction import placeholder_gradients
+from sightline.prediction.dualpipe import per_device
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
@@ -61,7 +62,8 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     ends_kept = stage.in_flight * (
         stage.embedding * program.embedding.saved_bytes + stage.head * program.head.saved_bytes
     )
-    logits = stage.head * program.head.logits * framework.loss_bytes_per_logit
+    # A device that has a head for one direction alone still holds all of its logits.
+    logits = np.ceil(stage.head) * program.head.logits * framework.loss_bytes_per_logit
     if framework.placeholder_gradients:
         logits = logits + stage.head * placeholder_gradients.of_head(program, narrow)
     recomputed = _most(program, stage, lambda block: block.working_bytes)
@@ -77,9 +79,9 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     context_bytes, collectives_bytes = _beside_tensors(scenario)
     buffers = gathered + replicated * collectives_bytes + transient + held_places
     kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
-    weights = held.weights.shared(plan, (zero >= 3) | whole)
-    gradients = held.gradients.shared(plan, zero >= 2)
-    optimizer = held.optimizer.shared(plan, zero >= 1)
+    weights = per_device(plan, held.weights.shared(plan, (zero >= 3) | whole), (zero >= 3) | whole)
+    gradients = per_device(plan, held.gradients.shared(plan, zero >= 2), zero >= 2)
+    optimizer = per_device(plan, held.optimizer.shared(plan, zero >= 1), zero >= 1)
     moved = on_host(plan, live, gathered)
     update = held.update.shared(plan, zero >= 1) * (1.0 - moved.optimizer)
     activations = kept + np.maximum(logits, recomputed)

@@ -152,11 +152,14 @@ def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, sched
     GPipe holds all m; 1F1B p - i on stage i; the interleaved schedule its warm-up of 2 (p - 1 - i) + (v - 1) p chunks
     and one more, in units of v chunks: p + (p - 1) / v on the first stage; where p does not divide m, the last group
     of p + m mod p micro-batches (m below p) takes the place of (v - 1) p. Zero bubble holds p on every stage, since
-    later ones keep activations for their weight gradients. Never more than m.
+    later ones keep activations for their weight gradients; DualPipe p + 1 (arXiv 2412.19437). Never more than m.
     """
     p, v = np.asarray(stages), virtual_stages
     if schedule == "zero-bubble":
         held_by_all = np.minimum(p, micro_batches)
+        return StageLayers(held_by_all, held_by_all, held_by_all)
+    if schedule == "dualpipe":
+        held_by_all = np.minimum(p + (p > 1), micro_batches)
         return StageLayers(held_by_all, held_by_all, held_by_all)
     if schedule == "gpipe":
         return StageLayers(micro_batches, micro_batches, micro_batches)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from sightline.prediction.dualpipe_simulation import simulate_both_ways
 from sightline.prediction.schedule_simulation import Span, simulate
 from sightline.prediction.schedules import stage_layers
 from sightline.profile import Profile
@@ -37,7 +38,11 @@ def timeline(profile: Profile) -> list[Span]:
     step_rows = {row.module: row for row in profile.rows if row.block == "step"}
     sent = step_rows.get("pipeline")
     message_s = float(sent.time_s / sent.count) if sent else 0.0
-    played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s, weight_s=weight_s)
+    if plan.schedule == "dualpipe":
+        forward, backward, weight = ([one[0] for one in seconds] for seconds in (forward_s, backward_s, weight_s))
+        played = simulate_both_ways(forward, backward, weight, drawn)
+    else:
+        played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s, weight_s=weight_s)
     spans = list(played.spans)
 
     pace_s = max(sum(f) + sum(b) for f, b in zip(forward_s, backward_s, strict=True))

@@ -1,7 +1,7 @@
 """A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -14,6 +14,7 @@ from sightline.cost.topology import pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, ranks_of
+from sightline.prediction.dualpipe import bubble_s, copies_in_pipeline
 from sightline.prediction.memory import StageContents, layer_sum, stored_bytes, trained_parameters
 from sightline.prediction.offload import OffloadTime, Share, offload_time
 from sightline.prediction.schedules import (
@@ -92,7 +93,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         kind=scenario.plan.tensor_overlap or framework.overlaps_tensor,
         chunks=scenario.plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
-        experts=scenario.plan.expert_overlap,
+        experts=scenario.plan.expert_overlap or scenario.plan.schedule == "dualpipe",
     )
     embedding, *layers, head = (block_times(block, prices, *launches, overlap) for block in program.blocks)
     return Priced(
@@ -135,7 +136,7 @@ def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageCont
     held = in_flight(p, micro_batches, v, plan.schedule)
     piped = 1.0 * (np.asarray(p) > 1)
     tied = piped * (model.tied_embeddings or plan.prediction_layers > 0)
-    return (
+    stages = (
         StageContents(
             name="first", kinds=kinds.first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
         ),
@@ -149,6 +150,32 @@ def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageCont
         ),
         StageContents(name="last", kinds=kinds.last, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]),
     )
+    return _mirrored(stages, piped) if plan.schedule == "dualpipe" else stages
+
+
+def _mirrored(
+    stages: tuple[StageContents, StageContents, StageContents], piped: Number
+) -> tuple[StageContents, StageContents, StageContents]:
+    """Return what a micro-batch finds on a device that has a stage of each direction: the mean of the two."""
+    first, middle, last = stages
+
+    def mean(a: Number, b: Number) -> Number:
+        return np.where(piped > 0, 0.5 * (np.asarray(a) + b), a)
+
+    outer = replace(
+        first,
+        kinds=tuple(mean(a, b) for a, b in zip(first.kinds, last.kinds, strict=True)),
+        embedding=mean(first.embedding, last.embedding),
+        head=mean(first.head, last.head),
+    )
+    nothing = replace(last, tied_copy=0.0)
+    other = replace(
+        nothing,
+        kinds=tuple(kind * piped for kind in outer.kinds),
+        embedding=outer.embedding * piped,
+        head=outer.head * piped,
+    )
+    return outer, middle, other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -249,7 +276,11 @@ def step_times(priced: Priced) -> StepTimes:
     slot = _slot(priced, slowest)
     through_s = _through_s(_layers(scenario), stages, totals)
     apart_s = _run_apart_s(scenario, stages, slots, slot, m)
-    pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s, apart_s)
+    if plan.schedule == "dualpipe":
+        idle_s = bubble_s(slot.backward_s, slot.weight_s, slot.total_s, p)
+        pipeline = PipelineTime(total_s=m * slot.total_s + idle_s, transfer_s=0.0, bubble_s=idle_s)
+    else:
+        pipeline = pipeline_time(slot.total_s, through_s, p, m, v, shown_transfer_s, apart_s)
 
     parameters = _most_shared([trained_parameters(priced.program, stage) for stage in stages])
     narrow = ELEMENT_BYTES[plan.wide_dtype]
@@ -257,9 +288,10 @@ def step_times(priced: Priced) -> StepTimes:
     # Copies of weights in few bits are made anew.
     casts = layer_sum(priced.program, slowest, lambda block: block.narrow.cast_bytes)
     update = step_of_optimizer(scenario, priced.program, priced.prices, c, slowest, parameters, casts)
+    twice = copies_in_pipeline(plan)
     replica = Replica(
-        parameters=parameters,
-        stored_bytes=stored,
+        parameters=parameters * twice,
+        stored_bytes=stored * twice,
         layers=slowest.layers,
         forward_s=slot.forward_s,
         backward_s=slot.backward_s,

@@ -11,6 +11,7 @@ from sightline.cost.processor_constants import processor_family
 from sightline.cost.processor_pricing import update_time, working_bytes
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.data_parallel import ranks_of
+from sightline.prediction.dualpipe import per_device
 from sightline.prediction.memory import StageContents, layer_sum, matrix_parameters
 from sightline.prediction.optimizers import update_traffic
 from sightline.prediction.shared import Shared
@@ -60,7 +61,7 @@ def step_of_optimizer(
     of_matrices, of_others = (
         update_traffic(plan.framework, plan.dtype, plan.optimizer, matrix=matrix) for matrix in (True, False)
     )
-    traffic_bytes = matrices * of_matrices + others * of_others + cast_bytes
+    traffic_bytes = per_device(plan, matrices * of_matrices + others * of_others, shared_out) + cast_bytes
     share = np.where(shared_out, 1.0 / plan.shards, 1.0)
     operators_s = _operators_s(program, prices, stage, share)
     gathered_bytes = 2.0 * ORTHOGONALIZED_BYTES * matrices * (shared_out & (np.asarray(plan.shards) > 1))

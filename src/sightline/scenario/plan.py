@@ -9,7 +9,7 @@ from sightline.scenario.framework import Framework, TensorOverlap
 from sightline.scenario.low_precision import Fp8Recipe, wide_dtype
 from sightline.scenario.recomputation import Recomputation
 
-Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
 AttentionKernel = Literal["flash", "eager"]
 ContextExchange = Literal["ring", "all-gather", "all-to-all", "mixed"]
 """How the ranks of a cut sequence see each other's keys: see `sightline.program.context_parallel`."""
