@@ -22,6 +22,7 @@ from sightline.validation.suite import Case, Suite
 KERNELS = ("matmul_slowdown", "memory_fraction")
 HOST = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
 NETWORK = ("collective_slowdown", "overlap_slowdown")
+FORMATS = ("mxfp8_slowdown", "nvfp4_slowdown")
 EAGER = ("vector_fraction", "meeting_s", "collective_slowdown")
 
 
@@ -40,12 +41,18 @@ class Fit:
     """What few cases of one or two models cannot show: half-width of the interval at least (estimate)."""
     devices: Sequence[str] = ()
     """Only cases on these devices (by the start of their name)."""
+    versions: Sequence[str] = ()
+    """Only cases of these versions of the framework."""
 
 
 EAGER_KERNEL = {"attention_kernel": "flash-2"}
 TRITON = {"attention_kernel": "triton"}
 GRAPHS = {"attention_kernel": "flash-2", "launch_forward_s": 2e-06, "launch_backward_s": 2e-06}
 """CUDA graphs: launches cost the host next to nothing."""
+MLPERF = ["mlperf-pretraining", "mlperf-llama-2-70b-lora"]
+HOPPER_KERNEL = {"attention_kernel": "flash-3"}
+"""What MLPerf's steps come closest to; those of NeMo and Megatron-Bridge come closer to the second generation's share of the
+peak. Nobody published a table of cuDNN's kernels on Blackwell."""
 FITS = (
     Fit(
         family="a100-sxm",
@@ -172,12 +179,45 @@ FITS = (
         least_spread=0.1,
         devices=["rtx-pro-6000"],
     ),
+    Fit(
+        family="h100-sxm",
+        framework="megatron@nemo",
+        suites=["nemo-2024-pretraining"],
+        free=[*KERNELS, *NETWORK],
+        given={"attention_kernel": "flash-2"},
+        devices=["h100"],
+        least_spread=0.08,
+    ),
+    *(
+        Fit(
+            family=family,
+            framework=framework,
+            suites=suites_of,
+            free=[*KERNELS, *NETWORK, *free],
+            given=kernel,
+            devices=[family.partition("-")[0]],
+            versions=[framework.partition("@")[2]],
+            least_spread=0.08,
+        )
+        for family, framework, suites_of, free, kernel in (
+            ("h100-sxm", "megatron@mlperf-3", MLPERF, [], HOPPER_KERNEL),
+            ("h100-sxm", "megatron@mlperf", MLPERF, [], HOPPER_KERNEL),
+            ("gb200", "megatron@mlperf", MLPERF, ["meeting_s"], HOPPER_KERNEL),
+            ("b200-sxm", "megatron@nemo", ["nemo-2025-pretraining"], [], EAGER_KERNEL),
+            ("b200-sxm", "megatron@bridge", ["megatron-bridge-dense"], ["mxfp8_slowdown"], EAGER_KERNEL),
+            ("gb200", "megatron@nemo", ["nemo-2025-pretraining"], [], EAGER_KERNEL),
+            ("gb200", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
+            ("gb300", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
+        )
+    ),
 )
 RELATIVES: Mapping[str, Mapping[str, Any]] = {
     "fsdp": {
         "frameworks": ["deepspeed", "transformers", "torchtitan"],
         "differs": {"attention_kernel": "flash-2", "attention_slowdown": 1.0, "spread": 0.2},
     },
+    "megatron@nemo": {"frameworks": ["megatron@bridge"], "differs": {"spread": 0.15}},
+    "megatron@bridge": {"frameworks": ["megatron@nemo", "megatron@mlperf", "megatron"], "differs": {"spread": 0.15}},
     "megatron": {"frameworks": ["megatron-deepspeed"], "differs": {"spread": 0.2}},
     "megatron@core-serial": {
         "frameworks": ["megatron", "fsdp", "deepspeed", "transformers", "torchtitan"],
@@ -240,6 +280,7 @@ def _steps(suite: Suite, fit: Fit) -> list[MeasuredStep]:
         case
         for case in suite.cases
         if case.split == "fit" and case.scenario["plan"]["framework"] == framework and _on(case, fit.devices)
+        if not fit.versions or case.scenario["plan"].get("framework_version") in fit.versions
     ]
     return [
         MeasuredStep(
@@ -261,7 +302,10 @@ def _seconds(case: Case, quantity: str) -> float:
     if quantity == "step_time_s":
         return case.measured
     workload = case.scenario["workload"]
-    return float(workload["sequence_length"] * workload["global_batch"] / case.measured)
+    devices = (
+        int(str(case.scenario["cluster"]["devices"]).partition("x ")[0]) if quantity.endswith("_per_device") else 1
+    )
+    return float(workload["sequence_length"] * workload["global_batch"] / (devices * case.measured))
 
 
 def _numbers(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -152,6 +152,27 @@ def test_frozen_weights_need_no_columns_and_no_new_copies() -> None:
     assert layer.narrow.cast_bytes == 0.0
 
 
+def test_a_framework_may_turn_narrow_weights_over_instead_of_keeping_them_twice() -> None:
+    plan = {"dtype": "fp8", "adapter": "lora", "framework_version": "mlperf"}
+    hopper, blackwell = (
+        write_out(
+            training(
+                model="llama-3-8b",
+                cluster=f"1x {device}",
+                sequence_length=TOKENS,
+                task="finetune",
+                plan={"framework": "megatron", "micro_batch": 1, **plan},
+            )
+        ).layers[0]
+        for device in ("h100-sxm-80gb", "b200-sxm-180gb")
+    )
+    weights = HIDDEN * (QKV + HIDDEN) + 3 * HIDDEN * WIDTH
+    turned = [op.bytes for op in hopper.backward if op.name == "weight transposition"]
+    assert sum(turned) == 2.0 * weights
+    assert hopper.narrow.kept_bytes == blackwell.narrow.kept_bytes == (1.0 - 2.0) * weights
+    assert not any(op.name == "weight transposition" for op in blackwell.backward)
+
+
 @given(t=st.sampled_from([1, 2, 4, 8]), micro_batch=st.sampled_from([1, 2]), dtype=st.sampled_from(["fp8", "nvfp4"]))
 def test_a_mesh_of_plans_is_its_plans(t: int, micro_batch: int, dtype: str) -> None:
     one = scenario(devices=8, dtype=dtype, tensor_parallel=t, sequence_parallel=True, bf16_layers=2)

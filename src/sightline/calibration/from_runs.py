@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from sightline.calibration.from_tables import Calibration
 from sightline.calibration.part_fit import PartFit
 from sightline.calibration.training import MeasuredStep, fit_training
-from sightline.cost.families import family_of
+from sightline.cost.families import training_family
 from sightline.cost.processor_constants import processor_family
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.errors import InputError
@@ -109,7 +109,7 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
 
 def _given(scenario: Scenario) -> dict[str, Any]:
     device, framework = scenario.cluster.device, scenario.plan.framework
-    constants, _ = load_training(family_of(device, "training"), framework.name, framework.version)
+    constants, _ = load_training(training_family(device, framework.name), framework.name, framework.version)
     return {name: getattr(constants, name) for name in TrainingConstants.__dataclass_fields__}
 
 

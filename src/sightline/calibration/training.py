@@ -36,6 +36,8 @@ PRIORS: Mapping[str, Prior] = {
     "step_s": Prior(value=1e-2, spread=1.0, low=1e-3, high=0.2),
     "overlap_slowdown": Prior(value=0.2, spread=0.5, low=0.02, high=1.0),
     "collective_slowdown": Prior(value=1.2, spread=0.2, low=1.0, high=2.2),
+    "mxfp8_slowdown": Prior(value=1.05, spread=0.05, low=1.0, high=1.3),
+    "nvfp4_slowdown": Prior(value=1.25, spread=0.15, low=1.0, high=2.0),
 }
 """Fractions and slowdowns near 1; host times between a compiled and an interpreted loop."""
 

@@ -19,6 +19,21 @@ def family_of(device: Device, part: str) -> str:
     return _first_with(part, (device.calibration, *device.relatives))
 
 
+def training_family(device: Device, framework: str) -> str:
+    """Return the nearest family whose training constants know ``framework``, or else the nearest of all."""
+    known = (f for f in (device.calibration, *device.relatives) if f"{f}/training" in names("calibrations"))
+    return next(
+        (f for f in known if framework in _training_frameworks(f)),
+        family_of(device, "training"),
+    )
+
+
+@cache
+def _training_frameworks(family: str) -> frozenset[str]:
+    """The frameworks that a family's training constants were fitted for, or given with a relative of."""
+    return frozenset(name.partition("@")[0] for name in entry("calibrations", f"{family}/training")["frameworks"])
+
+
 def full_rate_family(device: Device, part: str) -> str:
     """Return the family for arithmetic at a rate that the device's own family was not measured at: a relative's first.
 

@@ -21,6 +21,7 @@ NEAREST_KERNELS: Mapping[str, tuple[str, ...]] = {
     "w8a8": ("fp8", "fp8-block"),
     "w8a16": ("w4a16",),
     "w4a16": ("w8a16",),
+    "mxfp8": ("fp8", "fp8-block"),
     "nvfp4": ("fp8", "fp8-block"),
     "mxfp4": ("w4a16", "w8a16"),
 }

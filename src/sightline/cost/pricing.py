@@ -103,6 +103,7 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
     of_experts = np.array([op.module == EXPERTS for op in operators]).reshape(in_head.shape)
     slowdown = np.where(unsharded, constants.unsharded_head_slowdown, 1.0) * constants.matmul_slowdown
     slowdown = slowdown * np.where(of_experts, constants.expert_matmul_slowdown, 1.0)
+    slowdown = slowdown * constants.format_slowdown(first.kernel)
     return cost._replace(time_s=cost.time_s * slowdown)
 
 

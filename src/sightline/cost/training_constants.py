@@ -41,6 +41,11 @@ class TrainingConstants:
     collective_slowdown: float
     """Time of a collective inside training over that of the benchmark: stragglers, contention, unpinned streams."""
 
+    mxfp8_slowdown: float = 1.05
+    """Time of a product of operands with a scale per 32 elements over that of fp8 kernels with one per tensor."""
+    nvfp4_slowdown: float = 1.25
+    """Time of a product of 4-bit operands over what the constants of fp8 kernels give at the 4-bit rate."""
+
     cache_gain: ClassVar[float] = 1.0
     """Element-wise kernels of training are bound by bytes, so the cache helps them in full."""
 
@@ -48,6 +53,10 @@ class TrainingConstants:
     """Time of the experts' products, a kernel each on several streams, over that of one kernel for all of them."""
     spread: float = 0.0
     """Four in five measured steps lie within exp(+-spread) of the prediction; 0 where nobody knows."""
+
+    def format_slowdown(self, kernel: str) -> float:
+        """Time of a product in a format that nobody tabulated over that of the format it borrows constants from."""
+        return {"mxfp8": self.mxfp8_slowdown, "nvfp4": self.nvfp4_slowdown}.get(kernel, 1.0)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "TrainingConstants":

@@ -25,7 +25,9 @@ def read_framework(name: str, version: str = "") -> Framework:
             f"allowed: {', '.join(versions)}{nearest(version, list(versions))}" if versions else "it has one version"
         )
         raise InputError(f"plan.framework_version is {show(version)}; {name}: {listed}")
-    values = {**entry, **versions.get(version, {}), "name": name, "version": version}
+    own = versions.get(version, {})
+    merged = {key: {**(entry.get(key) or {}), **own[key]} for key in ("offers", "defaults") if key in own}
+    values = {**entry, **own, **merged, "name": name, "version": version}
     return Framework(**{f.name: _value(f.name, values[f.name]) for f in fields(Framework) if f.name in values})
 
 

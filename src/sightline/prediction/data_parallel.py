@@ -69,9 +69,9 @@ class Replica(NamedTuple):
     """All weights of that stage as the passes read them."""
     layers: Number
     forward_s: Number
-    """One micro-batch's forward pass."""
+    """Forward passes that gathers run beside: of one micro-batch, or of a group where stages are interleaved."""
     backward_s: Number
-    """One micro-batch's recomputation and backward pass."""
+    """Recomputation and backward passes of as many."""
     micro_batches: Number
 
 

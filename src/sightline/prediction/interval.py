@@ -2,7 +2,7 @@
 
 from math import exp
 
-from sightline.cost.families import family_of
+from sightline.cost.families import training_family
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -17,7 +17,7 @@ def spread_of(scenario: Scenario, constants: TrainingConstants | None = None) ->
     """Logarithmic half-width of the interval: that of the constants' set."""
     if constants is None:
         framework = scenario.plan.framework
-        family = family_of(scenario.cluster.device, "training")
+        family = training_family(scenario.cluster.device, framework.name)
         constants, _ = load_training(family, framework.name, framework.version)
     return constants.spread
 

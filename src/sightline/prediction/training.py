@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 
 from sightline.cost.collectives import cluster_collectives, collective_time
-from sightline.cost.families import evidence_of, family_of
+from sightline.cost.families import evidence_of, family_of, training_family
 from sightline.cost.pricing import Prices, price_program
 from sightline.cost.topology import pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
@@ -32,7 +32,7 @@ from sightline.prediction.update import UpdateTime, step_of_optimizer
 from sightline.prediction.waiting import waiting_s
 from sightline.program import Program, write_out
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number
+from sightline.quantities import Count, Number
 from sightline.scenario import Scenario
 
 
@@ -82,9 +82,12 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     framework, device = scenario.plan.framework, scenario.cluster.device
     evidence = "given"
     if constants is None:
-        constants, evidence = load_training(family_of(device, "training"), framework.name, framework.version)
-        if evidence == "calibrated":
+        family = training_family(device, framework.name)
+        constants, evidence = load_training(family, framework.name, framework.version)
+        if evidence == "calibrated" and family == family_of(device, "training"):
             evidence = evidence_of(device, "training")
+        elif evidence == "calibrated":
+            evidence = "extrapolated"
     program = write_out(scenario)
     prices = price_program(program, scenario, constants)
     own = scenario.cluster.host.launch_time_s
@@ -289,12 +292,13 @@ def step_times(priced: Priced) -> StepTimes:
     casts = layer_sum(priced.program, slowest, lambda block: block.narrow.cast_bytes)
     update = step_of_optimizer(scenario, priced.program, priced.prices, c, slowest, parameters, casts)
     twice = copies_in_pipeline(plan)
+    beside = _passes_beside(p, v, m) if plan.framework.overlaps_groups else 1.0
     replica = Replica(
         parameters=parameters * twice,
         stored_bytes=stored * twice,
         layers=slowest.layers,
-        forward_s=slot.forward_s,
-        backward_s=slot.backward_s,
+        forward_s=slot.forward_s * beside,
+        backward_s=slot.backward_s * beside,
         micro_batches=m,
     )
     library = cluster_collectives(cluster)
@@ -349,6 +353,15 @@ def step_times(priced: Priced) -> StepTimes:
         offload=offloaded,
         update=update,
     )
+
+
+def _passes_beside(stages: Count, virtual_stages: Count, micro_batches: Number) -> Number:
+    """Micro-batches whose passes a replica's transfers may run beside.
+
+    Interleaving takes micro-batches through its chunks of layers in groups of as many as there are stages, so a
+    chunk's weights are not needed, and its gradients are whole, while a whole group passes the other chunks.
+    """
+    return np.where(np.asarray(virtual_stages) > 1, np.minimum(stages, micro_batches), 1.0)
 
 
 def _run_apart_s(

@@ -51,6 +51,14 @@ def quantized_weights(x: Shapes, module: str, elements: Number) -> list[Operator
     return quantized(x, module, "weight", elements, for_weights=x.trained.projections)
 
 
+def turned_weights(x: Shapes, module: str, elements: Number) -> list[Operator]:
+    """Return the transposition of a narrow weight before its backward product, where a framework keeps one layout."""
+    if x.low is None or not x.low.turns_weights:
+        return []
+    traffic = 2.0 * x.low.recipe.operand_bytes * elements
+    return [Elementwise(module=module, name="weight transposition", traffic_bytes=traffic, elements=elements)]
+
+
 def gathered_share(x: Shapes) -> float:
     """Bytes of a gathered activation over those of a 16-bit one: ranks gather it after it is quantized."""
     return 1.0 if x.low is None else x.low.recipe.operand_bytes / x.element_bytes
@@ -64,7 +72,7 @@ def narrow_weights(x: Shapes, weights: Number, expert_weights: Number) -> Narrow
     if x.low is None or x.low.casts_weights_often:
         return NO_NARROW_WEIGHTS
     alone = x.low.gathered_bytes is not None
-    copies = x.low.copies * x.low.recipe.operand_bytes
+    copies = (1.0 if x.low.turns_weights else x.low.copies) * x.low.recipe.operand_bytes
     gathered = x.element_bytes if x.low.gathered_bytes is None else x.low.gathered_bytes
     kept = copies - x.element_bytes * alone
     return NarrowWeights(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sightline.program.adapter import adapter_backward, adapter_forward, adapters_of
 from sightline.program.linear import input_gradient, linear_backward, linear_forward
-from sightline.program.low_precision import narrowed, quantized, quantized_weights
+from sightline.program.low_precision import narrowed, quantized, quantized_weights, turned_weights
 from sightline.program.operators import Operator
 from sightline.program.quantized_weights import dequantize
 from sightline.program.shapes import Shapes
@@ -64,14 +64,17 @@ def projection_backward(
 ) -> list[Operator]:
     """Return the backward operators: a frozen weight has no gradient, but passes its outputs' on to its inputs."""
     elements = experts * (x.tokens if rows is None else rows) * outputs
+    turned = turned_weights(x, module, experts * inputs * outputs)
     if x.trained.projections:
         products = linear_backward(x, module, inputs, outputs, bias=bias, shares=shares, rows=rows, experts=experts)
         return [
+            *turned,
             *quantized(x, module, "gradient", elements, for_weights=True),
             *(narrowed(x, operator) for operator in products),
         ]
     operators = [
         *dequantize(x, module, experts * inputs * outputs),
+        *turned,
         *quantized(x, module, "gradient", elements, for_weights=False),
         narrowed(x, input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts)),
     ]

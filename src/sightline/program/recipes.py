@@ -50,7 +50,7 @@ RECIPES: Mapping[str, Recipe] = {
     "mxfp8": Recipe(
         name="mxfp8",
         rate="fp8",
-        kernel="fp8",
+        kernel="mxfp8",
         operand_bytes=1.0 + 1.0 / 32.0,
         reads=2.0,
         kernels=1.0,
@@ -76,6 +76,8 @@ class LowPrecision:
     recipe: Recipe
     copies: float
     """Copies of an operand that serves a weight gradient beside the forward product: by rows and by columns, or one."""
+    turns_weights: bool
+    """Weights are kept in one layout and turned over in every backward pass."""
     gathered_bytes: float | None
     """Bytes of a weight that is kept in few bits as data parallelism gathers it; None where a 16-bit one is kept."""
     casts_weights_often: bool
@@ -97,6 +99,7 @@ def low_precision_of(scenario: Scenario) -> LowPrecision | None:
     return LowPrecision(
         recipe=recipe,
         copies=2.0 if both else 1.0,
+        turns_weights=both and not recipe.columns_apart and not plan.framework.keeps_turned_weights,
         gathered_bytes=plan.framework.narrow_weights.get(recipe.name),
         casts_weights_often=plan.framework.casts_weights_often,
     )

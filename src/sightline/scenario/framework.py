@@ -87,9 +87,15 @@ class Framework:
     up to 0.41)."""
     dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
     """Bytes per weight whose transfer would take as long as expanding it does, by format; else the least there is."""
+    overlaps_groups: bool = False
+    """With virtual stages, replicas' transfers of a chunk of layers run beside the other chunks' passes of a whole group
+    of micro-batches, of which there are as many as stages; else beside one micro-batch's."""
     narrow_weights: Mapping[str, float] = field(default_factory=dict)
     """Recipes below 16 bits (delayed, current, blockwise, mxfp8, nvfp4) under which matmul weights are kept in few bits
     alone, and the bytes of each as replicas gather it; under others the copies lie beside 16-bit weights."""
+    keeps_turned_weights: bool = True
+    """Where products take narrow weights in one layout alone, a copy is kept for either pass; else it is made anew in
+    every backward pass."""
     casts_weights_often: bool = False
     """Weights are quantized in every pass and no narrow copies kept, instead of once after each update."""
     update_copies: float = 0.0

@@ -18,6 +18,7 @@ Row = Mapping[str, Any]
 SHAPE = ("model.hidden_size", "model.num_hidden_layers", "model.num_attention_heads")
 
 NEEDED = {
+    # Those of the model only where it is not a catalog's.
     "pretrain": (*SHAPE, "model.vocab_size", "workload.sequence_length", "workload.global_batch", "devices"),
     "finetune": ("workload.sequence_length", "workload.global_batch", "devices"),
     "generate": ("workload.batch", "workload.prompt_tokens", "workload.output_tokens", "devices"),
@@ -83,7 +84,9 @@ def _require_numbers(row: Row, suite: Mapping[str, Any]) -> None:
     measured = f"measured.{suite['quantity']}"
     stated = suite.get("columns") or suite["csv"].get("columns", {})
     rate = "measured.flops_per_s_per_device"
-    needed = [*NEEDED[suite["scenario"]["workload"]["task"]], rate if rate in stated else measured]
+    named = "model" in row
+    needed = [key for key in NEEDED[suite["scenario"]["workload"]["task"]] if not (named and key.startswith("model."))]
+    needed += [rate if rate in stated else measured]
     for key in needed:
         if key not in row:
             raise LeftOutError(f"no {key}")

@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError
-from sightline.validation import silicon_sample
+from sightline.validation import megatron_bridge, mlperf_training, silicon_sample
 from sightline.validation.cells import Cells, row_of_cells
 from sightline.validation.rows import LeftOutError, Row, case_of
 from sightline.validation.suite import Case, Kind, Suite
@@ -22,6 +22,12 @@ Reader = Callable[[Cells, Mapping[str, Any], str], Row]
 
 READERS: Mapping[str, Reader] = {"silicon-sample": silicon_sample.row_of_cells}
 """Tables whose columns mean different things in different rows, by the ``reader`` of the ``csv`` part."""
+
+LINES: Mapping[str, Callable[[Cells], Iterator[Cells]]] = {
+    "megatron-bridge": megatron_bridge.lines,
+    "mlperf-training": mlperf_training.lines,
+}
+"""Tables a line of which holds several measurements, or columns in others' places, by the ``lines`` of the ``csv`` part."""
 
 
 def suites(data: Path | str | None = None, chosen: Collection[str] | None = None) -> tuple[Suite, ...]:
@@ -84,12 +90,18 @@ def _restated(suite: Mapping[str, Any]) -> Iterator[Row]:
         yield dict(zip(suite["columns"], values, strict=True))
 
 
+def _as_printed(cells: Cells) -> Iterator[Cells]:
+    yield cells
+
+
 def _from_folder(spec: Mapping[str, Any], folder: Path) -> Iterator[Row | LeftOutError]:
     read = READERS[spec["reader"]] if "reader" in spec else row_of_cells
+    straighten = LINES[spec["lines"]] if "lines" in spec else _as_printed
     for path in sorted(folder.glob(spec["files"])):
         with path.open(encoding="utf-8", newline="") as lines:
-            for number, cells in enumerate(csv.DictReader(lines), start=2):
-                try:
-                    yield read(cast(Cells, cells), spec, f"{path} line {number}")
-                except LeftOutError as reason:
-                    yield reason
+            for number, printed in enumerate(csv.DictReader(lines), start=2):
+                for cells in straighten(cast(Cells, printed)):
+                    try:
+                        yield read(cells, spec, f"{path} line {number}")
+                    except LeftOutError as reason:
+                        yield reason
