@@ -80,6 +80,19 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         TINY | MIXTURE | DELTA | {"num_experts": 8, "shared_expert_intermediate_size": 48},
     ),
     "qwen3_5_text": ("Qwen3_5Text", "Qwen3_5", TINY | DELTA),
+    "kimi_linear": (
+        "KimiLinear",
+        "KimiLinear",
+        TINY
+        | LATENT
+        | {
+            "q_lora_rank": None,
+            "linear_head_dim": 16,
+            "linear_num_heads": 4,
+            "num_local_experts": 8,
+            "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+        },
+    ),
     "nemotron_h": (
         "NemotronH",
         "NemotronH",

@@ -17,18 +17,19 @@ _READ_APART = frozenset(
     {"model_type", "layer_types", "word_embed_proj_dim", "attn_config.attn_type", "same_as", "attention_chunk_size"}
 )
 """Keys that are read, but not as a figure."""
-_WINDOWS = ("sliding_window", "attention_chunk_size")
+_NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping")
+"""Keys whose null switches off what the family has by default."""
 
 _THEIRS = tuple(spelling for spellings in SPELLINGS.values() for spelling in spellings)
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config with the nested mappings that are read laid flat; null means absent, of a window none."""
+    """Return the config with the nested mappings that are read laid flat; null means absent, of windows and caps none."""
     laid: dict[str, Any] = {}
     for key, value in config.items():
         if key in NESTED and isinstance(value, Mapping):
             laid |= {f"{key}.{k}": v for k, v in value.items() if v is not None}
-        elif value is None and key in _WINDOWS:
+        elif value is None and key in _NULL_MEANS_NONE:
             laid[key] = 0
         elif value is not None and not (key in NESTED and not value):
             laid[key] = value

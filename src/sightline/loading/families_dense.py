@@ -110,7 +110,14 @@ DENSE_FAMILIES: Mapping[str, Family] = {
     ),
     "gemma": Family(defaults=_GEMMA, needs=WIDTH, switches=ONE_ATTENTION_BIAS, activations=GATED_GELU),
     "gemma2": Family(
-        defaults=_GEMMA | {"layer_norms": 4, "sliding_window": 4096, "full_attention_interval": 2},
+        defaults=_GEMMA
+        | {
+            "layer_norms": 4,
+            "sliding_window": 4096,
+            "full_attention_interval": 2,
+            "score_cap": 50.0,
+            "logit_cap": 30.0,
+        },
         needs=WIDTH,
         switches=ONE_ATTENTION_BIAS,
         activations=GATED_GELU,

@@ -41,6 +41,8 @@ def _experts(
     *features: str,
     needs: tuple[str, ...] = _EXPERTS,
     switches: Mapping[str, tuple[str, ...]] = ONE_ATTENTION_BIAS,
+    interleaved: str = "sliding",
+    low_rank_gates: bool = False,
     **defaults: Any,
 ) -> Family:
     return Family(
@@ -49,6 +51,8 @@ def _experts(
         switches=switches,
         activations=GATED,
         features=frozenset({EXPERTS, *features}),
+        interleaved=interleaved,
+        low_rank_gates=low_rank_gates,
     )
 
 
@@ -105,6 +109,16 @@ MIXED_FAMILIES: Mapping[str, Family] = {
         needs=(*_EXPERTS, *_INDEX, "q_lora_rank", "o_lora_rank", "o_groups", "compress_ratios", "sliding_window"),
         num_key_value_heads=1,
         residual_streams=4,
+    ),
+    "kimi_linear": _experts(
+        LATENT,
+        LINEAR,
+        needs=(*_EXPERTS, *_LATENT, "linear_num_value_heads", "linear_value_head_dim"),
+        interleaved="linear",
+        low_rank_gates=True,
+        max_position_embeddings=1048576,
+        linear_conv_kernel_dim=4,
+        first_k_dense_replace=1,
     ),
     "glm4_moe": _experts(max_position_embeddings=131072, switches={}),
     "glm4_moe_lite": _experts(

@@ -35,5 +35,7 @@ class Family:
     """Mixer of the layers between those of full attention where ``full_attention_interval`` counts."""
     shared_is_dense: bool = False
     """The dense MLP runs beside the experts in each layer, so it is their shared expert."""
+    low_rank_gates: bool = False
+    """Linear attention has a decay for every key channel; it and the output gate pass through a head's width (Kimi)."""
     halved_intermediate: bool = False
     """``intermediate_size`` counts both input projections."""

@@ -61,6 +61,9 @@ def _mixers(values: Values, family: Family) -> list[Mixer]:
         mixers = [MIXERS[word] for word in types[:layers]]
     elif pattern := values.get("hybrid_layer_pattern"):
         mixers = ["sliding" if word else "attention" for word in pattern[:layers]]
+    elif full := values.get("full_attention_layers"):
+        # Kimi counts layers from 1.
+        mixers = ["attention" if i + 1 in full else family.interleaved for i in range(layers)]
     elif every := values.get("full_attention_interval"):
         mixers = ["attention" if (i + 1) % every == 0 else family.interleaved for i in range(layers)]
     elif window and base == "attention":

@@ -42,7 +42,7 @@ def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
         "latent": _latent(values),
         "sparse": _sparse(values),
         "compressed": _compressed(values),
-        "linear": _linear(values),
+        "linear": _linear(values, family),
         "state_space": _state_space(values),
     }
     return {name: block for name, block in found.items() if block is not None}
@@ -99,7 +99,7 @@ def _compressed(values: Mapping[str, Any]) -> CompressedAttention | None:
     )
 
 
-def _linear(values: Mapping[str, Any]) -> LinearAttention | None:
+def _linear(values: Mapping[str, Any], family: Family) -> LinearAttention | None:
     if "linear_num_value_heads" not in values:
         return None
     return LinearAttention(
@@ -108,6 +108,7 @@ def _linear(values: Mapping[str, Any]) -> LinearAttention | None:
         key_dim=values["linear_key_head_dim"],
         value_dim=values["linear_value_head_dim"],
         conv_width=values["linear_conv_kernel_dim"],
+        gate_rank=values["linear_value_head_dim"] if family.low_rank_gates else None,
     )
 
 

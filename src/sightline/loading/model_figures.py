@@ -13,6 +13,9 @@ def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family
     figures |= _heads(figures, config) | _widths(figures, family)
     if "alibi" in figures:
         figures["positions"] = "alibi" if figures["alibi"] else _without_alibi(figures["positions"])
+    if family.low_rank_gates and {"linear_num_value_heads", "linear_value_head_dim"} <= figures.keys():
+        figures.setdefault("linear_num_key_heads", figures["linear_num_value_heads"])
+        figures.setdefault("linear_key_head_dim", figures["linear_value_head_dim"])
     activation = ACTIVATIONS.get(figures["hidden_act"])
     figures["activation"] = "geglu" if family.activations == ("geglu",) and activation == "gelu" else activation
     return figures

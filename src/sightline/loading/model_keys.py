@@ -114,6 +114,8 @@ class DenseKeys(Section):
     layer_norms: Annotated[int | None, whole(1, 8)] = None
     residual_streams: Annotated[int | None, whole(1, 64)] = None
     prediction_layers: Number = None
+    score_cap: Annotated[float | None, quantity(COUNT, zero=True)] = None
+    logit_cap: Annotated[float | None, quantity(COUNT, zero=True)] = None
     weights: Annotated[str | None, choice(*WEIGHT_FORMATS)] = None
     kv_cache: Annotated[str | None, choice("bf16", "fp8", "int8")] = None
     weight_exceptions: Any = None
@@ -123,6 +125,7 @@ class ModelKeys(DenseKeys):
     """All keys of a model: those of mixed layers, experts and other mixers besides."""
 
     layer_types: Annotated[Any, list_of(*MIXERS)] = None
+    full_attention_layers: Annotated[Any, list_of()] = None
     full_attention_interval: Annotated[int | None, whole(1, 10**6)] = None
     hybrid_layer_pattern: Annotated[Any, list_of(0, 1)] = None
     single_blocks: Annotated[Any, pattern()] = None

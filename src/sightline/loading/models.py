@@ -44,6 +44,8 @@ _NEEDS: Mapping[str, str] = {
     "o_lora_rank": "the width of the latent vector of an output group",
     "o_groups": "the number of output groups",
     "compress_ratios": "the tokens folded together in each layer",
+    "linear_num_value_heads": "the number of heads of linear attention",
+    "linear_value_head_dim": "the width of a head of linear attention",
     "sliding_window": "the tokens that attention looks back",
     "block_configs": "the widths of each layer",
     "single_blocks": "the block of each layer as a text of M, *, E and -",
@@ -176,7 +178,7 @@ def _blocks(values: Mapping[str, Any], family: Family, key: str, complaints: Com
 def _model(values: Mapping[str, Any], name: str, blocks: Mapping[str, Any]) -> Model:
     switches = ("attention_bias", "output_bias", "mlp_bias", "norm_bias", "embedding_norm")
     features = ("attention_gate", "qk_norm", "wide_qk_norm", "parallel_block")
-    numbers = {"layer_norms": 2, "residual_streams": 1, "prediction_layers": 0}
+    numbers = {"layer_norms": 2, "residual_streams": 1, "prediction_layers": 0, "score_cap": 0.0, "logit_cap": 0.0}
     return Model(
         name=values.get("name", name),
         hidden_size=values["hidden_size"],

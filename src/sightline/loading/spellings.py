@@ -26,6 +26,8 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "attention_gate": ("attn_output_gate", "attention_output_gate"),
     "parallel_block": ("use_parallel_residual", "parallel_attn"),
     "residual_streams": ("hc_mult",),
+    "score_cap": ("attn_logit_softcapping",),
+    "logit_cap": ("final_logit_softcapping",),
     "prediction_layers": (
         "num_nextn_predict_layers",
         "mtp_num_hidden_layers",
@@ -34,8 +36,12 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     ),
     "full_attention_interval": ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval"),
     "single_blocks": ("hybrid_override_pattern", "layers_block_type"),
+    "linear_num_value_heads": ("linear_num_heads", "linear_attn_config.num_heads"),
+    "linear_value_head_dim": ("linear_head_dim", "linear_attn_config.head_dim"),
+    "linear_conv_kernel_dim": ("linear_attn_config.short_conv_kernel_size",),
+    "full_attention_layers": ("linear_attn_config.full_attn_layers",),
     "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
-    "num_experts_per_tok": ("experts_per_token", "top_k_experts", "moe_top_k"),
+    "num_experts_per_tok": ("experts_per_token", "num_experts_per_token", "top_k_experts", "moe_top_k"),
     "moe_intermediate_size": ("expert_intermediate_size",),
     "dense_intermediate_size": ("intermediate_size_mlp",),
     "n_shared_experts": ("num_shared_experts",),
@@ -49,7 +55,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
 }
 """Our key for a figure, and how configs spell it besides."""
 
-NESTED = ("attn_config", "sparse_attention_config")
+NESTED = ("attn_config", "sparse_attention_config", "linear_attn_config")
 """Mappings inside a config that are read as ``outer.inner`` keys."""
 
 DROPOUTS = (
@@ -136,7 +142,7 @@ _IGNORED = """
     attn_config.alibi_bias_max attn_config.rope_theta learned_pos_emb generation_config gradient_checkpointing
     parameters active_parameters source date evidence sources evidences note
     add_full_attention_sink_bias add_swa_attention_sink_bias attention_value_scale aux_loss_alpha chunk_size
-    compress_rope_theta ep_size expand expert_dtype final_logit_softcapping attn_logit_softcapping
+    compress_rope_theta ep_size expand expert_dtype
     query_pre_attn_scalar for_llm_compressor hc_eps hc_sinkhorn_iters index_share_for_mtp_iteration
     index_topk_pattern indexer_rope_interleave initial_context_length mamba_hidden_act mamba_proj_bias
     mamba_ssm_cache_dtype mamba_ssm_dtype moe_router_dtype moe_shared_expert_overlap mtp_hybrid_override_pattern

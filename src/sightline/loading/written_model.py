@@ -16,6 +16,8 @@ _WHERE_OTHER = (
     "parallel_block",
     "layer_norms",
     "residual_streams",
+    "score_cap",
+    "logit_cap",
     "prediction_layers",
     "weights",
     "kv_cache",

@@ -97,7 +97,8 @@ def _bloom(_: Model) -> dict[str, Any]:
 
 def _equal_layers(m: Model) -> bool:
     """Every layer is full attention with a dense MLP, and nothing rarer."""
-    return not m.layer_kinds and m.experts is None and m.residual_streams == 1 and not m.attention_gate
+    rarer = m.residual_streams > 1 or m.attention_gate or m.score_cap or m.logit_cap
+    return not m.layer_kinds and m.experts is None and not rarer
 
 
 def _is_llama_like(m: Model) -> bool:

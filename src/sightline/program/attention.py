@@ -8,6 +8,7 @@ from sightline.program.adapter import keeps_input
 from sightline.program.indexer import selected
 from sightline.program.operators import Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.shapes import Shapes
+from sightline.program.soft_caps import capped_scores
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
@@ -139,6 +140,7 @@ def _eager_forward(x: Shapes) -> list[Operator]:
     fused = _softmax_fused(x)
     operators: list[Operator] = [
         _product(x, "scores", x.s, x.context, d, saved_bytes=e * (queries + keys)),
+        *capped_scores(x, MODULE, elements, backward=False),
         # Unfused: cast to fp32, scale, build the mask, fill it in, softmax, cast back.
         Elementwise(
             module=MODULE,
@@ -188,6 +190,7 @@ def _eager_backward(x: Shapes) -> list[Operator]:
             traffic_bytes=(5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
             kernels=7.0 - 6.0 * fused,
         ),
+        *capped_scores(x, MODULE, elements, backward=True),
         _product(x, "queries gradient", x.s, d, x.context),
         _product(x, "keys gradient", x.context, d, x.s),
         Elementwise(module=MODULE, name="layout gradient", traffic_bytes=3.0 * e * widths, kernels=4.0),

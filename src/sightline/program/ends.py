@@ -6,6 +6,7 @@ from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import Block
 from sightline.program.residual_streams import join_streams
 from sightline.program.shapes import Shapes
+from sightline.program.soft_caps import capped_logits
 from sightline.program.tensor_parallel import enter_region, leave_region
 
 LOSS_FORWARD_BYTES = 22.0
@@ -75,6 +76,7 @@ def head_block(x: Shapes) -> Block:
         elementwise.norm(x, "final norm"),
         *enter_region(x, "head"),
         linear_forward(x, "head", h, x.vocabulary, saved_bytes=x.residual_bytes * x.trained.head, name="logits"),
+        *capped_logits(x, logits, backward=False),
         Elementwise(
             module="head",
             name="cross-entropy",
@@ -91,6 +93,7 @@ def head_block(x: Shapes) -> Block:
             kernels=1.0 if fused else 3.0,
             elements=logits,
         ),
+        *capped_logits(x, logits, backward=True),
         *(
             linear_backward(x, "head", h, x.vocabulary, bias=False)
             if x.trained.head

@@ -18,7 +18,7 @@ from sightline.quantities import Number
 from sightline.scenario.recomputation import Recomputation
 
 CORE_NAMES = (
-    *("scores", "softmax", "alibi", "dropout", "context", "flash attention", "selected attention"),
+    *("scores", "softmax", "alibi", "dropout", "context", "flash attention", "selected attention", "capped scores"),
     *RECOMPUTED,
 )
 """The attention core: cheap to recompute, large to keep."""

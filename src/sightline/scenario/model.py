@@ -88,6 +88,10 @@ class Model:
     """Hidden-wide norms of a layer with mixer and MLP; a layer of one of them has half."""
     residual_streams: int = 1
     """Copies of the residual stream mixed around every block (hyper-connections, DeepSeek V4)."""
+    score_cap: float = 0.0
+    """Attention scores are kept within this by a tanh (Gemma 2); 0 leaves them alone."""
+    logit_cap: float = 0.0
+    """The same of the logits."""
     prediction_layers: int = 0
     """Layers for multi-token prediction. They are not among ``layers`` nor in ``parameters``, as model cards count."""
     weights: str = "bf16"

@@ -14,9 +14,22 @@ def gated_delta(x: PassShapes) -> list[Operator]:
     if linear is None:
         raise ValueError(f"{x.model.name} has no linear attention")
     key, value = linear.key_heads * linear.key_dim / x.t, linear.value_heads * linear.value_dim / x.t
+    heads = linear.value_heads / x.t
+    if linear.gate_rank is None:
+        gates = [
+            x.linear("qkv", "query, key, value, gate", 2.0 * key + 2.0 * value, x.h),
+            x.linear("qkv", "decay, strength", 2.0 * heads, x.h),
+        ]
+    else:
+        rank = float(linear.gate_rank)
+        gates = [
+            x.linear("qkv", "query, key, value", 2.0 * key + value, x.h),
+            x.linear("qkv", "strength, gates down", heads + 2.0 * rank, x.h),
+            x.linear("qkv", "decay up", key, rank),
+            x.linear("qkv", "gate up", value, rank),
+        ]
     return [
-        x.linear("qkv", "query, key, value, gate", 2.0 * key + 2.0 * value, x.h),
-        x.linear("qkv", "decay, strength", 2.0 * linear.value_heads / x.t, x.h),
+        *gates,
         _convolution(x, CORE, 2.0 * key + value, float(linear.conv_width)),
         GatedDelta(
             module=CORE,
