@@ -16,6 +16,7 @@ import yaml
 
 from sightline.calibration.training import MeasuredStep, fit_training
 from sightline.loading import scenario_from_mapping
+from sightline.prediction.flops import model_flops
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite
 
@@ -53,6 +54,7 @@ MLPERF = ["mlperf-pretraining", "mlperf-llama-2-70b-lora"]
 HOPPER_KERNEL = {"attention_kernel": "flash-3"}
 """What MLPerf's steps come closest to; those of NeMo and Megatron-Bridge come closer to the second generation's share of the
 peak. Nobody published a table of cuDNN's kernels on Blackwell."""
+LONG = "nemo-long-sequence"
 FITS = (
     Fit(
         family="a100-sxm",
@@ -182,7 +184,7 @@ FITS = (
     Fit(
         family="h100-sxm",
         framework="megatron@nemo",
-        suites=["nemo-2024-pretraining"],
+        suites=["nemo-2024-pretraining", LONG],
         free=[*KERNELS, *NETWORK],
         given={"attention_kernel": "flash-2"},
         devices=["h100"],
@@ -203,7 +205,7 @@ FITS = (
             ("h100-sxm", "megatron@mlperf-3", MLPERF, [], HOPPER_KERNEL),
             ("h100-sxm", "megatron@mlperf", MLPERF, [], HOPPER_KERNEL),
             ("gb200", "megatron@mlperf", MLPERF, ["meeting_s"], HOPPER_KERNEL),
-            ("b200-sxm", "megatron@nemo", ["nemo-2025-pretraining"], [], EAGER_KERNEL),
+            ("b200-sxm", "megatron@nemo", ["nemo-2025-pretraining", LONG], ["attention_slowdown"], HOPPER_KERNEL),
             ("b200-sxm", "megatron@bridge", ["megatron-bridge-dense"], ["mxfp8_slowdown"], EAGER_KERNEL),
             ("gb200", "megatron@nemo", ["nemo-2025-pretraining"], [], EAGER_KERNEL),
             ("gb200", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
@@ -301,6 +303,9 @@ def _seconds(case: Case, quantity: str) -> float:
     """Seconds of the step, from the quantity that was measured."""
     if quantity == "step_time_s":
         return case.measured
+    if quantity == "model_flops_per_s_per_device":
+        scenario = scenario_from_mapping(case.scenario)
+        return float(model_flops(scenario) / (case.measured * scenario.cluster.devices))
     workload = case.scenario["workload"]
     devices = (
         int(str(case.scenario["cluster"]["devices"]).partition("x ")[0]) if quantity.endswith("_per_device") else 1

@@ -74,7 +74,7 @@ def _offers(kind: str, heading: str) -> str:
     for name in names(kind):
         fields = entry(kind, name)
         offers = "; ".join(
-            f"`{key}`: {', '.join(map(str, values))}" for key, values in fields.get("offers", {}).items()
+            f"`{key}`: {', '.join(map(str, values)) or 'none'}" for key, values in fields.get("offers", {}).items()
         )
         defaults = ", ".join(f"`{key}: {value}`" for key, value in fields.get("defaults", {}).items())
         versions = ", ".join(f"`{version}`" for version in fields.get("versions", {}))

@@ -4,6 +4,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.prediction import predict
+from sightline.prediction.flops import model_flops
 
 LLAMA_2_70B = {"model": "llama-2-70b", "cluster": "64x a100-sxm-80gb", "global_batch": 64}
 
@@ -28,3 +29,13 @@ def test_replicated_heads_and_recomputation_are_executed() -> None:
     assert plain.hardware_flops == pytest.approx(plain.model_flops, rel=1e-12)
     assert wide.hardware_flops > plain.hardware_flops
     assert again.hardware_flops > 1.2 * plain.hardware_flops
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "rate", "speed"),
+    [("llama-3-8b", 8192, 1506e12, 26006), ("llama-2-7b", 131072, 555e12, 2260), ("llama-2-7b", 4096, 780e12, 16934)],
+)
+def test_model_flops_of_a_token_are_those_that_nemo_prints(model, tokens, rate, speed):
+    """NeMo's summary pages print FLOP/s and tokens/s of a device side by side (24.03, 24.07 and 25.02)."""
+    scenario = training(model=model, sequence_length=tokens)
+    assert model_flops(scenario) / tokens == pytest.approx(rate / speed, rel=2e-3)

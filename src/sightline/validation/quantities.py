@@ -29,6 +29,7 @@ def _attribute(name: str) -> Callable[[Any], float]:
 QUANTITIES: dict[str, Callable[[Any], float]] = {
     "step_time_s": lambda profile: float(profile.step_time_s),
     "tokens_per_s_per_device": lambda profile: float(profile.tokens_per_s_per_device),
+    "model_flops_per_s_per_device": lambda profile: float(profile.model_flops_per_s_per_device),
     "tokens_per_s": lambda profile: float(profile.tokens_per_s),
     "layer_activation_bytes": layer_activation_bytes,
     "relative_layer_activations": layer_activation_bytes,
