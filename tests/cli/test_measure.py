@@ -93,6 +93,23 @@ plan: {framework: transformers, dtype: fp32}
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{task: generate, batch: 64, prompt_tokens: 4096, output_tokens: 64}",
+        "{task: pretrain, sequence_length: 4096, global_batch: 64}",
+    ],
+)
+def test_what_does_not_fit_is_a_wrong_request_whatever_the_task(in_process, scenario, task) -> None:
+    scenario.write_text(
+        f"{{model: llama-2-70b, cluster: this-machine, workload: {task}, plan: {{framework: transformers, dtype: fp32}}}}"
+    )
+    code, out, err = in_process("measure", scenario, "--quick")
+    assert (code, out) == (2, "")
+    assert "--force runs it anyway" in err
+
+
+@pytest.mark.slow
 def test_generation_is_measured_stored_and_compared_with_its_prediction(in_process, scenario) -> None:
     scenario.write_text(GENERATION)
     code, out, err = in_process("measure", scenario, "--quick", "--json")

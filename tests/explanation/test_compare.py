@@ -132,6 +132,18 @@ def test_what_one_plan_leaves_out_is_said_too():
     assert sl.compare(a, b).about == "the plans differ: quantization none and fp8"
 
 
+def test_adapters_differ_by_what_is_said_of_them():
+    lora = {"workload.task": "finetune", "plan.adapter.kind": "lora"}
+    plain, thin, thick = (
+        sl.predict(sl.load(TRAINING, values))
+        for values in ({}, lora | {"plan.adapter.rank": 8}, lora | {"plan.adapter.rank": 16})
+    )
+    assert sl.compare(thin, thick).about == "the plans differ: adapter.rank 8 and 16"
+    said = sl.compare(plain, thin).about
+    assert said.startswith("the plans differ: adapter none and lora (rank 8, ")
+    assert "{" not in said
+
+
 @pytest.mark.parametrize("scenario", [TRAINING, GENERATION, OPERATOR])
 def test_a_run_is_compared_with_what_is_predicted_for_its_scenario(scenario):
     profile = sl.predict(sl.load(scenario))

@@ -147,3 +147,13 @@ def test_a_mesh_is_its_single_plans() -> None:
         single = profile_of(replace(scenario, plan=replace(scenario.plan, zero_stage=stage)))
         assert mesh.step_time_s[i, 0] == pytest.approx(single.step_time_s)
         assert np.broadcast_to(mesh.memory_bytes["total"], (3, 1))[i, 0] == pytest.approx(single.memory_bytes["total"])
+
+
+def test_a_frozen_table_is_not_summed_between_the_ends_of_a_pipeline() -> None:
+    tied = {"model": "qwen2.5-1.5b", "devices": 2, "pipeline_parallel": 2, "framework": "reference"}
+
+    def seconds(**plan: Any) -> float:
+        return sum(float(r.time_s) for r in profile(**tied, **plan).rows if "tied" in r.operator)
+
+    assert seconds() > 0.0
+    assert seconds(adapter=LORA) == 0.0

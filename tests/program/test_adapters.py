@@ -117,3 +117,10 @@ def test_attention_beside_the_mlp_shares_its_norm() -> None:
     assert side_by_side.layers[0].layers * side_by_side.layers[0].parameters + side_by_side.embedding.parameters + (
         side_by_side.head.parameters
     ) == pytest.approx(scenario("phi-1.5").model.parameters, rel=1e-3)
+
+
+def test_biases_beside_packed_weights_are_trained_where_no_adapter_is() -> None:
+    biased = {"model": "qwen2.5-7b", "quantization": "int8"}
+    assert names(program(**biased)).count("bias gradient") == 1
+    assert "bias gradient" not in names(program(**biased, adapter={"kind": "lora", "rank": 8}))
+    assert "bias gradient" not in names(program(quantization="int8"))

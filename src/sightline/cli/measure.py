@@ -61,7 +61,7 @@ def measure(
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="What training a scenario may take; default: 3600.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Train also what is predicted not to fit.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run also what is predicted not to fit.")] = False,
     nnodes: Annotated[int | None, typer.Option(help="Nodes that train together; or start with torchrun.")] = None,
     node_rank: Annotated[int | None, typer.Option(help="Which of them this is, from 0.")] = None,
     rendezvous: Annotated[

@@ -131,18 +131,20 @@ def _generations(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any
         implementation=wishes.implementation,
         weights=wishes.weights,
         quick=wishes.quick,
+        force=wishes.force,
         on_step=tell,
     )
 
 
 def _trainings(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any) -> "Sequence[Measured]":
     """Measure training; how a scenario ended is a result, unless none was measured at all."""
+    from sightline.measurement.training_fit import was_refused
     from sightline.measurement.training_runs import measure_trainings
 
     measured = measure_trainings(scenarios, store, training_settings(wishes), on_step=tell)
     if any(m.profile is not None for m in measured):
         return measured
-    if all(m.run.status == "unsupported" for m in measured):
+    if all(m.run.status == "unsupported" or was_refused(m.run.reason) for m in measured):
         raise InputError(list(dict.fromkeys(m.run.reason for m in measured)))
     raise WorkError("\n".join(f"{m.run.name}: {outcome(m.run)}" for m in measured))
 

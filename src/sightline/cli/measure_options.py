@@ -11,7 +11,8 @@ STANDARD, STUDY = "--suite standard", "--suite 2311.03687"
 USED_BY: Mapping[str, Collection[str]] = {
     "--implementation": (GENERATION, OPERATOR),
     "--weights": (TRAINING, GENERATION),
-    **dict.fromkeys(("--level", "--steps", "--warmup", "--repeats", "--time-limit", "--force"), (TRAINING,)),
+    **dict.fromkeys(("--level", "--steps", "--warmup", "--repeats", "--time-limit"), (TRAINING,)),
+    "--force": (TRAINING, GENERATION),
     **dict.fromkeys(("--nnodes", "--node-rank", "--rendezvous"), (TRAINING,)),
     **dict.fromkeys(("--set", "--sweep"), FILES),
     **dict.fromkeys(("--dtype", "--cluster"), (STANDARD,)),

@@ -32,8 +32,18 @@ def differing(a: Mapping[str, Any], b: Mapping[str, Any], part: str) -> dict[str
     first, second = a.get(part), b.get(part)
     if not isinstance(first, Mapping) or not isinstance(second, Mapping):
         return {}
-    pairs = {key: (first.get(key, "none"), second.get(key, "none")) for key in dict.fromkeys([*first, *second])}
+    pairs = dict(_pairs(first, second))
     return {key: (x, y) for key, (x, y) in pairs.items() if x != y and key not in _LEFT_OUT.get(part, ())}
+
+
+def _pairs(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Both sides' values by key; of a key under which both have a mapping those of its keys."""
+    for key in dict.fromkeys([*first, *second]):
+        x, y = first.get(key, "none"), second.get(key, "none")
+        if isinstance(x, Mapping) and isinstance(y, Mapping):
+            yield from ((f"{key}.{inner}", pair) for inner, pair in _pairs(x, y))
+        else:
+            yield key, (x, y)
 
 
 def _name(part: object) -> str:
@@ -45,4 +55,8 @@ def _listed(found: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def _word(value: object) -> str:
+    """A value in words; of a mapping its kind or first value, with the others behind it."""
+    if isinstance(value, Mapping):
+        name, *others = (f"{_word(said)}" if key == "kind" else f"{key} {_word(said)}" for key, said in value.items())
+        return f"{name} ({', '.join(others)})" if others else name
     return " + ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

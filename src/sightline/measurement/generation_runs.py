@@ -17,6 +17,7 @@ from sightline.measurement.operator_runs import VARIABLES, complain
 from sightline.measurement.outcome import Limits, UnsupportedCaseError
 from sightline.measurement.suite import Case, Step, run_suite
 from sightline.measurement.torch_machine import INSTALL
+from sightline.measurement.training_fit import FORCED
 from sightline.measurement.training_models import check_checkpoint
 from sightline.measurement.training_runs import PACKAGES, RowStore
 from sightline.prediction.generation import predict_generation
@@ -41,6 +42,7 @@ def measure_generations(
     implementation: str | None = None,
     weights: str | None = None,
     quick: bool = False,
+    force: bool = False,
     on_step: Callable[[Step], None] = lambda _: None,
 ) -> list[MeasuredGeneration]:
     """Measure every scenario in processes of its own, again even where it was measured before.
@@ -51,6 +53,7 @@ def measure_generations(
         implementation: Which way of `generation_ways.WAYS`; None leaves it to the plan.
         weights: Folder of a checkpoint; None draws random weights.
         quick: One run instead of three, and fewer repeats.
+        force: Run also what is predicted not to fit.
         on_step: Called when a case begins and when it has been stored.
 
     Raises:
@@ -58,7 +61,7 @@ def measure_generations(
         WorkError: memory or time ran out, or a process crashed; what was measured is stored.
     """
     runs = run_generations(
-        scenarios, store, implementation=implementation, weights=weights, quick=quick, on_step=on_step
+        scenarios, store, implementation=implementation, weights=weights, quick=quick, force=force, on_step=on_step
     )
     complain(runs)
     return [
@@ -74,6 +77,7 @@ def run_generations(
     implementation: str | None = None,
     weights: str | None = None,
     quick: bool = False,
+    force: bool = False,
     suite: str = "",
     rerun: bool = True,
     on_step: Callable[[Step], None] = lambda _: None,
@@ -86,11 +90,12 @@ def run_generations(
         implementation: Which way of `generation_ways.WAYS`.
         weights: Folder of a checkpoint.
         quick: One run instead of three.
+        force: Run also what is predicted not to fit.
         suite: Name that the runs bear.
         rerun: Measure also what an earlier run finished.
         on_step: Called when a case begins and when it has been stored.
     """
-    ways = _checked(scenarios, implementation, weights)
+    ways = _checked(scenarios, implementation, weights, force=force)
     cases = [
         Case(
             name=scenario.name or f"{scenario.model.name} generate",
@@ -129,7 +134,9 @@ def measure_generation(
     return profile_of(scenario, result_of(scenario, [run]))
 
 
-def _checked(scenarios: Sequence[GenerationScenario], implementation: str | None, weights: str | None) -> list[str]:
+def _checked(
+    scenarios: Sequence[GenerationScenario], implementation: str | None, weights: str | None, *, force: bool = False
+) -> list[str]:
     """Each scenario's way; everything that keeps one from being measured is a problem of its own."""
     missing = [name for package, name in PACKAGES.items() if find_spec(package) is None]
     if missing:
@@ -144,8 +151,9 @@ def _checked(scenarios: Sequence[GenerationScenario], implementation: str | None
             problems += str(error).splitlines()
             continue
         predicted = predict_generation(scenario)
-        if not predicted.fits:
-            problems += list(predicted.advice) or ["it does not fit in this machine's memory"]
+        if not predicted.fits and not force:
+            advice = list(predicted.advice) or ["it does not fit in this machine's memory"]
+            problems += [f"{'; '.join(advice)}; {FORCED}"]
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
     return ways

@@ -16,6 +16,15 @@ def resolved(scenario: Scenario) -> tuple[Scenario, Profile]:
     return predicted.scenario, predicted
 
 
+FORCED = "--force runs it anyway"
+"""End of a sentence that says why something predicted not to fit was not run."""
+
+
+def was_refused(reason: str) -> bool:
+    """Whether that is why a run ended: it was predicted not to fit."""
+    return reason.endswith(FORCED)
+
+
 def why_too_large(predicted: Profile) -> str:
     """Return why a scenario does not fit and which change would, in a sentence; empty where it fits."""
     if predicted.fits:
@@ -26,7 +35,7 @@ def why_too_large(predicted: Profile) -> str:
     )
     change = next((change for change, other in _smaller(predicted.scenario) if predict(other).fits), None)
     nearest = f"{change} would fit" if change else "no smaller batch, ZeRO stage, recomputation or adapter would fit"
-    return f"predicted to need {needed} of {has} per device; {nearest}; --force runs it anyway"
+    return f"predicted to need {needed} of {has} per device; {nearest}; {FORCED}"
 
 
 def _smaller(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:

@@ -397,7 +397,10 @@ def _transfer_s(priced: Priced) -> Number:
 
 
 def _tied_embedding_s(priced: Priced) -> Number:
-    """Seconds of summing the shared table's gradients between the first and the last stage, once per step."""
+    """Seconds of summing the shared table's gradients between the first and the last stage, once per step.
+
+    A frozen table has none.
+    """
     scenario = priced.scenario
     plan, cluster = scenario.plan, scenario.cluster
     p = np.asarray(plan.pipeline_parallel)
@@ -407,4 +410,4 @@ def _tied_embedding_s(priced: Priced) -> Number:
     size = priced.program.embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.wide_dtype]
     group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
     once = collective_time("send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster))
-    return (p > 1) * once * priced.constants.collective_slowdown
+    return (p > 1) * np.greater(size, 0.0) * once * priced.constants.collective_slowdown

@@ -104,9 +104,7 @@ def linear_backward(
         ),
     ]
     if bias:
-        operators.append(
-            Elementwise(module=module, name="bias gradient", traffic_bytes=x.element_bytes * experts * rows * outputs)
-        )
+        operators.append(bias_gradient(x, module, outputs, rows=rows, experts=experts))
     if not fused:
         operators.append(
             Elementwise(
@@ -117,3 +115,11 @@ def linear_backward(
             )
         )
     return operators
+
+
+def bias_gradient(
+    x: Shapes, module: str, outputs: Number, *, rows: Number | None = None, experts: Number = 1.0
+) -> Elementwise:
+    """Return the sum of the outputs' gradients over all rows."""
+    rows = x.tokens if rows is None else rows
+    return Elementwise(module=module, name="bias gradient", traffic_bytes=x.element_bytes * experts * rows * outputs)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sightline.program.adapter import adapter_backward, adapter_forward, adapters_of
-from sightline.program.linear import input_gradient, linear_backward, linear_forward
+from sightline.program.linear import bias_gradient, input_gradient, linear_backward, linear_forward
 from sightline.program.low_precision import narrowed, quantized, quantized_weights, turned_weights
 from sightline.program.operators import Operator
 from sightline.program.quantized_weights import dequantize
@@ -62,7 +62,10 @@ def projection_backward(
     rows: Number | None = None,
     experts: Number = 1.0,
 ) -> list[Operator]:
-    """Return the backward operators: a frozen weight has no gradient, but passes its outputs' on to its inputs."""
+    """Return the backward operators: a frozen weight has no gradient, but passes its outputs' on to its inputs.
+
+    The bias beside a quantized weight is trained where no adapter is.
+    """
     elements = experts * (x.tokens if rows is None else rows) * outputs
     turned = turned_weights(x, module, experts * inputs * outputs)
     if x.trained.projections:
@@ -78,6 +81,8 @@ def projection_backward(
         *quantized(x, module, "gradient", elements, for_weights=False),
         narrowed(x, input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts)),
     ]
+    if bias and x.trained.rest:
+        operators.append(bias_gradient(x, module, outputs, rows=rows, experts=experts))
     for thin in adapters_of(x, inputs, outputs, targets, shares):
         operators += adapter_backward(x, module, thin)
     return operators
