@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from sightline.calibration.training import MeasuredStep, fit_training
+from sightline.calibration.training import PRIORS, MeasuredStep, fit_training
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.flops import model_flops
 from sightline.validation import suites
@@ -22,6 +22,7 @@ from sightline.validation.suite import Case, Suite
 
 KERNELS = ("matmul_slowdown", "memory_fraction")
 HOST = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
+LAUNCHES = ("launch_forward_s", "launch_backward_s")
 NETWORK = ("collective_slowdown", "overlap_slowdown")
 FORMATS = ("mxfp8_slowdown", "nvfp4_slowdown")
 EAGER = ("vector_fraction", "meeting_s", "collective_slowdown")
@@ -38,6 +39,8 @@ class Fit:
     given: Mapping[str, Any] = field(default_factory=dict)
     host_of: str = ""
     """The set whose host times are taken over, where these cases can't show them."""
+    rest_of: str = ""
+    """The set that gives whatever is not free, where it was fitted."""
     least_spread: float = 0.0
     """What few cases of one or two models cannot show: half-width of the interval at least (estimate)."""
     devices: Sequence[str] = ()
@@ -212,6 +215,27 @@ FITS = (
             ("gb300", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
         )
     ),
+    *(
+        Fit(
+            family=family,
+            framework=f"megatron@{release}",
+            suites=["megatron-bridge-moe"],
+            free=["expert_matmul_slowdown", "memory_fraction", "collective_slowdown", *free],
+            given=EAGER_KERNEL,
+            rest_of=rest_of,
+            devices=devices,
+            versions=[release],
+            least_spread=0.3,
+        )
+        for family, release, rest_of, devices, free in (
+            ("h100-sxm", "bridge-26.04", "megatron@nemo", ["h100"], LAUNCHES),
+            ("b200-sxm", "bridge-26.04", "megatron@bridge", ["b200", "b300"], LAUNCHES),
+            ("gb200", "bridge-26.04", "megatron@bridge", ["gb200"], LAUNCHES),
+            ("gb200", "bridge-26.06", "megatron@bridge", ["gb200"], ()),
+            ("gb300", "bridge-26.04", "megatron@bridge", ["gb300"], ()),
+            ("gb300", "bridge-26.06", "megatron@bridge", ["gb300"], ()),
+        )
+    ),
 )
 RELATIVES: Mapping[str, Mapping[str, Any]] = {
     "fsdp": {
@@ -221,6 +245,7 @@ RELATIVES: Mapping[str, Mapping[str, Any]] = {
     "megatron@nemo": {"frameworks": ["megatron@bridge"], "differs": {"spread": 0.15}},
     "megatron@bridge": {"frameworks": ["megatron@nemo", "megatron@mlperf", "megatron"], "differs": {"spread": 0.15}},
     "megatron": {"frameworks": ["megatron-deepspeed"], "differs": {"spread": 0.2}},
+    "megatron@bridge-26.04": {"frameworks": ["megatron@bridge-26.06"], "differs": {"spread": 0.3}},
     "megatron@core-serial": {
         "frameworks": ["megatron", "fsdp", "deepspeed", "transformers", "torchtitan"],
         "differs": {"spread": 0.2},
@@ -262,6 +287,9 @@ def _fitted(fit: Fit, known: Mapping[str, Suite], done: Mapping[str, Mapping[str
     given = dict(fit.given)
     if fit.host_of in done:
         given |= {name: done[fit.host_of][name] for name in HOST}
+    if fit.rest_of in done:
+        rest = (*PRIORS, "attention_kernel")
+        given |= {name: value for name, value in done[fit.rest_of].items() if name in rest and name not in fit.free}
     steps = [step for name in fit.suites for step in _steps(known[name], fit)]
     result = fit_training(steps, fit.free, given)
     return {
@@ -328,8 +356,6 @@ def _relatives(fitted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _write(done: Mapping[str, Mapping[str, Mapping[str, Any]]], out: Path) -> None:
-    from sightline.calibration.training import PRIORS
-
     reference = REFERENCE | {name: prior.value for name, prior in PRIORS.items()}
     for family in (*done, "generic"):
         content = {

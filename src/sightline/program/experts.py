@@ -118,11 +118,18 @@ def _grouped(
     )
     if not x.framework.launches_each_expert:
         return forward, backward
-    return _launched_each(forward, count), _launched_each(backward, count)
+    return _launched_each(x, forward, count), _launched_each(x, backward, count)
 
 
-def _launched_each(operators: list[Operator], count: Number) -> list[Operator]:
-    return [replace(op, kernels=count) if isinstance(op, Matmul) else op for op in operators]
+SCALED_OPERANDS = 2.0
+"""Kernels beside a product that bring the scales of its operands' blocks into the order that it reads them in."""
+
+
+def _launched_each(x: Shapes, operators: list[Operator], count: Number) -> list[Operator]:
+    """The same operators as they are launched for every expert: products, their operands' quantization and scales."""
+    scaled = x.low is not None and x.low.recipe.name in ("mxfp8", "nvfp4")
+    launches = {Matmul: 1.0 + SCALED_OPERANDS * scaled}
+    return [replace(op, kernels=count * launches.get(type(op), 1.0) * op.kernels) for op in operators]
 
 
 def _latent_forward(
