@@ -128,8 +128,10 @@ SCALED_OPERANDS = 2.0
 def _launched_each(x: Shapes, operators: list[Operator], count: Number) -> list[Operator]:
     """The same operators as they are launched for every expert: products, their operands' quantization and scales."""
     scaled = x.low is not None and x.low.recipe.name in ("mxfp8", "nvfp4")
-    launches = {Matmul: 1.0 + SCALED_OPERANDS * scaled}
-    return [replace(op, kernels=count * launches.get(type(op), 1.0) * op.kernels) for op in operators]
+    return [
+        replace(op, kernels=count * (1.0 + SCALED_OPERANDS * (scaled and isinstance(op, Matmul))) * op.kernels)
+        for op in operators
+    ]
 
 
 def _latent_forward(
