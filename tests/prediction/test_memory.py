@@ -153,3 +153,10 @@ def test_a_processor_holds_libraries_and_no_driver_and_offloads_to_itself() -> N
     assert moved.step_time_s == kept.step_time_s
     assert [w for w in moved.warnings if "plan.offload moves nothing on a processor" in w]
     assert not [w for w in kept.warnings if "offload" in w]
+
+
+def test_units_that_reduce_once_per_step_keep_whole_gradients():
+    stage_2, stage_3 = (ledger(framework="torchtitan", zero_stage=stage) for stage in (2, 3))
+    assert stage_2.memory_bytes["gradients"] == pytest.approx(8 * stage_3.memory_bytes["gradients"])
+    fsdp = ledger(framework="fsdp", zero_stage=2)
+    assert fsdp.memory_bytes["gradients"] == pytest.approx(stage_3.memory_bytes["gradients"])

@@ -80,7 +80,9 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     buffers = gathered + replicated * collectives_bytes + transient + held_places
     kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
     weights = per_device(plan, held.weights.shared(plan, (zero >= 3) | whole), (zero >= 3) | whole)
-    gradients = per_device(plan, held.gradients.shared(plan, zero >= 2), zero >= 2)
+    # FSDP's units that reduce once per step add up whole gradients until then.
+    scattered = (zero >= 2) & ~(whole & (not framework.reduces_every_micro_batch))
+    gradients = per_device(plan, held.gradients.shared(plan, scattered), scattered)
     optimizer = per_device(plan, held.optimizer.shared(plan, zero >= 1), zero >= 1)
     moved = on_host(plan, live, gathered)
     update = held.update.shared(plan, zero >= 1) * (1.0 - moved.optimizer)
