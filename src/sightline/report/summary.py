@@ -84,10 +84,13 @@ def subtitle(scenario: Scenario) -> tuple[str, str]:
 
 
 def _techniques(plan: Plan) -> list[str]:
-    """What is frozen, quantized, moved to the host or compiled, a phrase each."""
+    """What is frozen, quantized, moved to the host, compiled or scheduled otherwise, a phrase each."""
     said = [] if plan.adapter is None else [f"{plan.adapter.kind} of rank {plan.adapter.rank}"]
     said += [f"{plan.quantization} weights"] if plan.quantization != "none" else []
     said += [f"{' and '.join(sorted(plan.offload))} offloaded"] if plan.offload else []
+    said += [str(plan.optimizer)] if plan.optimizer != "adamw" else []
+    said += [f"{plan.schedule} schedule"] if plan.schedule in ("zero-bubble", "dualpipe") else []
+    said += [f"states shared by {plan.data_parallel_shard:g}"] if plan.data_parallel_shard is not None else []
     return said + (["compiled"] if plan.compile else [])
 
 
