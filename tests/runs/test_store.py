@@ -221,3 +221,12 @@ def test_without_fsspec_a_url_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(WorkError, match=r"pip install 'sightline\[runs\]'"):
         open_store("s3://bucket/runs")
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("s3:/bucket/runs", "s3://bucket/runs"), ("gs:bucket", "gs://bucket")])
+def test_a_url_that_lacks_a_slash_makes_no_folder(typed, meant, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+        open_store(typed)
+    assert not list(tmp_path.iterdir())
+    assert open_store("./s3:runs").place.endswith("s3:runs")

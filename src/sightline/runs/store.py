@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LATEST = "latest"
+NEARLY_URL = re.compile(r"([a-z][a-z0-9+.-]+):/?(?!/)", re.ASCII)
+"""A scheme without its two slashes; one letter is a drive."""
 
 
 def open_store(place: str | None = None) -> "Store":
     """Open the store at a folder or URL; without one, ``SIGHTLINE_RUNS``, else the user's own folder.
 
     Raises:
-        InputError: The place is no folder and no URL.
+        InputError: The place is no folder and no URL, or a URL that lacks a slash.
         WorkError: It needs a package that is not installed.
     """
     chosen = place or os.environ.get("SIGHTLINE_RUNS") or str(_users_folder())
@@ -37,6 +39,9 @@ def open_store(place: str | None = None) -> "Store":
 
         return Store(RemoteStorage(chosen))
     folder = Path(path if separator else chosen).expanduser()
+    if not separator and (typo := NEARLY_URL.match(chosen)) and not folder.exists():
+        meant = f"{typo[1]}://{chosen[typo.end() :]}"
+        raise InputError(f"the store of runs '{chosen}' is no URL; did you mean '{meant}'? A folder is './{chosen}'")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"the store of runs '{folder}' is a file; name a folder or a URL")
     return Store(LocalStorage(folder))
