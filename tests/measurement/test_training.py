@@ -21,7 +21,7 @@ from sightline.measurement.training_fit import resolved, why_too_large  # noqa: 
 from sightline.measurement.training_frameworks import way_of  # noqa: E402
 from sightline.measurement.training_models import build_model  # noqa: E402
 from sightline.measurement.training_nodes import nodes_of  # noqa: E402
-from sightline.measurement.training_profile import profile_of  # noqa: E402
+from sightline.measurement.training_profile import _phases, profile_of, waiting_s  # noqa: E402
 from sightline.measurement.training_runs import Effort, Settings, measure_trainings  # noqa: E402
 from sightline.report.results import answer_to_dict  # noqa: E402
 from sightline.runs import open_store  # noqa: E402
@@ -311,3 +311,18 @@ def test_a_partitioned_weight_counts_by_what_a_rank_holds() -> None:
     split.weight.ds_tensor = torch.empty(64)
     held = state_bytes(torch.nn.ModuleList([whole, split]), None)
     assert held["weights"] == held["gradients"] == 4 * (128 + 64)
+
+
+def test_waiting_for_a_late_rank_is_no_communication() -> None:
+    steps = [{"step_time_s": 1.0, "phases": {"forward": 0.4, "communication_exposed": 0.5}}] * 2
+    late = {"exposed_s": [0.1, 0.1]}
+    ranks = [{"exposed_s": [0.5, 0.5]}, late]
+    waited_s = waiting_s([{"ranks": ranks}])
+    assert waited_s == pytest.approx(0.8)
+    phases = _phases(steps, 1.0, [], waited_s)
+    assert phases["communication_exposed"] == pytest.approx(0.1)
+    assert phases["host"] == pytest.approx(0.5)
+    assert sum(phases.values()) == pytest.approx(1.0)
+    # The late rank itself waits for nobody, and a rank alone has nobody to wait for.
+    assert waiting_s([{"ranks": [late, ranks[0]]}]) == 0.0
+    assert waiting_s([{"ranks": [ranks[0]]}]) == 0.0

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.measurement.communication_watch import EXPOSED
 from sightline.measurement.repeats import median_of_runs, spread_of_samples
 from sightline.profile import BOUNDS, MEMORY_PARTS, PHASES, Profile, Row
 from sightline.scenario import Scenario
@@ -32,7 +33,8 @@ def result_of(scenario: Scenario, predicted: Profile, seen: Mapping[str, Any], s
     times = [[s["step_time_s"] for s in samples if s["repeat"] == r] for r in range(len(seen["repeats"]))]
     step_s, ends = median_of_runs(times)
     rows = [row for repeat in seen["repeats"] for row in repeat["levels"].get("module", {}).get("rows", ())]
-    phases = _phases(samples, step_s, rows)
+    waited_s = waiting_s(seen["repeats"])
+    phases = _phases(samples, step_s, rows, waited_s)
     tokens = float(scenario.workload.tokens_per_step)
     devices = scenario.cluster.devices
     return {
@@ -71,13 +73,25 @@ def profile_of(scenario: Scenario, result: Mapping[str, Any], rows: Sequence[Map
     )
 
 
-def _phases(samples: Samples, step_s: float, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def waiting_s(repeats: Sequence[Mapping[str, Any]]) -> float:
+    """Return the seconds of all steps that the first rank spent in collectives while others had yet to come.
+
+    Who comes last waits for nobody, so that the least that any rank spends in a step's collectives is what they take.
+    """
+    steps = (zip(*(rank.get("exposed_s", ()) for rank in repeat["ranks"]), strict=False) for repeat in repeats)
+    return float(sum(step[0] - min(step) for taken in steps for step in taken))
+
+
+def _phases(
+    samples: Samples, step_s: float, rows: Sequence[Mapping[str, Any]], waited_s: float = 0.0
+) -> dict[str, float]:
     """Seconds by phase that sum to the step: each one's share of all steps; what is in none is the host's.
 
-    Recomputation runs inside the backward pass; its share of it is that of the steps whose modules were told apart.
+    Waiting for a late rank is no communication and the host's too. Recomputation runs inside the backward pass; its share of it is that of the steps whose modules were told apart.
     """
     whole = sum(s["step_time_s"] for s in samples)
     share = {phase: sum(s["phases"].get(phase, 0.0) for s in samples) / whole for phase in PHASES}
+    share[EXPOSED] = max(share[EXPOSED] - waited_s / whole, 0.0)
     backward, again = (sum(r["time_s"] for r in rows if r["phase"] == phase) for phase in ("backward", "recompute"))
     if again:
         share["recompute"] = share["backward"] * again / (backward + again)
@@ -142,6 +156,7 @@ def _measurement(seen: Mapping[str, Any], times: Sequence[Sequence[float]]) -> d
         "warm_up": seen["warm_up"],
         "median_s": [float(np.median(t)) for t in times],
         "spread_s": spread_of_samples(times),
+        "waiting_s": waiting_s(seen["repeats"]) / sum(map(len, times)),
         "losses": np.nanmean([rank["losses"] for rank in first["ranks"]], axis=0).tolist(),
         "peak_memory_bytes": {key: max(rank["memory"][key] for rank in ranks) for key in ranks[0]["memory"]},
         "shimmed": bool(first["record"].get("shimmed", False)),

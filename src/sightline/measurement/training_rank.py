@@ -13,7 +13,7 @@ import numpy as np
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.case_process import Emit
-from sightline.measurement.communication_watch import watch_collectives
+from sightline.measurement.communication_watch import EXPOSED, watch_collectives
 from sightline.measurement.energy_watch import EnergyWatch
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.rank_memory import MemoryWatch, state_bytes
@@ -81,6 +81,7 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
         "states": state_bytes(trainer.model, trainer.optimizer),
         "energy_j": losses.energy_j,
         "losses": losses.values,
+        "exposed_s": losses.exposed_s,
     }
     ranks = _everyone(own) if way != "single" else [own]
     return {"ranks": ranks, "levels": levels, "remarks": list(trainer.remarks), "record": dict(trainer.record)}
@@ -104,6 +105,8 @@ class _Trained:
     energy_j: float | None
     plain_s: float
     """Median seconds of a step."""
+    exposed_s: list[float]
+    """Seconds in collectives by step, waiting for ranks that come later included."""
 
 
 def _train(
@@ -131,17 +134,24 @@ def _train(
     energy = EnergyWatch(device)
     clock.start()
     taken: list[float] = []
+    exposed: list[float] = []
 
     def keep(readings: Sequence[StepTime]) -> None:
         for reading in readings:
             emit({"step": len(taken), **asdict(reading)})
             taken.append(reading.step_time_s)
+            exposed.append(reading.phases.get(EXPOSED, 0.0))
 
     for number in range(asked.warm_up, asked.warm_up + asked.steps):
         step(number)
         keep(clock.end_step())
     keep(clock.drain())
-    return _Trained(values=[float(loss) for loss in losses], energy_j=energy.joules(), plain_s=float(np.median(taken)))
+    return _Trained(
+        values=[float(loss) for loss in losses],
+        energy_j=energy.joules(),
+        plain_s=float(np.median(taken)),
+        exposed_s=exposed,
+    )
 
 
 def _levels(scenario: Scenario, trainer: Trainer, asked: Asked, device: str, plain_s: float) -> dict[str, Any]:
