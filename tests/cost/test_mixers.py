@@ -65,3 +65,10 @@ def test_arrays_cost_what_each_number_costs() -> None:
         alone = [of_each_kind({"sequences": 2.0, "new_tokens": n}, backward=True)[i][1] for n in lengths]
         one_by_one = [float(np.squeeze(price([op], device, 0).time_s)) for op in alone]
         assert list(np.squeeze(price([together], device, 1).time_s)) == pytest.approx(one_by_one)
+
+
+@given(sizes=SIZES, backward=st.booleans())
+def test_no_mixer_is_faster_than_its_flops(sizes: dict[str, Any], backward: bool) -> None:
+    device = read_cluster("1x h100-sxm-80gb").device
+    for price, op in of_each_kind(sizes, backward=backward):
+        assert price([op], device, 0).time_s[0] >= op.flops / device.peak_flops["bf16"] * (1 - 1e-9)

@@ -145,9 +145,11 @@ class Indexer(Operator):
 
     @property
     def flops(self) -> Number:
-        """2 heads head_dim per pair of new and cached token; backward three times that."""
+        """2 heads head_dim per new token and token that it sees; backward three times that of those selected."""
         products = 6.0 if self.backward else 2.0
-        return products * self.sequences * self.new_tokens * self.context_tokens * self.heads * self.head_dim
+        later = 0.0 if self.backward else (np.minimum(self.new_tokens, self.context_tokens) - 1.0) / 2.0
+        pairs = self.sequences * self.new_tokens * (self.context_tokens - later)
+        return products * pairs * self.heads * self.head_dim
 
     @property
     def bytes(self) -> Number:
