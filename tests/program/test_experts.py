@@ -143,3 +143,19 @@ def test_meshes_of_experts_equal_single_plans() -> None:
         for j, t in enumerate(axes["tensor_parallel"]):
             one = predict(scenario(expert_parallel=e, tensor_parallel=t, expert_dispatch="deduplicated"))
             assert np.broadcast_to(mesh.step_time_s, (3, 2))[i, j] == pytest.approx(float(one.step_time_s), rel=1e-9)
+
+
+def test_scales_of_blocks_are_ordered_for_every_experts_operands() -> None:
+    def launched(dtype: str) -> dict[str, float]:
+        plan = {
+            "cluster": "8x b200-sxm-180gb",
+            "expert_parallel": 8,
+            "dtype": dtype,
+            "framework_version": "bridge-26.04",
+        }
+        operators = write_out(scenario(**plan)).layers[0].forward
+        return {op.name: float(op.kernels) for op in operators if op.module == "experts"}
+
+    plain, scaled = launched("bf16"), launched("mxfp8")
+    assert (plain["up"], scaled["up"]) == (8.0, 24.0)
+    assert scaled["input quantization"] >= 8.0
