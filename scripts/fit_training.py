@@ -92,6 +92,14 @@ FITS = (
     ),
     Fit(
         family="a100-sxm",
+        framework="galvatron",
+        suites=["galvatron-forward"],
+        free=[*KERNELS, "launch_forward_s", "micro_batch_s"],
+        given=EAGER_KERNEL,
+        least_spread=0.15,
+    ),
+    Fit(
+        family="a100-sxm",
         framework="transformers@qwen",
         suites=["qwen-finetuning-time"],
         free=[*KERNELS, *HOST],
@@ -317,6 +325,7 @@ def _steps(suite: Suite, fit: Fit) -> list[MeasuredStep]:
             scenario=scenario_from_mapping(case.scenario),
             seconds=_seconds(case, suite.quantity),
             weight=1.0 / len(chosen),
+            quantity="forward_pass_s" if suite.quantity == "forward_pass_s" else "step_time_s",
         )
         for case in chosen
     ]
@@ -329,7 +338,7 @@ def _on(case: Case, devices: Sequence[str]) -> bool:
 
 def _seconds(case: Case, quantity: str) -> float:
     """Seconds of the step, from the quantity that was measured."""
-    if quantity == "step_time_s":
+    if quantity in ("step_time_s", "forward_pass_s"):
         return case.measured
     if quantity == "model_flops_per_s_per_device":
         scenario = scenario_from_mapping(case.scenario)

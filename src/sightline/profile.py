@@ -31,6 +31,9 @@ PHASES = (
 MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "buffers", "framework")
 """Parts of the fullest device's memory, in bytes; they sum to ``total``."""
 
+BETWEEN_PASSES = "between passes"
+"""The moment of a step at which nothing but what stays is there, gradients included."""
+
 BOUNDS = ("compute", "memory", "network", "host", "bubble")
 """What may limit an operator or a step."""
 
@@ -81,6 +84,8 @@ class StageMemory:
     parts: Mapping[str, Number]
     items: Mapping[str, Number]
     """Finer lines, such as ``layer activations``, ``logits``, ``recomputation working set``."""
+    moments: Mapping[str, Number] = field(default_factory=dict)
+    """Bytes of all parts at each moment of a step that may be the fullest; the parts are those of the fullest."""
 
     @property
     def total(self) -> Number:
@@ -113,6 +118,8 @@ class Profile:
     stage_times: Mapping[str, tuple[Number, Number, Number]] = field(default_factory=dict)
     """Seconds of a micro-batch by stage as in ``stages``: its forward pass, its backward pass (with recomputation), and
     the weight gradients in the latter."""
+    forward_pass_s: Number = 0.0
+    """Seconds of a micro-batch's forward pass on the first stage, with the host's time per micro-batch."""
     advice: Sequence[str] = ()
     """When it does not fit: what would (sentences)."""
     evidence: Mapping[str, str] = field(default_factory=dict)
@@ -191,6 +198,13 @@ class Profile:
     def table(self) -> "polars.DataFrame":
         """The rows as a data frame (one plan only)."""
         return row_table(self.rows)
+
+    @property
+    def memory_peak(self) -> str:
+        """The moment of a step at which the fullest stage's device is fullest (one plan only); empty if unknown."""
+        fullest = max(self.stages, key=lambda stage: float(stage.total), default=None)
+        moments = {} if fullest is None else {n: b for n, b in fullest.moments.items() if n != BETWEEN_PASSES}
+        return max(moments, key=lambda name: float(moments[name]), default="")
 
     def __getitem__(self, index: Any) -> "Profile":
         """The profile of one plan of an array-valued profile, by its index in the broadcast shape."""

@@ -157,10 +157,7 @@ def test_measured_is_kept() -> None:
         ({"plan__sequence_parallel": "off"}, "plan.sequence_parallel is 'off'; allowed: true, false"),
         ({"plan__dtype": "bf61"}, "did you mean 'bf16'?"),
         ({"plan__dtype": "int8"}, "plan.dtype is 'int8'; this version predicts only fp32, tf32, fp16, bf16, fp8"),
-        (
-            {"plan__framework": "megatrn"},
-            "plan.framework is 'megatrn'; allowed: deepspeed, fsdp, litgpt, llmq, megatron,",
-        ),
+        ({"plan__framework": "megatrn"}, "plan.framework is 'megatrn'; allowed: deepspeed, fsdp, galvatron, "),
         ({"plan__framework_version": "0.6"}, "plan.framework_version is '0.6'; deepspeed: allowed: qwen"),
         ({"plan": MEGATRON | {"framework_version": "cor"}}, "plan.framework_version is 'cor'; megatron: allowed: core"),
         (
@@ -208,7 +205,10 @@ def test_measured_is_kept() -> None:
             "{any: ...} and {from: ..., to: ...} are for `sightline plan`; predict needs one value",
         ),
         ({"plan__zero_stage": {"from": 0, "to": 2}}, "are for `sightline plan`"),
-        ({"plan__tensor_parallel": 2}, "plan.tensor_parallel is 2; deepspeed offers 1 (it is offered by: megatron"),
+        (
+            {"plan__tensor_parallel": 2},
+            "plan.tensor_parallel is 2; deepspeed offers 1 (it is offered by: galvatron, megatron",
+        ),
         (
             {"plan": MEGATRON | {"zero_stage": 3}},
             "plan.zero_stage is 3; megatron offers 0, 1 (it is offered by: deepspeed",

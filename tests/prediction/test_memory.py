@@ -1,5 +1,8 @@
 """The memory ledger against sums that anyone can do on paper."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from training_scenarios import training
 
@@ -160,3 +163,74 @@ def test_units_that_reduce_once_per_step_keep_whole_gradients():
     assert stage_2.memory_bytes["gradients"] == pytest.approx(8 * stage_3.memory_bytes["gradients"])
     fsdp = ledger(framework="fsdp", zero_stage=2)
     assert fsdp.memory_bytes["gradients"] == pytest.approx(stage_3.memory_bytes["gradients"])
+
+
+def test_the_parts_are_those_of_the_fullest_moment_and_it_is_named():
+    for plan in ({}, {"recompute": "full"}, {"zero_stage": 3}, {"framework": "galvatron", "zero_stage": 3}):
+        profile = ledger(**plan)
+        stage = max(profile.stages, key=lambda one: one.total)
+        assert stage.total == pytest.approx(max(stage.moments.values()), rel=1e-12)
+        assert stage.moments[profile.memory_peak] == pytest.approx(stage.total, rel=1e-12)
+
+
+def test_the_peak_moves_from_the_loss_to_the_layers_and_to_the_update():
+    small = {"devices": 1, "batch": 1}
+    assert ledger("gpt-125m", **small).memory_peak == "loss"
+    assert ledger("gpt-3-175b", tensor_parallel=8, batch=1, recompute="full").memory_peak == "backward of a layer"
+    short = training(
+        model="qwen-1.8b",
+        cluster="1x a100-sxm-80gb",
+        sequence_length=256,
+        global_batch=1,
+        plan={"micro_batch": 1, "framework": "deepspeed", "framework_version": "qwen", "recompute": "full"},
+    )
+    assert profile_of(short).memory_peak == "optimizer step"
+
+
+def galvatron(layers: int = 2, batch: int = 8, **plan: object) -> StageMemory:
+    scenario = training(
+        model={"same_as": "llama-2-7b", "num_hidden_layers": layers},
+        cluster="8x a100-sxm-80gb",
+        sequence_length=4096,
+        global_batch=batch,
+        plan={"framework": "galvatron", "micro_batch": batch // plan.get("data_parallel", 8), **plan},
+    )
+    return profile_of(scenario).stages[0]
+
+
+def test_gradients_that_are_freed_come_back_with_the_backward_pass():
+    first, later = galvatron(), galvatron(batch=16, micro_batch=1)
+    gradients = later.moments["between passes"] - later.parts["weights"] - later.parts["optimizer"]
+    gradients -= later.parts["framework"] + 20.25 * 2**20
+    assert later.moments["loss"] - first.moments["loss"] == pytest.approx(gradients, rel=1e-9)
+    head = 32000 / (2 * 32000 + 2 * 49408.03)  # rows of 4,096; a layer has 202.4 M parameters
+    layer = (later.moments["backward of a layer"] - first.moments["backward of a layer"]) / gradients
+    assert layer == pytest.approx(1 - head, rel=1e-3)
+
+
+def test_units_are_gathered_when_it_is_their_turn():
+    wide = galvatron(data_parallel=8)
+    layer, head = 202383360 * 2, 32000 * 4096 * 2
+    assert wide.items["gathered parameters"] == pytest.approx(2 * layer, rel=1e-3)
+    chain = 4 * 4096 * 32000 + head
+    norm = 4096 * 2
+    rise = wide.moments["loss"] - wide.moments["between passes"]
+    kept = wide.items["layer activations"] + wide.items["embedding and head activations"]
+    gradients = 4 * (202383360 * 2 + 2 * 32000 * 4096 + 4096) / 8
+    assert rise == pytest.approx(kept + chain + norm - gradients, rel=1e-9)
+
+
+def test_the_moments_of_many_plans_are_those_of_each():
+    mesh = (1, 2, 4)
+    micro = np.array(mesh)
+    many = training(
+        model="llama-2-7b",
+        cluster="8x a100-sxm-80gb",
+        global_batch=64,
+        plan={"framework": "galvatron", "micro_batch": 1},
+    )
+    profile = profile_of(replace(many, plan=replace(many.plan, micro_batch=micro)))
+    for i, one in enumerate(mesh):
+        single = profile_of(replace(many, plan=replace(many.plan, micro_batch=one)))
+        for part, size in single.memory_bytes.items():
+            assert np.broadcast_to(profile.memory_bytes[part], (3,))[i] == pytest.approx(float(size), rel=1e-12)

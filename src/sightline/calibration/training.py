@@ -52,11 +52,13 @@ class MeasuredStep:
     scenario: Scenario
     seconds: float
     weight: float = 1.0
+    quantity: str = "step_time_s"
+    """What of the step was timed, by the name of the profile's attribute."""
 
 
 def predicted_seconds(steps: Sequence[MeasuredStep], constants: TrainingConstants) -> Array:
     """Predicted seconds of each step."""
-    return np.array([float(predict(step.scenario, constants).step_time_s) for step in steps])
+    return np.array([float(getattr(predict(step.scenario, constants), step.quantity)) for step in steps])
 
 
 def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapping[str, Any]) -> FitResult:

@@ -9,6 +9,7 @@ from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.quantities import BYTES, parse_quantity, show
 from sightline.scenario import Framework
+from sightline.scenario.allocation import Allocation
 from sightline.scenario.framework import StateBytes
 
 
@@ -41,13 +42,13 @@ def _value(name: str, value: Any) -> Any:
     match name:
         case "states" | "adapter_states" | "also_trained_states":
             return StateBytes(**value)
-        case "selective":
-            return tuple(value)
-        case "fused":
-            return frozenset(value)
+        case "allocation":
+            return Allocation(**{k: _value(k, v) if isinstance(v, str) else v for k, v in value.items()})
+        case "fused" | "selective":
+            return frozenset(value) if name == "fused" else tuple(value)
         case "offers":
             return {field: tuple(values) for field, values in value.items()}
         case "offload_needs":
             return {part: {f: tuple(v) for f, v in needs.items()} for part, needs in value.items()}
     # A figure may differ by compute dtype; then it stays a mapping.
-    return parse_quantity(value, BYTES, zero=True) if isinstance(value, str) and name.endswith("_bytes") else value
+    return parse_quantity(value, BYTES, zero=True) if isinstance(value, str) and "_bytes" in name else value

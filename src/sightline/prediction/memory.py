@@ -7,22 +7,23 @@ in flight (arXiv 2205.05198). Left out: fragmentation beyond the framework's fix
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sightline.cost.processor_constants import load_processor, processor_family
 from sightline.prediction import placeholder_gradients
 from sightline.prediction.dualpipe import per_device
+from sightline.prediction.memory_moments import Moment, fullest_moment
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
-from sightline.profile import MEMORY_PARTS, StageMemory
+from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, StageMemory
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Scenario
-from sightline.scenario.framework import StateBytes
+from sightline.scenario.framework import Framework, StateBytes
 
 GATHERED_LAYERS = 2.0
 """Layers whose full parameters are live under ZeRO-3: the one at work and the one prefetched."""
@@ -54,67 +55,82 @@ class StageContents:
 
 
 def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> StageMemory:
-    """Return the ledger of one stage, in bytes per device."""
+    """Return the ledger of one stage, in bytes per device, at its fullest moment."""
     plan, framework = scenario.plan, scenario.plan.framework
-    zero, replicas, narrow = np.asarray(plan.zero_stage), plan.replicas, ELEMENT_BYTES[plan.wide_dtype]
+    zero, narrow = np.asarray(plan.zero_stage), ELEMENT_BYTES[plan.wide_dtype]
+    replicated = np.asarray(plan.replicas) > 1
+    # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
+    whole = (zero == 2) & framework.regathers_every_micro_batch
+    context_bytes, collectives_bytes = _beside_tensors(scenario)
     held = held_states(scenario, program, stage)
+    held_places = framework.placeholder_gradients * placeholder_gradients.of_layers(program, stage.kinds, narrow)
+    gathered = _gathered(scenario, program, stage, whole)
     layers_kept = stage.in_flight * layer_sum(program, stage, lambda block: block.saved_bytes)
-    ends_kept = stage.in_flight * (
-        stage.embedding * program.embedding.saved_bytes + stage.head * program.head.saved_bytes
-    )
+    ends_kept = stage.in_flight * _ends_kept(scenario, program, stage)
+    kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
     # A device that has a head for one direction alone still holds all of its logits.
-    logits = np.ceil(stage.head) * program.head.logits * framework.loss_bytes_per_logit
+    logits = np.ceil(stage.head) * program.head.logits * _loss_bytes(framework)
     if framework.placeholder_gradients:
         logits = logits + stage.head * placeholder_gradients.of_head(program, narrow)
     recomputed = _most(program, stage, lambda block: block.working_bytes)
     transient = _most(program, stage, lambda block: block.transient_bytes)
-    held_places = framework.placeholder_gradients * placeholder_gradients.of_layers(program, stage.kinds, narrow)
-    replicated = np.asarray(replicas) > 1
-    # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
-    whole = (zero == 2) & framework.regathers_every_micro_batch
-    stored = stored_bytes(program, stage, narrow).total
-    layer_stored = _most(program, stage, lambda block: block.stored_bytes(narrow))
-    live = np.minimum(stored, GATHERED_LAYERS * layer_stored + _ends_bytes(program, stage, narrow))
-    gathered = replicated * ((zero == 3) * live + whole * stored)
-    context_bytes, collectives_bytes = _beside_tensors(scenario)
-    buffers = gathered + replicated * collectives_bytes + transient + held_places
-    kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
     weights = per_device(plan, held.weights.shared(plan, (zero >= 3) | whole), (zero >= 3) | whole)
     # FSDP's units that reduce once per step add up whole gradients until then.
     scattered = (zero >= 2) & ~(whole & (not framework.reduces_every_micro_batch))
-    gradients = per_device(plan, held.gradients.shared(plan, scattered), scattered)
+    all_gradients = per_device(plan, held.gradients.shared(plan, scattered), scattered)
     optimizer = per_device(plan, held.optimizer.shared(plan, zero >= 1), zero >= 1)
-    moved = on_host(plan, live, gathered)
+    moved = on_host(plan, gathered.live, gathered.layer)
+    gradients = all_gradients * (1.0 - moved.optimizer)
     update = held.update.shared(plan, zero >= 1) * (1.0 - moved.optimizer)
-    activations = kept + np.maximum(logits, recomputed)
-    # While the optimizer steps, its temporaries take the place of activations.
-    stepping = np.maximum(update - activations - transient, 0.0)
+    there = _gradients_there(scenario, program, stage)
+    moments = (
+        Moment(
+            name="loss",
+            gradients=there.loss * gradients,
+            activations=kept + logits,
+            buffers=gathered.loss + held_places,
+        ),
+        Moment(
+            name="backward of a layer",
+            gradients=there.layer * gradients,
+            activations=kept - _head_kept(scenario, program, stage) + recomputed,
+            buffers=gathered.layer + transient + held_places,
+        ),
+        Moment(name="optimizer step", gradients=gradients, activations=0.0, buffers=update),
+    )
+    peak = fullest_moment(moments)
+    always = {
+        "weights": weights * (1.0 - moved.parameters),
+        "optimizer": optimizer * (1.0 - moved.optimizer),
+        "kv_cache": 0.0,
+        "framework": context_bytes,
+    }
+    buffers = replicated * collectives_bytes + moved.staging_bytes + _workspace(scenario, program, stage)
+    states = sum(always.values()) + buffers
     return StageMemory(
         stage=stage.name,
         parts={
-            "weights": weights * (1.0 - moved.parameters),
-            "gradients": gradients * (1.0 - moved.optimizer),
-            "optimizer": optimizer * (1.0 - moved.optimizer),
-            "activations": activations,
-            "kv_cache": 0.0,
-            "buffers": buffers + moved.staging_bytes + stepping,
-            "framework": context_bytes,
+            **always,
+            "gradients": peak.gradients,
+            "activations": peak.activations,
+            "buffers": peak.buffers + buffers,
         },
         items={
             "layer activations": kept - ends_kept,
             "embedding and head activations": ends_kept,
             "logits and loss": logits,
             "recomputation working set": recomputed,
-            "gathered parameters": gathered,
+            "gathered parameters": gathered.layer,
             "transient tensors": transient,
             "placeholders of gradients": held_places,
-            "update temporaries": stepping,
+            "update temporaries": update,
             IN_HOST_MEMORY: moved.parameters * weights
-            + moved.optimizer * (gradients + optimizer)
+            + moved.optimizer * (all_gradients + optimizer)
             + layers_kept
             + ends_kept
             - kept,
         },
+        moments={BETWEEN_PASSES: states + gradients} | {moment.name: states + moment.total for moment in moments},
     )
 
 
@@ -128,6 +144,90 @@ def _beside_tensors(scenario: Scenario) -> tuple[float, float]:
         return load_processor(family, scenario.plan.dtype).framework_bytes, 0.0
     framework = scenario.plan.framework
     return framework.context_bytes, framework.communication_buffer_bytes
+
+
+class Gathered(NamedTuple):
+    """Bytes of parameters that are there in full beside a device's share of them."""
+
+    live: Number
+    """What a pass needs at once, gathered or not."""
+    layer: Number
+    """While a layer's backward pass runs."""
+    loss: Number
+    """While the loss does."""
+
+
+def _gathered(scenario: Scenario, program: Program, stage: StageContents, whole: Any) -> Gathered:
+    """Gathered parameters: of the layer at work, of the one prefetched, and of the ends as the framework wraps them."""
+    plan, allocation = scenario.plan, scenario.plan.framework.allocation
+    narrow = ELEMENT_BYTES[plan.wide_dtype]
+    sharded = (np.asarray(plan.replicas) > 1) & (np.asarray(plan.zero_stage) == 3)
+    stored = stored_bytes(program, stage, narrow).total
+    layer = _most(program, stage, lambda block: block.stored_bytes(narrow))
+    live = np.minimum(stored, GATHERED_LAYERS * layer + _ends_bytes(program, stage, narrow))
+    if not allocation.wraps_ends:
+        gathered = sharded * live + (np.asarray(plan.replicas) > 1) * whole * stored
+        return Gathered(live=live, layer=gathered, loss=gathered)
+    # A unit is gathered, or cast where nobody shares it, when it is its turn; one more is there ahead of time.
+    cut = plan.tensor_parallel if allocation.whole_vocabulary else 1.0
+    several = np.asarray(stage.layers) > 1
+    embedding = stage.embedding * cut * program.embedding.stored_bytes(narrow)
+    return Gathered(
+        live=live,
+        layer=layer + np.where(several, layer, embedding),
+        loss=stage.head * cut * program.head.stored_bytes(narrow),
+    )
+
+
+class GradientsThere(NamedTuple):
+    """Share of the gradients that exists at a moment."""
+
+    loss: Number
+    layer: Number
+
+
+def _gradients_there(scenario: Scenario, program: Program, stage: StageContents) -> GradientsThere:
+    """All of them, unless they are freed after each update: then the first micro-batch finds none, its head's first."""
+    plan, workload = scenario.plan, scenario.workload
+    if not plan.framework.allocation.frees_gradients:
+        return GradientsThere(1.0, 1.0)
+    again = workload.global_batch > plan.data_parallel * plan.sequences
+    trained = stage_sum(program, stage, lambda block: block.trained_parameters)
+    head = stage.head * program.head.trained_parameters / np.maximum(trained, 1.0)
+    return GradientsThere(loss=1.0 * again, layer=np.where(again, 1.0, head))
+
+
+def _loss_bytes(framework: Framework) -> float:
+    """Live bytes per logit of the micro-batch whose loss runs, beside what is counted as kept."""
+    return framework.loss_bytes_per_logit - framework.allocation.kept_bytes_per_logit
+
+
+def _ends_kept(scenario: Scenario, program: Program, stage: StageContents) -> Number:
+    """Bytes that one micro-batch keeps of embedding, head and loss, and of what the stage has sent on."""
+    allocation, split = scenario.plan.framework.allocation, np.asarray(scenario.plan.sequence_parallel) != 0
+    kept = stage.embedding * program.embedding.saved_bytes + _head_kept(scenario, program, stage)
+    if not allocation.keeps_stage_outputs:
+        return kept
+    sent = program.embedding.boundary_bytes / np.where(split, scenario.plan.tensor_parallel, 1)
+    return kept + (1.0 - np.asarray(stage.head)) * sent
+
+
+def _head_kept(scenario: Scenario, program: Program, stage: StageContents) -> Number:
+    """Bytes that one micro-batch keeps of head and loss; gone when its layers' backward passes run."""
+    logits = program.head.logits * scenario.plan.framework.allocation.kept_bytes_per_logit
+    kept: Number = stage.head * (program.head.saved_bytes + logits)
+    return kept
+
+
+def _workspace(scenario: Scenario, program: Program, stage: StageContents) -> Number:
+    """Bytes that libraries and gathers hold on to."""
+    plan, allocation = scenario.plan, scenario.plan.framework.allocation
+    fixed = allocation.workspace_bytes + allocation.workspace_bytes_per_layer * stage.layers
+    if not allocation.gathers_into_buffer:
+        return fixed
+    splits = (np.asarray(plan.sequence_parallel) != 0) & (np.asarray(plan.tensor_parallel) > 1)
+    total: Number = fixed + splits * program.embedding.boundary_bytes
+    return total
 
 
 class HeldStates(NamedTuple):

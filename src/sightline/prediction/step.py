@@ -69,6 +69,7 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         rows=rows_of(priced, times) if scalar else (),
         stages=[s for s, held in zip(stages, times.stages, strict=True) if not scalar or not held.is_empty],
         stage_times=times.slot_s,
+        forward_pass_s=times.forward_pass_s,
         evidence={**_operator_evidence(scenario), "framework": priced.evidence},
         warnings=(*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
     )

@@ -59,6 +59,8 @@ class StepTimes:
     stages: tuple[StageContents, StageContents, StageContents]
     slot_s: dict[str, tuple[Number, Number, Number]]
     """Seconds of a micro-batch by stage: forward, backward (with recomputation), weight gradients in it."""
+    forward_pass_s: Number
+    """A micro-batch's forward pass on the first stage, with the host's time per micro-batch."""
     slowest: StageContents
     """Contents of the pace-setting stage."""
     micro_batches: Number
@@ -344,6 +346,7 @@ def step_times(priced: Priced) -> StepTimes:
         phases=phases,
         stages=stages,
         slot_s={s.name: (x.forward_s, x.backward_s, x.weight_s) for s, x in zip(stages, slots, strict=True)},
+        forward_pass_s=slots[0].forward_s + c.micro_batch_s,
         slowest=slowest,
         micro_batches=m,
         pipeline=pipeline,

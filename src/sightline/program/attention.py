@@ -55,6 +55,8 @@ def flash(x: Shapes, scores: Scores, *, backward: bool) -> FlashAttention:
         kept = kept + x.element_bytes * x.tokens * x.context_width
     if x.framework.keeps_joined_qkv and x.shape.heads == x.shape.kv_heads:
         kept = kept + x.element_bytes * x.tokens * (x.query_width + x.key_width)
+    if x.framework.allocation.copies_context:
+        kept = kept + x.element_bytes * x.tokens * x.context_width * (np.asarray(x.b) > 1)
     return FlashAttention(
         module=MODULE,
         name="flash attention",

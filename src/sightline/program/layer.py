@@ -26,6 +26,7 @@ from sightline.program.self_attention import self_attention
 from sightline.program.shapes import Shapes
 from sightline.program.state_space import state_space
 from sightline.program.sublayer import Sublayer
+from sightline.quantities import Number
 from sightline.scenario import Heads, LayerKind, Model, Plan
 
 
@@ -55,12 +56,7 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         leading=kind.leading,
         forward=_forward(x, halves),
         backward=_backward(x, halves),
-        # Beside the gradients lies the widest expanded weight. A kept product gives its place to its gradient.
-        transient_bytes=np.maximum(
-            (2.0 - x.framework.keeps_product) * x.element_bytes * last.widest
-            + quantized * x.element_bytes * last.widest_weight,
-            exchange_bytes(x) * np.any(core),
-        ),
+        transient_bytes=np.maximum(_transient_bytes(x, last, quantized=quantized), exchange_bytes(x) * np.any(core)),
         parameters=parameters,
         expert_parameters=sum(half.expert_parameters for half in halves),
         frozen_parameters=frozen,
@@ -80,6 +76,18 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         stops_early=plan.framework.recompute_stops_early,
         share=1.0 if how is None else how.share_of(x.model.layers, plan.pipeline_parallel * 1.0),
     )
+
+
+def _transient_bytes(x: Shapes, last: Sublayer, *, quantized: bool) -> Number:
+    """Bytes that live for a moment of the backward pass: gradients of the widest activation, and its expanded weight.
+
+    A kept product gives its place to its gradient. Where gradients come back with the pass there are also that of the
+    layer's output, that of a weight, and either those of the product's two inputs or, gathered, the output's again.
+    """
+    widest, weight = x.element_bytes * last.widest, x.element_bytes * last.widest_weight
+    if x.framework.keeps_product and x.framework.allocation.frees_gradients:
+        return x.residual_bytes + weight + np.maximum(widest, 0.5 * widest + x.split * x.hidden_bytes)
+    return (2.0 - x.framework.keeps_product) * widest + quantized * weight
 
 
 def core_heads(model: Model, kind: LayerKind) -> Heads:

@@ -94,6 +94,8 @@ def profile_to_dict(profile: Profile) -> dict[str, Any]:
         "advice": profile.advice,
         "warnings": list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
     }
+    if profile.memory_peak:
+        result["memory_peak"] = profile.memory_peak
     if profile.measurement:
         result["measurement"] = profile.measurement
     if profile.scenario.workload.total_tokens is not None:

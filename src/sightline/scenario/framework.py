@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sightline.scenario.allocation import PLAIN_ALLOCATION, Allocation
+
 TensorOverlap = Literal["none", "backward", "all"]
 
 
@@ -98,6 +100,8 @@ class Framework:
     every backward pass."""
     casts_weights_often: bool = False
     """Weights are quantized in every pass and no narrow copies kept, instead of once after each update."""
+    allocation: Allocation = PLAIN_ALLOCATION
+    """What else its memory holds, and when."""
     update_copies: float = 0.0
     """Tensors as large as all trained weights that live only while the optimizer steps."""
     host_update_traffic: float = 30.0

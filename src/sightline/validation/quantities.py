@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sightline.profile import Profile
+from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 
 
 def layer_activation_bytes(profile: Profile) -> float:
@@ -21,6 +21,26 @@ def allocated_bytes(profile: Profile) -> float:
     return float(profile.memory_bytes["total"] - profile.memory_bytes["framework"])
 
 
+PASSES = ("loss", "backward of a layer")
+"""Moments of forward and backward passes."""
+
+
+def state_bytes(stage: StageMemory) -> float:
+    """Return what a stage's allocator holds between two passes: weights, gradients, optimizer, lasting buffers."""
+    return float(stage.moments[BETWEEN_PASSES] - stage.parts["framework"])
+
+
+def kept_bytes(stage: StageMemory) -> float:
+    """Return what a stage keeps from a step's forward passes for its backward passes."""
+    return float(stage.items["layer activations"] + stage.items["embedding and head activations"])
+
+
+def rise_bytes(stage: StageMemory) -> float:
+    """Return how far a stage's memory rises in forward and backward passes above what it holds after them."""
+    passes = max(float(stage.moments[name]) for name in PASSES)
+    return passes - float(stage.moments[BETWEEN_PASSES])
+
+
 def _attribute(name: str) -> Callable[[Any], float]:
     """Return what reads a result that every profile of generation has under its own name."""
     return lambda profile: float(getattr(profile, name))
@@ -30,6 +50,7 @@ QUANTITIES: dict[str, Callable[[Any], float]] = {
     "step_time_s": lambda profile: float(profile.step_time_s),
     "tokens_per_s_per_device": lambda profile: float(profile.tokens_per_s_per_device),
     "model_flops_per_s_per_device": lambda profile: float(profile.model_flops_per_s_per_device),
+    "forward_pass_s": lambda profile: float(profile.forward_pass_s),
     "tokens_per_s": lambda profile: float(profile.tokens_per_s),
     "layer_activation_bytes": layer_activation_bytes,
     "relative_layer_activations": layer_activation_bytes,
@@ -38,3 +59,15 @@ QUANTITIES: dict[str, Callable[[Any], float]] = {
     **{name: _attribute(name) for name in ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s")},
 }
 """By the name a suite's ``quantity`` key gives; a relative one is divided by that of the case's baseline."""
+
+OF_A_STAGE: dict[str, Callable[[StageMemory], float]] = {
+    "state_bytes": state_bytes,
+    "kept_bytes": kept_bytes,
+    "rise_bytes": rise_bytes,
+}
+"""Quantities of one pipeline stage."""
+
+
+def quantity_of(name: str, profile: Any, stage: int = 0) -> float:
+    """Return a quantity of a profile, of that pipeline stage where it is one stage's."""
+    return OF_A_STAGE[name](profile.stages[stage]) if name in OF_A_STAGE else QUANTITIES[name](profile)

@@ -24,6 +24,8 @@ class Case:
     split: Split
     baseline: Mapping[str, Any] | None = None
     """The scenario that a relative quantity is divided by."""
+    stage: int = 0
+    """The pipeline stage it was measured on, where the quantity is one stage's; -1 is the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError
-from sightline.validation import megatron_bridge, mlperf_training, silicon_sample
+from sightline.validation import galvatron, megatron_bridge, mlperf_training, silicon_sample
 from sightline.validation.cells import Cells, row_of_cells
 from sightline.validation.rows import LeftOutError, Row, case_of
 from sightline.validation.suite import Case, Kind, Suite
@@ -20,7 +20,10 @@ KINDS: Mapping[str, Kind] = {"pretrain": "training", "finetune": "training", "ge
 
 Reader = Callable[[Cells, Mapping[str, Any], str], Row]
 
-READERS: Mapping[str, Reader] = {"silicon-sample": silicon_sample.row_of_cells}
+READERS: Mapping[str, Reader] = {
+    "silicon-sample": silicon_sample.row_of_cells,
+    "galvatron": galvatron.row_of_cells,
+}
 """Tables whose columns mean different things in different rows, by the ``reader`` of the ``csv`` part."""
 
 LINES: Mapping[str, Callable[[Cells], Iterator[Cells]]] = {
@@ -81,7 +84,7 @@ def _averaged(cases: Iterable[Case]) -> list[Case]:
     """Return one case for all that ask the same question, with the mean of what was measured."""
     asked: dict[str, list[Case]] = {}
     for case in cases:
-        asked.setdefault(json.dumps(case.scenario, sort_keys=True), []).append(case)
+        asked.setdefault(json.dumps([case.scenario, case.stage], sort_keys=True), []).append(case)
     return [replace(same[0], measured=fmean(case.measured for case in same)) for same in asked.values()]
 
 

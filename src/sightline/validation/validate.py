@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_args
 from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.validation.operator_suite import OperatorSuite, results_of
-from sightline.validation.quantities import QUANTITIES
+from sightline.validation.quantities import quantity_of
 from sightline.validation.statistics import Answer, Result, result_of
 from sightline.validation.suite import Case, Split, Suite
 from sightline.validation.tables import suites
@@ -118,9 +118,9 @@ def _answer(case: Case, quantity: str, predict: Predict) -> Answer:
     """Return the prediction for a case; one that cannot be asked or answered says why."""
     try:
         profile = _profile(case.scenario, predict)
-        value = QUANTITIES[quantity](profile)
+        value = quantity_of(quantity, profile, case.stage)
         if case.baseline is not None:
-            value /= QUANTITIES[quantity](_profile(case.baseline, predict))
+            value /= quantity_of(quantity, _profile(case.baseline, predict), case.stage)
     except SightlineError as error:
         return Answer(case=case, reason=str(error))
     low_high = profile.interval.get(quantity)

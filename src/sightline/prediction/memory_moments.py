@@ -1,0 +1,50 @@
+"""The moments of a step at which a device may be fullest, and which of them it is.
+
+A step's memory swings: activations pile up until the loss, whose logits come in several copies; then each layer's
+backward pass gathers parameters, recomputes and makes gradients while activations go; the update has temporaries of
+its own. Only the fullest moment has to fit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.quantities import Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moment:
+    """What comes and goes, in bytes per device, at one moment of a step."""
+
+    name: str
+    gradients: Number
+    activations: Number
+    buffers: Number
+    """Gathered parameters and temporaries."""
+
+    @property
+    def total(self) -> Number:
+        """All of it."""
+        return self.gradients + self.activations + self.buffers
+
+
+def fullest_moment(moments: Sequence[Moment]) -> Moment:
+    """Return the moment with the largest total, plan by plan; its name is that of single plans' only."""
+    best = moments[0]
+    for moment in moments[1:]:
+        fuller = moment.total > best.total
+        if not np.any(fuller):
+            continue
+        best = Moment(
+            name=moment.name,
+            gradients=_either(fuller, moment.gradients, best.gradients),
+            activations=_either(fuller, moment.activations, best.activations),
+            buffers=_either(fuller, moment.buffers, best.buffers),
+        )
+    return best
+
+
+def _either(fuller: object, one: Number, other: Number) -> Number:
+    chosen: Number = np.where(fuller, one, other)  # type: ignore[call-overload]
+    return chosen if np.ndim(chosen) else float(chosen)
