@@ -3,6 +3,8 @@
 All pairs of model and technique and of accelerator and technique take minutes (``-m slow``); a sample of them runs always.
 """
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from training_scenarios import training
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.prediction import predict
+from sightline.program import write_out
 
 TECHNIQUES: dict[str, dict[str, Any]] = {
     "none": {},
@@ -36,11 +39,14 @@ TECHNIQUES: dict[str, dict[str, Any]] = {
     "mxfp8": {"dtype": "mxfp8"},
     "nvfp4": {"dtype": "nvfp4"},
     "muon": {"optimizer": "muon"},
+    "dualpipe": {"pipeline_parallel": 2, "schedule": "dualpipe"},
+    "single modules again": {"framework": "megatron", "recompute": ["core_attention", "mlp"]},
     "8-bit": {"optimizer": "adamw-8bit"},
     "compiled": {"compile": True},
     "lora": {"adapter": {"kind": "lora", "rank": 16, "targets": "all-linear"}},
     "qlora": {"adapter": {"kind": "qlora", "rank": 16, "targets": "all-linear"}},
 }
+CONFIGS = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "model_configs"
 MODELS, DEVICES = catalog.names("models"), catalog.names("devices")
 COMBINATIONS = [
     *((model, DEVICES[i % len(DEVICES)]) for i, model in enumerate(MODELS)),
@@ -84,6 +90,17 @@ def test_a_sample_is_answered_or_refused_in_a_sentence(technique: str) -> None:
     first, step = len(technique) % 7, len(COMBINATIONS) // 5
     for model, device in COMBINATIONS[first::step]:
         answered(model, device, technique)
+
+
+@pytest.mark.skipif(not CONFIGS.is_dir(), reason=f"no configs in {CONFIGS}; SIGHTLINE_DATA names them")
+def test_every_published_config_is_trained() -> None:
+    for path in sorted(CONFIGS.glob("*.json")):
+        plan = {"micro_batch": 1, "recompute": "full"}
+        scenario = training(model=str(path), cluster="64x h100-sxm-80gb", global_batch=64, plan=plan)
+        blocks = write_out(scenario).blocks
+        added = sum(block.layers * float(block.parameters) for block in blocks)
+        assert added == pytest.approx(scenario.model.parameters, rel=2e-4), path.name
+        assert 0 < predict(scenario).step_time_s < np.inf, path.name
 
 
 @pytest.mark.slow
