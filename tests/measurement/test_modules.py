@@ -12,6 +12,7 @@ from sightline.errors import InputError  # noqa: E402
 from sightline.loading.complaints import Complaints  # noqa: E402
 from sightline.loading.models import read_model  # noqa: E402
 from sightline.measurement.instrument import Instrument, instrument  # noqa: E402
+from sightline.measurement.module_roles import roles_of  # noqa: E402
 from sightline.measurement.timing import HostClock  # noqa: E402
 from sightline.profile import Row  # noqa: E402
 
@@ -341,3 +342,14 @@ def test_an_unknown_phase_and_a_wrong_model_are_sentences(on: Callable[[Any], In
     assert other is not None
     with pytest.raises(InputError, match="model has 1 layers; the one that is to be measured has 2"):
         instrument(model, other.model, HostClock())
+
+
+def test_what_chooses_experts_has_an_address_of_its_own() -> None:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 64}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "num_local_experts": 4}
+    found = roles_of(MixtralForCausalLM(MixtralConfig(**sizes, **heads)))
+    named = [(type(role.module).__name__, role.region.module) for role in found.roles]
+    assert named.count(("MixtralTopKRouter", "router")) == 2
+    assert named.count(("MixtralSparseMoeBlock", "experts")) == 2

@@ -16,10 +16,13 @@ from sightline.measurement.module_regions import (
     OUTPUT,
     QKV,
     RESIDUAL,
+    ROUTER,
+    SHARED_EXPERTS,
     Region,
 )
 
 OUTPUT_PROJECTIONS = ("o_proj", "out_proj", "c_proj", "dense", "wo", "out", "linear_proj")
+ROUTERS = ("gate", "router")
 HEADS = ("lm_head", "embed_out", "output", "output_layer")
 
 
@@ -87,6 +90,17 @@ def _of_layer(layer: Any) -> Iterator[Role]:
         elif any(True for _ in child.parameters()):
             routed = any("experts" in n for n, _ in child.named_children())
             yield Role(module=child, region=EXPERTS if routed else MLP, then=RESIDUAL)
+            if routed:
+                yield from _of_experts(child)
+
+
+def _of_experts(experts: Any) -> Iterator[Role]:
+    """What chooses experts, and those that every token goes through; the rest of the module is the others'."""
+    for name, child in experts.named_children():
+        if name in ROUTERS:
+            yield Role(module=child, region=ROUTER, then=EXPERTS)
+        elif name.startswith("shared_expert") and not name.endswith("gate"):
+            yield Role(module=child, region=SHARED_EXPERTS, then=EXPERTS)
 
 
 def _is_projection(module: Any) -> bool:
