@@ -12,12 +12,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.cost import torus
 from sightline.cost.collective_constants import (
     CollectiveConstants,
     KindConstants,
 )
 from sightline.cost.collective_families import cluster_collectives, collective_evidence, load_collectives
 from sightline.cost.custom_all_reduce import custom_all_reduce_time
+from sightline.cost.fabric import slowdown
 from sightline.cost.topology import (
     Group,
     Links,
@@ -116,7 +118,7 @@ def collective_time(
         return 0.0 * bytes
     nodes = -(-n // r)
     fitted = constants.kinds[kind]
-    wires = _wires(group, cluster, fitted, constants.bounce)
+    wires = _wires(kind, group, cluster, fitted, constants.bounce)
     chunk = bytes / n if kind == "all_to_all" else None
     ring = _ring(kind, bytes, n, r, nodes)
     ring = ring._replace(network_bytes=across * ring.network_bytes)
@@ -145,11 +147,22 @@ def _paired_time(kind: str, bytes: Number, group: Group, cluster: Links, constan
     return np.where(np.greater(group.ranks_per_node, 2), beyond_s, pair_s)
 
 
-def _wires(group: Group, cluster: Links, fitted: KindConstants, bounce: float) -> _Wires:
+def _along_torus(kind: str, route: _Route, r: Number, nodes: Number, cluster: Links) -> _Route:
+    """The route with a torus's hops: along its dimensions side by side instead of through all ranks in turn."""
+    link = cluster.intra_node
+    if link.topology != "torus" or kind == "send_recv":
+        return route
+    passes = 2 if kind == "all_reduce" else 1
+    return route._replace(link_hops=passes * nodes * torus.steps(r, cluster.per_node, link))
+
+
+def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, bounce: float) -> _Wires:
     """Bandwidths and latencies as the group's ranks find them; its share of the network counts all its ports.
 
     Links that meet in the host share its root; without peer-to-peer access every byte is written to and read from
-    host memory. In a full mesh a device has one link per peer, so a smaller group uses only some of them.
+    host memory. In a full mesh a device has one link per peer, so a smaller group uses only some of them; a torus
+    gives the dimensions that the group spans, of which a pair's message takes one link. The fabric between nodes may
+    carry less than their ports.
     """
     link, r = cluster.intra_node, group.ranks_per_node
     bandwidth = link.bandwidth
@@ -161,9 +174,20 @@ def _wires(group: Group, cluster: Links, fitted: KindConstants, bounce: float) -
         bandwidth = bandwidth * larger(1, r - 1) / max(1, cluster.per_node - 1)
     elif link.topology == "ring":
         bandwidth = bandwidth * smaller(1.0, 0.5 * larger(1, r - 1))
+    elif link.topology == "torus":
+        bandwidth = bandwidth * _torus_share(kind, r, cluster)
     sharing = cluster.per_node / r if group.sharing is None else group.sharing
     network = cluster.network
-    return _Wires(bandwidth, link.latency_s, network.bandwidth_per_node / sharing, network.latency_s)
+    ports = network.bandwidth_per_node / sharing / slowdown(kind, -(-group.size // r), network)
+    return _Wires(bandwidth, link.latency_s, ports, network.latency_s)
+
+
+def _torus_share(kind: str, r: Number, cluster: Links) -> Number:
+    link = cluster.intra_node
+    if kind == "send_recv":
+        return 1.0 / (2.0 * link.dimensions)
+    of_kind = torus.all_to_all_share if kind == "all_to_all" else torus.ring_share
+    return of_kind(r, cluster.per_node, link)
 
 
 def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:

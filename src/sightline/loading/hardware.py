@@ -48,8 +48,12 @@ def _device(v: Values) -> Device:
     )
 
 
+SWITCHES = ("peer_to_peer", "in_network_reduction", "shares", "dimensions", "closes_at")
+"""Figures of links that not all of them have."""
+
+
 def _interconnect(v: Values) -> Interconnect:
-    switches = {k: v[k] for k in ("peer_to_peer", "in_network_reduction", "shares") if k in v}
+    switches = {k: v[k] for k in SWITCHES if k in v}
     return Interconnect(
         name=v["name"],
         bandwidth=v["bandwidth"],
@@ -61,8 +65,8 @@ def _interconnect(v: Values) -> Interconnect:
 
 
 def _network(v: Values) -> Network:
-    topology = {"topology": v["topology"]} if "topology" in v else {}
-    return Network(name=v["name"], bandwidth_per_node=v["bandwidth_per_node"], latency_s=v["latency"], **topology)
+    shape = {k: v[k] for k in ("topology", "oversubscription", "nodes_per_switch") if k in v}
+    return Network(name=v["name"], bandwidth_per_node=v["bandwidth_per_node"], latency_s=v["latency"], **shape)
 
 
 def _host(v: Values) -> Host:
@@ -97,7 +101,7 @@ INTERCONNECT = Part(
     needs={
         "bandwidth": "bytes per second that one device sends, such as 300 GB/s",
         "latency": "the time of a small message, such as 2 us",
-        "topology": "switch, full-mesh, pcie, ring or pairs",
+        "topology": "switch, full-mesh, pcie, ring, torus or pairs",
     },
 )
 NETWORK = Part(

@@ -247,7 +247,9 @@ class InterconnectKeys(Sourced):
 
     bandwidth: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
     latency: Annotated[float | None, quantity(SECONDS, zero=True)] = None
-    topology: Annotated[str | None, choice("switch", "full-mesh", "pcie", "ring", "pairs")] = None
+    topology: Annotated[str | None, choice("switch", "full-mesh", "pcie", "ring", "torus", "pairs")] = None
+    dimensions: Annotated[int | None, whole(1, 6)] = None
+    closes_at: Annotated[int | None, whole(1, 10**4)] = None
     peer_to_peer: Annotated[bool | None, flag()] = None
     in_network_reduction: Annotated[bool | None, flag()] = None
     beyond: Text = None
@@ -260,6 +262,8 @@ class NetworkKeys(Sourced):
     bandwidth_per_node: Annotated[float | None, quantity(BYTES_PER_SECOND)] = None
     latency: Annotated[float | None, quantity(SECONDS, zero=True)] = None
     topology: Annotated[str | None, choice("fat-tree", "dragonfly", "rail-optimized", "torus")] = None
+    oversubscription: Annotated[float | None, quantity(COUNT)] = None
+    nodes_per_switch: Annotated[int | None, whole(1, 10**5)] = None
 
 
 class HostKeys(Sourced):

@@ -62,6 +62,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
             "topology": link.topology,
             "peer_to_peer": link.peer_to_peer,
             "in_network_reduction": link.in_network_reduction,
+            **({"dimensions": link.dimensions, "closes_at": link.closes_at} if link.topology == "torus" else {}),
             "beyond": None if link.beyond is None else link.beyond.name,
             "shares": link.shares,
         },
@@ -70,6 +71,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
             "bandwidth_per_node": network.bandwidth_per_node,
             "latency": network.latency_s,
             "topology": network.topology,
+            "oversubscription": network.oversubscription,
+            "nodes_per_switch": network.nodes_per_switch,
         },
         "host": {
             "name": host.name,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sightline.quantities import Number
 
-LinkTopology = Literal["switch", "full-mesh", "pcie", "ring", "pairs"]
+LinkTopology = Literal["switch", "full-mesh", "pcie", "ring", "torus", "pairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +52,10 @@ class Interconnect:
     """False where traffic bounces through host memory (RTX 4090 with the stock driver)."""
     in_network_reduction: bool = False
     """The switch adds and multicasts (NVLink SHARP)."""
+    dimensions: int = 2
+    """Of a torus; a node's devices are spread over them as evenly as whole numbers allow."""
+    closes_at: int = 4
+    """A dimension of a torus closes to a ring where its length is a multiple of this."""
     beyond: "Interconnect | None" = None
     """What larger groups cross where bridges join pairs of devices only."""
     shares: Mapping[int, float] | None = None
@@ -68,6 +72,10 @@ class Network:
     """Bytes per second that one node can send (and at the same time receive) over all its ports."""
     latency_s: Number
     topology: str = "fat-tree"
+    oversubscription: Number = 1.0
+    """Bandwidth of the ports below a switch over that of its links to the rest."""
+    nodes_per_switch: int = 16
+    """Nodes that reach each other without crossing those links; of a dragonfly those of a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,85 @@
+"""Tori: devices joined to their neighbours along two or three dimensions, closed to rings where these are long enough.
+
+Symbols: ``B`` bytes per second that all links of a device send, ``D`` dimensions, ``b = B / 2 D`` one link, ``k`` ranks
+of the group along a dimension. A group is taken to be a block of neighbours that fills one dimension after the other.
+Collectives run along all dimensions at once, each with its part of the data (Jain & Sabharwal 2010; Google's "How to
+Scale Your Model"): a closed dimension gives both its links, an open one only half of what they could carry. An
+all-to-all is bound by the links in the middle: every rank's data travel k/4 links of a ring on average, and an open
+line of k ranks sends a quarter of k ranks' data over the one link in its middle. Left out: other jobs' traffic, and
+dimensions of unequal length, which finish at different times.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.quantities import Number
+from sightline.scenario import Interconnect
+
+
+class Extent(NamedTuple):
+    """How far a group reaches along one dimension."""
+
+    ranks: Number
+    closed: Number
+    """1.0 where they close to a ring, else 0.0."""
+
+
+@cache
+def torus_shape(devices: int, dimensions: int) -> tuple[int, ...]:
+    """Return lengths of the dimensions of a torus of so many devices, as equal as whole numbers allow, longest first."""
+    shape = [1] * dimensions
+    for factor in sorted(_prime_factors(devices), reverse=True):
+        shape[shape.index(min(shape))] *= factor
+    return tuple(sorted(shape, reverse=True))
+
+
+def _prime_factors(number: int) -> list[int]:
+    factors, divisor = [], 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    return [*factors, number] if number > 1 else factors
+
+
+def extents(ranks: Number, per_node: int, link: Interconnect) -> list[Extent]:
+    """Return how far a group of neighbours reaches along each dimension of a slice of ``per_node`` devices."""
+    found, rest = [], np.asarray(ranks, dtype=float)
+    for length in torus_shape(per_node, link.dimensions):
+        along = np.minimum(rest, float(length))
+        wraps = length % link.closes_at == 0
+        found.append(Extent(ranks=along, closed=1.0 * ((along == length) & wraps)))
+        rest = np.ceil(rest / along)
+    return found
+
+
+def ring_share(ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Share of a device's bandwidth that rings of a group use: one D-th per closed dimension, half of it per open one."""
+    share: Number = sum(
+        (extent.ranks > 1) * (0.5 + 0.5 * extent.closed) / link.dimensions for extent in extents(ranks, per_node, link)
+    )
+    return np.where(np.asarray(ranks) > 1, share, 1.0)
+
+
+def all_to_all_share(ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Share of a device's bandwidth at which what it sends to others, (r-1)/r of its buffer, gets through.
+
+    A rank's buffer S takes S k / 8 b along a closed dimension and S k / 4 b along an open one; the slowest rules.
+    """
+    share = ring_share(ranks, per_node, link)
+    for extent in extents(ranks, per_node, link):
+        middle = (2.0 + 2.0 * extent.closed) / (link.dimensions * extent.ranks) * (ranks - 1.0) / ranks
+        share = np.where(extent.ranks > 1, np.minimum(share, middle), share)
+    return share
+
+
+def steps(ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Hops from one end of a group to the other: half-way round every closed dimension, all along the open ones."""
+    hops: Number = sum(
+        np.where(extent.closed > 0, np.floor(extent.ranks / 2.0), extent.ranks - 1.0)
+        for extent in extents(ranks, per_node, link)
+    )
+    return hops

@@ -1,0 +1,55 @@
+"""What the network's shape costs."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.cost.collectives import KINDS, collective_time, data_group, load_collectives
+from sightline.cost.fabric import handed_over, slowdown
+from sightline.loading.clusters import read_cluster
+from sightline.scenario import Network
+
+TREE = Network(name="tree", bandwidth_per_node=200e9, latency_s=5e-6)
+THIN = replace(TREE, oversubscription=4.0, nodes_per_switch=8)
+
+
+@given(st.sampled_from(KINDS), st.integers(1, 4096))
+def test_a_full_fat_tree_costs_nothing(kind, nodes):
+    assert slowdown(kind, nodes, TREE) == 1.0
+    assert handed_over(kind, 8.0 * nodes, 8, TREE) == 0.0
+
+
+def test_only_what_leaves_the_switch_meets_thin_uplinks():
+    assert slowdown("all_to_all", 8, THIN) == 1.0
+    assert slowdown("all_to_all", 64, THIN) == pytest.approx(4 * 56 / 63)
+    assert slowdown("all_reduce", 64, THIN) == 1.0
+    assert slowdown("all_reduce", 64, replace(THIN, oversubscription=16.0)) == 2.0
+
+
+@given(st.integers(2, 2000), st.sampled_from(["fat-tree", "dragonfly", "torus"]))
+def test_more_nodes_are_never_stretched_less(nodes, topology):
+    network = replace(THIN, topology=topology)
+    assert slowdown("all_to_all", nodes + 1, network) >= slowdown("all_to_all", nodes, network)
+
+
+def test_a_torus_of_nodes_is_bound_by_its_middle():
+    assert slowdown("all_to_all", 512, replace(TREE, topology="torus")) == pytest.approx(6 * 8 / 8)
+
+
+def test_rails_hand_over_inside_the_node_first():
+    rails = replace(TREE, topology="rail-optimized")
+    assert handed_over("all_to_all", 64.0, 8, rails) == pytest.approx(56 / 64 * 7 / 8)
+    assert handed_over("all_reduce", 64.0, 8, rails) == 0.0
+
+
+@pytest.mark.parametrize("device", ["tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-v7x", "trainium2"])
+def test_collectives_of_a_pod_take_the_torus(device):
+    cluster = read_cluster({"devices": f"64x {device}"})
+    assert cluster.intra_node.topology == "torus"
+    library = load_collectives("generic")
+    for kind in ("all_reduce", "all_gather", "all_to_all"):
+        group = data_group(1, min(64, cluster.per_node), cluster)
+        seconds = float(collective_time(kind, 2.0**30, group=group, cluster=cluster, constants=library))
+        assert seconds > 2.0**30 * 0.9 / cluster.intra_node.bandwidth
