@@ -259,9 +259,9 @@ def test_experts_are_a_module_of_their_own(on: Callable[[Any], Instrument]) -> N
     model = model_of("mixtral")
     rows = train(on(model), model)
     per_token = 2 * BATCH * TOKENS * HIDDEN
-    routed = LAYERS * per_token * (2 * 3 * WIDTH + 4)
-    assert flops(rows, "forward", "experts") == routed
-    assert flops(rows, "backward", "experts") == 2 * routed
+    for module, width in (("experts", 2 * 3 * WIDTH), ("router", 4)):
+        assert flops(rows, "forward", module) == LAYERS * per_token * width
+        assert flops(rows, "backward", module) == 2 * LAYERS * per_token * width
 
 
 def test_generation_has_a_prefill_and_decodes(on: Callable[[Any], Instrument]) -> None:
