@@ -26,7 +26,8 @@ def with_muon(block: Block, dtype: str) -> Block:
     gradients = [op for op in block.backward if isinstance(op, Matmul) and op.name == "weight gradient"]
     operators: list[Operator] = []
     for op in gradients:
-        for share in op.shares or (1.0,):
+        # A share of 0 is no matrix: values that are keys.
+        for share in filter(None, op.shares or (1.0,)):
             operators += _newton_schulz(op.batch, op.m * share, op.n, dtype)
     return replace(block, update=operators, matrix_parameters=sum(op.batch * op.m * op.n for op in gradients))
 
