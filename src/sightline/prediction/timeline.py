@@ -85,7 +85,8 @@ def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageS
     """Seconds of one micro-batch's forward and backward passes and weight gradients; a middle stage's follow its layers."""
     plan = profile.scenario.plan
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
-    layers = stage_layers(profile.scenario.model.layers, stages)
+    # A layer for multi-token prediction counts as two: it has a head.
+    layers = stage_layers(profile.scenario.model.layers + 2 * int(plan.prediction_layers), stages)
     heaviest = max(layers[1:-1], default=0) or 1
     parts = [("middle", count / heaviest) for count in layers]
     parts[-1] = ("last", 1.0)
