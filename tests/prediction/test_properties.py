@@ -99,7 +99,8 @@ def test_the_rows_of_a_phase_are_its_time(scenario):
 def test_what_bounds_an_operator_is_the_longer_leg_of_its_roofline(scenario):
     profile, device = profile_of(scenario), scenario.cluster.device
     for row in profile.rows:
-        if row.flops > 0 and row.operator != "flash attention":
+        # Kernels that work in chunks execute more than their operators' FLOPs.
+        if row.flops > 0 and row.operator not in ("flash attention", "gated delta", "scan"):
             compute_s, memory_s = row.flops / profile.peak_flops, row.bytes / device.memory_bandwidth
             if abs(compute_s - memory_s) > 1e-9 * compute_s:
                 assert row.bound == ("compute" if compute_s > memory_s else "memory"), row
@@ -127,8 +128,8 @@ def test_recomputation_saves_memory_and_costs_time(scenario):
     none, selective, full = (profile_of(planned(scenario, recompute=k)) for k in ("none", "selective", "full"))
     assert none.phases["recompute"] == 0
     assert none.model_flops == selective.model_flops == full.model_flops
-    # Flash recomputes inside, and padding and replicated heads are executed.
-    assert none.hardware_flops >= none.model_flops * (1 - ROUNDING)
+    # Flash recomputes inside, and padding and replicated heads are executed; small vectors inside a mixer count as weights.
+    assert none.hardware_flops >= none.model_flops * (1 - 1e-4)
     for kind in (selective, full):
         # The stage that sets the pace may hold the head and no layer; then recomputation only lengthens the bubble.
         assert kind.phases["recompute"] >= 0
@@ -179,8 +180,12 @@ def test_every_zero_stage_holds_no_more_than_the_one_before(scenario):
         states = ("optimizer", "gradients", "weights")
         for part, (before, after) in zip(states, pairwise(stages), strict=True):
             # FSDP shards the weights from stage 2 on; the others from stage 3.
-            early = part == "weights" and scenario.plan.framework.regathers_every_micro_batch
-            assert after.memory_bytes[part] < before.memory_bytes[part] or early
+            framework = scenario.plan.framework
+            early = part == "weights" and framework.regathers_every_micro_batch
+            # Gradients that are reduced once per step stay whole until then; freed ones are not there at every peak.
+            there = framework.reduces_every_micro_batch and not framework.allocation.frees_gradients
+            late = part == "gradients" and not there
+            assert after.memory_bytes[part] < before.memory_bytes[part] or early or late
 
 
 @given(strategies.trainings(), st.sampled_from([1.0, 1.01, 2.0, 16.0]))

@@ -50,7 +50,8 @@ def _mixer_weights(model: Model, kind: LayerKind) -> float:
             heads = model.heads_of(kind)
             return h * (heads.projected_width(gate=model.attention_gate) + heads.output_width)
         case _:
-            return model.mixer_parameters(kind)
+            # An indexer learns from a loss of its own, which hands no gradient on to its inputs: 4 of 6.
+            return model.mixer_parameters(kind) - model.indexer_parameters(kind) / 3.0
 
 
 def _mlp_weights(model: Model, kind: LayerKind) -> float:

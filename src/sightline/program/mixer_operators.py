@@ -146,13 +146,16 @@ class Indexer(Operator):
     @property
     def flops(self) -> Number:
         """2 heads head_dim per new token and token that it sees; backward three times that of those selected."""
-        products = 6.0 if self.backward else 2.0
-        later = 0.0 if self.backward else (np.minimum(self.new_tokens, self.context_tokens) - 1.0) / 2.0
-        pairs = self.sequences * self.new_tokens * (self.context_tokens - later)
-        return products * pairs * self.heads * self.head_dim
+        return (6.0 if self.backward else 2.0) * self._pairs * self.heads * self.head_dim
 
     @property
     def bytes(self) -> Number:
-        """The index keys of the context, and the scores in fp32."""
-        keys = self.sequences * self.context_tokens * self.head_dim * self.key_bytes
-        return keys + 4.0 * self.sequences * self.new_tokens * self.context_tokens
+        """Queries and keys, with their gradients where backward makes them, and a score in fp32 per pair."""
+        operands = self.sequences * (self.context_tokens + self.new_tokens * self.heads) * self.head_dim
+        return (2.0 if self.backward else 1.0) * operands * self.key_bytes + 4.0 * self._pairs
+
+    @property
+    def _pairs(self) -> Number:
+        """New tokens times those that each sees."""
+        later = 0.0 if self.backward else (np.minimum(self.new_tokens, self.context_tokens) - 1.0) / 2.0
+        return self.sequences * self.new_tokens * (self.context_tokens - later)
