@@ -80,7 +80,10 @@ def _products_per_token(model: Model, kind: LayerKind, sequence_length: float) -
     heads = core_heads(model, kind)
     products = heads.heads * (heads.head_dim + heads.value_dim) * _seen(model, kind, sequence_length)
     if kind.indexed and model.sparse is not None:
-        products += model.sparse.heads * model.sparse.head_dim * sequence_length / kind.compression
+        # The indexer scores what the mask leaves, and learns from what it selected: a third, and the whole, of 6.
+        entries = sequence_length / kind.compression
+        scored = (entries + 1.0) / 6.0 + min(entries, model.sparse.selected_tokens)
+        products += model.sparse.heads * model.sparse.head_dim * scored
     return products
 
 
