@@ -8,8 +8,9 @@ import pytest
 from training_scenarios import training
 
 from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.prediction.stages import stage_contents
 from sightline.prediction.step import profile_of
-from sightline.prediction.training import price, stage_contents, step_times
+from sightline.prediction.training import price, step_times
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

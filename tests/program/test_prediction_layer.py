@@ -6,7 +6,7 @@ from training_scenarios import training
 from sightline.errors import InputError
 from sightline.prediction import predict
 from sightline.prediction.flops import model_flops
-from sightline.prediction.training import stage_contents
+from sightline.prediction.stages import stage_contents
 from sightline.program import Matmul, write_out
 from sightline.scenario import Scenario
 

@@ -5,7 +5,6 @@ in flight (arXiv 2205.05198). Left out: fragmentation beyond the framework's fix
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from sightline.prediction.memory_moments import Moment, fullest_moment
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
+from sightline.prediction.stages import StageContents, layer_sum, matrix_parameters, stage_sum, stored_bytes
 from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, StageMemory
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
@@ -27,31 +27,6 @@ from sightline.scenario.framework import Framework, StateBytes
 
 GATHERED_LAYERS = 2.0
 """Layers whose full parameters are live under ZeRO-3: the one at work and the one prefetched."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StageContents:
-    """What one kind of stage holds: layers of each kind, and whether the model's ends are there (1.0 or 0.0)."""
-
-    name: str
-    kinds: tuple[Number, ...]
-    """Layers of each of the program's kinds; fractions where kinds alternate."""
-    embedding: Number
-    head: Number
-    tied_copy: Number
-    """1.0 where the head is tied to an embedding that lives on another stage."""
-    in_flight: Number
-    """Micro-batches whose activations are held at the peak."""
-
-    @property
-    def layers(self) -> Number:
-        """Layers of all kinds."""
-        return sum(self.kinds)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether a single plan's pipeline has no such stage."""
-        return not (self.layers > 0 or self.embedding > 0 or self.head > 0)
 
 
 def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> StageMemory:
@@ -285,41 +260,6 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
         optimizer=split(lambda states: states.optimizer),
         update=Shared(common=update_copies(framework, plan.dtype, plan.optimizer) * largest, experts=0.0),
     )
-
-
-def trained_parameters(program: Program, stage: StageContents) -> Shared:
-    """Parameters of a stage that get gradients, on one device before ZeRO."""
-    experts = layer_sum(program, stage, lambda block: block.trained_expert_parameters)
-    total = stage_sum(program, stage, lambda block: block.trained_parameters)
-    return Shared(common=total - experts, experts=experts)
-
-
-def matrix_parameters(program: Program, stage: StageContents) -> Shared:
-    """Parameters of a stage that the optimizer treats as matrices, on one device before ZeRO."""
-    total = layer_sum(program, stage, lambda block: block.matrix_parameters)
-    experts = layer_sum(
-        program, stage, lambda block: np.minimum(block.trained_expert_parameters, block.matrix_parameters)
-    )
-    return Shared(common=total - experts, experts=experts)
-
-
-def stored_bytes(program: Program, stage: StageContents, narrow: float) -> Shared:
-    """Bytes of all of a stage's weights as the passes read them, on one device before ZeRO."""
-    experts = narrow * layer_sum(program, stage, lambda block: block.trained_expert_parameters)
-    experts = experts + layer_sum(program, stage, lambda block: block.narrow.expert_gathered_bytes)
-    total = stage_sum(program, stage, lambda block: block.stored_bytes(narrow))
-    return Shared(common=total - experts, experts=experts)
-
-
-def stage_sum(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
-    """Add up what ``of`` says of every block that the stage holds."""
-    ends = stage.embedding * of(program.embedding) + stage.head * of(program.head)
-    return layer_sum(program, stage, of) + ends + stage.tied_copy * of(program.embedding)
-
-
-def layer_sum(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
-    """Add up what ``of`` says of every layer that the stage holds."""
-    return sum(count * of(block) for count, block in zip(stage.kinds, program.layers, strict=True))
 
 
 def _most(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:

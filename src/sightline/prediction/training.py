@@ -1,7 +1,7 @@
 """A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -15,19 +15,14 @@ from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, ranks_of
 from sightline.prediction.dualpipe import bubble_s, copies_in_pipeline
-from sightline.prediction.memory import StageContents, layer_sum, stored_bytes, trained_parameters
 from sightline.prediction.offload import OffloadTime, Share, offload_time
 from sightline.prediction.schedules import (
     PipelineTime,
-    StageKinds,
-    StageLayers,
-    in_flight,
-    kinds_of_stages,
-    layers_of_stages,
     pipeline_time,
     run_apart,
 )
 from sightline.prediction.shared import Shared
+from sightline.prediction.stages import StageContents, layer_sum, stage_contents, stored_bytes, trained_parameters
 from sightline.prediction.update import UpdateTime, step_of_optimizer
 from sightline.prediction.waiting import waiting_s
 from sightline.program import Program, write_out
@@ -111,76 +106,6 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         layers=tuple(layers),
         head=head,
     )
-
-
-def _kinds(scenario: Scenario) -> StageKinds:
-    """Layers of each kind of block on the stages.
-
-    Those of multi-token prediction end the last stage; each counts as two units, being a layer and a head.
-    """
-    plan, model = scenario.plan, scenario.model
-    p, further = plan.pipeline_parallel, plan.prediction_layers
-    layers = layers_of_stages(model.layers + 2 * further, p)
-    if not further:
-        return kinds_of_stages(model.kinds, layers, p)
-    piped = np.asarray(p) > 1
-    own = StageLayers(
-        first=layers.first - 2 * further * ~piped,
-        middle=layers.middle,
-        last=np.maximum(layers.last - 2 * further * piped, 0.0),
-    )
-    first, middle, last = kinds_of_stages(model.kinds, own, p)
-    return StageKinds((*first, further * ~piped * 1.0), (*middle, 0.0), (*last, further * piped * 1.0))
-
-
-def stage_contents(scenario: Scenario, micro_batches: Number) -> tuple[StageContents, StageContents, StageContents]:
-    """Return what the first, the heaviest middle and the last stage hold; with one stage the last two hold nothing."""
-    plan, model = scenario.plan, scenario.model
-    p, v = plan.pipeline_parallel, plan.virtual_stages
-    kinds = _kinds(scenario)
-    held = in_flight(p, micro_batches, v, plan.schedule)
-    piped = 1.0 * (np.asarray(p) > 1)
-    tied = piped * (model.tied_embeddings or plan.prediction_layers > 0)
-    stages = (
-        StageContents(
-            name="first", kinds=kinds.first, embedding=1.0, head=1.0 - piped, tied_copy=0.0, in_flight=held[0]
-        ),
-        StageContents(
-            name="middle",
-            kinds=kinds.middle,
-            embedding=0.0,
-            head=0.0,
-            tied_copy=0.0,
-            in_flight=held[1],
-        ),
-        StageContents(name="last", kinds=kinds.last, embedding=0.0, head=piped, tied_copy=tied, in_flight=held[2]),
-    )
-    return _mirrored(stages, piped) if plan.schedule == "dualpipe" else stages
-
-
-def _mirrored(
-    stages: tuple[StageContents, StageContents, StageContents], piped: Number
-) -> tuple[StageContents, StageContents, StageContents]:
-    """Return what a micro-batch finds on a device that has a stage of each direction: the mean of the two."""
-    first, middle, last = stages
-
-    def mean(a: Number, b: Number) -> Number:
-        return np.where(piped > 0, 0.5 * (np.asarray(a) + b), a)
-
-    outer = replace(
-        first,
-        kinds=tuple(mean(a, b) for a, b in zip(first.kinds, last.kinds, strict=True)),
-        embedding=mean(first.embedding, last.embedding),
-        head=mean(first.head, last.head),
-    )
-    nothing = replace(last, tied_copy=0.0)
-    other = replace(
-        nothing,
-        kinds=tuple(kind * piped for kind in outer.kinds),
-        embedding=outer.embedding * piped,
-        head=outer.head * piped,
-    )
-    return outer, middle, other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,9 +12,9 @@ from sightline.cost.processor_pricing import update_time, working_bytes
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.data_parallel import ranks_of
 from sightline.prediction.dualpipe import per_device
-from sightline.prediction.memory import StageContents, layer_sum, matrix_parameters
 from sightline.prediction.optimizers import update_traffic
 from sightline.prediction.shared import Shared
+from sightline.prediction.stages import StageContents, layer_sum, matrix_parameters
 from sightline.program import Block, Program
 from sightline.program.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sightline.cost.pricing import Prices
-from sightline.prediction.memory import StageContents, layer_sum
+from sightline.prediction.stages import StageContents, layer_sum
 from sightline.program import Block, FlashAttention, Program
 from sightline.program.routing import largest_of
 from sightline.quantities import Number
