@@ -90,11 +90,18 @@ def test_every_case_of_the_bulk_sets_is_a_scenario(data):
             assert scenario_from_mapping(case.scenario).cluster.devices > 0
 
 
+FEW = 20
+"""Cases below which a split by families can't be told to be lopsided."""
+
+
 def test_the_parts_of_a_suite_are_about_halves(data):
     for suite in suites(data):
         parts = Counter(case.split for case in suite.cases)
         if suite.name == "aiconfigurator-unseen" or suite.name.startswith("mi210-"):
             assert set(parts) == {"test"}
+            continue
+        if len(suite.cases) < FEW:
+            assert "test" in parts, suite.name
             continue
         # Rows found flawed after the split was drawn, and families of few rows, leave some a little lopsided.
         assert 0.3 < parts["test"] / len(suite.cases) < 0.7, suite.name
@@ -110,8 +117,8 @@ def test_neighbouring_rows_of_one_shape_share_their_part(data):
     for suite in training(data):
         parts = {}
         for case in suite.cases:
-            if isinstance(case.scenario["model"], str):
-                # Fine-tuned models are split by name.
+            if isinstance(case.scenario["model"], str) or suite.name.startswith("galvatron-"):
+                # Fine-tuned models are split by name; one model in many layouts is split by layout.
                 continue
             model, devices = case.scenario["model"], case.scenario["cluster"]["devices"]
             shape = (model["hidden_size"], model["num_hidden_layers"], model["num_attention_heads"], devices)
