@@ -14,6 +14,7 @@ from sightline.cost.processor import fused_attention_cost, kernels_cost, product
 from sightline.cost.processor_constants import FEW_ROWS, from_mapping, load_processor, processor_family
 from sightline.cost.processor_pricing import missing_share, price_on_processor
 from sightline.cost.training_constants import TrainingConstants
+from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.program import write_out
 
@@ -177,3 +178,12 @@ def test_calls_of_a_layers_code_are_spread_over_all_that_it_calls():
     assert max(around(layer.forward)) < 0.3
     assert sum(around(program.embedding.forward)) == pytest.approx(0.05)
     assert sum(around(program.head.forward)) == pytest.approx(0.05)
+
+
+def test_constants_of_an_older_form_are_a_sentence(monkeypatch) -> None:
+    entry = {"cores": 2, "formats": {"fp32": {"products": {}, "attention": {"forward": {"call_s": 1e-4}}}}}
+    monkeypatch.setattr("sightline.cost.processor_constants.entry", lambda *_: entry)
+    with pytest.raises(
+        InputError, match="this-machine/processor.yaml has no 'peak_fraction', which this version needs"
+    ):
+        load_processor("this-machine", "fp32")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry, names
+from sightline.errors import InputError
 from sightline.quantities import Number
 from sightline.scenario import Device
 
@@ -136,11 +137,20 @@ def _first_family(families: tuple[str, ...]) -> str | None:
 
 @cache
 def load_processor(family: str, dtype: str) -> ProcessorConstants:
-    """Return a family's constants in ``dtype``; one that was not measured takes those of the first that was."""
+    """Return a family's constants in ``dtype``; one that was not measured takes those of the first that was.
+
+    Raises InputError for constants that an older version measured, of another form.
+    """
     stated = entry("calibrations", f"{family}/{PART}")
-    formats = stated["formats"]
-    framework_bytes = float(stated.get("framework_bytes", FRAMEWORK_BYTES))
-    return from_mapping(formats.get(dtype, next(iter(formats.values()))), stated["cores"], framework_bytes)
+    try:
+        formats = stated["formats"]
+        framework_bytes = float(stated.get("framework_bytes", FRAMEWORK_BYTES))
+        return from_mapping(formats.get(dtype, next(iter(formats.values()))), stated["cores"], framework_bytes)
+    except KeyError as missing:
+        raise InputError(
+            f"calibrations/{family}/{PART}.yaml has no {missing}, which this version needs; 'sightline calibrate --measure "
+            "--overwrite' measures it anew"
+        ) from None
 
 
 def from_mapping(
