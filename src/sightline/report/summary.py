@@ -62,6 +62,8 @@ def subtitle(scenario: Scenario) -> tuple[str, str]:
         ("pp", plan.pipeline_parallel),
         ("cp", plan.context_parallel),
         ("dp", plan.data_parallel),
+        ("ep", plan.expert_parallel),
+        ("etp", plan.expert_tensor_parallel),
     )
     layout = [f"{name} {degree}" for name, degree in degrees if degree != 1] or ["one device"]
     extras = [f"ZeRO-{plan.zero_stage}"] if plan.zero_stage else []
@@ -88,6 +90,11 @@ def _techniques(plan: Plan) -> list[str]:
     said = [] if plan.adapter is None else [f"{plan.adapter.kind} of rank {plan.adapter.rank}"]
     said += [f"{plan.quantization} weights"] if plan.quantization != "none" else []
     said += [f"{' and '.join(sorted(plan.offload))} offloaded"] if plan.offload else []
+    said += (
+        [f"{plan.prediction_layers:d} layer{'s' if plan.prediction_layers != 1 else ''} of multi-token prediction"]
+        if plan.prediction_layers
+        else []
+    )
     said += [str(plan.optimizer)] if plan.optimizer != "adamw" else []
     said += [f"{plan.schedule} schedule"] if plan.schedule in ("zero-bubble", "dualpipe") else []
     said += [f"states shared by {plan.data_parallel_shard:g}"] if plan.data_parallel_shard is not None else []
