@@ -69,7 +69,7 @@ def by_kind(results: "Sequence[Result]") -> "dict[str, dict[str, list[Result]]]"
 def quantity_name(quantity: str) -> str:
     """Return the name of a quantity for people."""
     known = {"ttft_s": "time to first token", "tpot_s": "time per output token"}
-    return known.get(quantity) or quantity.removesuffix("_s").replace("tokens_per_s", "tokens/s").replace("tokens_per", "tokens/s").replace("_", " ")
+    return known.get(quantity) or quantity.replace("tokens_per_s", "tokens/s").removesuffix("_s").replace("_", " ")
 
 
 def case_table(result: "Result") -> "RenderableType":
