@@ -37,14 +37,19 @@ class StageContents:
         return not (self.layers > 0 or self.embedding > 0 or self.head > 0)
 
 
+def layers_to_spread(scenario: Scenario) -> int:
+    """Return the layers that are spread over the stages; one of multi-token prediction counts as two, being a head too."""
+    return scenario.model.layers + 2 * scenario.plan.prediction_layers
+
+
 def _kinds(scenario: Scenario) -> StageKinds:
     """Layers of each kind of block on the stages.
 
-    Those of multi-token prediction end the last stage; each counts as two units, being a layer and a head.
+    Those of multi-token prediction end the last stage.
     """
     plan, model = scenario.plan, scenario.model
     p, further = plan.pipeline_parallel, plan.prediction_layers
-    layers = layers_of_stages(model.layers + 2 * further, p)
+    layers = layers_of_stages(layers_to_spread(scenario), p)
     if not further:
         return kinds_of_stages(model.kinds, layers, p)
     piped = np.asarray(p) > 1

@@ -6,6 +6,7 @@ from dataclasses import replace
 from sightline.prediction.dualpipe_simulation import simulate_both_ways
 from sightline.prediction.schedule_simulation import Span, simulate
 from sightline.prediction.schedules import stage_layers
+from sightline.prediction.stages import layers_to_spread
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
@@ -85,8 +86,7 @@ def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageS
     """Seconds of one micro-batch's forward and backward passes and weight gradients; a middle stage's follow its layers."""
     plan = profile.scenario.plan
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
-    # A layer for multi-token prediction counts as two: it has a head.
-    layers = stage_layers(profile.scenario.model.layers + 2 * int(plan.prediction_layers), stages)
+    layers = stage_layers(layers_to_spread(profile.scenario), stages)
     heaviest = max(layers[1:-1], default=0) or 1
     parts = [("middle", count / heaviest) for count in layers]
     parts[-1] = ("last", 1.0)

@@ -9,14 +9,14 @@ code and configuration.
 from sightline.program import elementwise
 from sightline.program.context_heads import gather_tokens
 from sightline.program.indexer import indexer_backward, indexer_forward, indexer_weights, mean_seen, selected
-from sightline.program.latent_attention import gather_latents, latent_norm, scatter_latents
+from sightline.program.latent_attention import latent_norm
 from sightline.program.linear import linear_backward, linear_forward
 from sightline.program.mixer_operators import SelectedAttention
 from sightline.program.operators import Elementwise, FlashAttention, Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.program.tensor_parallel import enter_region, gathered, leave_region, summed
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
@@ -43,7 +43,7 @@ def compressed_attention(x: Shapes, kind: LayerKind) -> Sublayer:
         ),
         latent_norm(x, (low.query_rank + dim) * pieces, backward=False),
         *_folding(x, folding * pieces, backward=False),
-        *gather_latents(x, e * x.tokens * latents),
+        *gathered(x, "qkv", e * x.tokens * latents),
         *projection_forward(
             x,
             "qkv",
@@ -81,7 +81,7 @@ def compressed_attention(x: Shapes, kind: LayerKind) -> Sublayer:
         *indexer_backward(x, kind, x.heads, dim),
         elementwise.rope(x, backward=True),
         *projection_backward(x, "qkv", float(low.query_rank), queries, targets=(), bias=False, shares=()),
-        *scatter_latents(x, e * x.tokens * latents),
+        *summed(x, "qkv", e * x.tokens * latents),
         *_folding(x, folding * pieces, backward=True),
         latent_norm(x, (low.query_rank + dim) * pieces, backward=True),
         *projection_backward(x, "qkv", h, down, targets=(), bias=False, shares=(), rows=pieces),

@@ -6,17 +6,15 @@ gathered, not the hidden ones. Sparse attention reads the latent vectors themsel
 query: the up projections of keys and values move to queries and outputs (`sightline.program.sparse_attention`).
 """
 
-import numpy as np
-
 from sightline.program import elementwise
 from sightline.program.context_parallel import spread_backward, spread_forward
 from sightline.program.indexer import indexer_weights
-from sightline.program.operators import Collective, Elementwise, Operator
+from sightline.program.operators import Elementwise, Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sparse_attention import sparse_backward, sparse_forward
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.program.tensor_parallel import enter_region, gathered, leave_region, summed
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
@@ -40,7 +38,7 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, name="down", shares=(), rows=pieces
         ),
         latent_norm(x, down * pieces, backward=False),
-        *gather_latents(x, e * x.tokens * down),
+        *gathered(x, "qkv", e * x.tokens * down),
     ]
     backward: list[Operator] = []
     if latent.query_rank is None:
@@ -84,7 +82,7 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     if latent.query_rank is None:
         backward += projection_backward(x, "qkv", query_inputs, queries, targets=(), bias=False, shares=())
     backward += [
-        *scatter_latents(x, e * x.tokens * down),
+        *summed(x, "qkv", e * x.tokens * down),
         latent_norm(x, down * pieces, backward=True),
         *projection_backward(x, "qkv", h, down, targets=(), bias=False, shares=(), rows=pieces),
     ]
@@ -122,30 +120,3 @@ def _joined(x: Shapes, expanded_bytes: Number, *, backward: bool) -> Elementwise
         kernels=3.0,
         elements=expanded_bytes / x.element_bytes,
     )
-
-
-def gather_latents(x: Shapes, size: Number) -> list[Collective]:
-    """Return the gathering of the latent vectors that sequence parallelism adds."""
-    if not np.any(x.split):
-        return []
-    return [Collective(module="qkv", name="all-gather", kind="all_gather", buffer_bytes=size, count=x.split)]
-
-
-def scatter_latents(x: Shapes, size: Number) -> list[Collective]:
-    """Return how gradients of the latent vectors are summed over the ranks that hold different heads."""
-    if not np.any(x.t > 1):
-        return []
-    operators = [
-        Collective(
-            module="qkv",
-            name="all-reduce",
-            kind="all_reduce",
-            buffer_bytes=size,
-            count=(x.t > 1) * (1.0 - x.split),
-        )
-    ]
-    if np.any(x.split):
-        operators.append(
-            Collective(module="qkv", name="reduce-scatter", kind="reduce_scatter", buffer_bytes=size, count=x.split)
-        )
-    return operators

@@ -12,24 +12,33 @@ from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
 
-def _collective(x: Shapes, module: str, kind: CollectiveKind, count: Number, share: float = 1.0) -> Collective:
-    buffer = x.hidden_bytes * share
-    return Collective(module=module, name=kind.replace("_", "-"), kind=kind, buffer_bytes=buffer, count=count)
-
-
 def enter_region(x: Shapes, module: str) -> list[Collective]:
     """Forward before a column-split projection: with sequence parallelism the sequence is gathered.
 
     Below 16 bits it is quantized first.
     """
-    return [_collective(x, module, "all_gather", x.split, gathered_share(x))] if np.any(x.split) else []
+    return gathered(x, module, x.hidden_bytes * gathered_share(x))
 
 
 def leave_region(x: Shapes, module: str) -> list[Collective]:
     """Forward after a row-split projection: partial sums are reduced, scattered with sequence parallelism."""
+    return summed(x, module, x.hidden_bytes)
+
+
+def gathered(x: Shapes, module: str, size: Number) -> list[Collective]:
+    """Return how a tensor of ``size`` bytes that sequence parallelism has cut is gathered."""
+    return [_collective(module, "all_gather", size, x.split)] if np.any(x.split) else []
+
+
+def summed(x: Shapes, module: str, size: Number) -> list[Collective]:
+    """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
     if not np.any(x.t > 1):
         return []
-    operators = [_collective(x, module, "all_reduce", (x.t > 1) * (1.0 - x.split))]
+    operators = [_collective(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split))]
     if np.any(x.split):
-        operators.append(_collective(x, module, "reduce_scatter", x.split))
+        operators.append(_collective(module, "reduce_scatter", size, x.split))
     return operators
+
+
+def _collective(module: str, kind: CollectiveKind, size: Number, count: Number) -> Collective:
+    return Collective(module=module, name=kind.replace("_", "-"), kind=kind, buffer_bytes=size, count=count)
