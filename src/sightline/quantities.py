@@ -17,6 +17,12 @@ Number: TypeAlias = float | NDArray[np.floating[Any]]
 Count: TypeAlias = float | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 """A whole number or an array of them."""
 
+
+def identity(value: Number) -> object:
+    """Return what tells two numbers or arrays apart, as the key of a dictionary."""
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _TIMES = {

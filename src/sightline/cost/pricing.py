@@ -27,7 +27,7 @@ from sightline.program import Collective, Elementwise, FlashAttention, Matmul, O
 from sightline.program.expert_exchange import MODULE as EXPERTS
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.program.routing import distinct_ranks
-from sightline.quantities import Number
+from sightline.quantities import Number, identity
 from sightline.scenario import Device, Scenario
 from sightline.scenario.context_exchange import head_ranks
 from sightline.scenario.low_precision import rate_dtype
@@ -165,7 +165,7 @@ def _price_collectives(operators: Sequence[Operator], scenario: Scenario, consta
     found: dict[tuple[object, ...], Number] = {}
     times = []
     for op in operators:
-        key = (op.kind, op.ranks, op.choices, _identity(op.network_bytes))  # type: ignore[attr-defined]
+        key = (op.kind, op.ranks, op.choices, identity(op.network_bytes))  # type: ignore[attr-defined]
         if key not in found:
             group = _group(op.ranks, scenario)  # type: ignore[attr-defined]
             alone_s = collective_time(
@@ -190,11 +190,6 @@ def _across(choices: tuple[float, float, float] | None, group: Group) -> Number:
     nodes = -(-group.size // group.ranks_per_node)
     reached = distinct_ranks(of, chosen, group.size, group_share=share)
     return distinct_ranks(of, chosen, nodes, group_share=share) / reached
-
-
-def _identity(value: Number) -> object:
-    """What tells two buffers apart."""
-    return value.tobytes() if isinstance(value, np.ndarray) else value
 
 
 def _group(ranks: str, scenario: Scenario) -> Group:

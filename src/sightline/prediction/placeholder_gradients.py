@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.program import Block, Matmul, Program
-from sightline.quantities import Number
+from sightline.quantities import Number, identity
 
 _Shapes = dict[tuple[object, object], tuple[Number, Number]]
 
@@ -35,11 +35,7 @@ def _shapes(block: Block, elsewhere: str = "") -> _Shapes:
     Weights of the module ``elsewhere`` are another block's.
     """
     return {
-        (_identity(op.m), _identity(op.n)): (op.m * op.n, 1.0)
+        (identity(op.m), identity(op.n)): (op.m * op.n, 1.0)
         for op in block.backward
         if isinstance(op, Matmul) and op.name == "weight gradient" and op.module not in ("router", elsewhere)
     }
-
-
-def _identity(size: Number) -> object:
-    return size.tobytes() if hasattr(size, "tobytes") else size
