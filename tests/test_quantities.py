@@ -16,6 +16,7 @@ from sightline.quantities import (
     USD_PER_HOUR,
     WATTS,
     Dimension,
+    added_up,
     format_quantity,
     parse_quantity,
     show,
@@ -146,3 +147,10 @@ def test_shown_values_stay_short() -> None:
     assert len(show("x" * 10_000)) < 100
     assert len(show(nested)) < 100
     assert show(10**5000) == "a huge number"
+
+
+def test_arrays_are_added_up_from_the_smallest():
+    wide, tall = np.arange(3.0), np.arange(2.0).reshape(2, 1)
+    assert np.array_equal(added_up((wide + tall, 1.0, tall, wide)), 2 * (wide + tall) + 1.0)
+    assert added_up([0.1, 0.2, 0.3]) == 0.1 + 0.2 + 0.3
+    assert added_up(()) == 0

@@ -4,8 +4,9 @@ Predicted and measured profiles have the same columns, so comparing, drawing and
 All numbers are SI. A number may be an array when the scenario's plan holds arrays; ``profile[i]`` is one plan's profile.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,6 +76,25 @@ class RowsOnDemand(Sequence[Row]):
         return self._rows[index]
 
 
+class NumbersOnDemand(Mapping[str, Number]):
+    """Named numbers, each worked out when somebody first asks for it: most plans of a mesh are asked for sums alone."""
+
+    def __init__(self, work_out: Mapping[str, Callable[[], Number]]) -> None:
+        self._work_out = work_out
+        self._known: dict[str, Number] = {}
+
+    def __getitem__(self, name: str) -> Number:
+        if name not in self._known:
+            self._known[name] = self._work_out[name]()
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._work_out)
+
+    def __len__(self) -> int:
+        return len(self._work_out)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StageMemory:
     """One pipeline stage's memory ledger: bytes by part (``MEMORY_PARTS``) and the named items inside them."""
@@ -84,13 +104,13 @@ class StageMemory:
     parts: Mapping[str, Number]
     items: Mapping[str, Number]
     """Finer lines, such as ``layer activations``, ``logits``, ``recomputation working set``."""
-    moments: Mapping[str, Number] = field(default_factory=dict)
+    moments: Mapping[str, Number]
     """Bytes of all parts at each moment of a step that may be the fullest; the parts are those of the fullest."""
 
     @property
     def total(self) -> Number:
         """Bytes of all parts."""
-        return sum(self.parts[p] for p in MEMORY_PARTS)
+        return reduce(np.maximum, [size for name, size in self.moments.items() if name != BETWEEN_PASSES])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sightline.quantities import Number
+from sightline.quantities import Number, added_up
 from sightline.scenario import GenerationScenario, Scenario
 
 IDLE_PHASES = ("pipeline_bubble", "host")
@@ -22,11 +22,9 @@ def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Numbe
     cluster = scenario.cluster
     device = cluster.device
     cap = device.tdp_w if cluster.power_cap_w is None else np.minimum(cluster.power_cap_w, device.tdp_w)
-    step_s = sum(phases.values())
-    talking = phases["communication_exposed"]
-    working = step_s - talking - sum(phases[p] for p in IDLE_PHASES)
-    active_s = working + COMMUNICATION_SHARE * talking
-    return cluster.devices * (device.idle_w * step_s + (cap - device.idle_w) * active_s)
+    power_w = dict.fromkeys(phases, cap) | dict.fromkeys(IDLE_PHASES, device.idle_w)
+    power_w["communication_exposed"] = device.idle_w + COMMUNICATION_SHARE * (cap - device.idle_w)
+    return added_up(cluster.devices * power_w[phase] * seconds for phase, seconds in phases.items())
 
 
 def energy_of_generation_j(scenario: GenerationScenario, limits: Mapping[str, Number]) -> Number:

@@ -4,8 +4,8 @@ States follow ZeRO (arXiv 1910.02054), activations the saved tensors of the prog
 in flight (arXiv 2205.05198). Left out: fragmentation beyond the framework's fixed share.
 """
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +18,10 @@ from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
 from sightline.prediction.stages import StageContents, layer_sum, matrix_parameters, stage_sum, stored_bytes
-from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, StageMemory
+from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, StageMemory
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number
+from sightline.quantities import Number, added_up, plain
 from sightline.scenario import Scenario
 from sightline.scenario.framework import Framework, StateBytes
 
@@ -73,39 +73,43 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
         ),
         Moment(name="optimizer step", gradients=gradients, activations=0.0, buffers=update),
     )
-    peak = fullest_moment(moments)
-    always = {
-        "weights": weights * (1.0 - moved.parameters),
-        "optimizer": optimizer * (1.0 - moved.optimizer),
-        "kv_cache": 0.0,
-        "framework": context_bytes,
-    }
     buffers = replicated * collectives_bytes + moved.staging_bytes + _workspace(scenario, program, stage)
-    states = sum(always.values()) + buffers
+    on_device, optimizer_there = weights * (1.0 - moved.parameters), optimizer * (1.0 - moved.optimizer)
+    states = on_device + optimizer_there + context_bytes + buffers
+    peak = cache(lambda: fullest_moment(moments))
     return StageMemory(
         stage=stage.name,
-        parts={
-            **always,
-            "gradients": peak.gradients,
-            "activations": peak.activations,
-            "buffers": peak.buffers + buffers,
-        },
-        items={
-            "layer activations": kept - ends_kept,
-            "embedding and head activations": ends_kept,
-            "logits and loss": logits,
-            "recomputation working set": recomputed,
-            "gathered parameters": gathered.layer,
-            "transient tensors": transient,
-            "placeholders of gradients": held_places,
-            "update temporaries": update,
-            IN_HOST_MEMORY: moved.parameters * weights
-            + moved.optimizer * (all_gradients + optimizer)
-            + layers_kept
-            + ends_kept
-            - kept,
-        },
-        moments={BETWEEN_PASSES: states + gradients} | {moment.name: states + moment.total for moment in moments},
+        parts=NumbersOnDemand(
+            {
+                "weights": lambda: on_device,
+                "optimizer": lambda: optimizer_there,
+                "kv_cache": lambda: 0.0,
+                "framework": lambda: context_bytes,
+                "gradients": lambda: peak().gradients,
+                "activations": lambda: peak().activations,
+                "buffers": lambda: peak().buffers + buffers,
+            }
+        ),
+        items=NumbersOnDemand(
+            {
+                "layer activations": lambda: kept - ends_kept,
+                "embedding and head activations": lambda: ends_kept,
+                "logits and loss": lambda: logits,
+                "recomputation working set": lambda: recomputed,
+                "gathered parameters": lambda: gathered.layer,
+                "transient tensors": lambda: transient,
+                "placeholders of gradients": lambda: held_places,
+                "update temporaries": lambda: update,
+                IN_HOST_MEMORY: lambda: added_up(
+                    (
+                        moved.parameters * weights,
+                        moved.optimizer * (all_gradients + optimizer),
+                        layers_kept + ends_kept - kept if "activations" in plan.offload else 0.0,
+                    )
+                ),
+            }
+        ),
+        moments={BETWEEN_PASSES: states + gradients} | {moment.name: moment.with_states(states) for moment in moments},
     )
 
 
@@ -278,15 +282,16 @@ def _on_device(offload: frozenset[str], layers_kept: Number, ends_kept: Number, 
     return layers_kept * np.minimum(1.0, 2.0 / np.maximum(stage.layers * stage.in_flight, 1.0)) + ends_kept
 
 
-def fullest(stages: Sequence[StageMemory]) -> dict[str, Number]:
+def fullest(stages: Sequence[StageMemory]) -> Mapping[str, Number]:
     """Return the parts of the stage with the largest total, plan by plan, with ``total``."""
     totals = [stage.total for stage in stages]
-    parts = {name: stages[0].parts[name] for name in MEMORY_PARTS}
-    best = totals[0]
-    for stage, total in zip(stages[1:], totals[1:], strict=True):
-        fuller = total > best
-        if not np.any(fuller):
-            continue
-        parts = {name: np.where(fuller, stage.parts[name], parts[name]) for name in MEMORY_PARTS}
-        best = np.where(fuller, total, best)
-    return {**parts, "total": best}
+
+    def part(name: str) -> Number:
+        largest, most = totals[0], stages[0].parts[name]
+        for stage, total in zip(stages[1:], totals[1:], strict=True):
+            most = np.where(total > largest, stage.parts[name], most)
+            largest = np.maximum(largest, total)
+        return plain(most)
+
+    parts = {name: partial(part, name) for name in MEMORY_PARTS}
+    return NumbersOnDemand({**parts, "total": lambda: reduce(np.maximum, totals)})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.quantities import Number
+from sightline.quantities import Number, added_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,17 +23,16 @@ class Moment:
     buffers: Number
     """Gathered parameters and temporaries."""
 
-    @property
-    def total(self) -> Number:
-        """All of it."""
-        return self.gradients + self.activations + self.buffers
+    def with_states(self, states: Number) -> Number:
+        """All of it, beside ``states`` bytes that stay."""
+        return added_up((states, self.gradients, self.activations, self.buffers))
 
 
 def fullest_moment(moments: Sequence[Moment]) -> Moment:
     """Return the moment with the largest total, plan by plan; its name is that of single plans' only."""
     best = moments[0]
     for moment in moments[1:]:
-        fuller = moment.total > best.total
+        fuller = moment.with_states(0.0) > best.with_states(0.0)
         if not np.any(fuller):
             continue
         best = Moment(

@@ -21,7 +21,7 @@ from sightline.prediction.operator_answer import within
 from sightline.prediction.remarks import host_remarks, remarks
 from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training import price, step_times
-from sightline.profile import Profile
+from sightline.profile import Profile, RowsOnDemand
 from sightline.scenario import Scenario
 
 
@@ -52,9 +52,9 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
     priced = price(at_its_clock(run), constants)
     times = step_times(priced)
     step_time_s = times.step_time_s
-    stages = [stage_memory(run, priced.program, s) for s in times.stages]
-    memory = fullest(stages)
     scalar = np.ndim(step_time_s) == 0
+    stages = [stage_memory(run, priced.program, s) for s in times.stages if not scalar or not s.is_empty]
+    memory = fullest(stages)
     return Profile(
         scenario=scenario,
         source="predicted",
@@ -66,8 +66,8 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         hardware_flops=hardware_flops(scenario, priced.program),
         limits=limits_of(priced, times),
         energy_per_step_j=energy_per_step_j(scenario, times.phases),
-        rows=rows_of(priced, times) if scalar else (),
-        stages=[s for s, held in zip(stages, times.stages, strict=True) if not scalar or not held.is_empty],
+        rows=RowsOnDemand(lambda: rows_of(priced, times)) if scalar else (),
+        stages=stages,
         stage_times=times.slot_s,
         forward_pass_s=times.forward_pass_s,
         evidence={**_operator_evidence(scenario), "framework": priced.evidence},

@@ -27,7 +27,7 @@ from sightline.prediction.update import UpdateTime, step_of_optimizer
 from sightline.prediction.waiting import waiting_s
 from sightline.program import Program, write_out
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Count, Number
+from sightline.quantities import Count, Number, added_up
 from sightline.scenario import Scenario
 
 
@@ -71,7 +71,7 @@ class StepTimes:
     @property
     def step_time_s(self) -> Number:
         """The phases' sum."""
-        return sum(self.phases.values())
+        return added_up(self.phases.values())
 
 
 def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Priced:
@@ -137,13 +137,13 @@ def _slot(priced: Priced, stage: StageContents) -> _Slot:
         zip((*stage.kinds, stage.embedding, stage.head), (*priced.layers, priced.embedding, priced.head), strict=True)
     )
 
-    def total(of: Callable[[BlockTimes], PassTimes]) -> PassTimes:
+    def passes(of: Callable[[BlockTimes], PassTimes]) -> PassTimes:
         return reduce(add, [of(block) * count for count, block in counted])
 
     return _Slot(
-        forward=total(lambda block: block.forward),
-        recompute=total(lambda block: block.recompute),
-        backward=total(lambda block: block.backward),
+        forward=passes(lambda block: block.forward),
+        recompute=passes(lambda block: block.recompute),
+        backward=passes(lambda block: block.backward),
         weight_s=sum(block.weight_s * count for count, block in counted),
     )
 
@@ -257,13 +257,17 @@ def step_times(priced: Priced) -> StepTimes:
         "backward": m * slot.backward.work_s,
         "recompute": m * slot.recompute.work_s,
         "optimizer": update.update_s + offloaded.update_s,
-        "communication_exposed": m * (slot.forward.collective_s + again.collective_s)
-        + pipeline.transfer_s
-        + replicas.exposed_s
-        + tied_s
-        + update.gather_s
-        + waited_s
-        + offloaded.exposed_s,
+        "communication_exposed": added_up(
+            (
+                m * (slot.forward.collective_s + again.collective_s),
+                pipeline.transfer_s,
+                replicas.exposed_s,
+                tied_s,
+                update.gather_s,
+                waited_s,
+                offloaded.exposed_s,
+            )
+        ),
         "pipeline_bubble": pipeline.bubble_s,
         "host": m * (slot.forward.wait_s + again.wait_s + c.micro_batch_s) + c.step_s,
     }
