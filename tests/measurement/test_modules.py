@@ -267,6 +267,77 @@ def test_experts_are_a_module_of_their_own(on: Callable[[Any], Instrument]) -> N
     assert backward == 2 * LAYERS * per_token * sum(widths.values())
 
 
+LATENT = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": WIDTH,
+    "num_hidden_layers": 3,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": HEADS,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 64,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 20,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 12,
+    "moe_intermediate_size": 32,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "n_shared_experts": 2,
+    "first_k_dense_replace": 1,
+    "n_group": 2,
+    "topk_group": 1,
+}
+
+
+@pytest.mark.parametrize("kind", ["deepseek_v3", "deepseek_v2"])
+def test_latent_attention_and_its_experts_are_told_apart(kind: str, on: Callable[[Any], Instrument]) -> None:
+    KINDS[kind] = LATENT
+    model = model_of(kind, "eager")
+    rows = train(on(model), model)
+    head, layers, dense = 16 + 8, 3, 1
+    queries, down, up = HEADS * head, 24 + 20 + 8, HEADS * (16 + 12)
+    tokens_flops = 2 * BATCH * TOKENS
+    expected = {
+        "qkv": layers * tokens_flops * (HIDDEN * down + 24 * queries + 20 * up),
+        "attention core": layers * 2 * BATCH * TOKENS**2 * HEADS * (head + 12),
+        "output projection": layers * tokens_flops * HEADS * 12 * HIDDEN,
+        "mlp": dense * tokens_flops * 3 * HIDDEN * WIDTH,
+        "shared experts": (layers - dense) * tokens_flops * 3 * HIDDEN * 2 * 32,
+        "experts": (layers - dense) * tokens_flops * 3 * HIDDEN * 2 * 32,
+        "router": (layers - dense) * tokens_flops * HIDDEN * 8,
+    }
+    for module, count in expected.items():
+        assert flops(rows, "forward", module) == count, module
+    among = ("experts", "router")
+    for module, count in expected.items():
+        assert module in among or flops(rows, "backward", module) == 2 * count, module
+    assert sum(flops(rows, "backward", module) for module in among) == 2 * sum(expected[m] for m in among)
+    assert modules(rows, "forward") >= {*expected, "rope", "attention norm", "mlp norm", "residual"}
+
+
+@pytest.mark.parametrize("kind", ["gemma2", "gemma3_text", "qwen3_moe"])
+def test_windows_and_many_experts_are_told_apart(kind: str, on: Callable[[Any], Instrument]) -> None:
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    KINDS[kind] = {**LLAMA, "head_dim": 16, **(experts if kind == "qwen3_moe" else {"sliding_window": 8})}
+    model = model_of(kind, "eager")
+    rows = train(on(model), model)
+    tokens_flops = 2 * BATCH * TOKENS * HIDDEN
+    mlp = {"experts": 2 * 3 * 32, "router": 4} if kind == "qwen3_moe" else {"mlp": 3 * WIDTH}
+    expected = {
+        "qkv": LAYERS * tokens_flops * (HIDDEN + 2 * KV_HEADS * 16),
+        "output projection": LAYERS * tokens_flops * HIDDEN,
+        "attention core": LAYERS * 4 * BATCH * TOKENS**2 * HIDDEN,
+        "head": tokens_flops * VOCABULARY,
+        **{module: LAYERS * tokens_flops * width for module, width in mlp.items()},
+    }
+    for module, count in expected.items():
+        assert flops(rows, "forward", module) == count, module
+    total = sum(float(r.flops) for r in rows if r.phase == "backward")
+    assert total == 2 * sum(expected.values())
+    assert modules(rows, "forward") == LAYER_MODULES - {"mlp"} | {"rope", *mlp}
+
+
 def test_generation_has_a_prefill_and_decodes(on: Callable[[Any], Instrument]) -> None:
     model, x = model_of().eval(), tokens()
     on_model = on(model)

@@ -23,6 +23,7 @@ from sightline.measurement.training_models import build_model  # noqa: E402
 from sightline.measurement.training_nodes import nodes_of  # noqa: E402
 from sightline.measurement.training_profile import _phases, profile_of, waiting_s  # noqa: E402
 from sightline.measurement.training_runs import Effort, Settings, measure_trainings  # noqa: E402
+from sightline.prediction import predict  # noqa: E402
 from sightline.report.results import answer_to_dict  # noqa: E402
 from sightline.runs import open_store  # noqa: E402
 
@@ -34,6 +35,21 @@ TINY = {
     "num_key_value_heads": 2,
     "intermediate_size": 160,
     "vocab_size": 320,
+}
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+LATENT = {
+    **{key: value for key, value in TINY.items() if key != "num_key_value_heads"},
+    "model_type": "deepseek_v3",
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 24,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
 }
 LORA, QLORA = ({"kind": kind, "rank": 4} for kind in ("lora", "qlora"))
 SHORT = Effort(warm_up=1, steps=4, repeats=1, levels=("end-to-end",), limit_s=300.0)
@@ -76,12 +92,19 @@ def run(scenario, **arguments):
         TINY | {"model_type": "qwen2"},
         TINY | {"model_type": "qwen3", "head_dim": 16},
         TINY | {"tie_word_embeddings": True},
+        TINY | {"model_type": "mistral", "sliding_window": 8},
+        TINY | {"model_type": "gemma2", "head_dim": 16, "sliding_window": 8},
+        TINY | {"model_type": "gemma3_text", "head_dim": 16, "sliding_window": 8},
+        TINY | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2},
+        TINY | {"model_type": "qwen3_moe", "head_dim": 16} | EXPERTS,
+        LATENT,
+        LATENT | {"model_type": "deepseek_v2", "q_lora_rank": None},
         {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 320, "n_positions": 64},
     ],
     ids=lambda model: model["model_type"],
 )
 def test_a_model_has_the_parameters_of_its_scenario(model) -> None:
-    scenario = asked(model=model)
+    scenario = asked(model=model, attention="eager")
     assert sum(p.numel() for p in build_model(scenario).parameters()) == scenario.model.parameters
 
 
@@ -143,6 +166,27 @@ def test_a_single_process_trains_and_is_stored(tmp_path, monkeypatch) -> None:
     # What is stored reads back as the same answer.
     again = profile_of(measured.scenario, json.loads(json.dumps(measured.run.result)))
     assert again.tokens_per_s == profile.tokens_per_s == answer_to_dict(profile)["tokens_per_s"]
+
+
+@pytest.mark.slow
+def test_latent_attention_is_measured_beside_its_prediction(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    scenario = asked(model=LATENT)
+    effort = replace(SHORT, levels=("end-to-end", "module"))
+    (measured,) = measure_trainings([scenario], open_store(str(tmp_path)), Settings(effort=effort, force=True))
+    assert measured.run.status == "ok", measured.run.reason
+    predicted = predict(measured.scenario)
+    for module in ("qkv", "output projection", "mlp", "shared experts"):
+        for phase in ("forward", "backward"):
+            ours, theirs = (
+                sum(float(r.flops) for r in profile.rows if (r.phase, r.module) == (phase, module))
+                for profile in (predicted, measured.profile)
+            )
+            assert ours > 0, (phase, module)
+            assert theirs == pytest.approx(ours), (phase, module)
+    uneven, _ = run(asked(model=LATENT | {"v_head_dim": 16}))
+    assert uneven.status == "unsupported"
+    assert "no kernel for these heads and this dtype; allowed here: eager" in uneven.reason
 
 
 def test_two_replicas_train_like_one_process() -> None:

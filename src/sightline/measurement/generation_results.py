@@ -50,7 +50,7 @@ def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:
         "interval": {key: list(ends) for key, ends in intervals.items() if ends[0] > 0},
         "evidence": {"framework": "measured"},
         "measurement": _measurement(runs, times),
-        "warnings": _warnings(runs, ends, latency_s),
+        "warnings": [*_warnings(runs, ends, latency_s), *_differences(scenario)],
         "rows": rows,
     }
 
@@ -146,6 +146,15 @@ def _warnings(runs: Runs, ends: tuple[float, float], latency_s: float) -> list[s
     if ends[1] - ends[0] > 0.1 * latency_s:
         found.append(f"the median is uncertain by {50 * (ends[1] - ends[0]) / latency_s:.0f} %: is the machine busy?")
     return found
+
+
+def _differences(scenario: GenerationScenario) -> list[str]:
+    """How transformers generates otherwise than a prediction takes it to."""
+    if scenario.model.latent is None:
+        return []
+    return [
+        "transformers expands the latents of all tokens anew for each token; predicted are products with the latents"
+    ]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -7,12 +7,14 @@ from functools import wraps
 from typing import Any
 
 from sightline.measurement.module_marks import Marks, values_of, with_heir
-from sightline.measurement.module_regions import CORE, RESIDUAL, ROPE, Address, Region
+from sightline.measurement.module_regions import CORE, QKV, RESIDUAL, ROPE, Address, Region
 from sightline.measurement.module_roles import Roles
 from sightline.measurement.module_timeline import Timeline
 
-ROPE_FUNCTION = "apply_rotary_pos_emb"
+ROPE_FUNCTIONS = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave", "apply_rotary_emb")
 ATTENTION_FUNCTIONS = "ALL_ATTENTION_FUNCTIONS"
+EXPANSION = "kv_b_proj"
+"""The projection that makes heads of latent keys and values."""
 
 
 def wrap(roles: Roles, marks: Marks, timeline: Timeline) -> ExitStack:
@@ -20,8 +22,10 @@ def wrap(roles: Roles, marks: Marks, timeline: Timeline) -> ExitStack:
     undo = ExitStack()
     for role in roles.roles:
         _replace(undo, role.module, "forward", _timed(role.module.forward, role.region, role.then, marks, timeline))
+    # Latent keys and values are expanded after their rotary part was turned.
+    after_rope = QKV if any(hasattr(attention, EXPANSION) for attention in roles.attentions) else CORE
     for names in _namespaces(roles.attentions):
-        _wrap_functions(undo, names, marks, timeline)
+        _wrap_functions(undo, names, after_rope, marks, timeline)
     for layer in roles.layers:
         again = getattr(layer, "_gradient_checkpointing_func", None)
         if again is not None:
@@ -51,17 +55,20 @@ def _namespaces(attentions: Sequence[Any]) -> list[dict[str, Any]]:
     for attention in attentions:
         for kind in type(attention).__mro__:
             names = vars(sys.modules.get(kind.__module__, object))
-            if ATTENTION_FUNCTIONS in names or ROPE_FUNCTION in names:
+            if any(name in names for name in (ATTENTION_FUNCTIONS, *ROPE_FUNCTIONS)):
                 found[id(names)] = names
                 break
     return list(found.values())
 
 
-def _wrap_functions(undo: ExitStack, names: dict[str, Any], marks: Marks, timeline: Timeline) -> None:
+def _wrap_functions(
+    undo: ExitStack, names: dict[str, Any], after_rope: Region, marks: Marks, timeline: Timeline
+) -> None:
     """RoPE and the attention core are functions; no module stands for them."""
-    rope, interfaces = names.get(ROPE_FUNCTION), names.get(ATTENTION_FUNCTIONS)
-    if rope is not None:
-        _put(undo, names, ROPE_FUNCTION, _timed(rope, ROPE, CORE, marks, timeline))
+    interfaces = names.get(ATTENTION_FUNCTIONS)
+    for name in ROPE_FUNCTIONS:
+        if name in names:
+            _put(undo, names, name, _timed(names[name], ROPE, after_rope, marks, timeline))
     if interfaces is not None:
         timed = _TimedInterfaces(interfaces, lambda core: _timed(core, CORE, None, marks, timeline))
         _put(undo, names, ATTENTION_FUNCTIONS, timed)

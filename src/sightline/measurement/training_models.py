@@ -66,6 +66,10 @@ def build_plain_model(
 
     classes: Any = transformers.AutoModelForCausalLM
     config = transformers_config(model)
+    if model.score_cap and attention == "flash":
+        raise UnsupportedCaseError(
+            f"plan.attention is 'flash'; {model.name} caps its scores, for which PyTorch has no fused kernel; measured: eager"
+        )
     config._attn_implementation = ATTENTION[attention]  # noqa: SLF001 - where from_config reads it
     if weights is not None:
         return _from_checkpoint(model, weights, config, TORCH_DTYPES[dtype], device)
@@ -92,6 +96,7 @@ TORCH_DTYPES: Mapping[str, str] = {"fp32": "float32", "tf32": "float32", "bf16":
 def _from_checkpoint(model: Model, folder: Path, config: Any, dtype: str, device: str) -> "torch.nn.Module":
     import torch
     import transformers
+    from safetensors import SafetensorError
 
     classes: Any = transformers.AutoModelForCausalLM
     check_checkpoint(model, folder)
@@ -106,7 +111,7 @@ def _from_checkpoint(model: Model, folder: Path, config: Any, dtype: str, device
             output_loading_info=True,
             ignore_mismatched_sizes=True,
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"--weights '{folder}' cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     _check_loaded(folder, loaded)
     placed: torch.nn.Module = built.to(device)

@@ -55,7 +55,8 @@ def measure_rank(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     except RuntimeError as error:
         if "No available kernel" in str(error):
             raise UnsupportedCaseError(
-                "plan.attention is 'flash', of which PyTorch has no kernel for these heads and this dtype"
+                "plan.attention is 'flash', of which PyTorch has no kernel for these heads and this dtype; "
+                "allowed here: eager"
             ) from error
         raise
 
