@@ -6,18 +6,27 @@ import numpy as np
 import pytest
 
 from sightline.calibration import machine as calibration_machine
-from sightline.calibration.dispatch import DEPTHS, dispatch_scenarios, process_memory, undisturbed_phases
+from sightline.calibration.dispatch import (
+    DEPTHS,
+    cold_shares,
+    dispatch_scenarios,
+    process_memory,
+    undisturbed_phases,
+)
 from sightline.calibration.from_runs import calibrate_training, operator_results
 from sightline.calibration.processor_tables import CHAINS, chain_table, measurements, product_table
 from sightline.calibration.training import MeasuredStep
 from sightline.cost.processor import fused_attention_cost, product_cost
 from sightline.cost.processor_constants import load_processor
+from sightline.cost.processor_pricing import price_on_processor
+from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.clusters import read_cluster
 from sightline.measurement.operator_runs import asked
 from sightline.measurement.operator_suite import standard_suite
 from sightline.prediction import predict
+from sightline.program import write_out
 
 FIGURES = {"peak_flops": {"fp32": 2e11, "bf16": 2e11, "fp16": 2e11}, "memory": 1e10, "memory_bandwidth": 1e10}
 FIGURES |= {"l2": 3e7, "l2_bandwidth": 2e10, "compute_units": 1, "tdp": 10.0, "idle_power": 3.0, "vector_flops": 2e11}
@@ -38,18 +47,20 @@ def seconds(workload, implementation, cached, device):
     return 2e-6 + workload["elements"] * (1e-9 if cached else 2e-9)
 
 
+DEVICE = replace(
+    read_cluster("this-machine").device,
+    peak_flops=FIGURES["peak_flops"],
+    memory_bandwidth=FIGURES["memory_bandwidth"],
+    l2_bandwidth=FIGURES["l2_bandwidth"],
+    l2_bytes=FIGURES["l2"],
+    compute_units=1,
+    vector_flops=FIGURES["vector_flops"],
+)
+
+
 @pytest.fixture(scope="module")
 def results():
     """What a quick suite would say of a machine with the shipped constants."""
-    device = replace(
-        read_cluster("this-machine").device,
-        peak_flops=FIGURES["peak_flops"],
-        memory_bandwidth=FIGURES["memory_bandwidth"],
-        l2_bandwidth=FIGURES["l2_bandwidth"],
-        l2_bytes=FIGURES["l2"],
-        compute_units=1,
-        vector_flops=FIGURES["vector_flops"],
-    )
     found = []
     for mapping in standard_suite("fp32", quick=True):
         what = asked(mapping)
@@ -59,8 +70,12 @@ def results():
             {
                 "source": "measured",
                 "scenario": {"cluster": cluster, "workload": workload},
-                "time_s": seconds(workload, implementation, what.get("cached", False), device),
-                "measurement": {"implementation": implementation, "sets": 1 if what.get("cached") else 9},
+                "time_s": seconds(workload, implementation, what.get("cached", False), DEVICE),
+                "measurement": {
+                    "implementation": implementation,
+                    "sets": 1 if what.get("cached") or what.get("flushed") else 9,
+                    "flushed": what.get("flushed", False),
+                },
             }
         )
     return found
@@ -129,7 +144,26 @@ def test_host_time_of_layers_is_what_deeper_models_take_more(results) -> None:
     calls = processor.fit.content["formats"]["fp32"]["calls"]
     assert 2e-3 < calls["layer forward"] < 5e-3
     assert calls["layer backward"] > 0
-    assert [s.model.layers for s in dispatch_scenarios("fp32")] == list(DEPTHS)
+    assert [s.model.layers for s in dispatch_scenarios("fp32")[: len(DEPTHS)]] == list(DEPTHS)
+
+
+@pytest.mark.parametrize("shares", [{"forward": 0.8, "backward": 0.0}, {"forward": 0.6, "backward": 1.0}])
+def test_a_step_that_no_cache_holds_tells_how_much_of_it_is_found_cold(shares) -> None:
+    scenario, constants = dispatch_scenarios("fp32")[-1], TrainingConstants.from_mapping(calibration_machine.NEUTRAL)
+    scenario = replace(scenario, cluster=replace(scenario.cluster, device=replace(DEVICE, l2_bytes=2e7)))
+    program = write_out(scenario)
+    prices = price_on_processor(program, scenario, constants, replace(KNOWN, cold_shares=shares))
+    phases = {
+        way: sum(
+            block.layers * float(op.count * prices[id(op)].time_s)
+            for block in program.blocks
+            for op in getattr(block, way)
+        )
+        for way in ("forward", "backward")
+    }
+    assert cold_shares(phases, scenario, KNOWN, constants) == pytest.approx(shares, abs=1e-3)
+    roomy = replace(scenario, cluster=replace(scenario.cluster, device=replace(DEVICE, l2_bytes=1e10)))
+    assert cold_shares(phases, roomy, KNOWN, constants) == {}
 
 
 def test_results_without_a_suite_are_refused() -> None:

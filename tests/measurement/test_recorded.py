@@ -33,6 +33,16 @@ def test_every_kind_of_the_suite_runs(what) -> None:
     assert not what.get("cached") or profile.measurement["sets"] == 1 or scenario.workload.operator == "adam"
 
 
+def test_caches_are_flushed_before_each_call_of_one_set_of_operands() -> None:
+    pytest.importorskip("torch")
+    mapping = {"cluster": "this-machine", "workload": {"task": "operator", "operator": "residual", "elements": 2**16}}
+    scenario, rule = operation_from_mapping(mapping), Rule(warm_up_s=0.05, least=5, most=10)
+    warm, cold = (measure_operator(scenario, "recorded", rule, **{place: True}) for place in ("cached", "flushed"))
+    assert (warm.measurement["flushed"], cold.measurement["flushed"]) == (False, True)
+    assert warm.measurement["sets"] == cold.measurement["sets"] == 1
+    assert cold.time_s > warm.time_s
+
+
 def test_a_kernel_without_a_backward_pass_says_so() -> None:
     pytest.importorskip("torch")
     mapping = {"cluster": "this-machine", "workload": {"task": "operator", "operator": "copy", "elements": 64}}

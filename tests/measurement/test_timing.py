@@ -87,3 +87,16 @@ def test_four_of_five_intervals_hold_the_median() -> None:
     draws = np.random.default_rng(2).exponential(size=(2000, 31))
     held = [low <= np.log(2) <= high for low, high in map(median_interval, draws.tolist())]
     assert 0.8 < np.mean(held) < 0.88
+
+
+def test_what_comes_before_each_sample_is_done_once_for_a_single_call_and_does_not_count() -> None:
+    done: list[str] = []
+    timing = measure_calls(
+        lambda _: done.append("call"),
+        ScriptedClock(lambda _: 1e-6),
+        Rule(least=20, most=20),
+        before=lambda: done.append("before"),
+    )
+    assert done == ["before", "call"] * (len(done) // 2)
+    assert timing.calls_per_sample == 1
+    assert timing.median == pytest.approx(1e-6)

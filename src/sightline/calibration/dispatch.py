@@ -1,16 +1,17 @@
-"""What a model's own code takes around its operators: the host time of layers and passes, from two tiny models.
+"""What a step tells of its operators' surroundings: the host time of layers and passes, and how cold caches are.
 
-Their tensors are so small that a step is calls alone. The deeper model has more of a layer's calls and as many of a
-pass's, and what the operators' constants already say of both is taken off.
+Tensors of two tiny models are so small that a step is calls alone. The deeper model has more of a layer's calls and as
+many of a pass's, and what the operators' constants already say of both is taken off. A third model fills the caches
+several times: its passes lie between those of operators in the cache and those of operators driven out of it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from sightline.cost.processor_constants import ProcessorConstants
-from sightline.cost.processor_pricing import price_on_processor
+from sightline.cost.processor_pricing import missing_share, price_on_processor, working_bytes
 from sightline.cost.training_constants import TrainingConstants
 from sightline.loading import scenario_from_mapping
 from sightline.program import Operator, write_out
@@ -21,30 +22,38 @@ SUITE = "dispatch"
 DEPTHS = (2, 8)
 PASSES = ("forward", "backward")
 FRAMEWORK_BYTES = "framework_bytes"
+KNOWN_MISSING = 0.5
+"""Share of a step's bytes out of the cache from which on its passes tell what that costs."""
 
 
 def dispatch_scenarios(dtype: str) -> list[Scenario]:
-    """Return the two tiny models' training steps on this machine."""
-    return [scenario_from_mapping(_mapping(layers, dtype)) for layers in DEPTHS]
+    """Return the training steps on this machine of the two tiny models and of one that no cache holds."""
+    tiny = [_scenario(f"dispatch of {layers} layers", (32, layers, 2, 64, 64), (8, 1), dtype) for layers in DEPTHS]
+    return [*tiny, _scenario("cold caches", (320, 6, 5, 864, 5000), (192, 2), dtype)]
 
 
-def _mapping(layers: int, dtype: str) -> dict[str, Any]:
-    return {
-        "name": f"dispatch of {layers} layers",
-        "model": {
-            "model_type": "llama",
-            "hidden_size": 32,
-            "num_hidden_layers": layers,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "intermediate_size": 64,
-            "vocab_size": 64,
-            "max_position_embeddings": 64,
-        },
-        "cluster": "this-machine",
-        "workload": {"task": "pretrain", "sequence_length": 8, "global_batch": 1},
-        "plan": {"framework": "transformers", "dtype": dtype, "micro_batch": 1},
-    }
+def _scenario(name: str, shape: tuple[int, int, int, int, int], tokens: tuple[int, int], dtype: str) -> Scenario:
+    """Hidden size, layers, heads, width of the MLP, vocabulary; tokens of a sample, samples."""
+    hidden, layers, heads, width, vocabulary = shape
+    length, samples = tokens
+    return scenario_from_mapping(
+        {
+            "name": name,
+            "model": {
+                "model_type": "llama",
+                "hidden_size": hidden,
+                "num_hidden_layers": layers,
+                "num_attention_heads": heads,
+                "num_key_value_heads": heads,
+                "intermediate_size": width,
+                "vocab_size": vocabulary,
+                "max_position_embeddings": 256,
+            },
+            "cluster": "this-machine",
+            "workload": {"task": "pretrain", "sequence_length": length, "global_batch": samples},
+            "plan": {"framework": "transformers", "dtype": dtype, "micro_batch": samples},
+        }
+    )
 
 
 def undisturbed_phases(samples: Sequence[Mapping[str, float]], contended: bool) -> dict[str, float]:
@@ -71,12 +80,32 @@ def dispatch_calls(
     for name in PASSES:
         gaps = [
             phase[name] - _predicted(scenario, name, machine, constants)
-            for phase, scenario in zip(phases, scenarios, strict=True)
+            for phase, scenario in zip(phases[: len(DEPTHS)], scenarios[: len(DEPTHS)], strict=True)
         ]
         layer_s = max((gaps[1] - gaps[0]) / (many - few), 0.0)
         calls[f"layer {name}"] = float(f"{layer_s:.3g}")
         calls[f"pass {name}"] = float(f"{max(gaps[0] - few * layer_s, 0.0):.3g}")
     return calls
+
+
+def cold_shares(
+    phases: Mapping[str, float], scenario: Scenario, machine: ProcessorConstants, constants: TrainingConstants
+) -> dict[str, float]:
+    """Return the shares of what operators lose by cold caches that the third model's passes lost.
+
+    None, an empty mapping, where this machine's caches hold half of what its step touches: then it says nothing.
+    """
+    if missing_share(working_bytes(write_out(scenario), scenario), scenario.cluster.device) < KNOWN_MISSING:
+        return {}
+    found = {}
+    for name in PASSES:
+        warm, cold = (
+            _predicted(scenario, name, replace(machine, cold_shares=dict.fromkeys(PASSES, share)), constants)
+            for share in (0.0, 1.0)
+        )
+        share = (phases[name] - warm) / (cold - warm)
+        found[name] = float(f"{min(max(share, 0.0), 1.5):.3g}")
+    return found
 
 
 def _predicted(scenario: Scenario, phase: str, machine: ProcessorConstants, constants: TrainingConstants) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.dispatch import FRAMEWORK_BYTES, dispatch_calls, dispatch_scenarios
+from sightline.calibration.dispatch import DEPTHS, FRAMEWORK_BYTES, cold_shares, dispatch_calls, dispatch_scenarios
 from sightline.calibration.from_tables import Calibration, calibrate, read_tables
 from sightline.calibration.part_fit import PartFit
 from sightline.calibration.processor import fit_processor
@@ -79,7 +79,8 @@ def calibrate_machine(
     for dtype, phases in (dispatch or {}).items():
         if dtype in fit.content["formats"]:
             _add_dispatch(fit, dtype, phases, device)
-    taken = [p[FRAMEWORK_BYTES] for phases in (dispatch or {}).values() for p in phases if FRAMEWORK_BYTES in p]
+    tiny = [p for phases in (dispatch or {}).values() for p in phases[: len(DEPTHS)]]
+    taken = [p[FRAMEWORK_BYTES] for p in tiny if FRAMEWORK_BYTES in p]
     if taken:
         fit = replace(fit, content={**fit.content, FRAMEWORK_BYTES: float(f"{np.median(taken):.3g}")})
     calibrations = [
@@ -130,6 +131,9 @@ def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]
     ]
     constants = TrainingConstants.from_mapping(NEUTRAL)
     content["calls"] |= dispatch_calls(phases, scenarios, machine, constants)
+    if len(phases) > len(DEPTHS):
+        shares = cold_shares(phases[-1], scenarios[-1], from_mapping(content, fit.content["cores"]), constants)
+        content |= {"cold_shares": shares} if shares else {}
 
 
 def keep_other_formats(calibrations: Sequence[Calibration], before: Mapping[str, Any]) -> None:

@@ -29,13 +29,17 @@ from sightline.scenario import Device
 
 ORDERS = ("forward", "few rows", "one row", "input gradient", "weight gradient")
 WAYS = ("forward", "backward")
+MISSING_PRIORS: Mapping[str, Prior] = {
+    "missing_call_s": Prior(value=5e-5, spread=1.5, low=1e-8, high=5e-3),
+    "missing_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=10.0),
+}
 PRODUCT_PRIORS: Mapping[str, Prior] = {
     "call_s": Prior(value=4e-6, spread=1.0, low=2e-7, high=1e-3),
     "peak_fraction": Prior(value=0.75, spread=0.3, low=0.02, high=1.0),
     "left_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
     "right_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
     "output_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
-    "missing_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=10.0),
+    **MISSING_PRIORS,
 }
 ATTENTION_PRIORS: Mapping[str, Prior] = {
     "call_s": Prior(value=4e-5, spread=1.0, low=1e-6, high=5e-3),
@@ -44,6 +48,7 @@ ATTENTION_PRIORS: Mapping[str, Prior] = {
     "token_passes": Prior(value=2.0, spread=1.5, low=1e-2, high=100.0),
     "key_passes": Prior(value=1.0, spread=1.5, low=1e-3, high=100.0),
     "block_s": Prior(value=1e-6, spread=1.5, low=1e-8, high=1e-3),
+    **MISSING_PRIORS,
 }
 AnyTable = TypeVar("AnyTable", bound=Table)
 LEAST = 8
@@ -155,6 +160,7 @@ def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: Atte
         dtype=machine.dtype,
         device=machine.device,
         constants=machine.constants({}, dict.fromkeys(WAYS, constants)),
+        missing=table.missing,
     )
     return np.asarray(cost.time_s)
 

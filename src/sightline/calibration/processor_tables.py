@@ -77,6 +77,8 @@ class PassTable(Table):
     kv_heads: Array
     head_dim: Array
     tokens: Array
+    missing: Array
+    """1 where operands came from memory, 0 where they were in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +100,7 @@ def measurements(results: Iterable[Mapping[str, Any]]) -> list[Measurement]:
                 Measurement(
                     workload=workload,
                     implementation=how["implementation"],
-                    cached=how.get("sets") == 1,
+                    cached=how.get("sets") == 1 and not how.get("flushed", False),
                     seconds=_undisturbed_s(result),
                 )
             )
@@ -146,7 +148,8 @@ def pass_table(rows: Sequence[Measurement], way: str) -> PassTable:
         "tokens": "query_tokens",
     }
     sizes = {ours: _column(r.workload.get(theirs, 1) for r in chosen) for ours, theirs in names.items()}
-    return PassTable(seconds=_column(r.seconds for r in chosen), **sizes)
+    missing = _column(not r.cached for r in chosen)
+    return PassTable(seconds=_column(r.seconds for r in chosen), missing=missing, **sizes)
 
 
 def chain_table(rows: Sequence[Measurement], chain: str) -> ChainTable:

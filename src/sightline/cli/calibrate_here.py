@@ -52,10 +52,14 @@ def measured_dispatch(store: str | None, dtype: str, *, rerun: bool) -> dict[str
 
 
 def _phases(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
-    """The undisturbed phases of the tiny models that were measured."""
-    from sightline.calibration.dispatch import undisturbed_phases
+    """The undisturbed phases of the models that were measured, and the memory of their processes."""
+    from sightline.calibration.dispatch import process_memory, undisturbed_phases
 
-    return [undisturbed_phases(store.samples(run).to_dicts(), bool(run.environment.get("contended"))) for run in runs]
+    return [
+        undisturbed_phases(store.samples(run).to_dicts(), bool(run.environment.get("contended")))
+        | process_memory(run.result["memory_bytes"])
+        for run in runs
+    ]
 
 
 def _stored_dispatch(store: "Store") -> dict[str, list[Mapping[str, float]]]:

@@ -51,12 +51,13 @@ def product_cost(
     device: Device,
     constants: ProcessorConstants,
     missing: Number = 0.0,
+    code_is_near: bool = False,
 ) -> OperatorCost:
     """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix, ``order`` saying how they lie.
 
-    ``call + 2 b m n k / (f peak) + e b (p_l m k + p_r k n + p_o m n) / cache + missing p_m bytes / memory``: arithmetic,
-    packing and stores, and what has to come from memory, one after the other. ``missing`` is the share of the operands'
-    bytes that is not in the cache. Left out: padding to the library's blocks, steps where it shares work among cores.
+    ``call + 2 b m n k / (f peak) + e b (p_l m k + p_r k n + p_o m n) / cache + missing (call_m + p_m bytes / memory)``:
+    arithmetic, packing and stores, and what has to come from memory, one after the other. ``missing`` is the share of
+    the operands' bytes that is not in the cache, and of the code, unless the operator before was a product too. Left out: padding to the library's blocks, steps where it shares work among cores.
     """
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
     e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
@@ -65,7 +66,8 @@ def product_cost(
 
     def seconds(c: ProductConstants, weight: Any = n * k) -> Any:
         packed = e * batch * (c.left_passes * m * k + c.right_passes * weight + c.output_passes * m * n)
-        loads_s = c.missing_passes * missing * bytes_ / device.memory_bandwidth
+        code_s = 0.0 if code_is_near else c.missing_call_s
+        loads_s = missing * (code_s + c.missing_passes * bytes_ / device.memory_bandwidth)
         return c.call_s + compute_s / c.peak_fraction + packed / device.l2_bandwidth + loads_s
 
     time_s = seconds(constants.products[order])
@@ -89,11 +91,13 @@ def fused_attention_cost(
     dtype: str,
     device: Device,
     constants: ProcessorConstants,
+    missing: Number = 0.0,
 ) -> OperatorCost:
     """Seconds of one pass of fused attention, forward or (``backward``) for the gradients of its inputs.
 
     ``call + scores (4 d products / (f peak) + operations / vector rate) + blocks (block + p keys' and values' bytes /
-    cache) + p tokens' bytes / cache``: for every block of queries, keys and values are packed again. A causal pass of
+    cache) + p tokens' bytes / cache + missing (call_m + p_m bytes / memory)``: for every block of queries, keys and values
+    are packed again, and of what it touches the share ``missing`` is not in the cache. A causal pass of
     whole sequences leaves out blocks of keys that none of a block's queries sees. Left out: cores that have no block
     left while others work on their last.
     """
@@ -116,7 +120,9 @@ def fused_attention_cost(
         packed = np.where(rows * keys * d < UNPACKED, 0.0, c.key_passes * 2 * e * keys * d)
         block_s = products * (c.block_s + packed / device.l2_bandwidth)
         scores = b * a * worked
-        return c.call_s + scores * (score_s + block_s / (rows * keys)) + c.token_passes * bytes_ / device.l2_bandwidth
+        loads_s = missing * (c.missing_call_s + c.missing_passes * bytes_ / device.memory_bandwidth)
+        passes_s = c.token_passes * bytes_ / device.l2_bandwidth
+        return c.call_s + scores * (score_s + block_s / (rows * keys)) + passes_s + loads_s
 
     forward_s, backward_s = (seconds(constants.attention[way]) for way in ("forward", "backward"))
     time_s = np.where(backward, backward_s, forward_s)

@@ -1,7 +1,7 @@
 """What PyTorch reaches on a processor: fitted per machine, shares of its own figures wherever time grows with size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -29,6 +29,9 @@ FALLBACK = "residual"
 FALLBACK_TENSORS = 3.0
 
 
+COLD_SHARES: Mapping[str, float] = {"forward": 0.75, "backward": 0.5}
+"""Where nothing was measured (estimate): weights and code are gone, what the operator before made is not; results of a
+forward pass go where no cache has been since the last step, those of a backward pass where activations were just freed."""
 FRAMEWORK_BYTES = 3.8e8
 """Of Python with PyTorch and transformers, where nothing was measured: a tiny model's process (torch 2.13, 2026-11)."""
 
@@ -40,7 +43,7 @@ class _Fitted:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """The constants out of a calibration entry; its other keys are left alone."""
-        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls)})
+        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls) if f.default is MISSING or f.name in mapping})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,9 @@ class ProductConstants(_Fitted):
     output_passes: float
     """The same over the product."""
     missing_passes: float
-    """Passes at the memory's bandwidth over operands that are not in the cache."""
+    """Passes at the memory's bandwidth over operands and a product that are not in the cache."""
+    missing_call_s: float = 0.0
+    """Time of a call whose code and tables the caches have lost as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +81,10 @@ class AttentionConstants(_Fitted):
     """Passes over keys and values at the cache's bandwidth for each block of queries: packing."""
     block_s: float
     """Time of a block of scores however small: the calls of two products."""
+    missing_passes: float = 0.0
+    """Passes at the memory's bandwidth over queries, keys, values and outputs that are not in the cache."""
+    missing_call_s: float = 0.0
+    """Time of a call whose code and tables the caches have lost as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,6 +125,9 @@ class ProcessorConstants:
     """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), and that
     a model's own code takes around operators (layer forward, pass backward, ...)."""
 
+    cold_shares: Mapping[str, float] = field(default_factory=lambda: COLD_SHARES)
+    """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the caches
+    several times."""
     framework_bytes: float = FRAMEWORK_BYTES
     """Memory of a process before its model: interpreter, libraries, what they set up in the first step."""
 
@@ -164,6 +176,7 @@ def from_mapping(
         attention={way: AttentionConstants.from_mapping(c) for way, c in mapping["attention"].items()},
         kernels={name: KernelTimes.from_mapping(c) for name, c in mapping["kernels"].items()},
         calls={name: float(seconds) for name, seconds in mapping["calls"].items()},
+        cold_shares={name: float(share) for name, share in mapping.get("cold_shares", COLD_SHARES).items()},
     )
 
 

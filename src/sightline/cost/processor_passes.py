@@ -12,7 +12,7 @@ from sightline.cost.inference_constants import InferenceConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor import CALLS, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_constants import FALLBACK, ProcessorConstants, processor_family
-from sightline.cost.processor_pricing import PASSED_ON, missing_share
+from sightline.cost.processor_pricing import missing_share
 from sightline.program import Elementwise, Matmul, Operator
 from sightline.program.inference import CachedAttention, Pass
 from sightline.program.inference.passes import Block
@@ -66,7 +66,7 @@ def price_pass(of: Pass, device: Device, machine: ProcessorConstants, dtype: str
 
     Left out: products of packed weights, experts, latent and recurrent mixers, which keep their formulas for any device.
     """
-    missing = missing_share(_touched_bytes(of), device)
+    missing = machine.cold_shares["forward"] * missing_share(_touched_bytes(of), device)
     prices: Prices = {}
     for block in of.blocks:
         name, share = ("layer", 1.0) if block in of.layers else ("pass", 0.5)
@@ -92,15 +92,14 @@ def _cost(
             chain = CHAINS.get(op.kind, "")
             if chain:
                 elements = elements / MOVED[op.kind][int(np.any(np.greater(op.kernels, 1.0)))]
-            passed_on = PASSED_ON * missing
-            return kernels_cost(chain, elements, op.traffic_bytes, op.kernels, dtype=dtype, missing=passed_on, **common)
+            return kernels_cost(chain, elements, op.traffic_bytes, op.kernels, dtype=dtype, missing=missing, **common)
     return None
 
 
 def _attention(op: CachedAttention, dtype: str, missing: Number, common: dict[str, Any]) -> OperatorCost:
     """Attention of new tokens; a step of decoding first copies all keys and values to where one more has room."""
     sizes = (op.batch, op.heads, op.kv_heads, op.head_dim, op.query_tokens, op.context_tokens)
-    cost = fused_attention_cost(*sizes, causal=not op.decode, backward=False, dtype=dtype, **common)
+    cost = fused_attention_cost(*sizes, causal=not op.decode, backward=False, dtype=dtype, missing=missing, **common)
     if not op.decode:
         return cost
     cached = op.batch * op.kv_heads * op.context_tokens * (op.head_dim + op.value_dim)

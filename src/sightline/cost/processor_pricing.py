@@ -19,8 +19,11 @@ from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Device, Scenario
 
-PASSED_ON = 0.5
-"""Share of a chain's bytes that the operator before has just written."""
+CORE_CACHE = 2.0**20
+"""Bytes of a core's own cache (Cascade Lake; others have up to twice as much)."""
+IN_LAST_CACHE = 0.18
+"""Share of what operators lose by cold caches that they lose to the last cache: norms, rotary embeddings, additions and
+attention of small models lost 0.13 to 0.2 when 6 MB had passed through the cores' caches (Cascade Lake, 2026-11)."""
 UPDATE = "update"
 """The optimizer's step over all parameters, gradient clipping included."""
 UPDATE_TENSORS = 16.0
@@ -35,19 +38,23 @@ def price_on_processor(
     program: Program, scenario: Scenario, constants: TrainingConstants, machine: ProcessorConstants
 ) -> Prices:
     """Return the price of each distinct operator but collectives, by its identity."""
-    missing = missing_share(working_bytes(program, scenario), scenario.cluster.device)
+    device, touched = scenario.cluster.device, working_bytes(program, scenario)
+    cold = {way: _cold(touched, device, share) for way, share in machine.cold_shares.items()}
     again = _repeats(scenario)
     around = _around(program, machine)
     prices: Prices = {}
     for block in program.blocks:
-        for op in block.operators:
+        backward = {id(op) for op in block.backward}
+        operators = block.operators
+        for before, op in zip([None, *operators], operators, strict=False):
+            missing = cold["backward" if id(op) in backward else "forward"]
             match op:
                 case Matmul():
-                    cost = _slower(_linear(op, scenario, machine, missing), constants.matmul_slowdown)
+                    cost = _slower(_linear(op, scenario, machine, missing, before), constants.matmul_slowdown)
                 case FlashAttention():
-                    cost = _slower(_attention(op, scenario, machine), constants.attention_slowdown)
+                    cost = _slower(_attention(op, scenario, machine, missing), constants.attention_slowdown)
                 case Elementwise():
-                    cost = _chain(op, scenario, machine, PASSED_ON * missing)
+                    cost = _chain(op, scenario, machine, missing)
                     if op.name == "gradient accumulation":
                         cost = _slower(cost, again)
                 case _:
@@ -89,24 +96,41 @@ def working_bytes(program: Program, scenario: Scenario) -> Number:
 
 
 def missing_share(bytes_: Number, device: Device) -> Number:
-    """Return the share of what is touched in turns that the cache no longer holds when its turn comes again.
+    """Return the share of what is touched in turns that the last cache no longer holds when its turn comes again.
 
     None up to half the cache, all from one and a half: with exact least-recently-used replacement it would be a step.
     """
-    share: Number = np.clip(np.asarray(bytes_, dtype=float) / device.l2_bytes - 0.5, 0.0, 1.0)
+    return _gone(bytes_, device.l2_bytes)
+
+
+def _gone(bytes_: Number, cache_bytes: Number) -> Number:
+    share: Number = np.clip(np.asarray(bytes_, dtype=float) / cache_bytes - 0.5, 0.0, 1.0)
     return share
 
 
-def _linear(op: Matmul, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:
+def _cold(bytes_: Number, device: Device, share: float) -> Number:
+    """Return the share of what operators lose by cold caches that they lose where so many bytes pass between two turns.
+
+    ``share`` where no cache holds them; less where the last one does and the cores' own do not.
+    """
+    gone = missing_share(bytes_, device)
+    nearby = IN_LAST_CACHE * _gone(bytes_, CORE_CACHE * np.asarray(device.compute_units))
+    return gone * share + (1.0 - gone) * nearby
+
+
+def _linear(
+    op: Matmul, scenario: Scenario, machine: ProcessorConstants, missing: Number, before: Operator | None
+) -> OperatorCost:
     """A linear layer's product, or as many as there are layers; gradients of a shared input are added up."""
+    near = isinstance(before, Matmul)
     device, order = scenario.cluster.device, _order(op)
     common: dict[str, Any] = {"dtype": op.dtype, "device": device, "constants": machine, "missing": missing}
     side = {"forward": "n", "input gradient": "k", "weight gradient": "m"}[order]
-    parts = []
+    parts: list[OperatorCost] = []
     for share in op.shares:
         sizes: dict[str, Any] = {"m": op.m, "n": op.n, "k": op.k}
         sizes[side] = sizes[side] * share
-        parts.append(product_cost(**sizes, batch=op.batch, order=order, **common))
+        parts.append(product_cost(**sizes, batch=op.batch, order=order, code_is_near=near or bool(parts), **common))
     time_s = sum((part.time_s for part in parts), 0.0)
     if op.module != ATTENTION_CORE:
         time_s = time_s + len(parts) * machine.calls.get(order, 0.0)
@@ -124,7 +148,7 @@ def _order(op: Matmul) -> str:
     return next((order for order in ("input gradient", "weight gradient") if op.name.endswith(order)), "forward")
 
 
-def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstants) -> OperatorCost:
+def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:
     return fused_attention_cost(
         op.batch,
         op.heads,
@@ -137,6 +161,7 @@ def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstan
         dtype=op.dtype,
         device=scenario.cluster.device,
         constants=machine,
+        missing=missing,
     )
 
 

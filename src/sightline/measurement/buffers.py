@@ -31,6 +31,17 @@ def rotated(machine: Machine, bytes_per_set: float, build: Callable[[], Tensors]
     return [first, *(tuple(t.clone() for t in first) for _ in range(sets - 1))]
 
 
+def cache_flush(machine: Machine) -> Callable[[], object]:
+    """Return what drives everything out of the caches: operands, results, and the code that works on them.
+
+    A step of training comes back to an operator when all the others have passed through the caches.
+    """
+    torch = import_torch()
+    other = torch.ones(int(TIMES_CACHE * machine.cache_bytes) // 4, device=machine.kind)
+    sweep: Callable[[], object] = other.sum
+    return sweep
+
+
 def sets_of(machine: Machine, bytes_per_set: float) -> int:
     """Return how many sets of operands fill the cache several times, one where they are to stay in it.
 

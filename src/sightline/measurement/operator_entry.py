@@ -25,6 +25,7 @@ def one(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
             BRIEF if arguments.get("brief") else QUICK if arguments["quick"] else FULL,
             lambda seconds: emit({"time_s": seconds}),
             cached=arguments.get("cached", False),
+            flushed=arguments.get("flushed", False),
         )
     except InputError as error:
         raise UnsupportedCaseError("; ".join(error.problems)) from error

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.errors import InputError, WorkError
+from sightline.measurement.buffers import cache_flush
 from sightline.measurement.operator_case import Case
 from sightline.measurement.operators_attention import attention_case
 from sightline.measurement.operators_collectives import measure_collective
@@ -31,21 +32,24 @@ def measure_operator(
     on_sample: Callable[[float], None] = lambda _: None,
     *,
     cached: bool = False,
+    flushed: bool = False,
 ) -> OperatorProfile:
     """Measure the scenario's operator here; FLOPs and bytes are those that a prediction counts.
 
     ``implementation`` names one of several ways that PyTorch has; ``on_sample`` is told each sample's seconds. Operands
-    that are ``cached`` do not take turns: they stay in the cache as far as they fit.
+    that are ``cached`` do not take turns: they stay in the cache as far as they fit, or, ``flushed``, are driven out of it
+    before each call.
 
     Raises:
         InputError: PyTorch is missing, the machine is another one, or it cannot do what is asked.
         WorkError: memory ran out, or a process of a collective failed.
     """
     machine = machine_of(scenario.cluster)
-    if cached:
+    before = cache_flush(machine) if flushed else None
+    if cached or flushed:
         machine = replace(machine, cache_bytes=0.0)
     try:
-        timing, record = _timed(scenario, machine, implementation, rule, on_sample)
+        timing, record = _timed(scenario, machine, implementation, rule, on_sample, before)
     except (MemoryError, import_torch().OutOfMemoryError) as error:
         raise WorkError(f"{scenario.workload.operator}: out of memory") from error
     # Operands take turns, so none of them is found in the cache.
@@ -58,7 +62,7 @@ def measure_operator(
         flops=work.flops,
         bytes=work.bytes,
         interval={"time_s": timing.interval},
-        measurement={**record, **timing.to_dict(), "threads": machine.threads},
+        measurement={**record, **timing.to_dict(), "threads": machine.threads, "flushed": flushed},
         warnings=_warnings(timing),
     )
 
@@ -69,6 +73,7 @@ def _timed(
     implementation: str | None,
     rule: Rule,
     on_sample: Callable[[float], None],
+    before: Callable[[], object] | None,
 ) -> tuple[Timing, Mapping[str, Any]]:
     """The times, and what they are of."""
     torch = import_torch()
@@ -80,7 +85,7 @@ def _timed(
     records = implementation in IMPLEMENTATIONS
     with torch.inference_mode(not records):
         case = recorded_case(x, machine, str(implementation)) if records else _case(x, machine, implementation)
-        timing = measure_calls(case.call, machine.clock, rule, on_sample).of_each(case.operators)
+        timing = measure_calls(case.call, machine.clock, rule, on_sample, before).of_each(case.operators)
     return timing, {"implementation": case.implementation, "library": library, "sets": case.sets, **case.remarks}
 
 

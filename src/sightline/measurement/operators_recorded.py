@@ -120,7 +120,7 @@ def _attention(torch: Any, x: AttentionOperation, dtype: Any) -> Chain:
         return context
 
     leaves = tuple(_leaf(torch, batch, s, width * d, dtype=dtype) for width in (heads, kv_heads, kv_heads))
-    return Chain(leaves, attend, 1, dtype.itemsize * batch * s * d * 2.0 * (heads + kv_heads))
+    return Chain(leaves, attend, LINKS, dtype.itemsize * batch * s * d * 2.0 * (heads + kv_heads))
 
 
 def _rows(elements: int) -> tuple[int, int]:
@@ -167,9 +167,9 @@ def _rope(torch: Any, elements: int, dtype: Any) -> Chain:
         a = a.transpose(1, 2)
         turned = torch.cat((-a[..., head // 2 :], a[..., : head // 2]), dim=-1)
         out: Tensor = (a * cos) + (turned * sin)
-        return out
+        return out.transpose(1, 2)
 
-    return Chain((leaf,), rope, 1, 5.0 * elements * dtype.itemsize)
+    return Chain((leaf,), rope, LINKS, 5.0 * elements * dtype.itemsize)
 
 
 def _embedding(torch: Any, elements: int, dtype: Any) -> Chain:

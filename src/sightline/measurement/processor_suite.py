@@ -8,7 +8,9 @@ from sightline.measurement.operators_recorded import BACKWARD, IMPLEMENTATIONS, 
 from sightline.scenario import Device
 
 HOW = "how"
-"""Key of a suite's entry beside those of its scenario: ``implementation``, and whether operands are ``cached``."""
+"""Key of a suite's entry beside those of its scenario: ``implementation``, and whether operands are ``cached`` or caches
+``flushed`` before each call."""
+CACHED, FLUSHED = {"cached": True}, {"flushed": True}
 
 WEIGHTS = (
     (64, 64),
@@ -43,7 +45,7 @@ QUICK_ELEMENTS = tuple(2**power for power in (8, 13, 15, 17, 19, 21, 23))
 CACHED_ELEMENTS = 2**22
 """Beyond these no cache holds a chain's tensors."""
 FROM_MEMORY = 2**15
-"""Below these elements caches hold everything that a step touches nearby."""
+"""Parameters below which an optimizer's states stay in the cache."""
 FUSED = ("copy", "norm", "activation", "embedding", "rope", "softmax", "residual")
 """Single kernels, the classes of the element-wise calibration."""
 
@@ -75,11 +77,11 @@ def _products(dtype: str, tokens: tuple[int, ...], most_flops: float) -> Iterato
             "weight-gradient": (outputs, inputs, rows),
         }[layout]
         workload = {"operator": "matmul", "m": m, "n": n, "k": k, "dtype": dtype}
-        for cached in (True, False):
-            yield workload, {"implementation": layout, "cached": cached}
+        for place in (CACHED, FLUSHED):
+            yield workload, {"implementation": layout, **place}
     tiny = {"operator": "matmul", "m": DISPATCH, "n": DISPATCH, "k": DISPATCH, "dtype": dtype}
     for implementation in (*LAYOUTS, *IMPLEMENTATIONS):
-        yield tiny, {"implementation": implementation, "cached": True}
+        yield tiny, {"implementation": implementation, **CACHED}
 
 
 def _attention(dtype: str, contexts: tuple[int, ...], most_flops: float) -> Iterator[Entry]:
@@ -96,24 +98,24 @@ def _attention(dtype: str, contexts: tuple[int, ...], most_flops: float) -> Iter
             "context_tokens": context,
             "dtype": dtype,
         }
-        for implementation in IMPLEMENTATIONS:
-            yield workload, {"implementation": implementation, "cached": True}
+        for implementation, place in product(IMPLEMENTATIONS, (CACHED, FLUSHED)):
+            yield workload, {"implementation": implementation, **place}
 
 
 def _chains(dtype: str, sizes: tuple[int, ...]) -> Iterator[Entry]:
     for name, elements, implementation in product(CHAINS, sizes, (RECORDED, BACKWARD)):
         workload = {"operator": name, "elements": elements, "dtype": dtype}
-        for cached in _places(elements):
-            yield workload, {"implementation": implementation, "cached": cached}
+        for place in _places(elements):
+            yield workload, {"implementation": implementation, **place}
 
 
 def _updates(sizes: tuple[int, ...]) -> Iterator[Entry]:
     for elements in sizes:
-        for cached in _places(elements):
-            yield (
-                {"operator": "adam", "elements": elements, "dtype": "fp32"},
-                {"implementation": "clipped", "cached": cached},
-            )
+        workload = {"operator": "adam", "elements": elements, "dtype": "fp32"}
+        if elements <= CACHED_ELEMENTS:
+            yield workload, {"implementation": "clipped", **CACHED}
+        if elements >= FROM_MEMORY:
+            yield workload, {"implementation": "clipped"}
 
 
 def _kernels(dtype: str, sizes: tuple[int, ...]) -> Iterator[Entry]:
@@ -122,6 +124,6 @@ def _kernels(dtype: str, sizes: tuple[int, ...]) -> Iterator[Entry]:
             yield {"operator": name, "elements": elements, "dtype": dtype}, {}
 
 
-def _places(elements: int) -> tuple[bool, ...]:
-    """In the cache, from memory, or both."""
-    return tuple(c for c in (True, False) if (elements <= CACHED_ELEMENTS if c else elements >= FROM_MEMORY))
+def _places(elements: int) -> tuple[dict[str, bool], ...]:
+    """In the cache, driven out of it, or both."""
+    return (CACHED, FLUSHED) if elements <= CACHED_ELEMENTS else (FLUSHED,)

@@ -133,17 +133,23 @@ def measure_calls(
     clock: Clock,
     rule: Rule = FULL,
     on_sample: Callable[[float], None] = lambda _: None,
+    before: Callable[[], object] | None = None,
 ) -> Timing:
-    """Measure ``call``, which is told the number of its turn so that it can take other buffers each time."""
+    """Measure ``call``, which is told the number of its turn so that it can take other buffers each time.
+
+    With ``before``, which is called in front of every sample and does not count, a sample is a single call.
+    """
     turn = 0
 
     def sample(count: int) -> float:
         nonlocal turn
+        if before is not None:
+            before()
         seconds = clock.measure(call, turn, count) / count
         turn += count
         return seconds
 
-    calls = _calls_per_sample(sample, clock)
+    calls = _calls_per_sample(sample, clock) if before is None else 1
     warm_up, stable = _warm_up(sample, calls, clock, rule)
     samples: list[float] = []
     begin = clock.now()
