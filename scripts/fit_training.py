@@ -38,7 +38,9 @@ class Fit:
     free: Sequence[str]
     given: Mapping[str, Any] = field(default_factory=dict)
     host_of: str = ""
-    """The set whose host times are taken over, where these cases can't show them."""
+    """The set whose host times are taken over, where these cases can't show them; FAMILY/FRAMEWORK for another device's."""
+    network_of: str = ""
+    """Likewise the set whose slowdown of collectives is taken over."""
     rest_of: str = ""
     """The set that gives whatever is not free, where it was fitted."""
     least_spread: float = 0.0
@@ -57,6 +59,7 @@ MLPERF = ["mlperf-pretraining", "mlperf-llama-2-70b-lora"]
 HOPPER_KERNEL = {"attention_kernel": "flash-3"}
 """What MLPerf's steps come closest to; those of NeMo and Megatron-Bridge come closer to the second generation's share of the
 peak. Nobody published a table of cuDNN's kernels on Blackwell."""
+SERIAL = "megatron@bridge-26.04"
 LONG = "nemo-long-sequence"
 FITS = (
     Fit(
@@ -228,20 +231,31 @@ FITS = (
             family=family,
             framework=f"megatron@{release}",
             suites=["megatron-bridge-moe"],
-            free=["expert_matmul_slowdown", "memory_fraction", "collective_slowdown", *free],
+            free=["expert_matmul_slowdown", "memory_fraction", *free],
             given=EAGER_KERNEL,
+            host_of=host_of,
+            network_of=network_of,
             rest_of=rest_of,
             devices=devices,
             versions=[release],
             least_spread=0.3,
         )
-        for family, release, rest_of, devices, free in (
-            ("h100-sxm", "bridge-26.04", "megatron@nemo", ["h100"], LAUNCHES),
-            ("b200-sxm", "bridge-26.04", "megatron@bridge", ["b200", "b300"], LAUNCHES),
-            ("gb200", "bridge-26.04", "megatron@bridge", ["gb200"], LAUNCHES),
-            ("gb200", "bridge-26.06", "megatron@bridge", ["gb200"], ()),
-            ("gb300", "bridge-26.04", "megatron@bridge", ["gb300"], ()),
-            ("gb300", "bridge-26.06", "megatron@bridge", ["gb300"], ()),
+        # Hosts of DGX H100 and B200 are of one kind; racks of GB200 and GB300 have one kind of host and of links.
+        for family, release, rest_of, devices, free, host_of, network_of in (
+            (
+                "b200-sxm",
+                "bridge-26.04",
+                "megatron@bridge",
+                ["b200", "b300"],
+                [*LAUNCHES, "collective_slowdown"],
+                "",
+                "",
+            ),
+            ("h100-sxm", "bridge-26.04", "megatron@nemo", ["h100"], ["collective_slowdown"], f"b200-sxm/{SERIAL}", ""),
+            ("gb200", "bridge-26.04", "megatron@bridge", ["gb200"], [*LAUNCHES, "collective_slowdown"], "", ""),
+            ("gb200", "bridge-26.06", "megatron@bridge", ["gb200"], ["collective_slowdown"], "", ""),
+            ("gb300", "bridge-26.04", "megatron@bridge", ["gb300"], (), f"gb200/{SERIAL}", f"gb200/{SERIAL}"),
+            ("gb300", "bridge-26.06", "megatron@bridge", ["gb300"], ["collective_slowdown"], "", ""),
         )
     ),
 )
@@ -284,20 +298,25 @@ def main() -> None:
     done: dict[str, dict[str, dict[str, Any]]] = {}
     for fit in FITS:
         if f"{fit.family}/{fit.framework}".startswith(options.only):
-            entry = _fitted(fit, known, done.get(fit.family, {}))
+            entry = _fitted(fit, known, done)
             done.setdefault(fit.family, {})[fit.framework] = entry
             print(f"{fit.family}/{fit.framework}: {entry['residuals']}\n  {_numbers(entry)}", flush=True)
     if not options.only:
         _write(done, options.out)
 
 
-def _fitted(fit: Fit, known: Mapping[str, Suite], done: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    given = dict(fit.given)
-    if fit.host_of in done:
-        given |= {name: done[fit.host_of][name] for name in HOST}
-    if fit.rest_of in done:
+def _fitted(
+    fit: Fit, known: Mapping[str, Suite], done: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    given, own = dict(fit.given), done.get(fit.family, {})
+    if fit.rest_of in own:
         rest = (*PRIORS, "attention_kernel")
-        given |= {name: value for name, value in done[fit.rest_of].items() if name in rest and name not in fit.free}
+        given |= {name: value for name, value in own[fit.rest_of].items() if name in rest and name not in fit.free}
+    for taken, names in ((fit.host_of, HOST), (fit.network_of, ("collective_slowdown",))):
+        family, _, framework = taken.rpartition("/")
+        other = done.get(family or fit.family, {}).get(framework)
+        if other is not None:
+            given |= {name: other[name] for name in names}
     steps = [step for name in fit.suites for step in _steps(known[name], fit)]
     result = fit_training(steps, fit.free, given)
     return {

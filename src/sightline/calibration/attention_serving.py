@@ -167,7 +167,7 @@ def _fitted(table: ServingAttentionTable, device: Device, kernel: Kernel) -> dic
         used.seconds,
         np.ones(len(used)),
         priors,
-        start={name: min(max(SECOND_START * p.value, p.low), p.high) for name, p in priors.items()},
+        starts=[{name: min(max(SECOND_START * p.value, p.low), p.high) for name, p in priors.items()}],
     )
     return {**kernel.given, **fitted}
 

@@ -91,7 +91,7 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
         measured,
         weights,
         priors,
-        start={name: value for name, value in SLOW_HOST.items() if name in free},
+        starts=[{name: value for name, value in SLOW_HOST.items() if name in free}],
     )
     constants = base | fitted
     predicted = predicted_values(cases, InferenceConstants.from_mapping(constants))

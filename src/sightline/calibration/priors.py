@@ -34,12 +34,12 @@ def fit_with_priors(
     weights: Array,
     priors: Mapping[str, Prior],
     *,
-    start: Mapping[str, float] | None = None,
+    starts: Sequence[Mapping[str, float]] = (),
 ) -> dict[str, float]:
     """Return the constants named in ``priors`` whose predictions are nearest to ``measured``, to three digits.
 
     Each measurement counts with its weight, normalised so that the data's total weight is their number. The search
-    starts from the priors, and again from ``start`` where that is given; the better end wins.
+    starts from the priors, and again from each of ``starts``, which says where that differs; the best end wins.
     """
     from scipy.optimize import least_squares
 
@@ -63,17 +63,20 @@ def fit_with_priors(
             diff_step=0.02,
             max_nfev=25,
         )
-        for logs in _starts(names, values, start or {})
+        for logs in _starts(names, values, starts)
     ]
     best = min(ends, key=lambda end: float(end.cost))
     return {n: float(f"{v:.3g}") for n, v in zip(names, values * np.exp(best.x), strict=True)}
 
 
-def _starts(names: Sequence[str], values: Array, start: Mapping[str, float]) -> list[Array]:
-    """The priors, and another start that differs where ``start`` names a constant."""
+def _starts(names: Sequence[str], values: Array, others: Sequence[Mapping[str, float]]) -> list[Array]:
+    """The priors, and what differs from them where ``others`` name a constant."""
     first = np.zeros(len(names))
-    other = np.array([np.log(start[n] / v) if n in start else 0.0 for n, v in zip(names, values, strict=True)])
-    return [first, other] if other.any() else [first]
+    logs = [
+        np.array([np.log(other[n] / v) if n in other else 0.0 for n, v in zip(names, values, strict=True)])
+        for other in others
+    ]
+    return [first, *(one for one in logs if one.any())]
 
 
 def held_out_errors(

@@ -41,8 +41,8 @@ PRIORS: Mapping[str, Prior] = {
 }
 """Fractions and slowdowns near 1; host times between a compiled and an interpreted loop."""
 
-SLOW_HOST = {"launch_forward_s": 8e-5, "launch_backward_s": 4e-5}
-"""Another start of the search: an interpreter that needs long for every kernel."""
+SLOW_HOSTS = ({"launch_forward_s": 8e-5, "launch_backward_s": 4e-5}, {"launch_forward_s": 4e-5})
+"""Other starts of the search: interpreters that need long for every kernel, or for those of a forward pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapp
         seconds,
         np.array([step.weight for step in steps]),
         {name: PRIORS[name] for name in free},
-        start={name: value for name, value in SLOW_HOST.items() if name in free},
+        starts=[{name: value for name, value in host.items() if name in free} for host in SLOW_HOSTS],
     )
     constants = base | fitted
     predicted = predicted_seconds(steps, TrainingConstants.from_mapping(constants))

@@ -9,6 +9,7 @@ from sightline.cost.pricing import Prices
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
 from sightline.program.attention import MODULE as ATTENTION_CORE
 from sightline.program.context_parallel import FURTHER_CHUNKS
+from sightline.program.experts import BEHIND_COUNTS
 from sightline.program.linear import makes_weight_gradient
 from sightline.quantities import Number
 from sightline.scenario.framework import TensorOverlap
@@ -21,16 +22,24 @@ class PassTimes:
     work_s: Number
     collective_s: Number
     host_s: Number
+    held_s: Number = 0.0
+    """Seconds the device idles because the host could not launch ahead: it had waited for the device's results."""
 
     def __add__(self, other: "PassTimes") -> "PassTimes":
         return PassTimes(
             work_s=self.work_s + other.work_s,
             collective_s=self.collective_s + other.collective_s,
             host_s=self.host_s + other.host_s,
+            held_s=self.held_s + other.held_s,
         )
 
     def __mul__(self, count: Number) -> "PassTimes":
-        return PassTimes(work_s=self.work_s * count, collective_s=self.collective_s * count, host_s=self.host_s * count)
+        return PassTimes(
+            work_s=self.work_s * count,
+            collective_s=self.collective_s * count,
+            host_s=self.host_s * count,
+            held_s=self.held_s * count,
+        )
 
     @property
     def device_s(self) -> Number:
@@ -39,8 +48,13 @@ class PassTimes:
 
     @property
     def wait_s(self) -> Number:
-        """Seconds by which the host's launches outlast the device."""
-        return np.maximum(self.host_s - self.device_s, 0.0)
+        """Seconds that the device waits for the host's launches."""
+        return np.maximum(self.host_s - self.device_s, self.held_s)
+
+    @property
+    def total_s(self) -> Number:
+        """Seconds of the pass: the device's, and those it waits for launches."""
+        return self.device_s + self.wait_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +79,8 @@ class Overlap:
     """Share of the hidden time by which the matmuls beside it slow down."""
     experts: bool
     """Tokens travel to experts and back while another micro-batch is computed."""
+    counts: bool = False
+    """Before it launches a layer's experts the host waits for the numbers of tokens that the router gave them."""
 
     def exposed_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
         """Seconds that collectives add to the matmuls they may run beside."""
@@ -113,11 +129,25 @@ def _pass_times(
     exposed_s = exposed_s + overlap.behind(collectives["attention"], _seconds(chunks, prices))
     launches = _total(op.count * op.kernels for op in operators)
     work_s = _seconds(work, prices)
-    exposed_s = exposed_s + overlap.exposed_travel_s(collectives["micro-batch"], work_s)
+    travel_s = overlap.exposed_travel_s(collectives["micro-batch"], work_s)
+    waits = overlap.counts and not overlap.experts and not backward
     return PassTimes(
         work_s=work_s,
-        collective_s=exposed_s + collectives["nothing"],
+        collective_s=exposed_s + travel_s + collectives["nothing"],
         host_s=launches * launch_s,
+        held_s=_held_s(work, prices, launch_s, travel_s) if waits else 0.0,
+    )
+
+
+def _held_s(work: Sequence[Operator], prices: Prices, launch_s: Number, travel_s: Number) -> Number:
+    """Seconds by which launching a layer's experts outlasts them, where nothing could be launched ahead.
+
+    The device idles when the host learns the numbers of tokens, so the two start level: after E the device is done at
+    max(E, launches of E), and what follows E is launched while it catches up. Backward takes the numbers from forward.
+    """
+    behind = [op for op in work if op.module in BEHIND_COUNTS]
+    return np.maximum(
+        _total(op.count * op.kernels for op in behind) * launch_s - _seconds(behind, prices) - travel_s, 0.0
     )
 
 

@@ -94,6 +94,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         chunks=scenario.plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
         experts=scenario.plan.expert_overlap or scenario.plan.schedule == "dualpipe",
+        counts=framework.waits_for_counts and scenario.plan.expert_capacity == 0,
     )
     embedding, *layers, head = (block_times(block, prices, *launches, overlap) for block in program.blocks)
     return Priced(
@@ -120,12 +121,11 @@ class _Slot:
 
     @property
     def forward_s(self) -> Number:
-        return np.maximum(self.forward.device_s, self.forward.host_s)
+        return self.forward.total_s
 
     @property
     def backward_s(self) -> Number:
-        again = self.recompute + self.backward
-        return np.maximum(again.device_s, again.host_s)
+        return (self.recompute + self.backward).total_s
 
     @property
     def total_s(self) -> Number:

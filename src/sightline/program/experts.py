@@ -22,6 +22,9 @@ from sightline.program.sublayer import Sublayer
 from sightline.quantities import Number
 from sightline.scenario import Experts
 
+SHARED = "shared experts"
+BEHIND_COUNTS = frozenset({MODULE, SHARED})
+"""Modules whose operators are launched once the numbers of tokens of each expert are known."""
 ROUTER_KERNELS = 6.0
 """Softmax, choice of the largest, their weights, the map of tokens to experts, its counts, and the balance loss."""
 
@@ -40,7 +43,7 @@ def experts(x: Shapes) -> Sublayer:
     rows = each * local
     exchange = Exchange(x=x, of=of, own=own, copies=copies, width=width)
     latent = of.latent_width is not None
-    shared = dense_mlp(x, float(of.shared * of.shared_width), "shared experts") if of.shared else None
+    shared = dense_mlp(x, float(of.shared * of.shared_width), SHARED) if of.shared else None
     up_forward, up_backward = _grouped(x, "up", width, inputs, each, local, saved_bytes=e * rows * width)
     kept = e * rows * f * keeps_product(x)
     down_forward, down_backward = _grouped(x, "down", f, width, each, local, saved_bytes=kept)
@@ -154,4 +157,4 @@ def _choice(elements: Number, *, backward: bool) -> Elementwise:
 
 def _joined(x: Shapes, size: Number) -> Elementwise:
     """Outputs of the shared experts are added to those of the routed ones; their gradients meet likewise."""
-    return Elementwise(module="shared experts", name="sum", traffic_bytes=3.0 * size, elements=size / x.element_bytes)
+    return Elementwise(module=SHARED, name="sum", traffic_bytes=3.0 * size, elements=size / x.element_bytes)

@@ -80,6 +80,9 @@ class Framework:
     of a layer lives on (TransformerEngine), one for the head while it is at work (Megatron-Core)."""
     launches_each_expert: bool = False
     """Grouped products are a kernel per expert, side by side on several streams (TransformerEngine's GroupedLinear)."""
+    waits_for_counts: bool = False
+    """The host waits for the numbers of tokens that a router gave to each expert before it launches them: the sizes of
+    grouped products are numbers on the host (Megatron-Core without a capacity, arXiv 2603.07685)."""
     joins_adapters: bool = False
     """Adapters of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
     keeps_joined_qkv: bool = False
