@@ -65,10 +65,13 @@ def narrower(norm: Elementwise, elements: Number) -> Elementwise:
     )
 
 
-def rope(x: Shapes, *, backward: bool) -> Elementwise:
-    """Rotary embedding of queries and keys: read and write; unfused it slices, negates, joins, multiplies and adds."""
+def rope(x: Shapes, *, backward: bool, fused: bool | None = None) -> Elementwise:
+    """Rotary embedding of queries and keys: read and write; unfused it slices, negates, joins, multiplies and adds.
+
+    ``fused`` is whether one kernel does it; None asks the framework.
+    """
     rotated = x.element_bytes * x.tokens * (x.query_width + x.key_width)
-    fused = "rope" in x.framework.fused
+    fused = "rope" in x.framework.fused if fused is None else fused
     return Elementwise(
         module="rope",
         name="rope gradient" if backward else "rope",

@@ -6,6 +6,8 @@ gathered, not the hidden ones. Sparse attention reads the latent vectors themsel
 query: the up projections of keys and values move to queries and outputs (`sightline.program.sparse_attention`).
 """
 
+from dataclasses import replace
+
 from sightline.program import elementwise
 from sightline.program.context_parallel import spread_backward, spread_forward
 from sightline.program.indexer import indexer_weights
@@ -16,7 +18,11 @@ from sightline.program.sparse_attention import sparse_backward, sparse_forward
 from sightline.program.sublayer import Sublayer
 from sightline.program.tensor_parallel import enter_region, gathered, leave_region, summed
 from sightline.quantities import Number
-from sightline.scenario import LayerKind
+from sightline.scenario import LatentAttention, LayerKind
+
+LATENT_ROPE = "latent-rope"
+"""What a framework fuses that rotates, joins and cuts the heads in one kernel for queries and one for keys and values
+(Megatron-Core's fused_mla_yarn_rope_apply, which is experimental there)."""
 
 
 def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
@@ -50,11 +56,11 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             x, "qkv", width, outputs, targets=(), saved_bytes=e * x.tokens * width, name="up", shares=()
         )
     forward += [
-        elementwise.rope(x, backward=False),
+        _rotated(x, latent, backward=False),
         *(
             sparse_forward(x, kind)
             if sparse
-            else [_joined(x, expanded, backward=False), *spread_forward(x, kind, kernel)]
+            else [_joined(x, expanded, keys_values, backward=False), *spread_forward(x, kind, kernel)]
         ),
         *projection_forward(
             x,
@@ -73,9 +79,9 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
         *(
             sparse_backward(x, kind)
             if sparse
-            else [*spread_backward(x, kind, kernel), _joined(x, expanded, backward=True)]
+            else [*spread_backward(x, kind, kernel), _joined(x, expanded, keys_values, backward=True)]
         ),
-        elementwise.rope(x, backward=True),
+        _rotated(x, latent, backward=True),
     ]
     for width, outputs in ups:
         backward += projection_backward(x, "qkv", width, outputs, targets=(), bias=False, shares=())
@@ -111,12 +117,25 @@ def latent_norm(x: Shapes, elements: Number, *, backward: bool) -> Elementwise:
     )
 
 
-def _joined(x: Shapes, expanded_bytes: Number, *, backward: bool) -> Elementwise:
-    """Rotary parts are joined to every head's own: one copy of queries and keys, and the cut of keys from values."""
+def _rotated(x: Shapes, latent: LatentAttention, *, backward: bool) -> Elementwise:
+    """Return the rotation of every query head's rotary part and of the one that all keys share."""
+    whole = elementwise.rope(x, backward=backward, fused=LATENT_ROPE in x.framework.fused)
+    elements = x.tokens * latent.rope_head_dim * (x.heads + 1.0)
+    return replace(whole, traffic_bytes=whole.traffic_bytes * elements / whole.elements, elements=elements)
+
+
+def _joined(x: Shapes, expanded_bytes: Number, keys_values: Number, *, backward: bool) -> Elementwise:
+    """Rotary parts are joined to every head's own: one copy of queries and keys, and the cut of keys from values.
+
+    Where that is fused with the rotation, queries turn in place, and one kernel writes keys and values from what was
+    projected.
+    """
+    fused = LATENT_ROPE in x.framework.fused
+    keys_and_values = x.element_bytes * x.tokens * (keys_values + x.key_width + x.value_width)
     return Elementwise(
         module="qkv",
         name="heads split" if backward else "heads joined",
-        traffic_bytes=2.0 * expanded_bytes,
-        kernels=3.0,
+        traffic_bytes=keys_and_values if fused else 2.0 * expanded_bytes,
+        kernels=1.0 if fused else 3.0,
         elements=expanded_bytes / x.element_bytes,
     )
