@@ -1,7 +1,7 @@
 """The loop on a plain processor: ``sightline calibrate --measure``, then ``python benchmarks/bench_cpu_loop.py``.
 
 Tiny Llamas that no constant was fitted to are predicted with this machine's constants (``SIGHTLINE_CATALOG``), then
-trained for real; steps, phases and modules stand side by side. On a machine that others use too, everything is kept to
+trained for real or generate; steps, phases and modules stand side by side. On a machine that others use too, everything is kept to
 one core and CPU time: ``SIGHTLINE_CLOCK=cpu taskset -c 0 ...`` for both commands. With ``--rounds 3`` every case is
 measured in three rounds through all, and the medians stand: a machine that is slow for a while is not slow for a case.
 """
@@ -17,11 +17,15 @@ from typing import Any
 import numpy as np
 
 from sightline.cost.processor_constants import processor_family
-from sightline.loading import scenario_from_mapping
+from sightline.generation_profile import GenerationProfile
+from sightline.loading import generation_from_mapping, scenario_from_mapping
+from sightline.measurement.generation_runs import measure_generations
 from sightline.measurement.training_runs import Effort, Settings, measure_trainings
 from sightline.prediction import predict
+from sightline.prediction.generation import predict_generation
 from sightline.profile import Profile
 from sightline.runs import open_store
+from sightline.scenario import Device
 
 GOAL = 0.10
 LEAST_SHARE = 0.02
@@ -45,6 +49,7 @@ TOKENS: Mapping[str, tuple[int, int]] = {
     "100M": (192, 1),
 }
 """Sequence length and micro-batch."""
+OUTPUT_TOKENS = 32
 LORA = {"adapter": {"kind": "lora", "rank": 8}}
 SHARDED = {"framework": "fsdp", "data_parallel": 2}
 KINDS: Mapping[str, tuple[Sequence[str], str, str, Mapping[str, Any]]] = {
@@ -52,6 +57,7 @@ KINDS: Mapping[str, tuple[Sequence[str], str, str, Mapping[str, Any]]] = {
     "lora": (("10M", "25M"), "this-machine", "finetune", LORA),
     "zero-2": (("4M", "10M"), "2x this-machine", "pretrain", {**SHARDED, "zero_stage": 2}),
     "zero-3": (("4M", "10M"), "2x this-machine", "pretrain", {**SHARDED, "zero_stage": 3}),
+    "generation": (("4M", "10M", "25M", "50M"), "this-machine", "generate", {}),
 }
 """Which models, on what, doing what, under which plan."""
 
@@ -92,6 +98,11 @@ def _scenario(name: str, cluster: str, task: str, plan: Mapping[str, Any]) -> di
     hidden, layers, heads, kv_heads, width, vocabulary = MODELS[name]
     length, batch = TOKENS[name]
     replicas = int(plan.get("data_parallel", 1))
+    workload: dict[str, Any] = {"sequence_length": length, "global_batch": batch * replicas}
+    common: dict[str, Any] = {"framework": "transformers", "dtype": "fp32", "micro_batch": batch}
+    if task == "generate":
+        workload = {"batch": batch, "prompt_tokens": length, "output_tokens": OUTPUT_TOKENS}
+        common = {"framework": "transformers", "dtype": "fp32"}
     return {
         "name": name,
         "model": {
@@ -105,16 +116,17 @@ def _scenario(name: str, cluster: str, task: str, plan: Mapping[str, Any]) -> di
             "max_position_embeddings": 2048,
         },
         "cluster": cluster,
-        "workload": {"task": task, "sequence_length": length, "global_batch": batch * replicas},
-        "plan": {"framework": "transformers", "dtype": "fp32", "micro_batch": batch, **plan},
+        "workload": {"task": task, **workload},
+        "plan": {**common, **plan},
     }
 
 
 def _compare(name: str, mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
     """Predicted beside measured."""
+    if mapping["workload"]["task"] == "generate":
+        return _compare_generation(name, mapping)
     scenario = scenario_from_mapping(mapping)
-    if processor_family(scenario.cluster.device) is None:
-        raise SystemExit("this machine has no constants: run `sightline calibrate --measure` first")
+    _need_constants(scenario.cluster.device)
     predicted = predict(scenario)
     settings = Settings(effort=Effort(warm_up=3, steps=steps, repeats=1), force=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -133,6 +145,32 @@ def _compare(name: str, mapping: Mapping[str, Any], steps: int) -> dict[str, Any
         },
         "modules": _modules(predicted, actual),
     }
+
+
+def _compare_generation(name: str, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Predicted beside measured: the whole answer as the step, its first token and each of the others as phases."""
+    scenario = generation_from_mapping(mapping)
+    _need_constants(scenario.cluster.device)
+    predicted = predict_generation(scenario)
+    with tempfile.TemporaryDirectory() as folder:
+        (measured,) = measure_generations([scenario], open_store(folder), force=True)
+    actual = measured.profile
+    ends = actual.interval.get("latency_s", (float(actual.latency_s),) * 2)
+    return {
+        "name": name,
+        "step": _pair(predicted.latency_s, actual.latency_s),
+        "interval": [x / float(actual.latency_s) - 1 for x in ends],
+        "phases": {
+            "first token": _pair(predicted.ttft_s, actual.ttft_s),
+            "every other token": _pair(predicted.tpot_s, actual.tpot_s),
+        },
+        "modules": _modules(predicted, actual),
+    }
+
+
+def _need_constants(device: Device) -> None:
+    if processor_family(device) is None:
+        raise SystemExit("this machine has no constants: run `sightline calibrate --measure` first")
 
 
 def _middle(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -160,14 +198,16 @@ def _median(pairs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return _pair(pairs[0]["predicted_s"], np.median([pair["measured_s"] for pair in pairs]))
 
 
-def _modules(predicted: Profile, actual: Profile) -> dict[str, dict[str, float]]:
+def _modules(
+    predicted: Profile | GenerationProfile, actual: Profile | GenerationProfile
+) -> dict[str, dict[str, float]]:
     """By phase, block and module, those that take their share of the step."""
     ours, theirs = _by_module(predicted), _by_module(actual)
     total = sum(theirs.values())
     return {key: _pair(ours.get(key, 0.0), s) for key, s in theirs.items() if s > LEAST_SHARE * total and key in ours}
 
 
-def _by_module(profile: Profile) -> dict[str, float]:
+def _by_module(profile: Profile | GenerationProfile) -> dict[str, float]:
     seconds: defaultdict[str, float] = defaultdict(float)
     for row in profile.rows:
         seconds[f"{row.phase} {row.block} {row.module}"] += float(row.time_s)

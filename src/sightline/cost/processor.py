@@ -36,6 +36,9 @@ UNPACKED = 2e5
 UNPACKED_WEIGHT = 2.0**19
 """Elements of a weight up to which it is not packed for few rows."""
 
+UNRECORDED = 0.6
+"""Time of a call in PyTorch's inference mode over that of one that is recorded for a backward pass: 0.53 to 0.63 for
+norms, rotary embeddings, activations and additions (torch 2.13, Cascade Lake, 2026-11)."""
 CALLS = {"rope": 2.0, "rope gradient": 2.0}
 """Times that a chain runs for what a program counts once: queries and keys are turned one after the other."""
 
@@ -146,10 +149,12 @@ def kernels_cost(
     device: Device,
     constants: ProcessorConstants,
     missing: Number = 0.0,
+    recorded: bool = True,
 ) -> OperatorCost:
     """Seconds of the chain of kernels ``kind`` over ``elements``, on as many cores as ``device`` has.
 
-    Chains that were not measured take as long as additions that move the same bytes in as many kernels.
+    Chains that were not measured take as long as additions that move the same bytes in as many kernels. Calls are
+    shorter where no graph is ``recorded``.
     """
     traffic = np.asarray(traffic_bytes, dtype=float)
     memory_s = traffic / device.memory_bandwidth
@@ -161,4 +166,5 @@ def kernels_cost(
     size = size / each
     call_s = times.cached_s[0]
     rest_s = np.maximum(times.seconds(size, missing) - call_s, 0.0)
+    call_s = call_s if recorded else UNRECORDED * call_s
     return OperatorCost(each * (call_s + fewer * rest_s), 0.0 * traffic, memory_s)

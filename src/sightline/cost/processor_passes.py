@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor import CALLS, fused_attention_cost, kernels_cost, product_cost
+from sightline.cost.processor import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_constants import FALLBACK, ProcessorConstants, processor_family
 from sightline.cost.processor_pricing import missing_share
 from sightline.program import Elementwise, Matmul, Operator
@@ -66,7 +66,7 @@ def price_pass(of: Pass, device: Device, machine: ProcessorConstants, dtype: str
 
     Left out: products of packed weights, experts, latent and recurrent mixers, which keep their formulas for any device.
     """
-    missing = machine.cold_shares["forward"] * missing_share(_touched_bytes(of), device)
+    missing = missing_share(_touched_bytes(of), device)
     prices: Prices = {}
     for block in of.blocks:
         name, share = ("layer", 1.0) if block in of.layers else ("pass", 0.5)
@@ -81,30 +81,34 @@ def price_pass(of: Pass, device: Device, machine: ProcessorConstants, dtype: str
 def _cost(
     op: Operator, device: Device, machine: ProcessorConstants, dtype: str, missing: Number
 ) -> OperatorCost | None:
-    common: dict[str, Any] = {"device": device, "constants": machine}
+    common: dict[str, Any] = {"dtype": dtype, "device": device, "constants": machine}
     match op:
         case Matmul() if type(op) is Matmul and op.kernel in FORMATS:
-            return product_cost(op.m, op.n, op.k, op.batch, order="forward", dtype=dtype, missing=missing, **common)
+            cost = product_cost(
+                op.m, op.n, op.k, op.batch, order="forward", missing=missing, code_is_near=True, **common
+            )
+            return cost._replace(time_s=cost.time_s + UNRECORDED * _calls(op) * machine.calls.get("forward", 0.0))
         case CachedAttention() if not op.shared_kv and op.window is None:
-            return _attention(op, dtype, missing, common)
+            return _attention(op, missing, common)
         case Elementwise():
             elements = op.traffic_bytes / ELEMENT_BYTES[dtype]
             chain = CHAINS.get(op.kind, "")
             if chain:
                 elements = elements / MOVED[op.kind][int(np.any(np.greater(op.kernels, 1.0)))]
-            return kernels_cost(chain, elements, op.traffic_bytes, op.kernels, dtype=dtype, missing=missing, **common)
+            # Nothing is kept, so that results go where those of the layer before were, still in the cache.
+            return kernels_cost(chain, elements, op.traffic_bytes, op.kernels, recorded=False, **common)
     return None
 
 
-def _attention(op: CachedAttention, dtype: str, missing: Number, common: dict[str, Any]) -> OperatorCost:
+def _attention(op: CachedAttention, missing: Number, common: dict[str, Any]) -> OperatorCost:
     """Attention of new tokens; a step of decoding first copies all keys and values to where one more has room."""
     sizes = (op.batch, op.heads, op.kv_heads, op.head_dim, op.query_tokens, op.context_tokens)
-    cost = fused_attention_cost(*sizes, causal=not op.decode, backward=False, dtype=dtype, missing=missing, **common)
+    cost = fused_attention_cost(*sizes, causal=not op.decode, backward=False, missing=missing, **common)
     if not op.decode:
         return cost
     cached = op.batch * op.kv_heads * op.context_tokens * (op.head_dim + op.value_dim)
-    traffic = 2.0 * ELEMENT_BYTES[dtype] * cached
-    copied = kernels_cost(FALLBACK, cached / 2.0, traffic, 1.0, dtype=dtype, missing=missing, **common)
+    traffic = 2.0 * ELEMENT_BYTES[common["dtype"]] * cached
+    copied = kernels_cost(FALLBACK, cached / 2.0, traffic, 1.0, missing=missing, recorded=False, **common)
     return cost._replace(time_s=cost.time_s + copied.time_s, memory_s=cost.memory_s + copied.memory_s)
 
 
@@ -125,4 +129,4 @@ def _calls(op: Operator) -> float:
     """Calls of the framework that an operator stands for."""
     if isinstance(op, Elementwise):
         return CALLS.get(CHAINS.get(op.kind, ""), 1.0)
-    return float(isinstance(op, Matmul | CachedAttention))
+    return float(len(op.shares)) if isinstance(op, Matmul) else float(isinstance(op, CachedAttention))
