@@ -8,8 +8,10 @@ import pytest
 from sightline.calibration import machine as calibration_machine
 from sightline.calibration.dispatch import (
     DEPTHS,
+    call_weights,
     cold_shares,
     dispatch_scenarios,
+    module_times,
     process_memory,
     undisturbed_phases,
 )
@@ -164,6 +166,34 @@ def test_a_step_that_no_cache_holds_tells_how_much_of_it_is_found_cold(shares) -
     assert cold_shares(phases, scenario, KNOWN, constants) == pytest.approx(shares, abs=1e-3)
     roomy = replace(scenario, cluster=replace(scenario.cluster, device=replace(DEVICE, l2_bytes=1e10)))
     assert cold_shares(phases, roomy, KNOWN, constants) == {}
+
+
+def test_code_around_calls_is_weighted_by_the_modules_of_a_tiny_model() -> None:
+    scenario, constants = dispatch_scenarios("fp32")[1], TrainingConstants.from_mapping(calibration_machine.NEUTRAL)
+    (layer,) = write_out(scenario).layers
+    bare = replace(KNOWN, calls={}, call_weights={})
+    even = replace(bare, calls={"layer forward": 1e-3})
+    heavier = replace(even, call_weights={"forward": {"attention core": 3.0}})
+
+    def modules(machine):
+        program = write_out(scenario)
+        prices = price_on_processor(program, scenario, constants, machine)
+        found: dict[str, float] = {}
+        for op in program.layers[0].forward:
+            name = f"forward layer {op.module}"
+            found[name] = found.get(name, 0.0) + layer.layers * float(op.count * prices[id(op)].time_s)
+        return found
+
+    assert sum(modules(heavier).values()) == pytest.approx(sum(modules(even).values()))
+    told = call_weights(modules(heavier), scenario, bare, constants)
+    assert set(told) == {"forward"}
+    assert told["forward"]["attention core"] == pytest.approx(3 * told["forward"]["rope"], rel=0.02)
+    assert set(call_weights(modules(even), scenario, bare, constants)["forward"].values()) == {1.0}
+
+
+def test_rows_of_a_module_are_one_time() -> None:
+    row = {"phase": "forward", "block": "layer", "module": "qkv", "time_s": 1.5}
+    assert module_times([row, row | {"operator": "bias"}]) == {"forward layer qkv": 3.0}
 
 
 def test_results_without_a_suite_are_refused() -> None:

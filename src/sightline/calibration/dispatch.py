@@ -7,11 +7,12 @@ several times: its passes lie between those of operators in the cache and those 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from sightline.cost.processor_constants import ProcessorConstants
-from sightline.cost.processor_pricing import missing_share, price_on_processor, working_bytes
+from sightline.cost.processor_pricing import framework_calls, missing_share, price_on_processor, working_bytes
 from sightline.cost.training_constants import TrainingConstants
 from sightline.loading import scenario_from_mapping
 from sightline.program import Operator, write_out
@@ -62,6 +63,15 @@ def undisturbed_phases(samples: Sequence[Mapping[str, float]], contended: bool) 
     return {name: float(np.quantile([s[f"{name}_s"] for s in samples], quantile)) for name in PASSES}
 
 
+def module_times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the seconds of a step's modules under ``forward layer qkv`` and the like."""
+    found: dict[str, float] = {}
+    for row in rows:
+        name = f"{row['phase']} {row['block']} {row['module']}"
+        found[name] = found.get(name, 0.0) + float(row["time_s"])
+    return found
+
+
 def process_memory(held: Mapping[str, float]) -> dict[str, float]:
     """Return the bytes of a tiny model's process beside the model: interpreter, libraries, what its first step set up."""
     states = sum(held[part] for part in ("weights", "gradients", "optimizer"))
@@ -86,6 +96,34 @@ def dispatch_calls(
         calls[f"layer {name}"] = float(f"{layer_s:.3g}")
         calls[f"pass {name}"] = float(f"{max(gaps[0] - few * layer_s, 0.0):.3g}")
     return calls
+
+
+def call_weights(
+    phases: Mapping[str, float], scenario: Scenario, machine: ProcessorConstants, constants: TrainingConstants
+) -> dict[str, dict[str, float]]:
+    """Return by pass and module how much longer the layers' own code takes around a call there than on average.
+
+    From the modules' times in ``phases`` (``forward layer qkv``) of a tiny model, of which the constants say the operators;
+    nothing of a pass whose modules were not all told apart.
+    """
+    program = write_out(scenario)
+    prices = price_on_processor(program, scenario, constants, machine)
+    (layer,) = program.layers
+    found: dict[str, dict[str, float]] = {}
+    for way in PASSES:
+        operators: Sequence[Operator] = getattr(layer, way)
+        modules = dict.fromkeys(op.module for op in operators)
+        if not all(f"{way} layer {module}" in phases for module in modules):
+            continue
+        own, calls = dict.fromkeys(modules, 0.0), dict.fromkeys(modules, 0.0)
+        for op in operators:
+            own[op.module] += float(op.count * prices[id(op)].time_s)
+            calls[op.module] += float(np.max(op.count)) * framework_calls(op)
+        gaps = {m: max(phases[f"{way} layer {m}"] / layer.layers - own[m], 0.0) for m in modules}
+        mean = sum(gaps.values()) / sum(calls.values())
+        if mean > 0:
+            found[way] = {m: float(f"{gap / max(calls[m], 1.0) / mean:.3g}") for m, gap in gaps.items()}
+    return found
 
 
 def cold_shares(

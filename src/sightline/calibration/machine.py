@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.dispatch import DEPTHS, FRAMEWORK_BYTES, cold_shares, dispatch_calls, dispatch_scenarios
+from sightline.calibration.dispatch import (
+    DEPTHS,
+    FRAMEWORK_BYTES,
+    call_weights,
+    cold_shares,
+    dispatch_calls,
+    dispatch_scenarios,
+)
 from sightline.calibration.from_tables import Calibration, calibrate, read_tables
 from sightline.calibration.part_fit import PartFit
 from sightline.calibration.processor import fit_processor
@@ -131,6 +138,8 @@ def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]
     ]
     constants = TrainingConstants.from_mapping(NEUTRAL)
     content["calls"] |= dispatch_calls(phases, scenarios, machine, constants)
+    weights = call_weights(phases[len(DEPTHS) - 1], scenarios[len(DEPTHS) - 1], machine, constants)
+    content |= {"call_weights": weights} if weights else {}
     if len(phases) > len(DEPTHS):
         shares = cold_shares(phases[-1], scenarios[-1], from_mapping(content, fit.content["cores"]), constants)
         content |= {"cold_shares": shares} if shares else {}

@@ -38,7 +38,7 @@ def measured_dispatch(store: str | None, dtype: str, *, rerun: bool) -> dict[str
     from sightline.runs import open_store
 
     opened = open_store(store)
-    settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end",)), force=True)
+    settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end", "module")), force=True)
     try:
         measured = measure_trainings(dispatch_scenarios(dtype), opened, settings, suite=SUITE, rerun=rerun)
     except InputError as error:
@@ -52,12 +52,13 @@ def measured_dispatch(store: str | None, dtype: str, *, rerun: bool) -> dict[str
 
 
 def _phases(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
-    """The undisturbed phases of the models that were measured, and the memory of their processes."""
-    from sightline.calibration.dispatch import process_memory, undisturbed_phases
+    """The undisturbed phases and the modules of the models that were measured, and the memory of their processes."""
+    from sightline.calibration.dispatch import module_times, process_memory, undisturbed_phases
 
     return [
         undisturbed_phases(store.samples(run).to_dicts(), bool(run.environment.get("contended")))
         | process_memory(run.result["memory_bytes"])
+        | module_times(store.rows(run).to_dicts())
         for run in runs
     ]
 

@@ -124,6 +124,8 @@ class ProcessorConstants:
     calls: Mapping[str, float]
     """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), and that
     a model's own code takes around operators (layer forward, pass backward, ...)."""
+    call_weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By pass and module, how much longer a layer's own code takes around a call there than on average; 1 if not said."""
 
     cold_shares: Mapping[str, float] = field(default_factory=lambda: COLD_SHARES)
     """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the caches
@@ -176,6 +178,7 @@ def from_mapping(
         attention={way: AttentionConstants.from_mapping(c) for way, c in mapping["attention"].items()},
         kernels={name: KernelTimes.from_mapping(c) for name, c in mapping["kernels"].items()},
         calls={name: float(seconds) for name, seconds in mapping["calls"].items()},
+        call_weights=mapping.get("call_weights", {}),
         cold_shares={name: float(share) for name, share in mapping.get("cold_shares", COLD_SHARES).items()},
     )
 

@@ -168,7 +168,7 @@ def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstan
 def _around(program: Program, machine: ProcessorConstants) -> dict[int, Number]:
     """Return seconds of the model's own calls beside each operator, by its identity.
 
-    A layer's are spread over its operators by the framework's calls that each stands for; a pass's, such as masks and
+    A layer's are spread over its operators by the framework's calls that each stands for, weighted by module; a pass's, such as masks and
     positions before the layers and shifted labels after them, lie half beside the embedding and half beside the head.
     """
     found: dict[int, Number] = {}
@@ -177,14 +177,16 @@ def _around(program: Program, machine: ProcessorConstants) -> dict[int, Number]:
         for block in (*program.layers, *ends):
             of, among = ("pass", len(ends)) if block in ends else ("layer", 1)
             operators: Sequence[Operator] = getattr(block, way)
-            calls = sum((op.count * _calls(op) for op in operators), 0.0)
+            weights = machine.call_weights.get(way, {}) if of == "layer" else {}
+            weighted = {id(op): framework_calls(op) * weights.get(op.module, 1.0) for op in operators}
+            calls = sum((op.count * weighted[id(op)] for op in operators), 0.0)
             each = machine.calls.get(f"{of} {way}", 0.0) / among / np.maximum(calls, 1.0)
-            found |= {id(op): each * _calls(op) for op in operators}
+            found |= {one: each * of_op for one, of_op in weighted.items()}
     return found
 
 
-def _calls(op: Operator) -> float:
-    """Calls of the framework that an operator stands for."""
+def framework_calls(op: Operator) -> float:
+    """Return the calls of the framework that an operator stands for."""
     match op:
         case Matmul():
             return float(len(op.shares))
