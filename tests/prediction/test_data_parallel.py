@@ -28,11 +28,13 @@ def cost(
     zero_stage: object = 0,
     experts: float = 0.0,
     shard: int | None = None,
+    stages: int = 1,
     **habits: object,
 ) -> DataParallelTime:
     scenario = training(model="gpt-125m", cluster=f"{replicas}x a100-sxm-80gb", global_batch=replicas)
     plan = training(model="gpt-125m", plan={"framework": framework, "micro_batch": 1}).plan
-    plan = replace(plan, zero_stage=zero_stage, dtype=dtype, framework=replace(plan.framework, **habits))
+    plan = replace(plan, zero_stage=zero_stage, dtype=dtype, pipeline_parallel=stages)
+    plan = replace(plan, framework=replace(plan.framework, **habits))
     shard = shard or replicas
     replica = Replica(
         parameters=Shared(PARAMETERS, experts),
@@ -142,3 +144,27 @@ def test_longer_compute_never_ends_earlier(compute_s, more_s, transfer_s, layers
     before = compute_s + exposed(compute_s, transfer_s, layers, slowdown)
     after = compute_s + more_s + exposed(compute_s + more_s, transfer_s, layers, slowdown)
     assert after >= before * (1 - 1e-9)
+
+
+def test_a_pipeline_may_gather_once_and_reduce_beside_nothing():
+    def of(stages: int, *, once: bool) -> DataParallelTime:
+        habits = {"regathers_every_micro_batch": True, "syncs_pipelines_once": once, "overlaps_gradients": True}
+        return cost(zero_stage=2, stages=stages, **habits)
+
+    assert of(1, once=True) == of(1, once=False)
+    once, often = of(2, once=True), of(2, once=False)
+    assert once.network_bytes == (2 + 2) * PARAMETERS
+    assert often.network_bytes == once.network_bytes + 3 * 2 * PARAMETERS
+    # With no end of time to hide behind only what is reduced after all passes shows.
+    hidden, shown = (cost(zero_stage=2, stages=2, compute_s=1e6, syncs_pipelines_once=on) for on in (False, True))
+    assert shown.exposed_s > hidden.exposed_s
+
+
+def test_gathered_weights_are_copied_once_per_gather():
+    plain, copied = (cost(zero_stage=3, copies_gathered=on) for on in (False, True))
+    bandwidth = training(model="gpt-125m", cluster="1x a100-sxm-80gb").cluster.device.memory_bandwidth
+    fraction = load_training("a100-sxm", "reference")[0].memory_fraction
+    # Read and written, twice for each of four micro-batches.
+    expected = 2 * 2 * 4 * 2 * PARAMETERS / (bandwidth * fraction)
+    assert copied.exposed_s - plain.exposed_s == pytest.approx(expected, rel=1e-9)
+    assert cost(zero_stage=3, replicas=1, copies_gathered=True).exposed_s == 0

@@ -107,6 +107,19 @@ def test_logits_and_a_recomputed_layer_are_never_there_together():
     assert full.items["logits and loss"] == 2048 * 32000 * full_loss_bytes()
 
 
+def test_a_compiled_loss_holds_logits_and_their_gradient():
+    whole, layers = (
+        ledger(framework="torchtitan", compile=True),
+        ledger(framework="torchtitan", framework_version="2024", compile=True),
+    )
+    logits = 2048 * 32000
+    assert stages(whole)["first"].items["logits and loss"] == logits * 4
+    assert (
+        stages(layers)["first"].items["logits and loss"] == logits * layers.scenario.plan.framework.loss_bytes_per_logit
+    )
+    assert layers.phases["forward"] > whole.phases["forward"]
+
+
 def full_loss_bytes() -> float:
     return ledger().scenario.plan.framework.loss_bytes_per_logit
 

@@ -150,3 +150,62 @@ def test_degrees_along_an_axis_write_out_what_each_writes_out(exchange, recomput
             for of in ("forward", "backward"):
                 totals = [sum(op.count * op.bytes for op in getattr(block, of)) for block in (many, one)]
                 assert np.broadcast_to(totals[0], 3)[i] == pytest.approx(totals[1], rel=1e-12)
+
+
+TITAN = {"framework": "torchtitan", "zero_stage": 3}
+
+
+@given(st.sampled_from(["ring", "all-gather"]), st.sampled_from([2, 4, 8]), st.booleans(), st.booleans())
+def test_blocks_joined_in_fp32_do_the_work_of_one_rank_together(exchange, c, backward, compiled):
+    whole, part = (write_out(cut(n, exchange, compile=compiled, **TITAN)) for n in (1, c))
+    for of in ("forward", "backward"):
+        flops = [sum(op.count * op.flops for op in getattr(p.layers[0], of)) for p in (whole, part)]
+        assert c * flops[1] == pytest.approx(flops[0], rel=1e-9)
+    names = {op.name for op in core(part, backward=backward)}
+    assert len(names) == 3  # Own keys, earlier ones, and all keys for later queries: also where keys are gathered.
+
+
+@pytest.mark.parametrize("c", [2, 4, 8])
+def test_repeated_heads_travel_and_gradients_do_so_in_fp32(c):
+    block = 2.0 * 2 * TOKENS / c * 2 * 32 * 128  # bytes, sequences, tokens, keys and values, query heads of 128
+    gathers, ring = (cut(c, exchange, **TITAN) for exchange in ("all-gather", "ring"))
+    assert sent(gathers, "all_gather") == sent(gathers, "all_gather", backward=True) == c * block
+    assert sent(ring, "send_recv") == (c - 1) * block
+    # Gradients make a hop more than keys and values, in twice the bytes.
+    assert sent(gathers, "send_recv", backward=True) == 2 * c * block
+    assert sent(ring, "send_recv", backward=True) == (c - 1) * block + 2 * c * block
+
+
+@pytest.mark.parametrize("exchange", ["ring", "all-gather"])
+def test_a_compiled_graph_waits_for_keys_at_once(exchange):
+    def beside(compiled: bool) -> set[str]:
+        found = operators(write_out(cut(4, exchange, compile=compiled, **TITAN)))
+        return {op.beside for op in found if isinstance(op, Collective)}
+
+    assert beside(True) == {"nothing"}
+    assert "attention" in beside(False)
+
+
+@pytest.mark.parametrize("exchange", ["ring", "all-gather"])
+def test_degrees_along_an_axis_join_in_fp32_as_each_does(exchange):
+    degrees = np.array([1, 2, 8])
+    scenario = cut(8, exchange, recompute="full", **TITAN)
+    mesh = write_out(replace(scenario, plan=replace(scenario.plan, context_parallel=degrees))).layers[0]
+    for i, c in enumerate(degrees):
+        alone = write_out(replace(scenario, plan=replace(scenario.plan, context_parallel=int(c)))).layers[0]
+        assert np.broadcast_to(mesh.transient_bytes, 3)[i] == pytest.approx(alone.transient_bytes, rel=1e-12)
+        for of in ("forward", "backward", "recomputed"):
+            for total in ("bytes", "network_bytes", "kernels"):
+                sums = [sum(op.count * getattr(op, total) for op in getattr(block, of)) for block in (mesh, alone)]
+                assert np.broadcast_to(sums[0], 3)[i] == pytest.approx(sums[1], rel=1e-12)
+
+
+def test_heads_are_repeated_only_where_several_queries_share_them():
+    def repeated(model: str) -> list[Operator]:
+        return [op for op in operators(write_out(cut(1, "ring", model=model, **TITAN))) if "heads" in op.name]
+
+    assert [op.name for op in repeated("llama-3-8b")] == ["heads repeated", "heads summed"]
+    assert repeated("gpt-3-175b") == []
+    tokens = 2.0 * TOKENS
+    # 8 heads in, 32 out, of keys and of values.
+    assert [op.bytes for op in repeated("llama-3-8b")] == [2.0 * tokens * 2 * (8 + 32) * 128] * 2

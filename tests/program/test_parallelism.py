@@ -132,3 +132,23 @@ def test_degrees_along_an_axis_write_out_what_each_writes_out(model, plan, seque
             for attribute in ("saved_bytes", "working_bytes", "parameters"):
                 picked = np.broadcast_to(getattr(many, attribute), 4)[i]
                 assert picked == pytest.approx(getattr(one, attribute), rel=1e-12)
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_gathered_inputs_are_kept_or_gathered_again(recompute):
+    scenario = training(
+        model="llama-3-8b",
+        cluster="8x h100-sxm-80gb",
+        plan={"tensor_parallel": 8, "sequence_parallel": True, "recompute": recompute, "micro_batch": 1},
+    )
+    keeping = replace(scenario.plan, framework=replace(scenario.plan.framework, keeps_gathered_inputs=True))
+    again, kept = (write_out(each) for each in (scenario, replace(scenario, plan=keeping)))
+    gathers = [
+        sum(isinstance(op, Collective) and op.kind == "all_gather" for op in p.layers[0].backward)
+        for p in (again, kept)
+    ]
+    assert gathers == [4, 2]
+    inputs = 2 * 2.0 * 2048 * 4096  # Two of 16-bit elements.
+    layers = [p.layers[0] for p in (again, kept)]
+    held = [layer.saved_bytes + layer.working_bytes * (recompute == "full") for layer in layers]
+    assert held[1] - held[0] == pytest.approx(inputs * 7 / 8, rel=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 from sightline.cost.pricing import Prices
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
 from sightline.program.attention import MODULE as ATTENTION_CORE
-from sightline.program.context_parallel import FURTHER_CHUNKS
+from sightline.program.context_blocks import FURTHER_CHUNKS
 from sightline.program.experts import BEHIND_COUNTS
 from sightline.program.linear import makes_weight_gradient
 from sightline.quantities import Number

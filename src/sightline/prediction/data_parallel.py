@@ -110,7 +110,8 @@ def data_parallel_time(
 
     gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.wide_dtype]
     zero = np.asarray(plan.zero_stage)
-    gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch)
+    once = framework.syncs_pipelines_once & (np.asarray(plan.pipeline_parallel) > 1)
+    gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch & ~once)
     weight_bytes = replica.stored_bytes
     if plan.adapter is not None or plan.quantization != "none":
         # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
@@ -139,7 +140,10 @@ def data_parallel_time(
     # Processes that share a machine's cores compute slower while they copy what they send.
     aside = processor_family(cluster.device) is None
     overlaps = framework.overlaps_gradients and aside
-    shown_backward = exposed(replica.backward_s, back_s, layers, slow) if overlaps else back_s
+    shown_backward: Number = back_s
+    if overlaps:
+        alone = once & (zero < 3)
+        shown_backward = np.where(alone, back_s, exposed(replica.backward_s, back_s, layers, slow))
     beside = np.where(gathers_each, framework.overlaps_parameters, framework.overlaps_update) & aside
     shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)
     gathers = forward_gathers + backward_gathers
@@ -153,7 +157,11 @@ def data_parallel_time(
     moved = moved + more * (
         cut * (reductions * gradient_bytes.experts + gathers * weight_bytes.experts) + across * shard_bytes.experts
     )
+    copied_s: Number = 0.0
+    if framework.copies_gathered:
+        in_place = 2.0 * gathers * (split * weight_bytes.common + cut * weight_bytes.experts)
+        copied_s = in_place / (cluster.device.memory_bandwidth * constants.memory_fraction)
     return DataParallelTime(
-        exposed_s=many * (reductions * shown_backward + forward_gathers * shown_forward),
+        exposed_s=many * (reductions * shown_backward + forward_gathers * shown_forward + copied_s),
         network_bytes=moved,
     )

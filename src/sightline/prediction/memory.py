@@ -20,6 +20,7 @@ from sightline.prediction.shared import Shared
 from sightline.prediction.stages import StageContents, layer_sum, matrix_parameters, stage_sum, stored_bytes
 from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, StageMemory
 from sightline.program import Block, Program
+from sightline.program.compiled import compiled
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, added_up, plain
 from sightline.scenario import Scenario
@@ -44,7 +45,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     ends_kept = stage.in_flight * _ends_kept(scenario, program, stage)
     kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
     # A device that has a head for one direction alone still holds all of its logits.
-    logits = np.ceil(stage.head) * program.head.logits * _loss_bytes(framework)
+    logits = np.ceil(stage.head) * program.head.logits * _loss_bytes(compiled(framework) if plan.compile else framework)
     if framework.placeholder_gradients:
         logits = logits + stage.head * placeholder_gradients.of_head(program, narrow)
     recomputed = _most(program, stage, lambda block: block.working_bytes)
@@ -178,7 +179,7 @@ def _gradients_there(scenario: Scenario, program: Program, stage: StageContents)
 
 def _loss_bytes(framework: Framework) -> float:
     """Live bytes per logit of the micro-batch whose loss runs, beside what is counted as kept."""
-    return framework.loss_bytes_per_logit - framework.allocation.kept_bytes_per_logit
+    return max(framework.loss_bytes_per_logit - framework.allocation.kept_bytes_per_logit, 0.0)
 
 
 def _ends_kept(scenario: Scenario, program: Program, stage: StageContents) -> Number:

@@ -1,5 +1,6 @@
 """The attention core: scores, softmax and context, as one flash kernel or as separate eager kernels."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,30 @@ class Scores(NamedTuple):
     """Whether later keys are masked."""
     unseen: Number = 0.0
     """Share of the scores between all queries and keys at hand that is left out beforehand, being masked."""
+
+
+def attended(x: Shapes) -> Shapes:
+    """Return the sizes that the core works with: key heads as many as query heads where a framework repeats them."""
+    if not x.framework.repeats_keys:
+        return x
+    return replace(x, shape=replace(x.shape, kv_heads=x.shape.heads))
+
+
+def repeated(x: Shapes, *, backward: bool) -> list[Operator]:
+    """Return the copy of keys and values for every query head, or, backward, the sum of the copies' gradients."""
+    wide = attended(x)
+    if wide.shape.kv_heads == x.shape.kv_heads:
+        return []
+    widths = x.key_width + x.value_width + wide.key_width + wide.value_width
+    return [
+        Elementwise(
+            module="qkv",
+            name="heads summed" if backward else "heads repeated",
+            traffic_bytes=x.element_bytes * x.tokens * widths,
+            kernels=2.0,
+            elements=x.tokens * (wide.key_width + wide.value_width),
+        )
+    ]
 
 
 def core_forward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:

@@ -4,10 +4,19 @@ from dataclasses import replace
 
 from sightline.scenario import Framework
 
-COMPILED = frozenset({"norm", "rope", "softmax", "activation", "bias-dropout-add", "cross-entropy"})
+LOSS = "cross-entropy"
+COMPILED = frozenset({"norm", "rope", "softmax", "activation", "bias-dropout-add", LOSS})
 """Chains that TorchInductor fuses; matmuls, attention kernels and the adding up of gradients stay as they are."""
+FUSED_LOSS_BYTES = 4.0
+"""Bytes per logit of a fused loss: logits and their gradient in 16 bits."""
 
 
 def compiled(framework: Framework) -> Framework:
-    """Return ``framework`` with its chains fused by a compiler. Left out: the time of compiling, and graph capture."""
-    return replace(framework, fused=framework.fused | COMPILED)
+    """Return ``framework`` with its chains fused by a compiler, in whose graph a wait follows its collective.
+
+    Left out: the time of compiling, and graph capture.
+    """
+    if not framework.compiles_loss:
+        return replace(framework, fused=framework.fused | COMPILED - {LOSS}, waits_for_keys=True)
+    loss_bytes = min(framework.loss_bytes_per_logit, FUSED_LOSS_BYTES)
+    return replace(framework, fused=framework.fused | COMPILED, waits_for_keys=True, loss_bytes_per_logit=loss_bytes)

@@ -4,7 +4,7 @@ from sightline.program import elementwise
 from sightline.program.projection import adapter_elements, projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
 
 DOWN = ("down",)
 
@@ -29,7 +29,7 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
         forward=[
             *(enter_region(x, module) if enters else []),
             *projection_forward(
-                x, module, h, inputs, targets=up_targets, saved_bytes=x.residual_bytes, name="up", shares=shares
+                x, module, h, inputs, targets=up_targets, saved_bytes=entered_bytes(x), name="up", shares=shares
             ),
             elementwise.activation(x, f, module=module),
             *projection_forward(
@@ -47,7 +47,7 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
             *enter_region(x, module),
             *projection_backward(x, module, f, h, targets=DOWN, bias=model.mlp_bias),
             elementwise.activation_gradient(x, f, module=module),
-            *enter_region(x, module),
+            *reenter_region(x, module),
             *projection_backward(x, module, h, inputs, targets=up_targets, bias=model.mlp_bias, shares=shares),
             *(leave_region(x, module) if enters else []),
         ],

@@ -7,7 +7,7 @@ from sightline.program.program import Block
 from sightline.program.residual_streams import join_streams
 from sightline.program.shapes import Shapes
 from sightline.program.soft_caps import capped_logits
-from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region
 
 LOSS_FORWARD_BYTES = 22.0
 """Bytes per logit of an unfused loss forward: cast to fp32, maximum, subtraction, exponent and sum (4-byte passes)."""
@@ -75,7 +75,7 @@ def head_block(x: Shapes) -> Block:
         *join_streams(x, backward=False),
         elementwise.norm(x, "final norm"),
         *enter_region(x, "head"),
-        linear_forward(x, "head", h, x.vocabulary, saved_bytes=x.residual_bytes * x.trained.head, name="logits"),
+        linear_forward(x, "head", h, x.vocabulary, saved_bytes=entered_bytes(x) * x.trained.head, name="logits"),
         *capped_logits(x, logits, backward=False),
         Elementwise(
             module="head",

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from sightline.program import elementwise
+from sightline.program.attention import attended
 from sightline.program.compressed_attention import compressed_attention
 from sightline.program.context_parallel import exchange_bytes
 from sightline.program.dense_mlp import dense_mlp
@@ -56,7 +57,9 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         leading=kind.leading,
         forward=_forward(x, halves),
         backward=_backward(x, halves),
-        transient_bytes=np.maximum(_transient_bytes(x, last, quantized=quantized), exchange_bytes(x) * np.any(core)),
+        transient_bytes=np.maximum(
+            _transient_bytes(x, last, quantized=quantized), exchange_bytes(attended(x)) * np.any(core)
+        ),
         parameters=parameters,
         expert_parameters=sum(half.expert_parameters for half in halves),
         frozen_parameters=frozen,

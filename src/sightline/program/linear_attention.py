@@ -13,7 +13,7 @@ from sightline.program.operators import Elementwise, Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
 from sightline.quantities import Number
 from sightline.scenario import LinearAttention
 
@@ -42,7 +42,7 @@ def linear_attention(x: Shapes) -> Sublayer:
             outputs,
             targets=(),
             # Projections of the hidden vector share their input.
-            saved_bytes=x.residual_bytes * (i == 0) + e * x.tokens * inputs * (inputs != h),
+            saved_bytes=entered_bytes(x) * (i == 0) + e * x.tokens * inputs * (inputs != h),
             shares=(),
         )
     forward += [
@@ -58,7 +58,7 @@ def linear_attention(x: Shapes) -> Sublayer:
         *exchange(x, CORE, value, "from heads"),
         *_core(x, linear, backward=True),
         *exchange(x, CORE, turned, "to heads"),
-        *enter_region(x, "qkv"),
+        *reenter_region(x, "qkv"),
     ]
     for inputs, outputs in reversed(projections):
         backward += projection_backward(x, "qkv", inputs, outputs, targets=(), bias=False, shares=())

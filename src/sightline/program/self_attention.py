@@ -2,13 +2,13 @@
 
 from sightline.program import elementwise
 from sightline.program.adapter import QKV
-from sightline.program.attention import gate
+from sightline.program.attention import attended, gate, repeated
 from sightline.program.context_parallel import spread_backward, spread_forward
 from sightline.program.indexer import indexer_backward, indexer_forward, indexer_weights
 from sightline.program.projection import adapter_elements, projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
@@ -23,7 +23,8 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     """
     model, h, context = x.model, float(x.model.hidden_size), x.context_width
     rotary = model.positions == "rotary"
-    inputs_bytes = x.element_bytes * x.tokens * (x.query_width + x.key_width + x.value_width)
+    core = attended(x)
+    inputs_bytes = x.element_bytes * x.tokens * (core.query_width + core.key_width + core.value_width)
     weights = h * (x.qkv_width + context)
     biases = x.qkv_width * model.attention_bias + h * model.output_bias
     return Sublayer(
@@ -31,12 +32,13 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
         forward=[
             *enter_region(x, "qkv"),
             *projection_forward(
-                x, "qkv", h, x.qkv_width, targets=QKV, saved_bytes=x.residual_bytes, shares=_qkv_shares(x)
+                x, "qkv", h, x.qkv_width, targets=QKV, saved_bytes=entered_bytes(x), shares=_qkv_shares(x)
             ),
             *([elementwise.head_norm(x, backward=False)] if model.qk_norm else []),
             *([elementwise.rope(x, backward=False)] if rotary else []),
             *indexer_forward(x, kind),
-            *spread_forward(x, kind, kernel),
+            *repeated(x, backward=False),
+            *spread_forward(core, kind, kernel),
             *gate(x, backward=False),
             *projection_forward(
                 x,
@@ -53,11 +55,12 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             *([] if model.parallel_block else enter_region(x, "output projection")),
             *projection_backward(x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias),
             *gate(x, backward=True),
-            *spread_backward(x, kind, kernel),
+            *spread_backward(core, kind, kernel),
+            *repeated(x, backward=True),
             *indexer_backward(x, kind, x.heads, float(x.shape.head_dim)),
             *([elementwise.rope(x, backward=True)] if rotary else []),
             *([elementwise.head_norm(x, backward=True)] if model.qk_norm else []),
-            *enter_region(x, "qkv"),
+            *reenter_region(x, "qkv"),
             *projection_backward(
                 x, "qkv", h, x.qkv_width, targets=QKV, bias=model.attention_bias, shares=_qkv_shares(x)
             ),

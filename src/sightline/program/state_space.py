@@ -13,7 +13,7 @@ from sightline.program.operators import Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, leave_region
+from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
 from sightline.scenario import StateSpace
 
 CORE = "state space"
@@ -31,7 +31,7 @@ def state_space(x: Shapes) -> Sublayer:
         module="attention norm",
         forward=[
             *enter_region(x, "qkv"),
-            *projection_forward(x, "qkv", h, projected, targets=(), saved_bytes=x.residual_bytes, shares=()),
+            *projection_forward(x, "qkv", h, projected, targets=(), saved_bytes=entered_bytes(x), shares=()),
             *exchange(x, CORE, projected, "to heads"),
             *_core(x, space, backward=False),
             *exchange(x, CORE, inner, "from heads"),
@@ -46,7 +46,7 @@ def state_space(x: Shapes) -> Sublayer:
             *exchange(x, CORE, inner, "from heads"),
             *_core(x, space, backward=True),
             *exchange(x, CORE, projected, "to heads"),
-            *enter_region(x, "qkv"),
+            *reenter_region(x, "qkv"),
             *projection_backward(x, "qkv", h, projected, targets=(), bias=False, shares=()),
             *leave_region(x, "qkv"),
         ],

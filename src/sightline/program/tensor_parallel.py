@@ -20,6 +20,16 @@ def enter_region(x: Shapes, module: str) -> list[Collective]:
     return gathered(x, module, x.hidden_bytes * gathered_share(x))
 
 
+def reenter_region(x: Shapes, module: str) -> list[Collective]:
+    """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole."""
+    return [] if x.framework.keeps_gathered_inputs else enter_region(x, module)
+
+
+def entered_bytes(x: Shapes) -> Number:
+    """Return the bytes that a column-split projection keeps of its input at 16 bits: its piece, or all that it gathered."""
+    return x.hidden_bytes if x.framework.keeps_gathered_inputs else x.residual_bytes
+
+
 def leave_region(x: Shapes, module: str) -> list[Collective]:
     """Forward after a row-split projection: partial sums are reduced, scattered with sequence parallelism."""
     return summed(x, module, x.hidden_bytes)

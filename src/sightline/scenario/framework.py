@@ -88,6 +88,25 @@ class Framework:
     """Adapters of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
     keeps_joined_qkv: bool = False
     """Values stay a view of the joined projection's output, which keeps all of that alive."""
+    repeats_keys: bool = False
+    """Keys and values are repeated for every query head before attention, which works on all of them."""
+    joins_in_fp32: bool = False
+    """Where a sequence is cut, the keys of each rank are kernels of their own also where they are gathered; what the
+    kernels return is joined in fp32, and gradients of keys and values go round in fp32
+    (torch.distributed.tensor.experimental)."""
+    waits_for_keys: bool = False
+    """Keys and values from other ranks are waited for as soon as they are asked for: a compiled graph has the wait right
+    behind the collective, where calls one by one go on with what is at hand."""
+    syncs_pipelines_once: bool = False
+    """Stages of a pipeline keep gathered parameters from their first micro-batch to the last and reduce gradients when all
+    passes are over, beside nothing, whatever is done elsewhere."""
+    compiles_loss: bool = True
+    """A compiler takes the loss too, not the layers alone."""
+    keeps_gathered_inputs: bool = False
+    """With sequence parallelism a column-split projection keeps its gathered input (autograd over DTensor), where others
+    keep their piece and gather it again for the weight gradient."""
+    copies_gathered: bool = False
+    """Gathered parameters are copied out of the buffer they arrive in, between kernels (FSDP2)."""
     quantized_keeps_inputs: bool = False
     """Matmuls with quantized weights keep their inputs for the backward pass, which has no use for them (bitsandbytes
     up to 0.41)."""
