@@ -192,3 +192,17 @@ def test_overlap_of_tensor_parallelism_can_be_asked_for():
         for plan in ({}, *({"tensor_overlap": word} for word in ("none", "backward", "all")))
     )
     assert both < backward == own < none
+
+
+def test_what_no_flag_turns_off_runs_beside_the_backward_products():
+    """Megatron-Core without any flag of overlap: its inputs' gathers and gradients' sums hide, its forward pass's do not."""
+    plan = {"framework": "megatron", "framework_version": "core-serial", "tensor_parallel": 8, "sequence_parallel": True}
+    model, cluster = "llama-3-70b", "8x b200-sxm-180gb"
+
+    def shown(**more: object) -> float:
+        scenario = training(
+            model=model, cluster=cluster, sequence_length=4096, global_batch=1, plan=plan | {"micro_batch": 1} | more
+        )
+        return float(profile_of(scenario).phases["communication_exposed"])
+
+    assert shown(tensor_overlap="all") < shown() == shown(tensor_overlap="backward") < shown(tensor_overlap="none")
