@@ -196,7 +196,12 @@ def test_overlap_of_tensor_parallelism_can_be_asked_for():
 
 def test_what_no_flag_turns_off_runs_beside_the_backward_products():
     """Megatron-Core without any flag of overlap: its inputs' gathers and gradients' sums hide, its forward pass's do not."""
-    plan = {"framework": "megatron", "framework_version": "core-serial", "tensor_parallel": 8, "sequence_parallel": True}
+    plan = {
+        "framework": "megatron",
+        "framework_version": "core-serial",
+        "tensor_parallel": 8,
+        "sequence_parallel": True,
+    }
     model, cluster = "llama-3-70b", "8x b200-sxm-180gb"
 
     def shown(**more: object) -> float:
