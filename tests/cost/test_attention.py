@@ -157,9 +157,51 @@ def test_constants_travel_to_devices_with_slower_matmuls():
             backward=False,
             dtype="bf16",
             device=device,
-            constants=replace(load_prefill_attention("h100-sxm"), surface=None),
+            constants=replace(load_prefill_attention("h100-sxm"), surface=None, throttled_share=0.0),
         )
         return cost.compute_s / cost.time_s
 
     # H20 has a seventh of H100's matmuls but two thirds of its softmax
     assert share(h20) > 1.25 * share(DEVICES["h100-sxm"])
+
+
+def engine(tokens, kv_heads, kv_bytes=2, heads=64, batch=16, **changes):
+    """Seconds of H100's prefill kernel without its surface, with other constants."""
+    plain = {"surface": None, "write_round_s": 0.0, "throttled_share": 0.0, "narrowing_s": 0.0, "narrowing": 0.0}
+    return attention_cost(
+        batch,
+        heads,
+        kv_heads,
+        128,
+        tokens,
+        tokens,
+        causal=True,
+        backward=False,
+        dtype="bf16",
+        device=DEVICES["h100-sxm"],
+        constants=replace(load_prefill_attention("h100-sxm"), **plain | changes),
+        kv_bytes=kv_bytes,
+    ).time_s
+
+
+def test_a_tokens_block_of_threads_grows_with_its_keys_up_to_its_most_threads():
+    writing = [engine(512, kv, write_round_s=4e-6) - engine(512, kv) for kv in (1, 2, 4, 8, 32)]
+    units = DEVICES["h100-sxm"].compute_units
+    assert writing[0] == pytest.approx(4e-6 * 16 * 512 * 128 / 2048 / units)
+    assert writing[1:3] == pytest.approx([2 * writing[0], 4 * writing[0]])
+    assert writing[3:] == pytest.approx([writing[2]] * 2)
+
+
+@given(st.integers(64, 16384), st.integers(256, 16384))
+def test_the_power_limit_slows_long_kernels_in_16_bits_more_than_short_ones(tokens, more):
+    slower = [engine(t, 8, throttled_share=0.2) / engine(t, 8) for t in (tokens, tokens + more)]
+    assert 1 <= slower[0] < slower[1] < 1 / (1 - 0.2)
+    assert engine(tokens, 8, 1, throttled_share=0.2) == engine(tokens, 8, 1)
+
+
+def test_only_a_narrow_cache_has_its_queries_narrowed():
+    made = {"narrowing_s": 2e-6, "narrowing": 0.5}
+    assert engine(2048, 8, **made) == engine(2048, 8)
+    moved = 16 * 64 * 2048 * 2 * 256
+    expected = 2e-6 + 0.5 * moved / DEVICES["h100-sxm"].memory_bandwidth
+    assert engine(2048, 8, 1, **made) - engine(2048, 8, 1) == pytest.approx(expected)

@@ -75,6 +75,15 @@ def _rtx_3090(data: Path) -> ServingAttentionTable:
     return read_llmservingsim_layers(existing(data / "llmservingsim" / name))
 
 
+WRITING: Mapping[str, Prior] = {
+    "write_round_s": Prior(value=3e-6, spread=0.7, low=1e-7, high=2e-5),
+    "throttled_share": Prior(value=0.15, spread=0.5, low=1e-3, high=0.4),
+    "narrowing_s": Prior(value=2e-6, spread=0.5, low=1e-7, high=1e-5),
+    "narrowing": Prior(value=0.5, spread=0.7, low=0.02, high=3.0),
+}
+"""What a benchmark of vLLM until 0.15 times besides: a token's block of threads waits for its slot, for its keys and
+values, and for its stores, and an FP8 cache takes queries in FP8; and the power limit, as on this device's matmuls."""
+
 PREFILL: Mapping[str, Measured] = {
     "a100-sxm": Measured(
         source=f"{AICONFIGURATOR}, context attention of a100_sxm with TensorRT-LLM 1.0.0",
@@ -93,7 +102,7 @@ PREFILL: Mapping[str, Measured] = {
         kernel=Kernel(
             decode=False,
             given=PACKED,
-            priors=PREFILL_PRIORS,
+            priors={**PREFILL_PRIORS, **WRITING},
             surface={"queries": 11, "heads": 8, "kv_heads": 7, "group_heads": 3, "kv_bytes": 2},
         ),
         beside="cache write",

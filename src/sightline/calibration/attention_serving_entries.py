@@ -19,9 +19,12 @@ from sightline.calibration.attention_kernels import (
 )
 from sightline.calibration.attention_serving import HOST, Kernel, fit_kernel
 from sightline.calibration.attention_serving_tables import ServingAttentionTable
-from sightline.calibration.entries import Entry, device_of, figures, provenance
+from sightline.calibration.entries import Entry, covered, device_of, figures, provenance
 from sightline.calibration.fitting import FitResult
 from sightline.scenario import Device
+
+SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens", "kv_bytes")
+"""Sizes of an attention whose measured ranges an entry states."""
 
 
 def prefill_entries(data: Path) -> dict[str, Entry]:
@@ -54,6 +57,7 @@ def _entries(measured: Mapping[str, Measured], data: Path, part: str, any_device
             **provenance(one.source, "fitted", part),
             **filters,
             **figures(result),
+            "covered": {part: covered({name: getattr(table, name) for name in SIZES})},
             "constants": dict(result.constants),
         }
         witnesses[family] = Witness(

@@ -77,7 +77,7 @@ def family_text(fits: Fits, network: NetworkConstants, network_errors: Errors) -
         network=network,
         versions={v: fits.kinds(v) for v in fits.versions},
         engines=engines,
-        residuals=residual_lines(fits, network_errors),
+        residuals=[*_covered_lines(fits), *residual_lines(fits, network_errors)],
     )
 
 
@@ -192,6 +192,14 @@ def _protocol(p: Protocol) -> str:
 
 def _by_ranks(values: Mapping[int, float], digits: int = 3) -> str:
     return "{" + ", ".join(f"{n}: {value:.{digits}g}" for n, value in sorted(values.items())) + "}"
+
+
+def _covered_lines(fits: Fits) -> list[str]:
+    ranges = {
+        kind: ", ".join(f"{name}: [{low:.12g}, {high:.12g}]" for name, (low, high) in sizes.items())
+        for kind, sizes in fits.covered.items()
+    }
+    return ["covered:", *(f"  {kind}: {{{text}}}" for kind, text in ranges.items())]
 
 
 def residual_lines(fits: Fits, network: Errors) -> list[str]:

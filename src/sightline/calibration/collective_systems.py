@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from sightline.calibration.collective_kernels import KernelFit, fit_kernels
 from sightline.calibration.collective_tables import (
     CollectiveTable,
@@ -14,11 +16,14 @@ from sightline.calibration.collective_tables import (
     read_vidur,
 )
 from sightline.calibration.collectives import Errors, FitResult, MeasuredNode, errors, fit_collectives, measured_node
+from sightline.calibration.entries import covered
 from sightline.cost.collective_constants import KindConstants
 from sightline.cost.collective_families import release_key
 from sightline.errors import WorkError
 
 Tables = Mapping[str, CollectiveTable]
+Ranges = Mapping[str, Mapping[str, Sequence[float]]]
+"""The smallest and the largest by size, for each kind or engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,8 @@ ENGINES = ("vllm", "sglang", "trtllm")
 """Engines with kernels of their own; the first is what a prediction takes unless told otherwise."""
 TRUSTED = 0.2
 """Median error above which a release's run is left out: NCCL inside it differs as much, so its links were others."""
+COLUMNS = {"ranks": "size", "bytes": "bytes"}
+"""Columns of a table by what an entry calls the sizes that it covers."""
 _STRIDE = 32
 """One in so many rows of the A800's table, whose message sizes lie 3 % apart."""
 
@@ -100,6 +107,8 @@ class Fits:
     """By engine and release, oldest first."""
     left_out: Sequence[str] = ()
     """Engine releases whose run had other links."""
+    covered: Ranges = field(default_factory=dict)
+    """Ranks and bytes that were measured, by kind for NCCL's versions together, by engine for its releases."""
 
     @property
     def newest(self) -> str:
@@ -134,11 +143,29 @@ def fit_system(data: Path, system: System, relative: Mapping[str, KindConstants]
         borrowed=prior or _of_the_switch(node, relative or {}),
         transferred={k: errors(t, node, relative) for k, t in libraries[newest].items()} if relative else {},
     )
+    measured = [(kind, t) for tables in libraries.values() for kind, t in tables.items()]
     if not system.aiconfigurator:
-        return nccl
-    kernels = _fit_engines(data, system, node, nccl.kinds())
+        return replace(nccl, covered=_ranges(measured))
+    engines = read_kernels(data, system.aiconfigurator)
+    kernels = _fit_engines(engines, node, nccl.kinds())
     trusted = {name: fit for name, fit in kernels.items() if fit.fitted.median < TRUSTED}
-    return replace(nccl, kernels=trusted, left_out=[" ".join(name) for name in kernels if name not in trusted])
+    return replace(
+        nccl,
+        kernels=trusted,
+        left_out=[" ".join(name) for name in kernels if name not in trusted],
+        covered=_ranges([*measured, *((name[0], t) for name, t in engines.items() if name in trusted)]),
+    )
+
+
+def _ranges(measured: Sequence[tuple[str, CollectiveTable]]) -> Ranges:
+    """What several tables of a kind cover together."""
+    by_kind: dict[str, list[CollectiveTable]] = {}
+    for kind, table in measured:
+        by_kind.setdefault(kind, []).append(table)
+    return {
+        kind: covered({n: np.concatenate([getattr(t, c) for t in tables]) for n, c in COLUMNS.items()})
+        for kind, tables in sorted(by_kind.items())
+    }
 
 
 def _of_the_switch(node: MeasuredNode, relative: Mapping[str, KindConstants]) -> dict[str, KindConstants]:
@@ -170,9 +197,8 @@ def fit_tables(
 
 
 def _fit_engines(
-    data: Path, system: System, node: MeasuredNode, nccl: Mapping[str, KindConstants]
+    tables: Mapping[tuple[str, str], CollectiveTable], node: MeasuredNode, nccl: Mapping[str, KindConstants]
 ) -> dict[tuple[str, str], KernelFit]:
-    tables = read_kernels(data, system.aiconfigurator)
     ordered = sorted(tables, key=lambda name: (ENGINES.index(name[0]), release_key(name[1])))
     newest = dict(ordered)
     return {

@@ -5,7 +5,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from sightline.calibration.fitting import FitResult
+from sightline.calibration.fitting import Array, FitResult
 from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
@@ -27,6 +27,11 @@ def provenance(source: str, evidence: str, part: str) -> Entry:
 def figures(result: FitResult) -> Entry:
     """How many rows a fit used, and what it leaves unexplained."""
     return {"rows": dict(result.rows), "residuals": {name: dict(r) for name, r in result.residuals.items()}}
+
+
+def covered(sizes: Mapping[str, Array]) -> Entry:
+    """The smallest and the largest of each size that was measured."""
+    return {name: [float(end) for end in (size.min(), size.max())] for name, size in sizes.items()}
 
 
 def between(sets: list[Mapping[str, Any]]) -> Entry:

@@ -20,6 +20,12 @@ __all__ = ["AttentionConstants", "attention_cost", "load_attention"]
 BACKWARD_PRODUCTS = 2.5
 """Five matmuls for the forward pass's two: the scores are computed again (arXiv 2307.08691, section 3.1.2)."""
 
+WRITING_THREADS = 512
+"""Most threads of the block that writes a token's keys and values to their pages, one per element of its keys (vLLM's
+``reshape_and_cache_flash``)."""
+RESIDENT_THREADS = 2048
+"""Threads that a compute unit holds."""
+
 Array = NDArray[np.float64]
 
 
@@ -33,6 +39,11 @@ def _busy_time(tiles: Array, mean_s: Array, longest_s: Array, units: Number, tai
     whole = np.ceil(waves - 1e-9)
     uneven = waves * mean_s + tail * longest_s * (waves > 1)
     return np.maximum(np.where(longest_s > mean_s, uneven, whole * mean_s), longest_s)
+
+
+def _rounds_of_writing(tokens: Array, elements: Array) -> Array:
+    """Rounds that one compute unit would take to write tokens of so many elements of keys to their pages."""
+    return tokens * np.minimum(elements, WRITING_THREADS) / RESIDENT_THREADS
 
 
 def _seen_scores(query: Array, context: Array, causal: Any, window: Number | None) -> Array:
@@ -84,6 +95,7 @@ def attention_cost(
     products = np.where(backward, BACKWARD_PRODUCTS, 1.0)
     peak, element_bytes = device.peak_flops[dtype], 4.0 if dtype in {"fp32", "tf32"} else 2.0
     kv_bytes = element_bytes if kv_bytes is None else kv_bytes
+    narrow = np.less(kv_bytes, 2)
 
     seen = _seen_scores(sq, sk, causal, window)
     reach = sk if window is None else np.minimum(sk, window)
@@ -98,7 +110,7 @@ def attention_cost(
     matmul_s = products * 2 * (padded + padded_value) * width / rate
     softmax_s = np.minimum(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
     score_s = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
-    score_s = score_s * np.where(causal, c.causal_slowdown, 1.0) * np.where(np.less(kv_bytes, 2), c.fp8_cache_time, 1.0)
+    score_s = score_s * np.where(causal, c.causal_slowdown, 1.0) * np.where(narrow, c.fp8_cache_time, 1.0)
     packed = a / kv if c.packed_heads else 1.0
     rows = sq * packed
     block: Number = c.query_block
@@ -109,7 +121,13 @@ def attention_cost(
     steps = np.where(causal, np.minimum(seen + (tile_rows / packed + c.context_block) / 2, reach), reach)
     tile_s, longest_s = (tile_rows * (x + c.tile_overhead) * score_s + c.tile_s for x in (steps, reach))
     kernel_s = _busy_time(tiles, tile_s, longest_s, device.compute_units, c.tail)
+    if c.throttled_share:
+        kernel_s = kernel_s / (1 - ~narrow * c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
     kernel_s = kernel_s + (c.exposed_queries * queries + c.exposed_cache * cache) / device.memory_bandwidth
+    if c.write_round_s:
+        kernel_s = kernel_s + c.write_round_s * _rounds_of_writing(b * sq, kv * d) / device.compute_units
+    if c.narrowing_s:
+        kernel_s = kernel_s + narrow * (c.narrowing_s + c.narrowing * queries / device.memory_bandwidth)
     if c.surface is not None:
         sizes = {
             "queries": sq,

@@ -60,8 +60,18 @@ class AttentionConstants:
     """Passes over query and output that no arithmetic hides: first loads, last stores, rotation."""
     exposed_cache: float = 0.0
     """The same over key and value: gathering pages, filling the cache."""
+    write_round_s: float = 0.0
+    """Time of a round of the kernel that writes new keys and values to their pages: a block of threads for each token."""
     fp8_cache_time: float = 1.0
     """Time per score with keys and values of 8 bits over that with 16."""
+    throttled_share: float = 0.0
+    """Share of the speed in 16 bits lost to the power limit by a kernel that runs for long."""
+    throttle_s: float = 1e-3
+    """Duration at which half of that loss has set in."""
+    narrowing_s: float = 0.0
+    """Fixed time of making the queries as narrow as a cache of 8 bits, in a kernel of its own."""
+    narrowing: float = 0.0
+    """Passes over query and output that this takes besides."""
     surface: AttentionSurface | None = None
     """What an engine's choice of kernels adds, over query tokens, heads and what a key takes."""
 

@@ -9,6 +9,7 @@ from sightline.cost.clock import at_its_clock
 from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collective_families import NCCL, cluster_collectives, collective_evidence
 from sightline.cost.collectives import collective_time, whole_group
+from sightline.cost.covered import covers
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.elementwise_constants import load_elementwise, measured_generation
 from sightline.cost.families import evidence_of, family_of
@@ -100,9 +101,19 @@ def _collective(x: CollectiveOperation, cluster: Cluster) -> OperatorAnswer:
         library = cluster_collectives(cluster, all_reduce=f"{x.library} {x.version or ''}".strip())
     group = whole_group(cluster.devices, cluster)
     time_s = collective_time(x.operator, x.bytes, group=group, cluster=cluster, constants=library)
-    evidence = within(collective_evidence(cluster, x.operator), measured=cluster.nodes == 1)
+    measured = cluster.nodes == 1 and _covers_collective(x, cluster, library)
+    evidence = within(collective_evidence(cluster, x.operator), measured=measured)
     width = _collective_half_width(x.operator, cluster, library, evidence)
     return OperatorAnswer(time_s, 0.0 * x.bytes, x.bytes, "network", evidence, width)
+
+
+def _covers_collective(x: CollectiveOperation, cluster: Cluster, library: CollectiveConstants) -> bool:
+    """Whether ranks and buffer lie in the ranges of the library's measurements; a message has two ends in any group."""
+    kind = x.operator if x.library == NCCL else x.library
+    sizes: dict[str, Number] = {"bytes": x.bytes}
+    if x.operator != "send_recv":
+        sizes["ranks"] = cluster.devices
+    return bool(np.all(covers(library.name.partition("/")[0], "collectives", kind, sizes)))
 
 
 def _collective_half_width(kind: str, cluster: Cluster, library: CollectiveConstants, evidence: Evidence) -> float:

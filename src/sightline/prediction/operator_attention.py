@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.cost.attention import attention_cost
 from sightline.cost.attention_families import (
@@ -13,11 +14,13 @@ from sightline.cost.attention_families import (
     decode_constants,
     prefill_constants,
 )
+from sightline.cost.covered import covers
 from sightline.cost.decode_attention import decode_attention_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.residuals import family_half_width
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
 from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number
 from sightline.scenario import AttentionOperation, Device
 
 FEW_QUERIES = 8
@@ -38,11 +41,13 @@ def attention_answer(x: AttentionOperation, device: Device) -> OperatorAnswer:
         return _phase(x, device, "prefill")
     if few.all():
         return _phase(x, device, "decode")
-    return chosen(few, _phase(x, device, "decode"), _phase(x, device, "prefill"))
+    return chosen(few, _phase(x, device, "decode", few), _phase(x, device, "prefill", ~few))
 
 
-def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase) -> OperatorAnswer:
-    evidence = within(attention_evidence(device, phase), measured=_is_measured(x, device, phase))
+def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, asked: Any = True) -> OperatorAnswer:
+    """The answer with one phase's kernel; its evidence is that of the sizes that are ``asked``."""
+    measured = _is_measured(x, device, phase) and bool(np.all(_covers(x, device, phase) | ~np.asarray(asked)))
+    evidence = within(attention_evidence(device, phase), measured=measured)
     family = attention_family(device, phase)
     width = family_half_width(family, PHASE_PARTS[phase], ("residuals",), RANGES, evidence)
     cost = _prefill(x, device) if phase == "prefill" else _decode(x, device)
@@ -84,6 +89,16 @@ def _decode(x: AttentionOperation, device: Device) -> OperatorCost:
 
 def _sizes(x: AttentionOperation) -> tuple[Any, ...]:
     return x.batch, x.heads, x.kv_heads, x.head_dim, x.query_tokens, x.context_tokens
+
+
+def _covers(x: AttentionOperation, device: Device, phase: AttentionPhase) -> NDArray[np.bool_]:
+    """Where sizes lie in the ranges that the constants of the phase were fitted to."""
+    names = ("batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")
+    sizes: dict[str, Number] = {name: getattr(x, name) for name in names}
+    sizes["value_dim"] = x.head_dim if x.value_dim is None else x.value_dim
+    sizes["kv_bytes"] = CACHE_BYTES[x.kv_dtype or x.dtype]
+    part = PHASE_PARTS[phase]
+    return covers(attention_family(device, phase), part, part, sizes)
 
 
 def _is_measured(x: AttentionOperation, device: Device, phase: AttentionPhase) -> bool:

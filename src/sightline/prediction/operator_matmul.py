@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sightline.cost.covered import covers
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.grouped_matmul import GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.cost.matmul import matmul_cost
@@ -39,19 +40,22 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
         device=device,
         constants=constants if sixteen_bit and not warnings else constants.without_surface(),
     )
-    measured = x.kernel != "32-bit" and not warnings and _covers(constants, x)
+    measured = x.kernel != "32-bit" and not warnings and _covers(constants, x, device, kernel)
     evidence = within(matmul_evidence(device, kernel), measured=measured)
     width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
     answer = on_roofline(cost, device.peak_flops[stored.compute_dtype], device, evidence, width)
     return answer._replace(warnings=warnings)
 
 
-def _covers(constants: MatmulConstants, x: MatmulOperation) -> bool:
-    """Whether all sizes lie in the range that was measured, as far as a surface knows it."""
+def _covers(constants: MatmulConstants, x: MatmulOperation, device: Device, kernel: str) -> bool:
+    """Whether all sizes lie in the range that was measured, as far as an entry or its surface says."""
+    stated = covers(family_of(device, "matmul"), "matmul", kernel, {"m": x.m, "n": x.n, "k": x.k})
     if constants.surface is None:
-        return True
+        return bool(np.all(stated))
     sizes = zip(constants.surface.axes, (x.m, x.n, x.k), strict=True)
-    return all(bool(np.all((axis.first <= np.asarray(size)) & (size <= axis.last))) for axis, size in sizes)
+    return bool(np.all(stated)) and all(
+        bool(np.all((axis.first <= np.asarray(size)) & (size <= axis.last))) for axis, size in sizes
+    )
 
 
 def _matmul_half_width(m: Number, device: Device, kernel: str, evidence: Evidence, *, surface: bool) -> Number:
