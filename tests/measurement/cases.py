@@ -95,3 +95,30 @@ def says_its_surroundings(arguments, _emit):
 
 def raises_ctrl_c(_arguments, _emit):
     raise KeyboardInterrupt
+
+
+def trains_on_two_ranks_of_which_one_is_late(arguments, emit):
+    """Two real replicas; before each of its passes the second one sleeps for ``late_s``."""
+    import tempfile
+
+    from sightline.measurement.rank_group import Ranks, run_ranks
+    from sightline.measurement.training_frameworks import preload
+
+    preload("ddp")
+    ranks = Ranks(here=2, threads=1, variables={"SIGHTLINE_DEVICE": "cpu"})
+    with tempfile.TemporaryDirectory() as folder:
+        asked = {**arguments, "meeting": {"file": f"{folder}/ranks"}}
+        return dict(run_ranks(f"{__name__}:is_one_of_two", asked, ranks, emit)[0])
+
+
+def is_one_of_two(arguments, emit):
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    from sightline.measurement.training_rank import measure_rank
+
+    late_s = arguments["late_s"]
+    if os.environ["RANK"] == "1":
+        register_module_forward_pre_hook(
+            lambda module, _: time.sleep(late_s * module.__class__.__name__.endswith("ForCausalLM"))
+        )
+    return measure_rank({key: value for key, value in arguments.items() if key != "late_s"}, emit)

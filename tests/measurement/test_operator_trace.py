@@ -48,9 +48,27 @@ def count(rows: list[Row], phase: str, module: str, operator: str) -> Any:
 
 
 def test_products_are_counted_in_their_modules(rows: list[Row]) -> None:
-    for module, products in (("qkv", 3 * LAYERS), ("output projection", LAYERS), ("mlp", 3 * LAYERS), ("head", 1)):
-        assert count(rows, "forward", module, "mm") == products
-        assert count(rows, "backward", module, "mm") == 2 * products
+    named = {"mlp": {"up": 2, "down": 1}, "head": {"logits": 1 / LAYERS}, "qkv": {"matmul": 3}}
+    named["output projection"] = {"matmul": 1}
+    for module, products in named.items():
+        for operator, times in products.items():
+            assert count(rows, "forward", module, operator) == times * LAYERS
+        for operator in ("weight gradient", "input gradient"):
+            assert count(rows, "backward", module, operator) == sum(products.values()) * LAYERS
+    assert not any(r.operator == "mm" for r in rows)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients_of_a_linear_layer_come_in_the_order_that_their_names_take(bias: bool) -> None:
+    from sightline.measurement.operator_trace import GRADIENTS
+
+    layer, x = torch.nn.Linear(16, 24, bias=bias), torch.ones(8, 16, requires_grad=True)
+    out = layer(x * 1.0).sum()
+    with torch.profiler.profile(record_shapes=True) as profiler:
+        out.backward()
+    products = [e for e in profiler.events() if e.name == "aten::mm"]
+    shapes = {"weight gradient": [[24, 8], [8, 16]], "input gradient": [[8, 24], [24, 16]]}
+    assert [e.input_shapes for e in products] == [shapes[name] for name in GRADIENTS[products[0].cpu_parent.name]]
 
 
 def test_the_attention_kernel_is_in_the_core_and_nowhere_else(rows: list[Row]) -> None:

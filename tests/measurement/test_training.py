@@ -21,7 +21,7 @@ from sightline.measurement.training_fit import resolved, why_too_large  # noqa: 
 from sightline.measurement.training_frameworks import way_of  # noqa: E402
 from sightline.measurement.training_models import build_model  # noqa: E402
 from sightline.measurement.training_nodes import nodes_of  # noqa: E402
-from sightline.measurement.training_profile import _phases, profile_of, waiting_s  # noqa: E402
+from sightline.measurement.training_profile import _phases, profile_of, result_of, waiting_s  # noqa: E402
 from sightline.measurement.training_runs import Effort, Settings, measure_trainings  # noqa: E402
 from sightline.prediction import predict  # noqa: E402
 from sightline.report.results import answer_to_dict  # noqa: E402
@@ -355,6 +355,30 @@ def test_a_partitioned_weight_counts_by_what_a_rank_holds() -> None:
     split.weight.ds_tensor = torch.empty(64)
     held = state_bytes(torch.nn.ModuleList([whole, split]), None)
     assert held["weights"] == held["gradients"] == 4 * (128 + 64)
+
+
+@pytest.mark.slow
+def test_a_rank_that_waits_for_a_late_one_says_so() -> None:
+    late_s, scenario, samples = 0.1, asked(2), []
+    arguments = {"scenario": to_mapping(scenario), "warm_up": 1, "steps": 6, "late_s": late_s}
+    outcome = run_case(
+        "measurement.cases:trains_on_two_ranks_of_which_one_is_late",
+        arguments,
+        Limits(time_s=300),
+        lambda sample: samples.append({"repeat": 0, **sample}),
+        variables={"OMP_NUM_THREADS": "1"},
+    )
+    assert outcome.status == "ok", outcome.output
+    scenario, predicted = resolved(scenario)
+    seen = {"way": "ddp", "threads": 1, "warm_up": 1, "weights": "random", "repeats": [outcome.result]}
+    result = result_of(scenario, predicted, seen, samples)
+    waits = scenario.workload.global_batch / 2 * late_s
+    assert result["step_time_s"] > waits
+    # The first rank meets the other once per step, however many passes made that one late.
+    assert result["measurement"]["waiting_s"] == pytest.approx(waits, rel=0.3)
+    assert result["phases"]["host"] > 0.7 * waits
+    assert result["phases"]["communication_exposed"] < 0.3 * waits
+    assert sum(result["phases"].values()) == pytest.approx(result["step_time_s"])
 
 
 def test_waiting_for_a_late_rank_is_no_communication() -> None:

@@ -12,6 +12,15 @@ from sightline.prediction.step import profile_of
 from sightline.profile import Profile, StageMemory
 
 GIB = 2**30
+SMALL = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 160,
+    "vocab_size": 320,
+}
+PLAIN = {"cluster": "1x a100-sxm-80gb", "workload": {"task": "pretrain", "sequence_length": 32, "global_batch": 2}}
 
 
 def ledger(model: str = "llama-2-7b", devices: int = 8, batch: int = 8, **plan: object) -> Profile:
@@ -247,3 +256,28 @@ def test_the_moments_of_many_plans_are_those_of_each():
         single = profile_of(replace(many, plan=replace(many.plan, micro_batch=one)))
         for part, size in single.memory_bytes.items():
             assert np.broadcast_to(profile.memory_bytes[part], (3,))[i] == pytest.approx(float(size), rel=1e-12)
+
+
+def test_deepspeed_copies_fp32_weights_and_fills_a_bucket_of_gradients():
+    def held(framework: str, stage: int, cluster: str = "2x this-machine", dtype: str = "fp32") -> dict[str, float]:
+        scenario = scenario_from_mapping(
+            {
+                "model": SMALL,
+                "cluster": cluster,
+                "workload": {"task": "pretrain", "sequence_length": 32, "global_batch": 2},
+                "plan": {"framework": framework, "zero_stage": stage, "micro_batch": 1, "dtype": dtype},
+            }
+        )
+        return {part: float(size) for part, size in profile_of(scenario).memory_bytes.items()}
+
+    parameters = scenario_from_mapping({**PLAIN, "model": SMALL}).model.parameters
+    whole, split, plain = held("deepspeed", 0), held("deepspeed", 2), held("fsdp", 3)
+    assert whole["optimizer"] == pytest.approx(8 * parameters), "no ZeRO, no copies"
+    assert split["optimizer"] == pytest.approx((8 + 4) / 2 * parameters)
+    assert split["gradients"] == pytest.approx(4 / 2 * parameters)
+    assert split["buffers"] - whole["buffers"] == pytest.approx(4 * parameters), "less than a whole bucket"
+    assert split["framework"] - plain["framework"] == 76e6
+    # In bf16 the copies are the optimizer's 12 bytes already; an accelerator's bucket is among what collectives take.
+    assert held("deepspeed", 2, dtype="bf16")["optimizer"] == pytest.approx(12 / 2 * parameters)
+    on_gpu = [held("deepspeed", stage, "2x a100-sxm-80gb") for stage in (1, 2)]
+    assert on_gpu[0]["buffers"] == pytest.approx(on_gpu[1]["buffers"])

@@ -8,6 +8,7 @@ from sightline import generation_profile, profile
 from sightline.errors import InputError, nearest
 from sightline.explanation.dissimilarity import about, unfair
 from sightline.explanation.kinds import Kind
+from sightline.explanation.operator_names import under_common_names
 from sightline.explanation.ratios import EXACT, difference, interval_of, ratio_spread
 from sightline.explanation.side import LEVELS, Address, Figure, Side
 
@@ -88,6 +89,8 @@ def compare_sides(a: Side, b: Side, levels: Sequence[str] = LEVELS) -> Compariso
 
 
 def _rows(a: Side, b: Side, level: str) -> Iterator[Difference]:
+    if level == "operator":
+        a, b = under_common_names(a, b)
     first, second = a.at(level), b.at(level)
     if level in ("module", "operator") and not (first and second):
         return

@@ -1,8 +1,8 @@
 """PyTorch's operators of a step, each at the address of the region it ran in.
 
 The profiler's trace and the regions meet in the trace itself: at every border of regions an empty range is recorded, so
-an operator belongs to the region whose border is the last one before its start, in forward and backward alike. No names
-of kernels are looked at, and no stack is walked.
+an operator belongs to the region whose border is the last one before its start, in forward and backward alike; no stack is
+walked. Products of linear layers get the names of a prediction's operators, from where they stand; all others keep PyTorch's.
 """
 
 from bisect import bisect_right
@@ -24,6 +24,7 @@ WITHOUT_KERNEL = frozenset(
         "alias",
         "as_strided",
         "chunk",
+        "contiguous",
         "detach",
         "empty",
         "empty_like",
@@ -31,6 +32,8 @@ WITHOUT_KERNEL = frozenset(
         "expand",
         "expand_as",
         "lift_fresh",
+        "linear",
+        "matmul",
         "narrow",
         "new_empty",
         "new_empty_strided",
@@ -48,6 +51,7 @@ WITHOUT_KERNEL = frozenset(
         "split_with_sizes",
         "squeeze",
         "t",
+        "to",
         "transpose",
         "unsafe_split",
         "unbind",
@@ -57,9 +61,18 @@ WITHOUT_KERNEL = frozenset(
         "_unsafe_view",
     )
 )
-"""Operators that name, shape or allocate and move nothing."""
-PRODUCTS = ("mm", "linear", "dot_product", "flash_attention")
+"""Operators that name, shape or allocate and move nothing, or leave all work to others."""
+LINEAR = frozenset(("mm", "addmm"))
+"""Products of linear layers, which are named as a prediction names them."""
+GRADIENTS = {
+    "MmBackward0": ("weight gradient", "input gradient"),
+    "AddmmBackward0": ("input gradient", "weight gradient"),
+}
+"""What a linear layer's node of the graph multiplies, in autograd's order, where it makes both."""
+UP, DOWN = "up", "down"
+PRODUCTS = ("mm", "linear", "dot_product", "flash_attention", "matmul", "logits", UP, DOWN, *GRADIENTS["MmBackward0"])
 """What the names of products and attention kernels hold; arithmetic is their part, bandwidth that of the others."""
+ACCUMULATION = "torch::autograd::AccumulateGrad"
 
 
 class BorderReader:
@@ -103,24 +116,47 @@ def _operators(
     begins = sorted((e.time_range.start, _number(e)) for e in events if e.name.startswith(BORDER))
     starts, owner = [start for start, _ in begins], _owners(passages)
     found: dict[tuple[Address, str], list[float]] = defaultdict(list)
-    for event in events:
+    last: dict[int, tuple[Address, float]] = {}
+    for event in sorted(events, key=lambda e: e.time_range.start):
         position = bisect_right(starts, event.time_range.start) - 1
         if position < 0 or not _is_kernel(event):
             continue
-        address = owner.get(begins[position][1])
+        border = begins[position][1]
+        address = owner.get(border)
         seconds = (event.self_device_time_total if on_device else event.self_cpu_time_total) * 1e-6
-        if address is not None and seconds > 0:
-            found[address, event.name.removeprefix("aten::")].append(seconds)
-    return found
+        if address is None or seconds <= 0:
+            continue
+        name = _name(event, address)
+        found[address, name].append(seconds)
+        if name == UP and address.phase == "forward":
+            last[border] = address, seconds
+    for address, seconds in last.values():
+        # Products of an MLP come in order: the last of each pass through it projects down.
+        found[address, UP].remove(seconds)
+        found[address, DOWN].append(seconds)
+    return {where: times for where, times in found.items() if times}
+
+
+def _name(event: Any, address: Address) -> str:
+    """An operator's name: a prediction's for what linear layers do, else PyTorch's own."""
+    name = str(event.name).removeprefix("aten::")
+    if name == ACCUMULATION:
+        return "gradient accumulation"
+    if name not in LINEAR:
+        return name
+    if address.phase == "backward":
+        parent = event.cpu_parent
+        products = [] if parent is None else [c for c in parent.cpu_children if c.name.removeprefix("aten::") in LINEAR]
+        names = GRADIENTS.get(parent.name, ()) if len(products) == 2 else ()
+        return names[products.index(event)] if names else name
+    module, operator = address.region.module, address.region.operator
+    return UP if module in ("mlp", "shared experts") else "matmul" if operator == "all" else operator
 
 
 def _is_kernel(event: Any) -> bool:
-    """Whether an event is an operator that does the work itself, rather than by calling others."""
-    if "::" not in event.name or event.name.startswith("autograd::"):
-        return False
-    return event.name.removeprefix("aten::") not in WITHOUT_KERNEL and not any(
-        _is_kernel(c) for c in event.cpu_children
-    )
+    """Whether an event is an operator with work of its own; what it leaves to others counts there."""
+    name = event.name
+    return "::" in name and not name.startswith("autograd::") and name.removeprefix("aten::") not in WITHOUT_KERNEL
 
 
 def _number(event: Any) -> int:

@@ -65,7 +65,7 @@ def deepspeed(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
     return Trainer(
         model=model,
         step=step,
-        optimizer=_States(optimizer),
+        optimizer=_States(optimizer, 1.0 / dist.get_world_size() if plan.zero_stage == 2 else 1.0),
         replica=dist.get_rank(),
         replicas=dist.get_world_size(),
         remarks=[STAYS] if plan.offload and device == "cpu" else [],
@@ -105,8 +105,9 @@ class _States:
         "fp32_groups_flat_partition",
     )
 
-    def __init__(self, optimizer: Any) -> None:
-        self.optimizer = optimizer
+    def __init__(self, optimizer: Any, gradient_share: float) -> None:
+        self.optimizer, self.gradient_share = optimizer, gradient_share
+        """Of the gradients, what a rank keeps once they are reduced; ZeRO-3's parameters are this rank's part already."""
 
     @property
     def state(self) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ def state_bytes(model: Any, optimizer: Any) -> dict[str, float]:
     trained = [p for p in parameters if p.requires_grad]
     return {
         "weights": _bytes(parameters) + _bytes(model.buffers()),
-        "gradients": _bytes(trained),
+        "gradients": _bytes(trained) * getattr(optimizer, "gradient_share", 1.0),
         "optimizer": _bytes(_tensors(getattr(optimizer, "state", {}))),
     }
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.cost.processor_constants import load_processor, processor_family
 from sightline.prediction import placeholder_gradients
 from sightline.prediction.dualpipe import per_device
+from sightline.prediction.host_process import beside_tensors, bucket_bytes
 from sightline.prediction.memory_moments import Moment, fullest_moment
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
@@ -37,7 +37,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     replicated = np.asarray(plan.replicas) > 1
     # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
     whole = (zero == 2) & framework.regathers_every_micro_batch
-    context_bytes, collectives_bytes = _beside_tensors(scenario)
+    context_bytes, collectives_bytes = beside_tensors(scenario)
     held = held_states(scenario, program, stage)
     held_places = framework.placeholder_gradients * placeholder_gradients.of_layers(program, stage.kinds, narrow)
     gathered = _gathered(scenario, program, stage, whole)
@@ -74,7 +74,11 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
         ),
         Moment(name="optimizer step", gradients=gradients, activations=0.0, buffers=update),
     )
-    buffers = replicated * collectives_bytes + moved.staging_bytes + _workspace(scenario, program, stage)
+    buffers = (
+        replicated * (collectives_bytes + bucket_bytes(scenario, held.gradients))
+        + moved.staging_bytes
+        + _workspace(scenario, program, stage)
+    )
     on_device, optimizer_there = weights * (1.0 - moved.parameters), optimizer * (1.0 - moved.optimizer)
     states = on_device + optimizer_there + context_bytes + buffers
     peak = cache(lambda: fullest_moment(moments))
@@ -112,18 +116,6 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
         ),
         moments={BETWEEN_PASSES: states + gradients} | {moment.name: moment.with_states(states) for moment in moments},
     )
-
-
-def _beside_tensors(scenario: Scenario) -> tuple[float, float]:
-    """Return bytes that a process takes before its model, and those that its collectives set aside.
-
-    On a processor libraries and interpreter, as measured; what gloo sends lies in the tensors themselves.
-    """
-    family = processor_family(scenario.cluster.device)
-    if family is not None:
-        return load_processor(family, scenario.plan.dtype).framework_bytes, 0.0
-    framework = scenario.plan.framework
-    return framework.context_bytes, framework.communication_buffer_bytes
 
 
 class Gathered(NamedTuple):
@@ -262,9 +254,17 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
     return HeldStates(
         weights=split(lambda states: states.weights, frozen) + narrow_copies,
         gradients=split(lambda states: states.gradients),
-        optimizer=split(lambda states: states.optimizer),
+        optimizer=split(lambda states: states.optimizer) + _full_copies(scenario, split(lambda states: states.weights)),
         update=Shared(common=update_copies(framework, plan.dtype, plan.optimizer) * largest, experts=0.0),
     )
+
+
+def _full_copies(scenario: Scenario, weights: Shared) -> Shared:
+    """The optimizer's copies of trained weights that are fp32 already, under ZeRO."""
+    plan = scenario.plan
+    copies = plan.framework.copies_full_precision and plan.dtype in ("fp32", "tf32")
+    share: Number = copies * np.where(np.asarray(plan.zero_stage) > 0, 1.0, 0.0)
+    return weights * share
 
 
 def _most(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:

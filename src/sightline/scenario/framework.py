@@ -123,6 +123,13 @@ class Framework:
     every backward pass."""
     casts_weights_often: bool = False
     """Weights are quantized in every pass and no narrow copies kept, instead of once after each update."""
+    library_bytes: float = 0.0
+    """Host memory of a process for the framework's own libraries, beside PyTorch's; counts where that is the device's."""
+    bucket_elements: float = 0.0
+    """Gradients that ZeRO copies together before they are reduced; on a processor as much as is used of that is taken, on
+    accelerators it is part of ``communication_buffer_bytes``."""
+    copies_full_precision: bool = False
+    """ZeRO's optimizer works on an fp32 copy of its part of the weights even where these are fp32 themselves."""
     allocation: Allocation = PLAIN_ALLOCATION
     """What else its memory holds, and when."""
     update_copies: float = 0.0
