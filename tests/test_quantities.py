@@ -17,6 +17,7 @@ from sightline.quantities import (
     WATTS,
     Dimension,
     added_up,
+    either,
     format_quantity,
     parse_quantity,
     show,
@@ -154,3 +155,11 @@ def test_arrays_are_added_up_from_the_smallest():
     assert np.array_equal(added_up((wide + tall, 1.0, tall, wide)), 2 * (wide + tall) + 1.0)
     assert added_up([0.1, 0.2, 0.3]) == 0.1 + 0.2 + 0.3
     assert added_up(()) == 0
+
+
+def test_one_of_two_numbers_is_chosen_as_places_of_arrays_are():
+    numbers = np.arange(4.0)
+    assert np.array_equal(either(numbers < 2, numbers, -1.0), [0.0, 1.0, -1.0, -1.0])
+    for condition in (True, False, np.bool_(True), np.bool_(False)):
+        chosen = np.broadcast_to(either(condition, numbers, -1.0), numbers.shape)
+        assert np.array_equal(chosen, np.where(condition, numbers, -1.0))

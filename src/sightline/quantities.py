@@ -16,11 +16,21 @@ Number: TypeAlias = float | NDArray[np.floating[Any]]
 """A float or a float array; every formula accepts both and arrays broadcast."""
 Count: TypeAlias = float | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 """A whole number or an array of them."""
+PLAIN: frozenset[type] = frozenset((float, int, np.float64))
+"""Types of plain numbers: told by type, they need not each be asked for its dimensions."""
 
 
 def added_up(numbers: Iterable[Number]) -> Number:
     """Return the sum, smaller arrays added first: of many plans, few additions then touch every one."""
     return sum(sorted(numbers, key=np.size))
+
+
+def either(condition: Any, if_true: Number, if_false: Number) -> Number:
+    """Return one of two numbers; where the condition is an array, the one or the other place by place."""
+    if isinstance(condition, bool | np.bool_):
+        return if_true if condition else if_false
+    chosen: Number = np.where(condition, if_true, if_false)
+    return chosen
 
 
 def identity(value: Number) -> object:

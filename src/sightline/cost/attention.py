@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.attention_constants import AttentionConstants, load_attention
 from sightline.cost.operator_cost import OperatorCost
-from sightline.quantities import Number
+from sightline.quantities import Number, either
 from sightline.scenario import Device
 
 __all__ = ["AttentionConstants", "attention_cost", "load_attention"]
@@ -48,13 +48,13 @@ def _rounds_of_writing(tokens: Array, elements: Array) -> Array:
 
 def _seen_scores(query: Array, context: Array, causal: Any, window: Number | None) -> Array:
     """Context tokens that a query sees, in the mean over the queries: the last ``query`` of ``context`` tokens."""
-    seen: Array = np.where(causal, context - (np.minimum(query, context) - 1) / 2, context)
     if window is None:
-        return seen
+        seen: Any = either(causal, context - (np.minimum(query, context) - 1) / 2, context)
+        return np.asarray(seen)
     late = np.minimum(query, context)
     growing = np.minimum(np.maximum(window - (context - late + 1), 0.0), late)
     masked = (growing * (context - late + 1 + (growing - 1) / 2) + (late - growing) * window) / late
-    return np.where(causal, masked, np.minimum(context, window))
+    return np.asarray(either(causal, masked, np.minimum(context, window)))
 
 
 def attention_cost(
@@ -91,8 +91,7 @@ def attention_cost(
         np.asarray(x, dtype=float) for x in (batch, heads, kv_heads, head_dim, query_tokens, context_tokens)
     )
     dv = d if value_dim is None else np.asarray(value_dim, dtype=float)
-    causal, backward = np.asarray(causal, dtype=bool), np.asarray(backward, dtype=bool)
-    products = np.where(backward, BACKWARD_PRODUCTS, 1.0)
+    products = either(backward, BACKWARD_PRODUCTS, 1.0)
     peak, element_bytes = device.peak_flops[dtype], 4.0 if dtype in {"fp32", "tf32"} else 2.0
     kv_bytes = element_bytes if kv_bytes is None else kv_bytes
     narrow = np.less(kv_bytes, 2)
@@ -102,15 +101,15 @@ def attention_cost(
     compute_s = products * 2 * b * a * sq * seen * (d + dv) / peak
     kept = sk if window is None else np.minimum(sk, window + sq)
     queries, cache = b * a * sq * element_bytes * (d + dv), b * kv * kept * kv_bytes * (d + dv)
-    memory_s = np.where(backward, 2.0, 1.0) * (queries + cache) / device.memory_bandwidth
+    memory_s = either(backward, 2.0, 1.0) * (queries + cache) / device.memory_bandwidth
 
     padded, padded_value = (np.ceil(x / c.head_granule) * c.head_granule for x in (d, dv))
     width = np.maximum(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
-    rate = peak * np.where(backward, c.backward_fraction, c.peak_fraction)
+    rate = peak * either(backward, c.backward_fraction, c.peak_fraction)
     matmul_s = products * 2 * (padded + padded_value) * width / rate
     softmax_s = np.minimum(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
     score_s = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
-    score_s = score_s * np.where(causal, c.causal_slowdown, 1.0) * np.where(narrow, c.fp8_cache_time, 1.0)
+    score_s = score_s * either(causal, c.causal_slowdown, 1.0) * either(narrow, c.fp8_cache_time, 1.0)
     packed = a / kv if c.packed_heads else 1.0
     rows = sq * packed
     block: Number = c.query_block
@@ -118,7 +117,7 @@ def attention_cost(
         block = block / np.maximum(padded / c.comfortable_head, 1.0)
     tiles = np.ceil(rows / block) * b * a / packed
     tile_rows = block if c.row_granule is None else np.minimum(np.ceil(rows / c.row_granule) * c.row_granule, block)
-    steps = np.where(causal, np.minimum(seen + (tile_rows / packed + c.context_block) / 2, reach), reach)
+    steps = either(causal, np.minimum(seen + (tile_rows / packed + c.context_block) / 2, reach), reach)
     tile_s, longest_s = (tile_rows * (x + c.tile_overhead) * score_s + c.tile_s for x in (steps, reach))
     kernel_s = _busy_time(tiles, tile_s, longest_s, device.compute_units, c.tail)
     if c.throttled_share:

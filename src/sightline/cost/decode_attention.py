@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.decode_attention_constants import DecodeAttentionConstants, load_decode_attention
 from sightline.cost.operator_cost import OperatorCost
-from sightline.quantities import Number
+from sightline.quantities import Number, either
 from sightline.scenario import Device
 
 __all__ = ["DecodeAttentionConstants", "decode_attention_cost", "load_decode_attention"]
@@ -85,9 +85,10 @@ def decode_attention_cost(
 
     shape = _Shape(b, a, kv, q, ctx, d, dv, width, np.asarray(kv_bytes), cache, memory_s)
     time_s = _kernel_time(shape._replace(kv=a) if heads_apart else shape, device.peak_flops[dtype], device, c)
-    if c.ungrouped is not None:
-        alone = _kernel_time(shape._replace(kv=a), device.peak_flops[dtype], device, c.ungrouped)
-        time_s = np.where((a == kv) | (a > c.largest_group * kv), alone, time_s)
+    alone = (a == kv) | (a > c.largest_group * kv)
+    if c.ungrouped is not None and alone.any():
+        alone_s = _kernel_time(shape._replace(kv=a), device.peak_flops[dtype], device, c.ungrouped)
+        time_s = np.where(alone, alone_s, time_s)
     return OperatorCost(np.maximum(time_s, np.maximum(compute_s, memory_s)), compute_s, memory_s)
 
 
@@ -103,7 +104,7 @@ def _kernel_time(x: _Shape, peak: Number, device: Device, c: DecodeAttentionCons
     rounds = np.ceil(tiles / (units * c.tiles_per_unit) - 1e-9)
 
     steps = np.ceil(x.ctx / splits / c.context_block) * c.context_block
-    elements = steps * x.width * np.where(x.kv_bytes < 2, c.fp8_cache_time, 1.0)
+    elements = steps * x.width * either(x.kv_bytes < 2, c.fp8_cache_time, 1.0)
     wide = np.maximum(x.d * x.kv_bytes / c.comfortable_bytes, 1.0) ** c.wide_head_exponent
     unit_bandwidth = c.unit_share * device.memory_bandwidth / units if c.unit_bandwidth is None else c.unit_bandwidth
     unit_s = rounds * (c.tile_bytes + 2 * elements) / unit_bandwidth * wide

@@ -7,7 +7,7 @@ Symbols: ``m, n, k, b`` the dimensions and the batch, ``tm, tn`` a tile's sides,
 """
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,18 +127,17 @@ def _kernel_time(
     granule, overhead_k = GRANULE_BYTES / element_bytes, c.tile_overhead_k * 2 / element_bytes
     slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
 
-    def split(slices: Array | float) -> Array:
+    def split(slices: Array | Literal[1]) -> Array:
         steps = np.ceil(k / slices / granule) * granule + overhead_k
-        busy_s = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
-        seconds: Array = busy_s + (slices > 1) * (c.split_latency_s + slices * slice_sum_s)
-        return seconds
+        busy_s: Array = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
+        return busy_s if isinstance(slices, int) else busy_s + (slices > 1) * (c.split_latency_s + slices * slice_sum_s)
 
     filling = np.minimum(np.floor(t.resident / per_unit), np.floor(k / LEAST_SLICE_K))
     evening = np.minimum(np.floor(k / c.split_k), np.ceil(5 * t.resident / per_unit))
-    time_s = split(1.0)
-    for slices in (filling, evening):
-        if np.any(slices > 1.0):
-            time_s = np.minimum(time_s, split(np.minimum(np.maximum(slices, 1.0), MOST_SLICES)))
+    time_s = split(1)
+    if cuts := [slices for slices in (filling, evening) if (slices > 1.0).any()]:
+        in_slices_s = split(np.minimum(np.maximum(np.array(cuts), 1.0), MOST_SLICES))
+        time_s = np.minimum(time_s, in_slices_s.min(axis=0))
 
     crowded = per_unit[: t.largest].min(axis=0) > 1
     fastest: Array = (time_s * (1 + c.small_tile_penalty * crowded * (t.resident > 1))).min(axis=0)

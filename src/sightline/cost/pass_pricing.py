@@ -30,7 +30,7 @@ from sightline.cost.stacking import stacked
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
-from sightline.quantities import Number
+from sightline.quantities import PLAIN, Number
 from sightline.scenario import Device
 
 
@@ -40,7 +40,7 @@ def price_operators(operators: Sequence[Operator], ranks: Ranks, axes: int) -> P
     for (kind, *_), alike in _alike(operators).items():
         costs = _PRICING[kind](alike, ranks, axes)  # type: ignore[index]
         legs = (_one_by_one(leg, len(alike)) for leg in costs)
-        prices |= {id(op): OperatorCost(*each) for op, *each in zip(alike, *legs, strict=True)}
+        prices.update(zip(map(id, alike), map(OperatorCost._make, zip(*legs, strict=True)), strict=True))
     return prices
 
 
@@ -89,9 +89,9 @@ def _alike(operators: Sequence[Operator]) -> dict[tuple[Hashable, ...], list[Ope
     groups: dict[tuple[Hashable, ...], list[Operator]] = {}
     for op in operators:
         kind = type(op)
-        sizes = [size for name in _SIZES[kind] if not isinstance(size := getattr(op, name), float)]
-        shape = np.broadcast_shapes(*map(np.shape, sizes)) if sizes else ()
-        key = (kind, *(getattr(op, name) for name in _KEYS[kind]), shape)
+        sizes = [getattr(op, name) for name in _SIZES[kind]]
+        shape = () if {*map(type, sizes)} <= PLAIN else np.broadcast_shapes(*map(np.shape, sizes))
+        key = (kind, shape, *[getattr(op, name) for name in _KEYS[kind]])
         groups.setdefault(key, []).append(op)
     return groups
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.program import Operator
-from sightline.quantities import Number
+from sightline.quantities import PLAIN, Number
 
 
 def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
     """Return one attribute of all operators along a new first axis, followed by the mesh's ``axes``."""
     values = [getattr(op, attribute) for op in operators]
-    if all(isinstance(v, float | int) or np.ndim(v) == 0 for v in values):
+    if {*map(type, values)} <= PLAIN or not any(map(np.ndim, values)):
         stack = np.array(values, dtype=float)
         return stack.reshape((-1,) + (1,) * axes) if axes else stack
     first = np.stack(np.broadcast_arrays(*values))

@@ -17,7 +17,7 @@ from sightline.prediction.inference_pass import price_passes
 from sightline.program.formats import Formats, formats_of, plain_dtype
 from sightline.program.inference import Pass, PassShapes, write_pass
 from sightline.program.matmul_formats import HALF_SUMS
-from sightline.quantities import Number, plain
+from sightline.quantities import PLAIN, Number, plain
 from sightline.scenario import GenerationScenario
 
 TOGETHER = 0.25
@@ -112,7 +112,8 @@ def mesh_axes(scenario: GenerationScenario) -> int:
     degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.data_parallel, plan.expert_parallel, plan.replicas)
     sizes = (work.batch, work.prompt_tokens, work.output_tokens, work.prefix_tokens)
     rates = (*d.peak_flops.values(), d.memory_bandwidth, d.vector_flops, d.l2_bandwidth, d.l2_bytes, d.compute_units)
-    return max(np.ndim(x) for x in (*degrees, *sizes, *rates))
+    numbers = (*degrees, *sizes, *rates)
+    return 0 if {*map(type, numbers)} <= PLAIN else max(map(np.ndim, numbers))
 
 
 def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
@@ -166,7 +167,9 @@ def _shapes(
 ) -> PassShapes:
     plan, device = scenario.plan, scenario.cluster.device
     unquantized = formats.operands[formats.plain]
-    matrix_units = np.any(np.greater(device.peak_flops[unquantized.compute_dtype], device.vector_flops))
+    expands = plan.engine.expands_weights and not decode
+    if expands:
+        expands = bool(np.any(np.greater(device.peak_flops[unquantized.compute_dtype], device.vector_flops)))
     return PassShapes(
         model=scenario.model,
         engine=plan.engine,
@@ -182,5 +185,5 @@ def _shapes(
         skew=plan.expert_skew,
         decode=decode,
         logits=plain(q) if decode else 1.0,
-        expands_weights=bool(plan.engine.expands_weights and matrix_units and not decode),
+        expands_weights=expands,
     )

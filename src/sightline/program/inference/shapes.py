@@ -121,7 +121,7 @@ class PassShapes:
         """A collective over ``ranks``; nothing where they are one."""
         size = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks]
         many = size > 1.0
-        if not np.any(many):
+        if not (many if isinstance(many, bool) else np.any(many)):
             return []
         count: Number = many * 1.0
         name = kind.replace("_", "-")
