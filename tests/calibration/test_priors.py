@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
+from sightline.calibration.priors import (
+    Prior,
+    conformal_spread,
+    fit_with_priors,
+    held_out_errors,
+    independent_errors,
+)
 
 PRIORS = {
     "scale": Prior(value=1.0, spread=50.0, low=1e-3, high=1e3),
@@ -42,3 +48,27 @@ def test_held_out_errors_exceed_those_of_the_fit():
     found = held_out_errors(predict, fitted, measured, np.ones(4), prior, range(4))
     assert found == pytest.approx(errors * 4 / 3, rel=0.01)
     assert conformal_spread(np.abs(found)) > conformal_spread(np.abs(errors))
+
+
+def test_errors_of_a_group_count_as_one_where_they_are_one():
+    scattered = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    groups = ["a", "a", "b", "b", "c", "c"]
+    assert independent_errors(scattered, groups) == pytest.approx(6.0)
+    assert independent_errors(np.repeat([0.1, -0.1, 0.1], 2), groups) == pytest.approx(3.0)
+    assert independent_errors(np.ones(6), list("abcdef")) == pytest.approx(6.0)
+
+
+def test_correlated_errors_need_wider_intervals_to_hold_a_new_group():
+    rng = np.random.default_rng(11)
+
+    def held(with_groups):
+        inside = []
+        for _ in range(300):
+            biases = np.repeat(rng.normal(0.0, 0.1, 7), 12)
+            errors = biases + rng.normal(0.0, 0.03, 84)
+            groups = list(np.repeat(np.arange(6), 12)) if with_groups else ()
+            inside.append(np.mean(np.abs(errors[72:]) <= conformal_spread(errors[:72], groups)))
+        return np.mean(inside)
+
+    assert held(with_groups=False) < 0.8
+    assert 0.8 <= held(with_groups=True) < 0.9

@@ -76,7 +76,7 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     """Return the constants ``free`` fitted to measured generations, the others as ``given`` or at their priors.
 
     The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest,
-    each as it would be without its group.
+    each as it would be without its group, and counting groups whose errors resemble each other for fewer.
     """
     base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
     measured = np.array([case.value for case in cases])
@@ -97,30 +97,32 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     predicted = predicted_values(cases, InferenceConstants.from_mapping(constants))
 
     def errors_without(groups: Sequence[object]) -> Array:
-        return np.abs(held_out_errors(predict_with, fitted, measured, weights, priors, groups))
+        return held_out_errors(predict_with, fitted, measured, weights, priors, groups)
 
-    errors = errors_without(_groups(cases))
+    groups = [str(group) for group in _groups(cases)]
+    errors = errors_without(groups)
     first = np.array([case.quantity == "ttft_s" for case in cases])
     pools = np.array([case.workers.scenario.plan.disaggregate is not None for case in cases])
     constants |= {
-        "ttft_spread": _spread(errors, first),
-        "tpot_spread": _spread(errors, ~first & ~pools),
+        "ttft_spread": _spread(errors, groups, first),
+        "tpot_spread": _spread(errors, groups, ~first & ~pools),
     }
     if pools.any():
-        constants["pools_spread"] = conformal_spread(errors[pools])
+        constants["pools_spread"] = _spread(errors, groups, pools)
     pairs = [case.pair for case in cases]
     if all(pairs):
         constants["fitted_on"] = sorted(set(pairs))
     if len(set(pairs)) >= FEWEST_GROUPS:
-        known, unseen = conformal_spread(errors), conformal_spread(errors_without(pairs))
+        known, unseen = conformal_spread(errors, groups), conformal_spread(errors_without(pairs), pairs)
         constants["unseen_spread"] = float(f"{np.sqrt(max(unseen**2 - known**2, 0.0)):.3g}")
     residuals = {"fit": error_statistics(predicted, measured)}
     return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)
 
 
-def _spread(errors: Array, chosen: NDArray[np.bool_]) -> float:
+def _spread(errors: Array, groups: Sequence[str], chosen: NDArray[np.bool_]) -> float:
     """The spread of the chosen errors, or of all where none is chosen."""
-    return conformal_spread(errors[chosen] if chosen.any() else errors)
+    kept = chosen if chosen.any() else ~chosen
+    return conformal_spread(errors[kept], [group for group, is_kept in zip(groups, kept, strict=True) if is_kept])
 
 
 def _groups(cases: Sequence[MeasuredGeneration]) -> Sequence[object]:

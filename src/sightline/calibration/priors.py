@@ -107,13 +107,34 @@ def held_out_errors(
     return out
 
 
-def conformal_spread(errors: Sequence[float] | Array) -> float:
+def conformal_spread(errors: Sequence[float] | Array, groups: Sequence[object] = ()) -> float:
     """Return the half-width that holds four in five further measurements: the conformal quantile of ``errors``.
 
-    With n absolute logarithmic errors that is the ceil(0.8 (n + 1))-th smallest (Vovk 2005); too few to have one take
-    half again the largest.
+    Of n logarithmic errors that is the share 0.8 (1 + 1 / n) by size (Vovk 2005); too few to have one take half again
+    the largest. Errors of one of the ``groups`` resemble each other, so that ``n`` is what ``independent_errors`` counts.
     """
-    ordered = np.sort(np.asarray(errors, dtype=float))
-    rank = int(np.ceil(COVERAGE * (len(ordered) + 1)))
+    ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
+    counted = independent_errors(errors, groups) if groups else float(len(ordered))
+    rank = int(np.ceil(COVERAGE * (1.0 + 1.0 / counted) * len(ordered) - 1e-9))
     value = ordered[rank - 1] if rank <= len(ordered) else 1.5 * ordered[-1]
     return float(f"{value:.3g}")
+
+
+def independent_errors(errors: Sequence[float] | Array, groups: Sequence[object]) -> float:
+    """Return how many independent errors say as much as these, of which those of a group resemble each other.
+
+    N / (1 + (m - 1) rho) with m errors in the mean error's group (Kish 1965) and rho the mean product of two errors of a
+    group over the mean square: 0 where they scatter, 1 where a group has one error. Errors count about 0 and not about
+    their mean, because a fit's rest is a bias of each group; beyond twice their 80th percentile as that.
+    """
+    values = np.asarray(errors, dtype=float)
+    most = 2.0 * np.quantile(np.abs(values), COVERAGE)
+    values = np.clip(values, -most, most)
+    members = [values[[g == group for g in groups]] for group in dict.fromkeys(groups)]
+    pairs = sum(len(own) * (len(own) - 1) for own in members)
+    if not pairs or not values.any():
+        return float(len(values))
+    products = sum(own.sum() ** 2 - (own**2).sum() for own in members) / pairs
+    alike = float(np.clip(products / (values**2).mean(), 0.0, 1.0))
+    size = sum(len(own) ** 2 for own in members) / len(values)
+    return float(len(values) / (1.0 + (size - 1.0) * alike))
