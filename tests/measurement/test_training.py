@@ -298,6 +298,17 @@ def test_every_way_trains_the_same(ranks, plan, whole_losses) -> None:
 
 
 @pytest.mark.slow
+def test_deepspeed_holds_the_states_that_are_predicted() -> None:
+    pytest.importorskip("deepspeed")
+    scenario = asked(2, framework="deepspeed", zero_stage=2)
+    outcome, _ = run(scenario)
+    assert outcome.status == "ok", outcome.reason + outcome.output
+    held, predicted = outcome.result["memory_bytes"], predict(scenario).memory_bytes
+    for part in ("weights", "gradients", "optimizer"):
+        assert held[part] == pytest.approx(float(predicted[part]), rel=0.01), part
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", ["tensor_parallel", "pipeline_parallel"])
 def test_megatron_trains_shimmed_on_a_processor(degree) -> None:
     pytest.importorskip("megatron.core")
