@@ -252,3 +252,27 @@ def test_on_a_processor_longer_caches_are_copied_for_every_token():
     one = on_processor().scenario
     both = predict_generation(replace(one, workload=replace(one.workload, batch=np.array([1.0, 4.0]))))
     assert both.tpot_s == pytest.approx([on_processor(batch=b).tpot_s for b in (1, 4)])
+
+
+def test_one_sequence_is_ahead_of_those_sent_with_it():
+    plan = {"framework": "lmdeploy"}
+    alone, together = (predict(generation(batch=batch, prompt_tokens=128, plan=plan)) for batch in (1, 16))
+    scenario = generation(batch=16, prompt_tokens=128, plan=plan)
+    others = replace(scenario, plan=replace(scenario.plan, engine=replace(scenario.plan.engine, first_alone=False)))
+    first = replace(
+        generation(prompt_tokens=128, plan=plan),
+        plan=replace(scenario.plan, engine=replace(scenario.plan.engine, first_alone=False)),
+    )
+    assert together.ttft_s == pytest.approx(predict(others).ttft_s + together.tpot_s)
+    assert alone.ttft_s == pytest.approx(predict(first).ttft_s)
+
+
+def test_a_prompt_of_one_token_is_decoded():
+    scenario = generation(prompt_tokens=1, plan={"framework": "lmdeploy"})
+    prefilled = replace(scenario.plan.engine, decodes_single_tokens=False)
+    waits_s = (
+        predict(replace(scenario, plan=replace(scenario.plan, engine=prefilled))).ttft_s - predict(scenario).ttft_s
+    )
+    assert waits_s > 0
+    longer = generation(prompt_tokens=2, plan={"framework": "lmdeploy"})
+    assert predict(longer).ttft_s - predict(scenario).ttft_s > 0.9 * waits_s

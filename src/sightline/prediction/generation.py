@@ -51,6 +51,8 @@ class Latencies:
     decode: Phase
     prefills: Number
     """Prefill passes during the life of a sequence: those it waits for, its own, and in a steady loop its successors'."""
+    steps: Number
+    """Decode steps of the same time."""
     turns: Number
     """Sequences in flight over those that memory holds at a time: lives from a sequence's arrival to its end."""
 
@@ -127,7 +129,8 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         under_way_s = prefill_s + workers.moved_s
         decode = supplied_step(decode, decode_phase(workers.lighter, constants), sequences, arrival_s, under_way_s)
     rounds = _rounds(workers, prefill_s, decode)
-    first_s = rounds * prefill_s + workers.moved_s
+    ahead = _steps_ahead(workers)
+    first_s = rounds * prefill_s + workers.moved_s + ahead * decode.pass_s
     further = work.output_tokens - 1.0
     replaced: Number = 0.0
     if work.continuous and scenario.plan.disaggregate is None:
@@ -145,6 +148,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         prefill=prefill,
         decode=decode,
         prefills=turns * prefill.passes * (rounds + replaced),
+        steps=turns * (decode.passes + ahead),
         turns=turns,
     )
 
@@ -165,6 +169,18 @@ def _rounds(workers: Workers, prefill_s: Number, decode: Phase) -> Number:
     return np.maximum(needed - away_s / prefill_s, 1.0)
 
 
+def _steps_ahead(workers: Workers) -> Number:
+    """Decode steps that prompts wait for before their prefill, of a batch that is sent again and again.
+
+    An engine that takes a request as soon as it is idle is always one sequence ahead: that one's step runs when the
+    others' prompts arrive, which end together and are sent together.
+    """
+    work = workers.scenario.workload
+    if not workers.scenario.plan.engine.first_alone or work.continuous:
+        return 0.0
+    return np.greater(workers.decoding.chunks.prompts, 1.0) * 1.0
+
+
 def _prompts_together(priced: PricedGeneration) -> Number:
     """Prompts that all prefill workers process at the same time."""
     plan = priced.scenario.plan
@@ -173,7 +189,7 @@ def _prompts_together(priced: PricedGeneration) -> Number:
 
 def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str) -> GenerationProfile:
     scenario = workers.scenario
-    parts = [(found.prefills, found.prefill), (found.turns * found.decode.passes, found.decode)]
+    parts = [(found.prefills, found.prefill), (found.steps, found.decode)]
     phases, limits = _phases(parts, workers.moved_s), _limits(parts, workers.moved_s)
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
     write_rows = partial(generation_rows, workers.prefilling, workers.decoding, parts, constants)

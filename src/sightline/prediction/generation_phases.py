@@ -46,13 +46,13 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
     p = plan.pipeline_parallel * 1.0
     m = priced.chunks.micro_batches
     waits_s = _waits_s(times, constants)
+    prefill_s: Number = constants.prefill_s
+    if plan.engine.decodes_single_tokens:
+        prefill_s = prefill_s * np.greater(x.q, 1.0)
     return Phase(
         times=times * ((p + m - 1.0) / p),
         transfer_s=(p + m - 2.0) * _prompt_handover_s(priced, constants),
-        host_s=constants.prefill_s
-        + constants.handover_s * (p - 1.0)
-        + constants.prompt_token_s * x.tokens * m
-        + waits_s,
+        host_s=prefill_s + constants.handover_s * (p - 1.0) + constants.prompt_token_s * x.tokens * m + waits_s,
         passes=_passes_in_turn(priced),
     )
 

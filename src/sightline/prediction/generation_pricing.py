@@ -143,8 +143,6 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     piece = new / pieces
     together = np.clip(np.floor(plan.max_batched_tokens / piece), 1.0, waiting)
     rounds = np.ceil(waiting / together)
-    if plan.engine.first_alone and not work.continuous:
-        rounds = np.maximum(rounds, np.minimum(waiting, 2.0))  # of equal size, which takes about as long
     return Chunks(
         prompts=waiting,
         sequences=waiting / rounds,

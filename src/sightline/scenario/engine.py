@@ -63,7 +63,10 @@ class Engine:
     """Query heads per key/value head that a decoding kernel serves together, on matrix units; with any other number
     each head walks along its keys and values by itself, on vector units. None: the device's kernels serve any."""
     first_alone: bool = False
-    """A prompt that finds the engine idle is taken at once and those behind it wait for its pass: a batch takes two."""
+    """A prompt that finds the engine idle is taken at once and those sent with it wait for its step: of batches that are
+    sent again and again one sequence is always ahead."""
+    decodes_single_tokens: bool = False
+    """A prompt of one token takes the way of decoding steps and costs the host no prefill."""
     mixed_batches: bool = False
     """A step of decoding takes waiting prompts along, instead of letting them go first."""
     reserves_cache: bool = False
