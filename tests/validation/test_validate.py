@@ -20,7 +20,7 @@ def answered(predicted, measured=2.0, interval=None):
 
 def profile(*, step_time_s=1.0, layer_activations=1.0, interval=None):
     """As much of a profile as the suites read."""
-    stage = StageMemory(stage="first", parts={}, items={"layer activations": layer_activations})
+    stage = StageMemory(stage="first", parts={}, items={"layer activations": layer_activations}, moments={})
     return SimpleNamespace(step_time_s=step_time_s, tokens_per_s=1.0, stages=[stage], interval=interval or {})
 
 
