@@ -32,7 +32,9 @@ def calibrate(
         list[str] | None,
         typer.Option("--from-run", metavar="RUN", help="Fit to a stored run, or to a suite's runs; repeatable."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="With --measure: a coarser suite, in five minutes instead of ten.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --measure: a coarser suite, in five minutes instead of ten.")
+    ] = False,
     rerun: Annotated[bool, typer.Option("--rerun", help="With --measure: measure again what is stored.")] = False,
     dtype: Annotated[str, typer.Option(metavar="NAME", help="With --measure: fp32, bf16 or fp16.")] = "fp32",
     store: Annotated[
