@@ -10,12 +10,12 @@ import argparse
 import json
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from sightline.calibration.dispatch import module_times
 from sightline.cost.processor_constants import processor_family
 from sightline.generation_profile import GenerationProfile
 from sightline.loading import generation_from_mapping, scenario_from_mapping
@@ -208,10 +208,7 @@ def _modules(
 
 
 def _by_module(profile: Profile | GenerationProfile) -> dict[str, float]:
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for row in profile.rows:
-        seconds[f"{row.phase} {row.block} {row.module}"] += float(row.time_s)
-    return dict(seconds)
+    return module_times(profile.table.to_dicts())
 
 
 def _pair(predicted: Any, measured: Any) -> dict[str, float]:

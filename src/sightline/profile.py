@@ -77,22 +77,22 @@ class RowsOnDemand(Sequence[Row]):
 
 
 class NumbersOnDemand(Mapping[str, Number]):
-    """Named numbers, each worked out when somebody first asks for it: most plans of a mesh are asked for sums alone."""
+    """Named numbers, or what works one out when somebody first asks: most plans of a mesh are asked for sums alone."""
 
-    def __init__(self, work_out: Mapping[str, Callable[[], Number]]) -> None:
-        self._work_out = work_out
-        self._known: dict[str, Number] = {}
+    def __init__(self, numbers: Mapping[str, Number | Callable[[], Number]]) -> None:
+        self._numbers = dict(numbers)
 
     def __getitem__(self, name: str) -> Number:
-        if name not in self._known:
-            self._known[name] = self._work_out[name]()
-        return self._known[name]
+        number = self._numbers[name]
+        if callable(number):
+            self._numbers[name] = number = number()
+        return number
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._work_out)
+        return iter(self._numbers)
 
     def __len__(self) -> int:
-        return len(self._work_out)
+        return len(self._numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -131,7 +131,7 @@ def cold_shares(
 ) -> dict[str, float]:
     """Return the shares of what operators lose by cold caches that the third model's passes lost.
 
-    None, an empty mapping, where this machine's caches hold half of what its step touches: then it says nothing.
+    Empty where this machine's caches hold half of what its step touches: then it says nothing.
     """
     if missing_share(working_bytes(write_out(scenario), scenario), scenario.cluster.device) < KNOWN_MISSING:
         return {}

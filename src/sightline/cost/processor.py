@@ -60,7 +60,8 @@ def product_cost(
 
     ``call + 2 b m n k / (f peak) + e b (p_l m k + p_r k n + p_o m n) / cache + missing (call_m + p_m bytes / memory)``:
     arithmetic, packing and stores, and what has to come from memory, one after the other. ``missing`` is the share of
-    the operands' bytes that is not in the cache, and of the code, unless the operator before was a product too. Left out: padding to the library's blocks, steps where it shares work among cores.
+    the operands' bytes that is not in the cache, and of the code, unless the operator before was a product
+    too. Left out: padding to the library's blocks, steps where it shares work among cores.
     """
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
     e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]

@@ -168,8 +168,9 @@ def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstan
 def _around(program: Program, machine: ProcessorConstants) -> dict[int, Number]:
     """Return seconds of the model's own calls beside each operator, by its identity.
 
-    A layer's are spread over its operators by the framework's calls that each stands for, weighted by module; a pass's, such as masks and
-    positions before the layers and shifted labels after them, lie half beside the embedding and half beside the head.
+    A layer's are spread over its operators by the framework's calls that each stands for, weighted by module; a pass's,
+    such as masks and positions before the layers and shifted labels after them, lie half beside the embedding and half
+    beside the head.
     """
     found: dict[int, Number] = {}
     for way in ("forward", "backward"):

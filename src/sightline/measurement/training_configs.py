@@ -60,22 +60,15 @@ def _llama(model: Model) -> dict[str, Any]:
     return keys
 
 
-def _experts(model: Model) -> dict[str, Any]:
+def _experts(model: Model, width: str = "intermediate_size", count: str = "num_local_experts") -> dict[str, Any]:
+    """``width`` and ``count`` are what the family calls those of its experts."""
     assert model.experts is not None  # noqa: S101 - the family fits
-    return _llama_like(model) | {
-        "intermediate_size": model.experts.width,
-        "num_local_experts": model.experts.count,
-        "num_experts_per_tok": model.experts.per_token,
-    }
+    of = model.experts
+    return _llama_like(model) | {width: of.width, count: of.count, "num_experts_per_tok": of.per_token}
 
 
 def _many_experts(model: Model) -> dict[str, Any]:
-    assert model.experts is not None  # noqa: S101 - the family fits
-    return _llama_like(model) | {
-        "moe_intermediate_size": model.experts.width,
-        "num_experts": model.experts.count,
-        "num_experts_per_tok": model.experts.per_token,
-    }
+    return _experts(model, "moe_intermediate_size", "num_experts")
 
 
 def _windows(model: Model) -> dict[str, Any]:

@@ -6,6 +6,7 @@ in flight (arXiv 2205.05198). Left out: fragmentation beyond the framework's fix
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial, reduce
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, Sta
 from sightline.program import Block, Program
 from sightline.program.compiled import compiled
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, added_up, plain
+from sightline.quantities import Number, added_up, either, plain
 from sightline.scenario import Scenario
 from sightline.scenario.framework import Framework, StateBytes
 
@@ -86,10 +87,10 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
         stage=stage.name,
         parts=NumbersOnDemand(
             {
-                "weights": lambda: on_device,
-                "optimizer": lambda: optimizer_there,
-                "kv_cache": lambda: 0.0,
-                "framework": lambda: context_bytes,
+                "weights": on_device,
+                "optimizer": optimizer_there,
+                "kv_cache": 0.0,
+                "framework": context_bytes,
                 "gradients": lambda: peak().gradients,
                 "activations": lambda: peak().activations,
                 "buffers": lambda: peak().buffers + buffers,
@@ -98,13 +99,13 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
         items=NumbersOnDemand(
             {
                 "layer activations": lambda: kept - ends_kept,
-                "embedding and head activations": lambda: ends_kept,
-                "logits and loss": lambda: logits,
-                "recomputation working set": lambda: recomputed,
-                "gathered parameters": lambda: gathered.layer,
-                "transient tensors": lambda: transient,
-                "placeholders of gradients": lambda: held_places,
-                "update temporaries": lambda: update,
+                "embedding and head activations": ends_kept,
+                "logits and loss": logits,
+                "recomputation working set": recomputed,
+                "gathered parameters": gathered.layer,
+                "transient tensors": transient,
+                "placeholders of gradients": held_places,
+                "update temporaries": update,
                 IN_HOST_MEMORY: lambda: added_up(
                     (
                         moved.parameters * weights,
@@ -287,12 +288,15 @@ def fullest(stages: Sequence[StageMemory]) -> Mapping[str, Number]:
     """Return the parts of the stage with the largest total, plan by plan, with ``total``."""
     totals = [stage.total for stage in stages]
 
+    before = accumulate(totals, np.maximum)
+
+    @cache
+    def fuller() -> list[tuple[StageMemory, Any]]:
+        return [(s, total > most) for s, total, most in zip(stages[1:], totals[1:], before, strict=False)]
+
     def part(name: str) -> Number:
-        largest, most = totals[0], stages[0].parts[name]
-        for stage, total in zip(stages[1:], totals[1:], strict=True):
-            most = np.where(total > largest, stage.parts[name], most)
-            largest = np.maximum(largest, total)
-        return plain(most)
+        first = stages[0].parts[name]
+        return plain(reduce(lambda most, more: either(more[1], more[0].parts[name], most), fuller(), first))
 
     parts = {name: partial(part, name) for name in MEMORY_PARTS}
     return NumbersOnDemand({**parts, "total": lambda: reduce(np.maximum, totals)})

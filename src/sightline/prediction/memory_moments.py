@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.quantities import Number, added_up
+from sightline.quantities import Number, added_up, either, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,20 +30,17 @@ class Moment:
 
 def fullest_moment(moments: Sequence[Moment]) -> Moment:
     """Return the moment with the largest total, plan by plan; its name is that of single plans' only."""
-    best = moments[0]
+    best, most = moments[0], moments[0].with_states(0.0)
     for moment in moments[1:]:
-        fuller = moment.with_states(0.0) > best.with_states(0.0)
+        total = moment.with_states(0.0)
+        fuller = total > most
         if not np.any(fuller):
             continue
+        most = np.maximum(most, total)
         best = Moment(
             name=moment.name,
-            gradients=_either(fuller, moment.gradients, best.gradients),
-            activations=_either(fuller, moment.activations, best.activations),
-            buffers=_either(fuller, moment.buffers, best.buffers),
+            gradients=plain(either(fuller, moment.gradients, best.gradients)),
+            activations=plain(either(fuller, moment.activations, best.activations)),
+            buffers=plain(either(fuller, moment.buffers, best.buffers)),
         )
     return best
-
-
-def _either(fuller: object, one: Number, other: Number) -> Number:
-    chosen: Number = np.where(fuller, one, other)  # type: ignore[call-overload]
-    return chosen if np.ndim(chosen) else float(chosen)

@@ -49,13 +49,11 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
 
 def _covers(constants: MatmulConstants, x: MatmulOperation, device: Device, kernel: str) -> bool:
     """Whether all sizes lie in the range that was measured, as far as an entry or its surface says."""
-    stated = covers(family_of(device, "matmul"), "matmul", kernel, {"m": x.m, "n": x.n, "k": x.k})
+    stated = bool(np.all(covers(family_of(device, "matmul"), "matmul", kernel, {"m": x.m, "n": x.n, "k": x.k})))
     if constants.surface is None:
-        return bool(np.all(stated))
+        return stated
     sizes = zip(constants.surface.axes, (x.m, x.n, x.k), strict=True)
-    return bool(np.all(stated)) and all(
-        bool(np.all((axis.first <= np.asarray(size)) & (size <= axis.last))) for axis, size in sizes
-    )
+    return stated and all(bool(np.all((axis.first <= np.asarray(size)) & (size <= axis.last))) for axis, size in sizes)
 
 
 def _matmul_half_width(m: Number, device: Device, kernel: str, evidence: Evidence, *, surface: bool) -> Number:
