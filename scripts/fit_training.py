@@ -61,6 +61,7 @@ HOPPER_KERNEL = {"attention_kernel": "flash-3"}
 peak. Nobody published a table of cuDNN's kernels on Blackwell."""
 SERIAL = "megatron@bridge-26.04"
 LONG = "nemo-long-sequence"
+NEMO_2025 = ["nemo-2025-pretraining", LONG]
 FITS = (
     Fit(
         family="a100-sxm",
@@ -212,16 +213,16 @@ FITS = (
             free=[*KERNELS, *NETWORK, *free],
             given=kernel,
             devices=[family.partition("-")[0]],
-            versions=[framework.partition("@")[2]],
+            versions=[framework.partition("@")[2], *also],
             least_spread=0.08,
         )
-        for family, framework, suites_of, free, kernel in (
+        for family, framework, suites_of, free, kernel, *also in (
             ("h100-sxm", "megatron@mlperf-3", MLPERF, [], HOPPER_KERNEL),
             ("h100-sxm", "megatron@mlperf", MLPERF, [], HOPPER_KERNEL),
             ("gb200", "megatron@mlperf", MLPERF, ["meeting_s"], HOPPER_KERNEL),
-            ("b200-sxm", "megatron@nemo", ["nemo-2025-pretraining", LONG], ["attention_slowdown"], HOPPER_KERNEL),
+            ("b200-sxm", "megatron@nemo-25.02", NEMO_2025, ["attention_slowdown"], HOPPER_KERNEL, "nemo-25.04"),
             ("b200-sxm", "megatron@bridge", ["megatron-bridge-dense"], ["mxfp8_slowdown"], EAGER_KERNEL),
-            ("gb200", "megatron@nemo", ["nemo-2025-pretraining"], [], EAGER_KERNEL),
+            ("gb200", "megatron@nemo-25.04", NEMO_2025[:1], [], EAGER_KERNEL),
             ("gb200", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
             ("gb300", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
         )
@@ -264,8 +265,16 @@ RELATIVES: Mapping[str, Mapping[str, Any]] = {
         "frameworks": ["deepspeed", "transformers", "torchtitan"],
         "differs": {"attention_kernel": "flash-2", "attention_slowdown": 1.0, "spread": 0.2},
     },
-    "megatron@nemo": {"frameworks": ["megatron@bridge"], "differs": {"spread": 0.15}},
-    "megatron@bridge": {"frameworks": ["megatron@nemo", "megatron@mlperf", "megatron"], "differs": {"spread": 0.15}},
+    "megatron@nemo": {
+        "frameworks": ["megatron@bridge", "megatron@nemo-25.02", "megatron@nemo-25.04"],
+        "differs": {"spread": 0.15},
+    },
+    "megatron@bridge": {
+        "frameworks": ["megatron@nemo", "megatron@nemo-25.02", "megatron@nemo-25.04", "megatron@mlperf", "megatron"],
+        "differs": {"spread": 0.15},
+    },
+    "megatron@nemo-25.02": {"frameworks": ["megatron@nemo", "megatron@nemo-25.04"], "differs": {"spread": 0.1}},
+    "megatron@nemo-25.04": {"frameworks": ["megatron@nemo", "megatron@nemo-25.02"], "differs": {"spread": 0.1}},
     "megatron": {"frameworks": ["megatron-deepspeed"], "differs": {"spread": 0.2}},
     "megatron@bridge-26.04": {"frameworks": ["megatron@bridge-26.06"], "differs": {"spread": 0.3}},
     "megatron@core-serial": {

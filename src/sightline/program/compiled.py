@@ -5,7 +5,7 @@ from dataclasses import replace
 from sightline.scenario import Framework
 
 LOSS = "cross-entropy"
-COMPILED = frozenset({"norm", "rope", "softmax", "activation", "bias-dropout-add", LOSS})
+COMPILED = frozenset({"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS})
 """Chains that TorchInductor fuses; matmuls, attention kernels and the adding up of gradients stay as they are."""
 FUSED_LOSS_BYTES = 4.0
 """Bytes per logit of a fused loss: logits and their gradient in 16 bits."""

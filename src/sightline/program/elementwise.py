@@ -89,10 +89,12 @@ def activation(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | 
     rows = x.tokens if rows is None else rows
     tensor = x.element_bytes * rows * width
     if not x.model.gated:
+        kernels = 2.0 if _squares_apart(x) else 1.0
         return Elementwise(
             module=module,
             name="activation",
-            traffic_bytes=2.0 * tensor,
+            traffic_bytes=2.0 * kernels * tensor,
+            kernels=kernels,
             saved_bytes=tensor,
             elements=rows * width,
         )
@@ -112,7 +114,15 @@ def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: 
     rows = x.tokens if rows is None else rows
     tensor = x.element_bytes * rows * width
     if not x.model.gated:
-        return Elementwise(module=module, name="activation gradient", traffic_bytes=3.0 * tensor, elements=rows * width)
+        # Eager PyTorch makes pow(x, 2)'s gradient as grad * (2 * x ** 1), each a kernel, and then that of ReLU.
+        apart = _squares_apart(x)
+        return Elementwise(
+            module=module,
+            name="activation gradient",
+            traffic_bytes=(10.0 if apart else 3.0) * tensor,
+            kernels=4.0 if apart else 1.0,
+            elements=rows * width,
+        )
     fused = "activation" in x.framework.fused
     return Elementwise(
         module=module,
@@ -121,6 +131,11 @@ def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: 
         kernels=1.0 if fused else 3.0,
         elements=rows * width,
     )
+
+
+def _squares_apart(x: Shapes) -> bool:
+    """Whether a squared ReLU is eager PyTorch's two functions, with a kernel for each and four for their gradients."""
+    return x.model.activation == "relu2" and "squared-relu" not in x.framework.fused
 
 
 def residual(x: Shapes, *, bias: bool) -> Elementwise:

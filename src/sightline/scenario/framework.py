@@ -35,7 +35,7 @@ class Framework:
     """Bytes per gradient element that data parallelism moves, by compute dtype."""
     fused: frozenset[str]
     """Chains run as one kernel: norm, rope, latent-rope (rotation, joining and cutting of latent attention's heads),
-    softmax, activation, bias-dropout-add, cross-entropy, gradient-accumulation."""
+    softmax, activation (gated), squared-relu, bias-dropout-add, cross-entropy, gradient-accumulation."""
     accumulation_traffic: float
     """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket; where
     accumulation is fused the matmul's output moves this much per element."""
