@@ -43,7 +43,13 @@ def test_a_fused_one_moves_what_any_other_activation_does(version: str) -> None:
 
 
 def test_gelu_is_one_kernel_under_every_version() -> None:
-    gelu = {"model_type": "gpt2", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512}
+    gelu = {
+        "model_type": "gpt2",
+        "hidden_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 512,
+    }
     scenario = training(
         model=gelu | {"max_position_embeddings": 128},
         sequence_length=128,
