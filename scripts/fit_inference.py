@@ -164,7 +164,7 @@ FITS = (
         engine="tensorrt-llm",
         line="0",
         suites=["tensorrt-llm-first-token", "tensorrt-llm-throughput", "nemo-llama-2-128-20"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK],
+        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS],
         lines=["0.5", "0.6", "0.7", "0.8", "0.9"],
         group=_family,
     ),

@@ -14,7 +14,7 @@ LEAST_CASES = {
     "llama.cpp-llama-2-decode": 22,
     "llama.cpp-llama-2-prefill": 11,
     "llama.cpp-llama-3-decode": 55,
-    "llama.cpp-llama-3-prefill": 49,
+    "llama.cpp-llama-3-prefill": 47,
     "lmdeploy-static-batch": 15,
     "mlc-llm": 10,
     "nemo-llama-2-128-20": 32,

@@ -77,6 +77,7 @@ class GenerateKeys(Section):
     prefix_tokens: Annotated[int | None, whole(0)] = None
     continuous: Annotated[bool | None, flag()] = None
     equal_lengths: Annotated[bool | None, flag()] = None
+    repeated_token: Annotated[bool | None, flag()] = None
 
 
 class MatmulKeys(Section):

@@ -73,6 +73,7 @@ def _unsupported(scenario: GenerationScenario) -> Iterator[str]:
     for name, is_asked in (
         ("workload.continuous", work.continuous),
         ("workload.prefix_tokens", bool(work.prefix_tokens)),
+        ("workload.repeated_token", work.repeated_token),
         ("plan.speculative", plan.speculative is not None),
         ("plan.disaggregate", plan.disaggregate is not None),
         ("plan.chunked_prefill", plan.chunked_prefill),

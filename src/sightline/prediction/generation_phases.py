@@ -16,6 +16,8 @@ from sightline.quantities import Number
 
 HOST_OVERLAP = 4.0
 """Exponent of the norm in which the host's launches and the device's work join; infinity would be the maximum."""
+LAUNCH_QUEUE = 1024.0
+"""Kernels that wait on a device before the next launch waits for one of them to start: the depth of CUDA's queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,15 +55,29 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
         times=times * ((p + m - 1.0) / p),
         transfer_s=(p + m - 2.0) * _prompt_handover_s(priced, constants),
         host_s=prefill_s + constants.handover_s * (p - 1.0) + constants.prompt_token_s * x.tokens * m + waits_s,
-        passes=_passes_in_turn(priced),
+        passes=_passes_in_turn(priced, times.launches),
     )
 
 
-def _passes_in_turn(priced: PricedGeneration) -> Number:
-    """Passes until every prompt is processed, as many as fit between two stages counted once: (p + n - 1) / p of n."""
-    plan, passes = priced.scenario.plan, priced.chunks.passes
+def _passes_in_turn(priced: PricedGeneration, launches: Number) -> Number:
+    """Passes until every prompt is processed: (p + n - 1) / p of n where they follow each other through the stages.
+
+    One thread launches all stages' kernels, and the next pass only once the last stage's queue took the one before.
+    With room for ``c`` passes in a queue, ``f = floor(c) + 1`` of them are on their way before the host waits until the
+    last stage is through with all but ``c`` of them, ``p - 1 + f - c`` stages after the first of them began. A queue
+    that does not hold a stage's kernels leaves next to nothing of the overlap: 4-bit weights of 80 layers on two or
+    four devices gain 8 % from a second piece, not 38 %.
+    """
+    plan, n = priced.scenario.plan, priced.chunks.passes
+    if not plan.engine.pipelines_chunks:
+        return n
     p = plan.pipeline_parallel * 1.0
-    return (p + passes - 1.0) / p if plan.engine.pipelines_chunks else passes
+    kernels = launches + plan.engine.joined_kernels * priced.scenario.model.layers
+    room = LAUNCH_QUEUE * p / kernels
+    together = np.floor(room) + 1.0
+    group = np.maximum(together, p - 1.0 + together - room)
+    begun = np.floor((n - 1.0) / together) * group + (n - 1.0) % together
+    return (begun + p) / p
 
 
 def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:

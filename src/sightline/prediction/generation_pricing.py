@@ -183,5 +183,6 @@ def _shapes(
         skew=plan.expert_skew,
         decode=decode,
         logits=plain(q) if decode else 1.0,
+        alike=scenario.workload.repeated_token,
         expands_weights=expands,
     )

@@ -33,6 +33,9 @@ class Engine:
     """Devices that no degree claims hold layers each (llama.cpp), instead of being replicas."""
     pipelines_chunks: bool = False
     """The pieces of a prompt follow each other through the stages that hold layers each, all of them at work."""
+    joined_kernels: float = 0.0
+    """Kernels of a layer that the program joins to others, but that the host launches one by one: they count where the
+    queue of launches is what fills up."""
     copies_over_host: bool = False
     """Devices that hold layers each hand a prompt's activations over through the host's memory, not from peer to peer."""
     writes_scores: bool = False

@@ -27,6 +27,9 @@ class Generate:
     equal_lengths: bool = False
     """In a steady loop every sequence is exactly as long as the others, as in synthetic benchmarks; lengths that differ
     mix newcomers evenly among the others."""
+    repeated_token: bool = False
+    """Prompts are one token again and again, as in benchmarks that fill their inputs: all tokens are alike and choose
+    the same experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

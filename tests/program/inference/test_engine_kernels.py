@@ -100,10 +100,34 @@ def test_pieces_of_a_prompt_follow_each_other_through_the_stages():
     from sightline.cost.inference_constants import load_inference
 
     constants, _ = load_inference("llama.cpp")
-    alone = prefill_phase(priced(prompt_tokens=2048), constants)
-    four = prefill_phase(priced(prompt_tokens=2048, cluster="4x rtx-4090"), constants)
-    assert float(alone.passes) == 4
-    assert float(four.passes) == (4 + 4 - 1) / 4
+    alone = prefill_phase(priced(prompt_tokens=1024), constants)
+    four = prefill_phase(priced(prompt_tokens=1024, cluster="4x rtx-4090"), constants)
+    assert float(alone.passes) == 2
+    assert float(four.passes) == (4 + 2 - 1) / 4
+
+
+@pytest.mark.parametrize(
+    ("devices", "quantization", "passes"),
+    [(4, "none", (4 + 1) / 4), (6, "q4_k_m", (6 + 1) / 6), (4, "q4_k_m", 7.02 / 4), (2, "q4_k_m", 3.51 / 2)],
+)
+def test_a_stage_that_fills_the_queue_of_launches_is_not_overtaken(devices: int, quantization: str, passes: float):
+    """Twenty layers of 45 kernels leave room for the next piece, twenty of 52 that unpack weights too do not."""
+    from sightline.cost.inference_constants import load_inference
+
+    constants, _ = load_inference("llama.cpp")
+    found = priced("llama-3-70b", f"{devices}x h100-pcie-80gb", quantization, prompt_tokens=1024)
+    assert float(prefill_phase(found, constants).passes) == pytest.approx(passes, abs=0.02)
+
+
+def test_more_pieces_than_the_queue_holds_come_in_groups():
+    """Never faster than every stage at work, never slower than one piece after the other."""
+    from sightline.cost.inference_constants import load_inference
+
+    constants, _ = load_inference("llama.cpp")
+    for pieces in (2, 3, 8, 15):
+        found = priced("llama-3-8b", "4x rtx-4090", prompt_tokens=512 * pieces)
+        passes = float(prefill_phase(found, constants).passes)
+        assert (4 + pieces - 1) / 4 <= passes <= pieces
 
 
 def test_prompts_of_llama_cpp_pass_stages_through_the_host():

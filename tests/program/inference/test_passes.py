@@ -116,3 +116,28 @@ def test_norms_over_all_heads_add_up_squares_of_the_ranks():
     (found,) = squares("minimax-m2.5", 4)
     assert (found.kind, found.buffer_bytes) == ("all_reduce", 16 * 2 * 4)
     assert squares("minimax-m2.5", 1) == squares("qwen3-30b-a3b", 4) == []
+
+
+def test_tokens_that_are_alike_choose_the_same_experts():
+    found = plain("mixtral-8x7b", batch=64, prompt_tokens=128, repeated_token=True)
+    mixed = plain("mixtral-8x7b", batch=64, prompt_tokens=128)
+    for one, other, rows in ((found.prefill, mixed.prefill, 64 * 128), (found.decode, mixed.decode, 64)):
+        alike = [op for block in one.layers for op in block.operators if isinstance(op, GroupedMatmul)]
+        apart = [op for block in other.layers for op in block.operators if isinstance(op, GroupedMatmul)]
+        assert [(float(op.active), float(op.rows)) for op in alike] == [(2, 2 * rows)] * 2
+        assert [float(op.active) for op in apart] == pytest.approx([8, 8], rel=0.05)
+        assert sum(op.flops for op in alike) == pytest.approx(sum(op.flops for op in apart))
+
+
+def test_chosen_experts_of_tokens_that_are_alike_lie_on_different_ranks():
+    found = price_generation(
+        generation(
+            model="mixtral-8x7b",
+            cluster="4x h100-sxm-80gb",
+            plan={"framework": "vllm", "tensor_parallel": 4, "expert_parallel": 4},
+            batch=16,
+            repeated_token=True,
+        )
+    )
+    grouped = [op for block in found.decode.layers for op in block.operators if isinstance(op, GroupedMatmul)]
+    assert {(float(op.active), float(op.rows)) for op in grouped} == {(1, 16)}

@@ -36,10 +36,8 @@ def experts(x: PassShapes) -> list[Operator]:
     of = x.model.experts
     if of is None:
         raise ValueError(f"{x.model.name} has no experts")
-    chosen = x.tokens * x.d * of.per_token
-    rows = chosen * busiest_share(x.e, chosen, skew=x.skew)
     local = np.ceil(of.count / x.e)  # ranks that experts do not fill evenly hold copies of busy ones
-    active = expected_active(of.count, of.per_token, x.tokens * x.d) * local / of.count
+    rows, active = _busiest(x, of, local)
     f, width = of.width / x.u, float(of.latent_width or x.h)
     inputs = 2.0 * f if x.model.gated else f
     latent = of.latent_width is not None
@@ -57,6 +55,19 @@ def experts(x: PassShapes) -> list[Operator]:
         *([x.linear("experts", "from latent", x.h, width, "shared")] if latent else []),
         *(dense(x, float(of.shared * of.shared_width), "shared experts", "shared") if of.shared else []),
     ]
+
+
+def _busiest(x: PassShapes, of: Experts, local: Number) -> tuple[Number, Number]:
+    """Rows that the busiest rank's experts get, and how many of its ``local`` experts get any.
+
+    Tokens that are all alike choose the same experts, which lie on different ranks where these suffice.
+    """
+    chosen = x.tokens * x.d * of.per_token
+    if x.alike:
+        own = np.ceil(of.per_token / np.minimum(x.e, of.per_token))
+        return x.tokens * x.d * own, own
+    rows = chosen * busiest_share(x.e, chosen, skew=x.skew)
+    return rows, expected_active(of.count, of.per_token, x.tokens * x.d) * local / of.count
 
 
 def _grouped(

@@ -36,6 +36,8 @@ class PassShapes:
     decode: bool
     logits: Number
     """Tokens per sequence whose logits are wanted."""
+    alike: bool = False
+    """All tokens are the same one, and choose the same experts."""
     expands_weights: bool = False
     """Quantized weights are written out in 16 bits before each product."""
 
