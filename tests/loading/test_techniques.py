@@ -96,6 +96,11 @@ def test_adapters_can_be_swept() -> None:
         ),
         ({"dtype": "fp8", "fp8_recipe": "curent"}, "did you mean 'current'?"),
         ({"bf16_layers": 2}, "plan.bf16_layers is 2 with plan.dtype bf16; allowed: 0, or plan.dtype fp8, mxfp8, nvfp4"),
+        ({"narrow_head": True}, "plan.narrow_head is true with plan.dtype bf16; allowed: false, or plan.dtype fp8"),
+        (
+            {"narrow_head": True, "dtype": "mxfp8", "framework": "torchtitan"},
+            "plan.narrow_head is true; torchtitan offers false (it is offered by: megatron, reference)",
+        ),
         ({"dtype": "nvfp4", "bf16_layers": 99}, "plan.bf16_layers is 99; allowed: up to the model's"),
         ({"dtype": "fp8", "quantization": "nf4"}, "plan.quantization is nf4 with plan.dtype fp8; allowed: none"),
         ({"dtype": "mxfp8", "framework": "deepspeed"}, "(it is offered by: megatron, reference, torchtitan)"),

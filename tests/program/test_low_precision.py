@@ -19,6 +19,9 @@ BOTH_LAYOUTS = {"h100-sxm-80gb": 2.0, "b200-sxm-180gb": 1.0}
 """Copies of an operand with one scale per tensor: Hopper's matrix units take rows alone."""
 
 
+NARROW_HEADED = {"dtype": "mxfp8", "framework_version": "bridge-26.06", "narrow_head": True}
+
+
 def program(device: str = "b200-sxm-180gb", devices: int = 1, **plan: Any) -> Program:
     return write_out(scenario(device, devices, **plan))
 
@@ -190,3 +193,23 @@ def test_fewer_bits_are_faster_and_no_faster_than_the_rate(fewer: str) -> None:
     assert narrow.step_time_s < wide.step_time_s
     assert narrow.mfu < 1.0
     assert narrow.model_flops == wide.model_flops
+
+
+def test_a_narrow_head_computes_as_the_layers_do_and_quantizes_what_it_takes() -> None:
+    wide, narrow = (program(**NARROW_HEADED | {"narrow_head": how}).head for how in (False, True))
+    products = [op for op in (*narrow.forward, *narrow.backward) if isinstance(op, Matmul)]
+    assert [op.kernel for op in products] == ["mxfp8"] * 3
+    assert sum(op.flops for op in products) == sum(
+        op.flops for op in (*wide.forward, *wide.backward) if isinstance(op, Matmul)
+    )
+    added = {op.name for op in (*narrow.forward, *narrow.backward)} - {
+        op.name for op in (*wide.forward, *wide.backward)
+    }
+    assert added == {"input quantization", "gradient quantization"}
+    assert narrow.narrow.kept_bytes > 0 == wide.narrow.kept_bytes
+
+
+def test_a_narrow_head_is_faster_and_needs_memory_for_its_copies() -> None:
+    wide, narrow = (profile_of(scenario(**NARROW_HEADED | {"narrow_head": how})) for how in (False, True))
+    assert narrow.step_time_s < wide.step_time_s
+    assert narrow.memory_bytes["weights"] > wide.memory_bytes["weights"]

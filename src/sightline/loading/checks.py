@@ -47,13 +47,21 @@ def device_computes_in_dtype(device: Device, dtype: str, dtype_is_stated: bool) 
 
 
 def low_precision_is_consistent(
-    dtype: str, quantization: str, fp8_recipe: str, bf16_layers: int, layers: int, fp8_recipe_is_stated: bool
+    dtype: str,
+    quantization: str,
+    fp8_recipe: str,
+    bf16_layers: int,
+    narrow_head: bool,
+    layers: int,
+    fp8_recipe_is_stated: bool,
 ) -> Iterator[str]:
     """Scales belong to plain fp8, wide layers beside narrow ones; weights are in few bits in one way."""
     if fp8_recipe_is_stated and dtype != "fp8":
         yield f"plan.fp8_recipe is {fp8_recipe} with plan.dtype {dtype}; allowed: only with plan.dtype fp8"
     if bf16_layers and dtype not in LOW_PRECISION:
         yield f"plan.bf16_layers is {bf16_layers} with plan.dtype {dtype}; allowed: 0, or plan.dtype {', '.join(LOW_PRECISION)}"
+    if narrow_head and dtype not in LOW_PRECISION:
+        yield f"plan.narrow_head is true with plan.dtype {dtype}; allowed: false, or plan.dtype {', '.join(LOW_PRECISION)}"
     if bf16_layers > layers:
         yield f"plan.bf16_layers is {bf16_layers}; allowed: up to the model's {layers} layers"
     if quantization != "none" and dtype in LOW_PRECISION:

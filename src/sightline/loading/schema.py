@@ -174,6 +174,7 @@ class PlanKeys(Section):
     dtype: Text = None
     fp8_recipe: Annotated[str | None, choice(*FP8_RECIPES)] = None
     bf16_layers: Annotated[int | None, whole(0, 10**5)] = None
+    narrow_head: Annotated[bool | None, flag()] = None
     quantization: Any = None
     adapter: Any = None
     optimizer: Text = None

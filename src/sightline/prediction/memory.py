@@ -249,7 +249,7 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
         return Shared(common=total - experts, experts=experts)
 
     narrow_copies = Shared(
-        common=layer_sum(program, stage, lambda block: block.narrow.kept_bytes),
+        common=stage_sum(program, stage, lambda block: block.narrow.kept_bytes),
         experts=layer_sum(program, stage, lambda block: block.narrow.expert_kept_bytes),
     )
     return HeldStates(

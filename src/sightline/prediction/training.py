@@ -22,7 +22,14 @@ from sightline.prediction.schedules import (
     run_apart,
 )
 from sightline.prediction.shared import Shared
-from sightline.prediction.stages import StageContents, layer_sum, stage_contents, stored_bytes, trained_parameters
+from sightline.prediction.stages import (
+    StageContents,
+    layer_sum,
+    stage_contents,
+    stage_sum,
+    stored_bytes,
+    trained_parameters,
+)
 from sightline.prediction.update import UpdateTime, step_of_optimizer
 from sightline.prediction.waiting import waiting_s
 from sightline.program import Program, write_out
@@ -216,7 +223,7 @@ def step_times(priced: Priced) -> StepTimes:
     narrow = ELEMENT_BYTES[plan.wide_dtype]
     stored = _most_shared([stored_bytes(priced.program, stage, narrow) for stage in stages])
     # Copies of weights in few bits are made anew.
-    casts = layer_sum(priced.program, slowest, lambda block: block.narrow.cast_bytes)
+    casts = stage_sum(priced.program, slowest, lambda block: block.narrow.cast_bytes)
     update = step_of_optimizer(scenario, priced.program, priced.prices, c, slowest, parameters, casts)
     twice = copies_in_pipeline(plan)
     beside = _passes_beside(p, v, m) if plan.framework.overlaps_groups else 1.0

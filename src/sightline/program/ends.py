@@ -2,6 +2,7 @@
 
 from sightline.program import elementwise
 from sightline.program.linear import input_gradient, linear_backward, linear_forward
+from sightline.program.low_precision import narrow_weights, narrowed, quantized, turned_weights
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import Block
 from sightline.program.residual_streams import join_streams
@@ -67,15 +68,27 @@ def _table_gradient(x: Shapes) -> Elementwise:
 
 
 def head_block(x: Shapes) -> Block:
-    """Return the head: final norm, logits matmul and cross-entropy over the (sharded) vocabulary."""
+    """Return the head: final norm, logits matmul and cross-entropy over the (sharded) vocabulary.
+
+    Its products are as narrow as ``x`` says; the logits stay wide.
+    """
     h = float(x.model.hidden_size)
     logits = x.tokens * x.vocabulary
+    logits_matmul = linear_forward(
+        x, "head", h, x.vocabulary, saved_bytes=entered_bytes(x) * x.trained.head, name="logits"
+    )
     fused = "cross-entropy" in x.framework.fused
+    products: list[Operator] = (
+        linear_backward(x, "head", h, x.vocabulary, bias=False)
+        if x.trained.head
+        else [input_gradient(x, "head", h, x.vocabulary)]
+    )
     forward: list[Operator] = [
         *join_streams(x, backward=False),
         elementwise.norm(x, "final norm"),
         *enter_region(x, "head"),
-        linear_forward(x, "head", h, x.vocabulary, saved_bytes=entered_bytes(x) * x.trained.head, name="logits"),
+        *quantized(x, "head", "input", x.tokens * h, for_weights=x.trained.head),
+        narrowed(x, logits_matmul),
         *capped_logits(x, logits, backward=False),
         Elementwise(
             module="head",
@@ -94,11 +107,9 @@ def head_block(x: Shapes) -> Block:
             elements=logits,
         ),
         *capped_logits(x, logits, backward=True),
-        *(
-            linear_backward(x, "head", h, x.vocabulary, bias=False)
-            if x.trained.head
-            else [input_gradient(x, "head", h, x.vocabulary)]
-        ),
+        *turned_weights(x, "head", h * x.vocabulary),
+        *quantized(x, "head", "gradient", logits, for_weights=x.trained.head),
+        *(narrowed(x, product) for product in products),
         *leave_region(x, "head"),
         elementwise.norm_gradient(x, "final norm"),
         *join_streams(x, backward=True),
@@ -115,4 +126,5 @@ def head_block(x: Shapes) -> Block:
         parameters=matrix + rest,
         frozen_parameters=(matrix + rest) * beside_adapter,
         copied_parameters=matrix * (beside_adapter and x.trained.head),
+        narrow=narrow_weights(x, matrix, 0.0),
     )

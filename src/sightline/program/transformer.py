@@ -15,7 +15,7 @@ def write_out(scenario: Scenario) -> Program:
     x = shapes_of(scenario)
     ends = replace(x, low=None)
     plan, kinds = scenario.plan, scenario.model.kinds
-    layers, head = [layer_block(x, kind, plan) for kind in kinds], head_block(ends)
+    layers, head = [layer_block(x, kind, plan) for kind in kinds], head_block(x if plan.narrow_head else ends)
     if plan.prediction_layers:
         layers.append(prediction_block(x, ends, head, kinds[-1], plan))
         # The logits of every depth live until the backward pass.

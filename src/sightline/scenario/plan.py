@@ -91,6 +91,8 @@ class Plan:
     """How plain fp8 is scaled."""
     bf16_layers: Count = 0
     """Layers that stay in 16 bits where the others compute in fewer."""
+    narrow_head: bool = False
+    """The head's products compute in as few bits as the layers' (Megatron-Core's ``fp8_output_proj``)."""
     quantization: str = "none"
     """Format in which the layers' matmul weights are kept; they are frozen, with or without an adapter."""
     adapter: Adapter | None = None
