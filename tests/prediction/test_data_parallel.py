@@ -11,7 +11,8 @@ from training_scenarios import training
 from sightline.cost.collectives import cluster_collectives
 from sightline.cost.topology import data_group
 from sightline.cost.training_constants import load_training
-from sightline.prediction.data_parallel import DataParallelTime, Ranks, Replica, data_parallel_time, exposed
+from sightline.prediction.data_parallel import DataParallelTime, Ranks, data_parallel_time, exposed
+from sightline.prediction.movement import Replica
 from sightline.prediction.shared import Shared
 from sightline.program.shapes import ELEMENT_BYTES
 
@@ -39,6 +40,7 @@ def cost(
     replica = Replica(
         parameters=Shared(PARAMETERS, experts),
         stored_bytes=Shared(PARAMETERS, experts) * ELEMENT_BYTES[dtype],
+        end_bytes=0.0,
         layers=24.0,
         forward_s=compute_s,
         backward_s=2 * compute_s,

@@ -29,17 +29,35 @@ KNOWN_MISSING = 0.5
 
 def dispatch_scenarios(dtype: str) -> list[Scenario]:
     """Return the training steps on this machine of the two tiny models and of one that no cache holds."""
-    tiny = [_scenario(f"dispatch of {layers} layers", (32, layers, 2, 64, 64), (8, 1), dtype) for layers in DEPTHS]
-    return [*tiny, _scenario("cold caches", (320, 6, 5, 864, 5000), (192, 2), dtype)]
+    return [tiny_model(layers, dtype) for layers in DEPTHS] + [large_model(dtype)]
 
 
-def _scenario(name: str, shape: tuple[int, int, int, int, int], tokens: tuple[int, int], dtype: str) -> Scenario:
+def tiny_model(layers: int, dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
+    """Return a step of a model so small that it is calls alone, its parameters shared out between ``shards`` processes."""
+    name = f"dispatch of {layers} layers"
+    return _scenario(name, (32, layers, 2, 64, 64), (8, 1), dtype, shards, zero_stage)
+
+
+def large_model(dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
+    """The same of a model that fills the caches several times."""
+    return _scenario("cold caches", (320, 6, 5, 864, 5000), (192, 2), dtype, shards, zero_stage)
+
+
+def _scenario(
+    name: str,
+    shape: tuple[int, int, int, int, int],
+    tokens: tuple[int, int],
+    dtype: str,
+    shards: int,
+    zero_stage: int,
+) -> Scenario:
     """Hidden size, layers, heads, width of the MLP, vocabulary; tokens of a sample, samples."""
     hidden, layers, heads, width, vocabulary = shape
     length, samples = tokens
+    sharded = {"framework": "fsdp", "data_parallel": shards, "zero_stage": zero_stage}
     return scenario_from_mapping(
         {
-            "name": name,
+            "name": f"{name}, ZeRO-{zero_stage}" if shards > 1 else name,
             "model": {
                 "model_type": "llama",
                 "hidden_size": hidden,
@@ -50,17 +68,22 @@ def _scenario(name: str, shape: tuple[int, int, int, int, int], tokens: tuple[in
                 "vocab_size": vocabulary,
                 "max_position_embeddings": 256,
             },
-            "cluster": "this-machine",
-            "workload": {"task": "pretrain", "sequence_length": length, "global_batch": samples},
-            "plan": {"framework": "transformers", "dtype": dtype, "micro_batch": samples},
+            "cluster": f"{shards}x this-machine" if shards > 1 else "this-machine",
+            "workload": {"task": "pretrain", "sequence_length": length, "global_batch": samples * shards},
+            "plan": {
+                "dtype": dtype,
+                "micro_batch": samples,
+                **(sharded if shards > 1 else {"framework": "transformers"}),
+            },
         }
     )
 
 
 def undisturbed_phases(samples: Sequence[Mapping[str, float]], contended: bool) -> dict[str, float]:
-    """Return the passes' median seconds; where other processes had the machine, which only adds, 10th percentiles."""
+    """Return the phases' median seconds; where other processes had the machine, which only adds, 10th percentiles."""
     quantile = 0.1 if contended else 0.5
-    return {name: float(np.quantile([s[f"{name}_s"] for s in samples], quantile)) for name in PASSES}
+    phases = [column for column in samples[0] if column.endswith("_s") and column != "step_time_s"]
+    return {name.removesuffix("_s"): float(np.quantile([s[name] for s in samples], quantile)) for name in phases}
 
 
 def module_times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -21,16 +21,19 @@ from sightline.calibration.from_tables import Calibration, calibrate, read_table
 from sightline.calibration.part_fit import PartFit
 from sightline.calibration.processor import fit_processor
 from sightline.calibration.processor_tables import CHAINS, ORDERS, WAYS, Measurement, measurements
+from sightline.calibration.sharding import LARGE, PROCESSES, fewer_cores, sharding_constants, sharding_scenarios
+from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.processor_constants import PART, from_mapping
 from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.loading.this_machine import THIS_MACHINE
+from sightline.loading.this_machine import THIS_MACHINE, share_of
 from sightline.loading.written import device_to_mapping
 from sightline.scenario import Device
 
 TRAINING = "training"
-TABLES = ("elementwise", "collectives")
+COLLECTIVES = "collectives"
+TABLES = ("elementwise", COLLECTIVES)
 """Parts that have formulas of their own on a processor too: single kernels, and processes that talk to each other."""
 
 NEUTRAL: Mapping[str, float | str] = {
@@ -64,10 +67,12 @@ def calibrate_machine(
     source: str,
     done: Callable[[], None] = lambda: None,
     dispatch: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
+    sharded: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
 ) -> tuple[list[Calibration], dict[str, Any], list[str]]:
     """Return the calibrations, the machine's figures as a catalog device, and why parts are missing.
 
-    ``dispatch`` holds the measured phases of `dispatch_scenarios` by number format, where they were measured.
+    ``dispatch`` holds the measured phases of `dispatch_scenarios` by number format, where they were measured,
+    ``sharded`` those of `sharding_scenarios`.
 
     ``results`` are those of the standard suite under the documented keys, ``source`` says where they come from. The
     figures are those the machine had when it was measured: constants are shares of them.
@@ -95,6 +100,10 @@ def calibrate_machine(
         _calibration(TRAINING, _training(), source, ()),
     ]
     more, missing = _from_tables(results, done)
+    library = next((c.fit.content for c in more if c.part == COLLECTIVES), None)
+    if library is not None:
+        for dtype, steps in (sharded or {}).items():
+            _add_sharding(fit, dtype, steps, figures, library)
     return calibrations + more, figures, missing
 
 
@@ -143,6 +152,25 @@ def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]
     if len(phases) > len(DEPTHS):
         shares = cold_shares(phases[-1], scenarios[-1], from_mapping(content, fit.content["cores"]), constants)
         content |= {"cold_shares": shares} if shares else {}
+
+
+def _add_sharding(
+    fit: PartFit,
+    dtype: str,
+    steps: Sequence[Mapping[str, float]],
+    figures: Mapping[str, Any],
+    library: Mapping[str, Any],
+) -> None:
+    """Put what sharding takes, and what processes with some of the cores do, beside the rest of a number format."""
+    if dtype not in fit.content["formats"]:
+        return
+    content, constants = fit.content["formats"][dtype], TrainingConstants.from_mapping(NEUTRAL)
+    machine = from_mapping(content, fit.content["cores"])
+    device = _device(share_of(figures, PROCESSES))
+    scenarios = [replace(s, cluster=replace(s.cluster, device=device)) for s in sharding_scenarios(dtype)]
+    content["fewer_cores"] = fewer_cores(steps[LARGE], scenarios[LARGE], machine, constants)
+    collectives = CollectiveConstants.from_mapping({"evidence": "fitted", **library})
+    content["sharding"] = sharding_constants(steps, scenarios, machine, collectives, constants)
 
 
 def keep_other_formats(calibrations: Sequence[Calibration], before: Mapping[str, Any]) -> None:

@@ -150,9 +150,9 @@ def _here(
         if device not in (None, THIS_MACHINE):
             raise InputError(f"--device is '{device}'; --measure calibrates {THIS_MACHINE}")
         results = calibrate_here.measured_results(store, quick=quick, rerun=rerun, dtype=dtype)
-        dispatch = calibrate_here.measured_dispatch(store, dtype, rerun=rerun)
+        steps = calibrate_here.measured_steps(store, dtype, rerun=rerun)
         calibrations, paths = calibrate_here.calibrate_results(
-            results, "sightline calibrate --measure", folder, overwrite=overwrite, dispatch=dispatch
+            results, "sightline calibrate --measure", folder, overwrite=overwrite, steps=steps
         )
     _report(calibrations, paths, folder, chart=chart, as_json=as_json)
 

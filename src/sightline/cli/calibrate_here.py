@@ -11,8 +11,11 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from sightline.calibration.from_tables import Calibration
     from sightline.runs import Store
+    from sightline.scenario import Scenario
 
 VARIABLE = "SIGHTLINE_CATALOG"
+Steps = Mapping[str, Sequence[Mapping[str, float]]]
+"""Seconds of measured steps, in the order of their scenarios, by number format."""
 
 
 def default_folder() -> Path:
@@ -31,27 +34,46 @@ def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str)
     return results_of_suite("standard", dtype, None, store, quick=quick, rerun=rerun)
 
 
-def measured_dispatch(store: str | None, dtype: str, *, rerun: bool) -> dict[str, list[Mapping[str, float]]]:
-    """Measure the phases of two tiny models, by number format; none where transformers is not installed."""
-    from sightline.calibration.dispatch import SUITE, dispatch_scenarios
+def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str, Steps]:
+    """Measure the small models that tell of calls, caches and sharding; by suite and number format.
+
+    A suite that cannot be measured, for want of transformers or of a second core, is left out.
+    """
+    from sightline.loading.this_machine import processor
     from sightline.measurement.training_runs import Effort, Settings, measure_trainings
     from sightline.runs import open_store
 
     opened = open_store(store)
     settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end", "module")), force=True)
-    try:
-        measured = measure_trainings(dispatch_scenarios(dtype), opened, settings, suite=SUITE, rerun=rerun)
-    except InputError as error:
-        output.print_remark(f"not measured: host time of models: {error}")
-        return {}
-    for one in measured:
-        if one.run.status != "ok":
-            output.print_remark(f"not measured: host time of models: {one.run.reason}")
-            return {}
-    return {dtype: _phases(opened, [one.run for one in measured])}
+    found = {}
+    for suite, scenarios, cores in _suites(dtype):
+        if processor().cores < cores:
+            output.print_remark(f"not measured: {suite}: it takes {cores} processes, and there is one core")
+            continue
+        try:
+            measured = measure_trainings(scenarios, opened, settings, suite=suite, rerun=rerun)
+        except InputError as error:
+            output.print_remark(f"not measured: {suite}: {error}")
+            continue
+        failed = next((one.run.reason for one in measured if one.run.status != "ok"), None)
+        if failed is not None:
+            output.print_remark(f"not measured: {suite}: {failed}")
+            continue
+        found[suite] = {dtype: _seconds(opened, [one.run for one in measured])}
+    return found
 
 
-def _phases(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
+def _suites(dtype: str) -> "list[tuple[str, Sequence[Scenario], int]]":
+    """Names of the suites of small models, their steps, and the cores that they need."""
+    from sightline.calibration import dispatch, sharding
+
+    return [
+        (dispatch.SUITE, dispatch.dispatch_scenarios(dtype), 1),
+        (sharding.SUITE, sharding.sharding_scenarios(dtype), sharding.PROCESSES),
+    ]
+
+
+def _seconds(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
     """The undisturbed phases and the modules of the models that were measured, and the memory of their processes."""
     from sightline.calibration.dispatch import module_times, process_memory, undisturbed_phases
 
@@ -63,19 +85,16 @@ def _phases(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
     ]
 
 
-def _stored_dispatch(store: "Store") -> dict[str, list[Mapping[str, float]]]:
-    """The phases of the tiny models as far as they are stored, by number format."""
-    from sightline.calibration.dispatch import SUITE, dispatch_scenarios
-
-    newest = {run.name: run for run in store.runs() if run.suite == SUITE and run.status == "ok"}
-    by_format: dict[str, dict[str, Any]] = {}
-    for run in newest.values():
-        by_format.setdefault(run.scenario["plan"]["dtype"], {})[run.name] = run
-    found = {}
-    for dtype, runs in by_format.items():
-        names = [str(scenario.name) for scenario in dispatch_scenarios(dtype)]
-        if all(name in runs for name in names):
-            found[dtype] = _phases(store, [runs[name] for name in names])
+def _stored_steps(store: "Store") -> Mapping[str, Steps]:
+    """The same as far as it is stored."""
+    found: dict[str, dict[str, list[Mapping[str, float]]]] = {}
+    ended = [run for run in store.runs() if run.status == "ok"]
+    for dtype in sorted({run.scenario["plan"]["dtype"] for run in ended if "plan" in run.scenario}):
+        for suite, scenarios, _ in _suites(dtype):
+            runs = {run.name: run for run in ended if run.suite == suite and run.scenario["plan"]["dtype"] == dtype}
+            names = [str(scenario.name) for scenario in scenarios]
+            if all(name in runs for name in names):
+                found.setdefault(suite, {})[dtype] = _seconds(store, [runs[name] for name in names])
     return found
 
 
@@ -85,17 +104,21 @@ def calibrate_results(
     out: Path,
     *,
     overwrite: bool,
-    dispatch: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
+    steps: Mapping[str, Steps] | None = None,
 ) -> "tuple[list[Calibration], dict[str, Path]]":
     """Fit this machine's constants and write its device and calibrations into the catalog folder ``out``."""
+    from sightline.calibration import dispatch, sharding
     from sightline.calibration.machine import calibrate_machine, keep_other_formats
     from sightline.calibration.writing import target_paths, write_calibrations, write_yaml
     from sightline.catalog.yaml12 import parse
     from sightline.cost.processor_constants import PART
     from sightline.loading.this_machine import THIS_MACHINE
 
+    told = steps or {}
     with output.progress(4, "fitting", least=1) as advance:
-        calibrations, figures, missing = calibrate_machine(results, source, advance, dispatch)
+        calibrations, figures, missing = calibrate_machine(
+            results, source, advance, told.get(dispatch.SUITE), told.get(sharding.SUITE)
+        )
     for sentence in missing:
         output.print_remark(f"not fitted: {sentence}")
     paths = target_paths(out, THIS_MACHINE, [c.part for c in calibrations], overwrite=overwrite)
@@ -129,8 +152,8 @@ def calibrate_runs(
     calibrations: list[Calibration] = []
     paths: dict[str, Path] = {}
     if operators:
-        dispatch = _stored_dispatch(opened)
-        calibrations, paths = calibrate_results(operators, source, out, overwrite=overwrite, dispatch=dispatch)
+        small = _stored_steps(opened)
+        calibrations, paths = calibrate_results(operators, source, out, overwrite=overwrite, steps=small)
     if steps:
         fitted = calibrate_training(steps, source)
         family = fitted.device

@@ -24,6 +24,8 @@ FEW_ROWS = 32
 ONE_ROW = 1
 THIN: tuple[ProductOrder, ...] = ("few rows", "one row")
 """Orders of which one stands in for the other where a quick suite left it out."""
+PRODUCT_CALLS = ("forward", "input gradient")
+"""Of a machine's calls those of single linear layers; the others are a layer's and a pass's."""
 FALLBACK = "residual"
 """The kernel whose times stand in for those that nobody measured: an addition, two tensors in and one out."""
 FALLBACK_TENSORS = 3.0
@@ -87,6 +89,23 @@ class AttentionConstants(_Fitted):
     """Time of a call whose code and tables the caches have lost as well."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingConstants(_Fitted):
+    """What fully sharded data parallelism (PyTorch's ``fully_shard``) takes beside its collectives."""
+
+    gather_call_s: float
+    """Time of gathering a unit's parameters and freeing them, however few."""
+    gather_passes: float
+    """Passes over what is gathered at the memory's bandwidth: into the buffer that is sent, out of the one that arrives."""
+    reduce_call_s: float
+    reduce_passes: float
+    """The same of a unit's gradients."""
+    update_call_s: float
+    """Time that clipping and the optimizer's step take longer, however few the parameters."""
+    update_tensor_s: float
+    """The same for every tensor of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KernelTimes:
     """Measured times of a chain of kernels by the elements of its tensor; between them it is interpolated."""
@@ -130,6 +149,10 @@ class ProcessorConstants:
     cold_shares: Mapping[str, float] = field(default_factory=lambda: COLD_SHARES)
     """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the caches
     several times."""
+    fewer_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By pass and kind of operator (products, attention, chains): time of processes that have some of the cores each, over
+    what in proportion to their cores it would be; 1 if not said."""
+    sharding: ShardingConstants | None = None
     framework_bytes: float = FRAMEWORK_BYTES
     """Memory of a process before its model: interpreter, libraries, what they set up in the first step."""
 
@@ -147,6 +170,12 @@ def processor_family(device: Device) -> str | None:
 def _first_family(families: tuple[str, ...]) -> str | None:
     known = names("calibrations")
     return next((family for family in families if f"{family}/{PART}" in known), None)
+
+
+def processor_constants(device: Device, dtype: str) -> ProcessorConstants | None:
+    """Return the constants of a processor in ``dtype``; None for accelerators."""
+    family = processor_family(device)
+    return None if family is None else load_processor(family, dtype)
 
 
 @cache
@@ -180,6 +209,8 @@ def from_mapping(
         calls={name: float(seconds) for name, seconds in mapping["calls"].items()},
         call_weights=mapping.get("call_weights", {}),
         cold_shares={name: float(share) for name, share in mapping.get("cold_shares", COLD_SHARES).items()},
+        fewer_cores=mapping.get("fewer_cores", {}),
+        sharding=ShardingConstants.from_mapping(mapping["sharding"]) if "sharding" in mapping else None,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor import CALLS, fused_attention_cost, kernels_cost, product_cost
-from sightline.cost.processor_constants import ProcessorConstants, load_processor
+from sightline.cost.processor_constants import ProcessorConstants
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Block, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.program.attention import MODULE as ATTENTION_CORE
@@ -24,6 +24,8 @@ CORE_CACHE = 2.0**20
 IN_LAST_CACHE = 0.18
 """Share of what operators lose by cold caches that they lose to the last cache: norms, rotary embeddings, additions and
 attention of small models lost 0.13 to 0.2 when 6 MB had passed through the cores' caches (Cascade Lake, 2026-11)."""
+PRODUCTS, ATTENTION, CHAINS = "products", "attention", "chains"
+"""Kinds of operators that fewer cores serve each in their own way."""
 UPDATE = "update"
 """The optimizer's step over all parameters, gradient clipping included."""
 UPDATE_TENSORS = 16.0
@@ -42,12 +44,14 @@ def price_on_processor(
     cold = {way: _cold(touched, device, share) for way, share in machine.cold_shares.items()}
     again = _repeats(scenario)
     around = _around(program, machine)
+    apart = np.asarray(device.compute_units) < machine.cores
     prices: Prices = {}
     for block in program.blocks:
         backward = {id(op) for op in block.backward}
         operators = block.operators
         for before, op in zip([None, *operators], operators, strict=False):
-            missing = cold["backward" if id(op) in backward else "forward"]
+            way = "backward" if id(op) in backward else "forward"
+            missing = cold[way]
             match op:
                 case Matmul():
                     cost = _slower(_linear(op, scenario, machine, missing, before), constants.matmul_slowdown)
@@ -59,16 +63,29 @@ def price_on_processor(
                         cost = _slower(cost, again)
                 case _:
                     continue
+            if np.any(apart):
+                cost = _slower(cost, np.where(apart, machine.fewer_cores.get(way, {}).get(kind_of(op), 1.0), 1.0))
             prices[id(op)] = cost._replace(time_s=cost.time_s + around[id(op)])
     return prices
 
 
-def update_time(parameters: Number, tensors: Number, others_bytes: Number, device: Device, family: str) -> Number:
-    """Return the seconds of AdamW's step over fp32 ``parameters`` in so many tensors.
+def kind_of(op: Operator) -> str:
+    """Return the kind of a priced operator: products, attention or chains."""
+    match op:
+        case Matmul():
+            return PRODUCTS
+        case FlashAttention():
+            return ATTENTION
+    return CHAINS
+
+
+def update_time(
+    parameters: Number, tensors: Number, others_bytes: Number, device: Device, machine: ProcessorConstants
+) -> Number:
+    """Return the seconds of AdamW's step over fp32 ``parameters`` in so many tensors, by constants of fp32.
 
     ``others_bytes`` pass through the cache between one update and the next.
     """
-    machine = load_processor(family, "fp32")
     states = UPDATE_BYTES * np.asarray(parameters, dtype=float)
     cost = kernels_cost(
         UPDATE,

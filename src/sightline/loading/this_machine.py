@@ -8,6 +8,7 @@ folder of ``SIGHTLINE_CATALOG`` is taken instead, so that constants fitted to it
 import os
 import platform
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,16 +54,12 @@ def this_machine(ranks: int) -> dict[str, Any]:
     """Return the keys of ``cluster`` for ``ranks`` processes that share this machine's processor."""
     p = processor()
     device = _device()
-    shared = {"memory", "memory_bandwidth", "l2", "l2_bandwidth", "vector_flops", "tdp", "idle_power"}
-    share = {k: v / ranks if k in shared else v for k, v in device.items()}
-    share["peak_flops"] = {dtype: rate / ranks for dtype, rate in device["peak_flops"].items()}
-    share["compute_units"] = max(1, device["compute_units"] // ranks)
     estimated = {"source": "orders of magnitude for processes of one machine"}
     return {
         "name": f"{ranks}x {THIS_MACHINE}",
         "devices": ranks,
         "per_node": ranks,
-        "device": share,
+        "device": share_of(device, ranks),
         "intra_node": {"name": "loopback", **LOOPBACK, "topology": "full-mesh", **estimated},
         "network": {
             "name": "loopback",
@@ -77,6 +74,16 @@ def this_machine(ranks: int) -> dict[str, Any]:
             "cores": p.cores,
             "source": "detected",
         },
+    }
+
+
+def share_of(device: Mapping[str, Any], ranks: int) -> dict[str, Any]:
+    """Return a device's figures, under the keys of a catalog's, as each of ``ranks`` processes has them."""
+    shared = {"memory", "memory_bandwidth", "l2", "l2_bandwidth", "vector_flops", "tdp", "idle_power"}
+    return {
+        **{k: v / ranks if k in shared else v for k, v in device.items()},
+        "peak_flops": {dtype: rate / ranks for dtype, rate in device["peak_flops"].items()},
+        "compute_units": max(1, int(device["compute_units"] // ranks)),
     }
 
 

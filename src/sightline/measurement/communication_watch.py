@@ -1,9 +1,10 @@
-"""Seconds that a process spends inside collectives: what communication costs where it blocks the one who asks for it."""
+"""Seconds that a process spends in collectives and on sharding: communication that blocks the one who asks for it."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
+from sightline.measurement.sharding_hooks import wrap_sharding
 from sightline.measurement.training_clock import Phase
 
 COLLECTIVES = (
@@ -28,6 +29,20 @@ def watch_collectives(phase: Phase) -> None:
         call = getattr(dist, name, None)
         if call is not None:
             setattr(dist, name, _timed(call, phase))
+
+
+def watch_sharding(model: Any, phase: Phase) -> None:
+    """Let everything that sharding does to ``model`` in a step count as exposed communication: copies, hooks, waits."""
+
+    def around(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def timed(*arguments: Any, **named: Any) -> Any:
+            with phase(EXPOSED):
+                return call(*arguments, **named)
+
+        return timed
+
+    wrap_sharding(model, around)
 
 
 def _timed(call: Callable[..., Any], phase: Phase) -> Callable[..., Any]:

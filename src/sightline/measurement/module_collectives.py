@@ -1,4 +1,4 @@
-"""Time that a step spends waiting for other ranks: in waits for a collective, and behind the last gradient."""
+"""Time that a step spends on other ranks: in waits for a collective, sharding, and behind the last gradient."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -7,6 +7,7 @@ from typing import Any
 
 from sightline.measurement.module_regions import COLLECTIVES, Address
 from sightline.measurement.module_timeline import Timeline
+from sightline.measurement.sharding_hooks import wrap_sharding
 from sightline.measurement.torch_machine import import_torch
 
 EXPOSED = Address("communication_exposed", COLLECTIVES)
@@ -19,9 +20,10 @@ def distributed() -> bool:
 
 
 def wrap_waits(model: Any, timeline: Timeline) -> ExitStack:
-    """Make waits for collectives that Python code starts (FSDP2, DeepSpeed, plain calls) exposed communication."""
+    """Make waits for collectives that Python code starts (DeepSpeed, plain calls), and sharding, exposed communication."""
     undo = ExitStack()
     if distributed():
+        undo.enter_context(wrap_sharding(model, lambda call: _exposed(call, timeline)))
         work = import_torch().distributed.Work
         undo.callback(setattr, work, "wait", work.wait)
         work.wait = _exposed(work.wait, timeline)

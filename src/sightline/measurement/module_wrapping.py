@@ -21,7 +21,7 @@ def wrap(roles: Roles, marks: Marks, timeline: Timeline) -> ExitStack:
     """Wrap what ``roles`` names, and the functions that attention calls; closing the stack unwraps."""
     undo = ExitStack()
     for role in roles.roles:
-        _replace(undo, role.module, "forward", _timed(role.module.forward, role.region, role.then, marks, timeline))
+        put_on(undo, role.module, "forward", _timed(role.module.forward, role.region, role.then, marks, timeline))
     # Latent keys and values are expanded after their rotary part was turned.
     after_rope = QKV if any(hasattr(attention, EXPANSION) for attention in roles.attentions) else CORE
     for names in _namespaces(roles.attentions):
@@ -29,7 +29,7 @@ def wrap(roles: Roles, marks: Marks, timeline: Timeline) -> ExitStack:
     for layer in roles.layers:
         again = getattr(layer, "_gradient_checkpointing_func", None)
         if again is not None:
-            _replace(undo, layer, "_gradient_checkpointing_func", _checkpointing(again, timeline))
+            put_on(undo, layer, "_gradient_checkpointing_func", _checkpointing(again, timeline))
     return undo
 
 
@@ -110,7 +110,7 @@ def _checkpointing(checkpoint: Callable[..., Any], timeline: Timeline) -> Callab
     return checkpointing
 
 
-def _replace(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
+def put_on(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
     """Set an attribute of one object, which goes back to what it was, its class's where it had none of its own."""
     own = vars(owner)
     if name in own:

@@ -13,7 +13,7 @@ import numpy as np
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.case_process import Emit
-from sightline.measurement.communication_watch import EXPOSED, watch_collectives
+from sightline.measurement.communication_watch import EXPOSED, watch_collectives, watch_sharding
 from sightline.measurement.energy_watch import EnergyWatch
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.rank_memory import MemoryWatch, state_bytes
@@ -74,6 +74,7 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     preload(way)
     memory = MemoryWatch(device)
     trainer = setup(scenario, device, None if asked.weights is None else Path(asked.weights))
+    watch_sharding(trainer.model, clock.phase)
     losses = _train(scenario, trainer, clock, asked, device, memory, emit)
     taken = memory.read()
     levels = _levels(scenario, trainer, asked, device, losses.plain_s)

@@ -1,10 +1,8 @@
-"""Data parallelism and ZeRO: what moves between replicas in a step, and how much of it shows.
+"""Data parallelism and ZeRO: how long what moves between replicas takes, and how much of it shows.
 
-Volumes as in ZeRO (arXiv 1910.02054): without it gradients are all-reduced once per step; stages 1 and 2 reduce-scatter
-gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. Frameworks differ in
-whether that happens per micro-batch and beside compute. One replica moves exactly nothing. With hybrid sharding
-(arXiv 2304.11277) parameters are gathered and gradients scattered within a group of replicas, whose shards of the gradients
-are then all-reduced across groups.
+Much of it runs beside compute. One replica moves exactly nothing. With hybrid sharding (arXiv 2304.11277) parameters are
+gathered and gradients scattered within a group of replicas, whose shards of the gradients are then all-reduced across
+groups.
 """
 
 from collections.abc import Callable
@@ -14,11 +12,12 @@ import numpy as np
 
 from sightline.cost.collective_constants import CollectiveConstants
 from sightline.cost.collectives import collective_time
-from sightline.cost.processor_constants import processor_family
+from sightline.cost.processor_constants import ProcessorConstants
 from sightline.cost.topology import Group, data_group
 from sightline.cost.training_constants import TrainingConstants
+from sightline.prediction.movement import Replica, movement
+from sightline.prediction.sharding_code import sharding_code_s
 from sightline.prediction.shared import Shared
-from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Cluster, Plan
 
@@ -60,21 +59,6 @@ def ranks_of(plan: Plan, cluster: Cluster) -> tuple[Ranks, Ranks]:
     )
 
 
-class Replica(NamedTuple):
-    """What is reduced between replicas, and the passes of the pace-setting stage that it runs beside."""
-
-    parameters: Shared
-    """Those with gradients, of the stage that holds most."""
-    stored_bytes: Shared
-    """All weights of that stage as the passes read them."""
-    layers: Number
-    forward_s: Number
-    """Forward passes that gathers run beside: of one micro-batch, or of a group where stages are interleaved."""
-    backward_s: Number
-    """Recomputation and backward passes of as many."""
-    micro_batches: Number
-
-
 def exposed(compute_s: Number, transfer_s: Number, layers: Number, slowdown: Number) -> Number:
     """Seconds that layer-wise transfers add to the compute they run beside.
 
@@ -94,8 +78,13 @@ def data_parallel_time(
     cluster: Cluster,
     library: CollectiveConstants,
     constants: TrainingConstants,
+    machine: ProcessorConstants | None = None,
 ) -> DataParallelTime:
-    """Return the exposed seconds of a step's data-parallel collectives; experts' follow the others' over their ranks."""
+    """Return the exposed seconds of a step's data-parallel collectives; experts' follow the others' over their ranks.
+
+    ``machine`` has the constants of a processor where replicas are processes: they share its cores, so that they
+    compute slower while they copy what they send, and nothing runs beside it.
+    """
     framework = plan.framework
     layered = framework.overlaps_gradients or framework.overlaps_parameters
     messages = np.maximum(replica.layers, 1.0) if layered else 1.0
@@ -108,60 +97,43 @@ def data_parallel_time(
         )
         return constants.collective_slowdown * messages * once
 
-    gradient_bytes = replica.parameters * framework.gradient_reduce_bytes[plan.wide_dtype]
+    moves = movement(replica, plan)
     zero = np.asarray(plan.zero_stage)
-    once = framework.syncs_pipelines_once & (np.asarray(plan.pipeline_parallel) > 1)
-    gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch & ~once)
-    weight_bytes = replica.stored_bytes
-    if plan.adapter is not None or plan.quantization != "none":
-        # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
-        updated = replica.parameters * ELEMENT_BYTES[plan.wide_dtype]
-        weight_bytes = Shared(
-            np.where(gathers_each, weight_bytes.common, updated.common),
-            np.where(gathers_each, weight_bytes.experts, updated.experts),
-        )
-    reduce_s = seconds("all_reduce", gradient_bytes, lambda held: held.all) if np.any(zero == 0) else 0.0
-    scatter_s = seconds("reduce_scatter", gradient_bytes, lambda held: held.sharing) if np.any(zero > 0) else 0.0
-    gather_s = seconds("all_gather", weight_bytes, lambda held: held.sharing) if np.any(zero > 0) else 0.0
-    shard_bytes = Shared(gradient_bytes.common / ranks.sharing.size, gradient_bytes.experts / expert_ranks.sharing.size)
+    gradients, weights = moves.gradients, moves.weights
+    reduce_s = seconds("all_reduce", gradients, lambda held: held.all) if np.any(zero == 0) else 0.0
+    scatter_s = seconds("reduce_scatter", gradients, lambda held: held.sharing) if np.any(zero > 0) else 0.0
+    gather_s = seconds("all_gather", weights, lambda held: held.sharing) if np.any(zero > 0) else 0.0
+    again_s = gather_s
+    if moves.weights_again is not weights and np.any(zero == 3):
+        again_s = seconds("all_gather", moves.weights_again, lambda held: held.sharing)
+    shards = Shared(gradients.common / ranks.sharing.size, gradients.experts / expert_ranks.sharing.size)
     copied = (np.asarray(ranks.copies.size) > 1) & (zero > 0)
     if np.any(copied):
-        scatter_s = scatter_s + copied * seconds("all_reduce", shard_bytes, lambda held: held.copies)
-
-    m = replica.micro_batches
-    reductions = np.where(zero == 3, m, np.where((zero == 2) & framework.reduces_every_micro_batch, m, 1.0))
-    # Parameters: stage 3 gathers before the forward and again before the backward pass.
-    forward_gathers = np.where(zero == 0, 0.0, np.where(gathers_each, m, 1.0))
-    backward_gathers = np.where(zero == 3, m, 0.0)
+        scatter_s = scatter_s + copied * seconds("all_reduce", shards, lambda held: held.copies)
     gradient_s = np.where(zero == 0, reduce_s, scatter_s)
-    back_s = gradient_s + np.where(zero == 3, gather_s, 0.0)
+    back_s = gradient_s + np.where(zero == 3, again_s, 0.0)
 
     slow, layers = constants.overlap_slowdown, messages
-    # Processes that share a machine's cores compute slower while they copy what they send.
-    aside = processor_family(cluster.device) is None
-    overlaps = framework.overlaps_gradients and aside
+    aside = machine is None
     shown_backward: Number = back_s
-    if overlaps:
-        alone = once & (zero < 3)
+    if framework.overlaps_gradients and aside:
+        alone = framework.syncs_pipelines_once & (np.asarray(plan.pipeline_parallel) > 1) & (zero < 3)
         shown_backward = np.where(alone, back_s, exposed(replica.backward_s, back_s, layers, slow))
-    beside = np.where(gathers_each, framework.overlaps_parameters, framework.overlaps_update) & aside
+    beside = np.where(moves.every_pass, framework.overlaps_parameters, framework.overlaps_update) & aside
     shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)
-    gathers = forward_gathers + backward_gathers
     many, more = (1.0 * (np.asarray(held.all.size) > 1) for held in (ranks, expert_ranks))
     # With shards on one rank there is nothing to gather or scatter.
     split, cut = (np.where(zero > 0, np.asarray(held.sharing.size) > 1, 1.0) for held in (ranks, expert_ranks))
-    across = copied * reductions
-    moved = many * (
-        split * (reductions * gradient_bytes.common + gathers * weight_bytes.common) + across * shard_bytes.common
-    )
-    moved = moved + more * (
-        cut * (reductions * gradient_bytes.experts + gathers * weight_bytes.experts) + across * shard_bytes.experts
-    )
-    copied_s: Number = 0.0
+    gathered, across = moves.gathered, copied * moves.reductions
+    moved = many * (split * (moves.reductions * gradients.common + gathered.common) + across * shards.common)
+    moved = moved + more * (cut * (moves.reductions * gradients.experts + gathered.experts) + across * shards.experts)
+    own_s: Number = 0.0
     if framework.copies_gathered:
-        in_place = 2.0 * gathers * (split * weight_bytes.common + cut * weight_bytes.experts)
-        copied_s = in_place / (cluster.device.memory_bandwidth * constants.memory_fraction)
+        in_place = 2.0 * (split * gathered.common + cut * gathered.experts)
+        own_s = in_place / (cluster.device.memory_bandwidth * constants.memory_fraction)
+    if machine is not None:
+        own_s = own_s + split * sharding_code_s(moves, replica.layers, plan, cluster.device, machine)
     return DataParallelTime(
-        exposed_s=many * (reductions * shown_backward + forward_gathers * shown_forward + copied_s),
+        exposed_s=many * (moves.reductions * shown_backward + moves.forward_gathers * shown_forward + own_s),
         network_bytes=moved,
     )

@@ -136,6 +136,12 @@ def stored_bytes(program: Program, stage: StageContents, narrow: float) -> Share
     return Shared(common=total - experts, experts=experts)
 
 
+def end_bytes(program: Program, stage: StageContents, narrow: float) -> Number:
+    """Bytes of those of a stage's weights that are no layer's, as the passes read them."""
+    ends = ((stage.embedding, program.embedding), (stage.head, program.head))
+    return sum(count * block.stored_bytes(narrow) for count, block in ends)
+
+
 def stage_sum(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
     """Add up what ``of`` says of every block that the stage holds."""
     ends = stage.embedding * of(program.embedding) + stage.head * of(program.head)

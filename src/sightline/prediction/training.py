@@ -10,11 +10,13 @@ import numpy as np
 from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.families import evidence_of, family_of, training_family
 from sightline.cost.pricing import Prices, price_program
+from sightline.cost.processor_constants import processor_constants
 from sightline.cost.topology import pipeline_boundary
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
-from sightline.prediction.data_parallel import DataParallelTime, Replica, data_parallel_time, ranks_of
+from sightline.prediction.data_parallel import DataParallelTime, data_parallel_time, ranks_of
 from sightline.prediction.dualpipe import bubble_s, copies_in_pipeline
+from sightline.prediction.movement import Replica
 from sightline.prediction.offload import OffloadTime, Share, offload_time
 from sightline.prediction.schedules import (
     PipelineTime,
@@ -24,6 +26,7 @@ from sightline.prediction.schedules import (
 from sightline.prediction.shared import Shared
 from sightline.prediction.stages import (
     StageContents,
+    end_bytes,
     layer_sum,
     stage_contents,
     stage_sum,
@@ -230,6 +233,7 @@ def step_times(priced: Priced) -> StepTimes:
     replica = Replica(
         parameters=parameters * twice,
         stored_bytes=stored * twice,
+        end_bytes=twice * _most([end_bytes(priced.program, stage, narrow) for stage in stages]),
         layers=slowest.layers,
         forward_s=slot.forward_s * beside,
         backward_s=slot.backward_s * beside,
@@ -245,6 +249,7 @@ def step_times(priced: Priced) -> StepTimes:
         cluster=cluster,
         library=library,
         constants=c,
+        machine=processor_constants(cluster.device, plan.dtype),
     )
     tied_s = _tied_embedding_s(priced)
     zero = np.asarray(plan.zero_stage)

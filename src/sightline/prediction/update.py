@@ -7,12 +7,13 @@ import numpy as np
 
 from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.pricing import Prices
-from sightline.cost.processor_constants import processor_family
+from sightline.cost.processor_constants import ProcessorConstants, processor_constants
 from sightline.cost.processor_pricing import update_time, working_bytes
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.data_parallel import ranks_of
 from sightline.prediction.dualpipe import per_device
 from sightline.prediction.optimizers import update_traffic
+from sightline.prediction.sharding_code import sharded_update_s
 from sightline.prediction.shared import Shared
 from sightline.prediction.stages import StageContents, layer_sum, matrix_parameters
 from sightline.program import Block, Program
@@ -83,12 +84,21 @@ def _elementwise_s(
     traffic_bytes: Number,
 ) -> Number:
     """Seconds of the update's traffic at the memory's speed or, on a processor, of a call for every tensor."""
-    device, family = scenario.cluster.device, processor_family(scenario.cluster.device)
-    if family is None:
+    device = scenario.cluster.device
+    machine = processor_constants(device, "fp32")
+    if machine is None:
         return traffic_bytes / (device.memory_bandwidth * constants.memory_fraction)
-    tensors = TENSORS_OF_LAYER * stage.layers + TENSORS_OF_ENDS
     parameters = traffic_bytes / scenario.plan.framework.optimizer_traffic
-    return update_time(parameters, tensors, working_bytes(program, scenario), device, family)
+    return update_on_processor_s(parameters, stage.layers, program, scenario, machine)
+
+
+def update_on_processor_s(
+    parameters: Number, layers: Number, program: Program, scenario: Scenario, machine: ProcessorConstants
+) -> Number:
+    """Seconds of a processor's update of so many of ``layers``' parameters, sharded or not."""
+    tensors = TENSORS_OF_LAYER * layers + TENSORS_OF_ENDS
+    update_s = update_time(parameters, tensors, working_bytes(program, scenario), scenario.cluster.device, machine)
+    return update_s + sharded_update_s(tensors, scenario.plan, machine)
 
 
 def _operators_s(program: Program, prices: Prices, stage: StageContents, share: Any) -> Number:

@@ -107,6 +107,8 @@ class Framework:
     keep their piece and gather it again for the weight gradient."""
     copies_gathered: bool = False
     """Gathered parameters are copied out of the buffer they arrive in, between kernels (FSDP2)."""
+    keeps_ends_gathered: bool = False
+    """The outermost unit of parameters, those of no layer, stays gathered from the forward to the backward pass (FSDP)."""
     quantized_keeps_inputs: bool = False
     """Matmuls with quantized weights keep their inputs for the backward pass, which has no use for them (bitsandbytes
     up to 0.41)."""

@@ -1,0 +1,74 @@
+"""On a processor the code of fully sharded data parallelism counts; on accelerators and unsharded it costs nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sightline.cost.processor_constants import ShardingConstants, load_processor
+from sightline.loading import scenario_from_mapping
+from sightline.prediction.movement import Replica, movement
+from sightline.prediction.sharding_code import sharded_update_s, sharding_code_s
+from sightline.prediction.shared import Shared
+
+NOTHING = dict.fromkeys(ShardingConstants.__dataclass_fields__, 0.0)
+MACHINE = load_processor("processor", "fp32")
+REPLICA = Replica(
+    parameters=Shared(1e6, 0.0),
+    stored_bytes=Shared(4e6, 0.0),
+    end_bytes=1e6,
+    layers=3.0,
+    forward_s=0.0,
+    backward_s=0.0,
+    micro_batches=2.0,
+)
+
+
+def plan_of(framework="fsdp", zero_stage=3):
+    return scenario_from_mapping(
+        {
+            "model": "gpt-125m",
+            "cluster": "2x this-machine",
+            "workload": {"task": "pretrain", "sequence_length": 128, "global_batch": 2},
+            "plan": {"framework": framework, "dtype": "fp32", "data_parallel": 2, "zero_stage": zero_stage},
+        }
+    )
+
+
+def seconds(scenario, **constants):
+    machine = replace(MACHINE, sharding=ShardingConstants(**{**NOTHING, **constants}))
+    moves = movement(REPLICA, scenario.plan)
+    return sharding_code_s(moves, REPLICA.layers, scenario.plan, scenario.cluster.device, machine)
+
+
+@pytest.mark.parametrize(("stage", "gathers", "gathered"), [(2, 2 * 4, 2 * 4e6), (3, 2 * 4 + 2 * 3, 2 * 4e6 + 2 * 3e6)])
+def test_every_layer_is_a_unit_and_the_root_is_not_gathered_again(stage, gathers, gathered) -> None:
+    scenario = plan_of(zero_stage=stage)
+    bandwidth = scenario.cluster.device.memory_bandwidth
+    assert seconds(scenario, gather_call_s=1.0) == pytest.approx(gathers)
+    assert seconds(scenario, reduce_call_s=1.0) == pytest.approx(2 * 4)
+    assert seconds(scenario, gather_passes=1.0) == pytest.approx(gathered / bandwidth)
+    assert seconds(scenario, reduce_passes=1.0) == pytest.approx(2 * 4e6 / bandwidth)
+
+
+def test_other_frameworks_and_machines_without_the_constants_have_none() -> None:
+    assert seconds(plan_of("deepspeed"), gather_call_s=1.0) == 0
+    scenario = plan_of()
+    bare = replace(MACHINE, sharding=None)
+    moves = movement(REPLICA, scenario.plan)
+    assert sharding_code_s(moves, 3.0, scenario.plan, scenario.cluster.device, bare) == 0
+    assert sharded_update_s(10.0, scenario.plan, bare) == 0
+
+
+def test_a_mesh_of_stages_is_every_stage() -> None:
+    scenario = plan_of()
+    each = [seconds(plan_of(zero_stage=s), gather_call_s=1.0, reduce_passes=2.0) for s in (2, 3)]
+    mesh = replace(scenario, plan=replace(scenario.plan, zero_stage=np.array([2, 3])))
+    assert seconds(mesh, gather_call_s=1.0, reduce_passes=2.0) == pytest.approx(each)
+
+
+def test_an_optimizer_on_one_process_has_no_shards() -> None:
+    machine = replace(MACHINE, sharding=ShardingConstants(**{**NOTHING, "update_call_s": 1.0, "update_tensor_s": 0.5}))
+    plan = plan_of().plan
+    assert sharded_update_s(4.0, plan, machine) == pytest.approx(3.0)
+    assert sharded_update_s(4.0, replace(plan, data_parallel=1), machine) == 0
