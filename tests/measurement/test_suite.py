@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from measurement.running import gone
 
+from sightline.measurement.environment import record_environment
 from sightline.measurement.outcome import Limits
 from sightline.measurement.suite import Case, run_suite
 from sightline.runs import open_store
@@ -165,3 +166,16 @@ def test_ten_kills_of_fifty_cases_lose_nothing(tmp_path, seed):
     store, log, killed = survive(tmp_path, cases=50, kills=10, turn_s=0.03, seed=seed)
     assert killed == 10
     check_whole(store, log, 50, killed)
+
+
+def test_figures_of_this_machine_that_came_out_otherwise_are_no_other_question() -> None:
+    environment = record_environment()
+
+    def key(bandwidth=1e10, ranks=1, name="this-machine"):
+        cluster = {"devices": ranks, "per_node": ranks, "device": {"name": name, "memory_bandwidth": bandwidth}}
+        scenario = {"cluster": cluster, "workload": {"task": "pretrain"}}
+        return Case(name="a", entry="b:c", arguments={"scenario": scenario}, scenario=scenario).key(environment)
+
+    assert key(bandwidth=1.1e10) == key()
+    assert key(ranks=2) != key()
+    assert key(bandwidth=1.1e10, name="mine") != key(name="mine")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sightline.loading.this_machine import THIS_MACHINE
 from sightline.measurement.environment import conditions, contention, environment_class, record_environment
 from sightline.measurement.isolation import OnSample, run_case
 from sightline.measurement.outcome import FINISHED, Limits, Outcome
@@ -48,15 +49,30 @@ class Case:
     """Environment variables set for it."""
 
     def key(self, environment: Mapping[str, Any]) -> str:
-        """Return the content hash of the case on machines of this environment's class; limits do not count."""
+        """Return the content hash of the case on machines of this environment's class.
+
+        Limits do not count, nor do figures of this machine, which come out a little different whenever they are detected.
+        """
         content = {
             "entry": self.entry,
-            "arguments": self.arguments,
-            "scenario": self.scenario,
+            "arguments": _without_figures(self.arguments),
+            "scenario": _without_figures(self.scenario),
             "variables": self.variables,
             "environment": environment_class(environment),
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _without_figures(content: Any) -> Any:
+    """``content`` with every cluster of processes of this machine by name and number alone."""
+    if isinstance(content, Mapping):
+        device = content.get("device")
+        if isinstance(device, Mapping) and device.get("name") == THIS_MACHINE:
+            return {"device": THIS_MACHINE, "devices": content.get("devices"), "per_node": content.get("per_node")}
+        return {key: _without_figures(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_without_figures(value) for value in content]
+    return content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
