@@ -47,7 +47,7 @@ def _times(every: int) -> Mapping[str, float]:
     """Seconds by what was asked."""
     suite = standard_suite("fp32", quick=True)[::every]
     with tempfile.TemporaryDirectory() as folder:
-        measured, _ = measure_suite("standard", suite, open_store(folder), quick=True, brief=True)
+        measured, _ = measure_suite("standard", suite, open_store(folder), quick=False, brief=False)
     return {
         json.dumps({"operator": m.profile.scenario.workload.operator, "number": n}): float(m.profile.time_s)
         for n, m in enumerate(measured)
