@@ -6,7 +6,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.program import write_out
-from sightline.program.operators import Elementwise
+from sightline.program.operators import Elementwise, FlashAttention
 
 NEMOTRON = {
     "model_type": "nemotron",
@@ -96,3 +96,30 @@ def test_releases_of_nemo_differ_in_the_passes_of_the_loss(version: str, bytes_p
     head = write_out(training(model=NEMOTRON, sequence_length=128, global_batch=1, plan=plan)).head
     loss = [op for op in (*head.forward, *head.backward) if op.name.startswith("cross-entropy")]
     assert sum(op.bytes for op in loss) == bytes_per_logit * 128 * 512
+
+
+@pytest.mark.parametrize(
+    ("version", "dtype", "factor"),
+    [
+        ("bridge-26.04", "mxfp8", 1.0),
+        ("bridge-26.06", "bf16", 1.0),
+        ("bridge-26.06", "mxfp8", 2048 / (128 - 128**2 / 4096)),
+    ],
+)
+def test_a_narrow_backward_kernel_works_on_all_scores_of_a_window(version: str, dtype: str, factor: float) -> None:
+    plan = {"micro_batch": 1, "framework": "megatron", "framework_version": version, "dtype": dtype}
+    scenario = training(
+        model="gpt-oss-20b",
+        cluster="1x gb200",
+        sequence_length=2048,
+        global_batch=1,
+        plan=plan | {"expert_parallel": 1},
+    )
+    sliding, full = write_out(scenario).layers
+    backward, forward = (
+        next(op for op in ops if isinstance(op, FlashAttention)) for ops in (sliding.backward, sliding.forward)
+    )
+    assert backward.flops == pytest.approx(2.5 * factor * forward.flops)
+    assert next(op for op in full.backward if isinstance(op, FlashAttention)).flops == pytest.approx(
+        2.5 * next(op for op in full.forward if isinstance(op, FlashAttention)).flops
+    )

@@ -44,7 +44,7 @@ def _value(name: str, value: Any) -> Any:
             return StateBytes(**value)
         case "allocation":
             return Allocation(**{k: _value(k, v) if isinstance(v, str) else v for k, v in value.items()})
-        case "fused" | "selective":
+        case "fused" | "selective" | "unwindowed_backward":
             return frozenset(value) if name == "fused" else tuple(value)
         case "offers":
             return {field: tuple(values) for field, values in value.items()}

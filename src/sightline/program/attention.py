@@ -66,7 +66,10 @@ def core_forward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:
 
 def core_backward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:
     """Return the backward operators from the context's gradient to those of queries, keys and values."""
-    return [flash(x, scores_of(x, kind), backward=True)] if kernel == "flash" else _eager_backward(x)
+    if kernel != "flash":
+        return _eager_backward(x)
+    whole = x.low is not None and x.low.recipe.name in x.framework.unwindowed_backward and kind.mixer == "sliding"
+    return [flash(x, scores_of(x, replace(kind, mixer="attention") if whole else kind), backward=True)]
 
 
 def flash(x: Shapes, scores: Scores, *, backward: bool) -> FlashAttention:

@@ -84,6 +84,9 @@ class Framework:
     waits_for_counts: bool = False
     """The host waits for the numbers of tokens that a router gave to each expert before it launches them: the sizes of
     grouped products are numbers on the host (Megatron-Core without a capacity, arXiv 2603.07685)."""
+    unwindowed_backward: tuple[str, ...] = ()
+    """Recipes below 16 bits under which attention computes in as few bits too, with a backward kernel that works on all
+    causal scores of a sliding window (cuDNN 9.22)."""
     joins_adapters: bool = False
     """Adapters of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
     keeps_joined_qkv: bool = False
