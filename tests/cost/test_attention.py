@@ -43,7 +43,7 @@ def cost(
     )
 
 
-@given(shape=SHAPES, device=st.sampled_from(list(DEVICES)), kernel=st.sampled_from(KERNELS))
+@given(shape=SHAPES, device=st.sampled_from(list(DEVICES)), kernel=st.sampled_from((*KERNELS, "cudnn")))
 def test_no_pass_is_faster_than_either_leg_of_the_roofline(shape, device, kernel):
     time_s, compute_s, memory_s = cost(*shape, device=device, kernel=kernel)
     assert time_s > max(compute_s, memory_s) > 0
@@ -205,3 +205,16 @@ def test_only_a_narrow_cache_has_its_queries_narrowed():
     moved = 16 * 64 * 2048 * 2 * 256
     expected = 2e-6 + 0.5 * moved / DEVICES["h100-sxm"].memory_bandwidth
     assert engine(2048, 8, 1, **made) - engine(2048, 8, 1) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "causal", "forward", "backward"),
+    # NVIDIA/cudnn-frontend@505fcfe benchmark/benchmark_results.csv, TFLOP/s of cuDNN 9.1 on H200 by their count.
+    [(4096, True, 542.3, 443.6), (8192, True, 572.9, 463.5), (16384, True, 586.8, 497.7), (16384, False, 641.9, 538.5)],
+)
+def test_cudnn_is_as_fast_as_its_published_table(tokens, causal, forward, backward):
+    batch, heads = 16384 / tokens, 16
+    flops = 4 * batch * heads * tokens**2 * 128 * (0.5 if causal else 1.0)
+    for is_backward, rate, products in ((False, forward, 1.0), (True, backward, 2.5)):
+        pass_ = cost(batch, heads, 128, tokens, causal, is_backward, device="h100-sxm", kernel="cudnn")
+        assert pass_.time_s == pytest.approx(products * flops / (rate * 1e12), rel=0.03)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sightline.loading import scenario_from_mapping
-from sightline.program import Matmul, Program, write_out
+from sightline.prediction.step import predict
+from sightline.program import Collective, Matmul, Program, write_out
 from sightline.program.adapter import adapter_parameters
 from sightline.program.quantized_weights import STORED_BYTES
 from sightline.scenario import Adapter, Scenario
@@ -124,3 +125,81 @@ def test_biases_beside_packed_weights_are_trained_where_no_adapter_is() -> None:
     assert names(program(**biased)).count("bias gradient") == 1
     assert "bias gradient" not in names(program(**biased, adapter={"kind": "lora", "rank": 8}))
     assert "bias gradient" not in names(program(quantization="int8"))
+
+
+def cut(t: int, *, framework_version: str = "nemo", sequence_parallel: bool = True, **plan: Any) -> Scenario:
+    return scenario_from_mapping(
+        {
+            "model": "llama-2-70b",
+            "cluster": f"{t}x h100-sxm-80gb",
+            "workload": {"task": "finetune", "sequence_length": 512, "global_batch": 1},
+            "plan": {
+                "framework": "megatron",
+                "framework_version": framework_version,
+                "sequence_parallel": sequence_parallel,
+                "tensor_parallel": t,
+                "micro_batch": 1,
+                "adapter": {"kind": "lora", "rank": 16, "targets": ["qkv", "output"]},
+                **plan,
+            },
+        }
+    )
+
+
+def collectives(one: Scenario, passes: str) -> list[tuple[str, str, str]]:
+    layer = write_out(one).layers[0]
+    found = [op for op in getattr(layer, passes) if isinstance(op, Collective) and np.any(op.count)]
+    return [(op.module, op.kind, op.beside) for op in found]
+
+
+def test_ranks_share_out_both_matrices_of_every_adapter() -> None:
+    whole = write_out(cut(1, sequence_parallel=False)).layers[0]
+    piece = write_out(cut(4)).layers[0]
+    assert 4 * piece.adapter_parameters == whole.adapter_parameters
+    operators = (*piece.forward, *piece.backward)
+    flops = sum(op.flops for op in operators if op.name.startswith("adapter"))
+    assert flops == pytest.approx(6 * 512 * piece.adapter_parameters)
+
+
+def test_one_rank_exchanges_nothing_for_adapters() -> None:
+    assert collectives(cut(1, sequence_parallel=False), "forward") == []
+    assert collectives(cut(1, sequence_parallel=False), "backward") == []
+
+
+def test_what_an_adapter_takes_is_gathered_whole_before_anything_runs() -> None:
+    forward = collectives(cut(4, dtype="fp8"), "forward")
+    assert forward[0] == ("qkv", "all_gather", "nothing")
+    assert ("mlp", "all_gather", "projections") in forward
+    gathers = [op for op in write_out(cut(4, dtype="fp8")).layers[0].forward if op.name == "all-gather"]
+    # In 16 bits where the adapter needs it, in 8 where a product alone does.
+    assert gathers[0].network_bytes == 2.0 * next(op for op in gathers if op.module == "mlp").network_bytes
+
+
+def test_frozen_weights_gather_no_input_again_and_leave_nothing_to_reduce_beside() -> None:
+    trained, frozen = collectives(cut(4, adapter="none"), "backward"), collectives(cut(4), "backward")
+    assert trained.count(("mlp", "all_gather", "projections")) == 2
+    assert frozen.count(("mlp", "all_gather", "projections")) == 1
+    assert ("mlp", "reduce_scatter", "projections") in trained
+    assert ("mlp", "reduce_scatter", "nothing") in frozen
+
+
+@pytest.mark.parametrize("passes", ["forward", "backward"])
+def test_outputs_of_an_adapter_reach_their_tokens_by_an_all_to_all_or_whole(passes: str) -> None:
+    def sent(version: str) -> dict[str, float]:
+        layer = write_out(cut(4, framework_version=version)).layers[0]
+        of_output = [op for op in getattr(layer, passes) if isinstance(op, Collective) and op.beside == "nothing"]
+        return {op.kind: float(op.network_bytes) for op in of_output if op.module == "output projection"}
+
+    whole = 2.0 * 512 * 8192
+    assert sent("nemo")["all_gather"] == whole
+    assert sent("mlperf")["all_to_all"] == whole / 4
+    assert sent("nemo")["all_reduce"] == sent("mlperf")["all_reduce"] == 2.0 * 512 * 16
+
+
+def test_an_array_of_ranks_of_tensor_parallelism_is_each() -> None:
+    degrees = np.array([1, 2, 4, 8])
+    one = cut(8)
+    many = predict(replace(one, plan=replace(one.plan, tensor_parallel=degrees, data_parallel=8 // degrees)))
+    for i, t in enumerate(degrees):
+        plan = replace(one.plan, tensor_parallel=int(t), data_parallel=8 // int(t))
+        assert many.step_time_s[i] == pytest.approx(predict(replace(one, plan=plan)).step_time_s)

@@ -3,6 +3,9 @@
 ``y = W x + alpha / r * B A dropout(x)``. Where adapters are kept in fp32 beside 16-bit weights their input is cast up
 for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
 and an update that is padded with zeros to the matrix's whole width.
+
+Tensor parallelism cuts both matrices: ``A`` like the projection beside it, ``B`` by its outputs (NeMo's
+``ParallelLinearAdapter``); `sightline.program.adapter_exchange` says what the ranks exchange for it.
 """
 
 from collections.abc import Sequence
@@ -15,6 +18,8 @@ from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.adapter import JOINED
 
 QKV = ("query", "key", "value")
+ROW_SPLIT: tuple[tuple[str, ...], ...] = (("output",), ("down",))
+"""Projections whose inputs tensor parallelism cuts; it cuts the outputs of the others."""
 
 PADDING_LAUNCHES = 16.0
 """Launches' worth of host time of a joined update: a grouped convolution, transposes, zeros and an indexed copy (LitGPT's
@@ -28,9 +33,13 @@ class Thin:
     inputs: Number
     outputs: Number
     rank: Number
-    """Width between the two matmuls."""
+    """Width that ``A`` makes on one device."""
     group_rank: Number
     """Rank that each output sees."""
+    added: Number
+    """Outputs per token that are scaled and added on one device."""
+    sums: bool = False
+    """Beside a row-split projection, whose inputs lie on all tensor-parallel ranks."""
     padded: Number = 0.0
     """Width of the matrix that the update is padded to, or 0."""
 
@@ -52,14 +61,19 @@ def adapters_of(
         return []
     chosen = adapter.projections(gated=x.model.gated)
     r = adapter.rank * 1.0
+    if targets in ROW_SPLIT:
+        cut = outputs / x.t
+        thin = Thin(inputs=inputs, outputs=cut, rank=r, group_rank=r, added=outputs / x.r, sums=True)
+        return [thin] if targets[0] in chosen else []
     if JOINED in chosen and targets == QKV:
-        return [Thin(inputs=inputs, outputs=outputs, rank=r, group_rank=r)]
+        return [Thin(inputs=inputs, outputs=outputs, rank=r / x.t, group_rank=r, added=outputs)]
     widths = [outputs * share for target, share in zip(targets, shares, strict=True) if share and target in chosen]
     if widths and x.framework.joins_adapters and targets == QKV:
         total = sum(widths)
         padded = outputs if len(widths) < len(targets) else 0.0
-        return [Thin(inputs=inputs, outputs=total, rank=r * len(widths), group_rank=r, padded=padded)]
-    return [Thin(inputs=inputs, outputs=width, rank=r, group_rank=r) for width in widths]
+        rank = r * len(widths) / x.t
+        return [Thin(inputs=inputs, outputs=total, rank=rank, group_rank=r, padded=padded, added=total)]
+    return [Thin(inputs=inputs, outputs=width, rank=r / x.t, group_rank=r, added=width) for width in widths]
 
 
 def adapter_forward(x: Shapes, module: str, thin: Thin, *, input_is_kept: bool) -> list[Operator]:
@@ -67,12 +81,12 @@ def adapter_forward(x: Shapes, module: str, thin: Thin, *, input_is_kept: bool) 
     e, tokens = x.element_bytes, x.tokens
     dropout, casts = _dropout(x), _casts(x)
     copied = dropout or casts
-    inputs, outputs = tokens * thin.inputs, tokens * thin.outputs
+    inputs, outputs = tokens * thin.inputs, tokens * thin.added
     kept = 0.0 if input_is_kept and not copied else e * inputs
     # Up and down again around the dropout, and both matrices down.
     cast_bytes = casts * (4.0 + e) * (2.0 * inputs + thin.parameters)
     around = casts * 4.0 * dropout + (1.0 - casts) * e * dropout
-    padding = e * tokens * (2.0 * thin.padded + 2.0 * thin.outputs * (thin.padded > 0))
+    padding = e * tokens * (2.0 * thin.padded + 2.0 * thin.added * (thin.padded > 0))
     return [
         Elementwise(
             module=module,
@@ -91,7 +105,7 @@ def adapter_backward(x: Shapes, module: str, thin: Thin) -> list[Operator]:
     """Return one adapter's backward operators: four thin matmuls and the gradients of the chains."""
     e, tokens = x.element_bytes, x.tokens
     dropout, casts = _dropout(x), _casts(x)
-    inputs, outputs = tokens * thin.inputs, tokens * thin.outputs
+    inputs, outputs = tokens * thin.inputs, tokens * thin.added
     cast_bytes = casts * (4.0 + e) * (2.0 * inputs + thin.parameters)
     around = 2.0 * (4.0 * casts + e * (1.0 - casts)) * dropout * inputs + dropout * inputs
     accumulation = x.framework.accumulation_traffic * thin.parameters

@@ -1,10 +1,17 @@
 """The dense MLP of a layer, gated or not."""
 
 from sightline.program import elementwise
+from sightline.program.adapter_exchange import enter_adapted
 from sightline.program.projection import adapter_elements, projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
+from sightline.program.tensor_parallel import (
+    enter_region,
+    entered_bytes,
+    leave_backward,
+    leave_region,
+    reenter_region,
+)
 
 DOWN = ("down",)
 
@@ -27,7 +34,7 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
     return Sublayer(
         module="mlp norm",
         forward=[
-            *(enter_region(x, module) if enters else []),
+            *(enter_adapted(x, module, up_targets) if enters else []),
             *projection_forward(
                 x, module, h, inputs, targets=up_targets, saved_bytes=entered_bytes(x), name="up", shares=shares
             ),
@@ -49,7 +56,7 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
             elementwise.activation_gradient(x, f, module=module),
             *reenter_region(x, module),
             *projection_backward(x, module, h, inputs, targets=up_targets, bias=model.mlp_bias, shares=shares),
-            *(leave_region(x, module) if enters else []),
+            *(leave_backward(x, module) if enters else []),
         ],
         weights=weights,
         parameters=weights + (inputs + h) * model.mlp_bias,

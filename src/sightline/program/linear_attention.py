@@ -13,7 +13,13 @@ from sightline.program.operators import Elementwise, Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
+from sightline.program.tensor_parallel import (
+    enter_region,
+    entered_bytes,
+    leave_backward,
+    leave_region,
+    reenter_region,
+)
 from sightline.quantities import Number
 from sightline.scenario import LinearAttention
 
@@ -62,7 +68,7 @@ def linear_attention(x: Shapes) -> Sublayer:
     ]
     for inputs, outputs in reversed(projections):
         backward += projection_backward(x, "qkv", inputs, outputs, targets=(), bias=False, shares=())
-    backward += leave_region(x, "qkv")
+    backward += leave_backward(x, "qkv")
     weights = sum(inputs * outputs for inputs, outputs in projections) + value * h
     return Sublayer(
         module="attention norm",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from sightline.program.adapter import adapter_backward, adapter_forward, adapters_of
+from sightline.program.adapter_exchange import exchange_backward, exchange_forward
 from sightline.program.linear import bias_gradient, input_gradient, linear_backward, linear_forward
 from sightline.program.low_precision import narrowed, quantized, quantized_weights, turned_weights
 from sightline.program.operators import Operator
@@ -46,7 +47,10 @@ def projection_forward(
         narrowed(x, frozen),
     ]
     for i, thin in enumerate(adapters_of(x, inputs, outputs, targets, shares)):
-        operators += adapter_forward(x, module, thin, input_is_kept=kept or i > 0)
+        operators += [
+            *adapter_forward(x, module, thin, input_is_kept=kept or i > 0),
+            *exchange_forward(x, module, thin),
+        ]
     return operators
 
 
@@ -84,7 +88,7 @@ def projection_backward(
     if bias and x.trained.rest:
         operators.append(bias_gradient(x, module, outputs, rows=rows, experts=experts))
     for thin in adapters_of(x, inputs, outputs, targets, shares):
-        operators += adapter_backward(x, module, thin)
+        operators += [*exchange_backward(x, module, thin), *adapter_backward(x, module, thin)]
     return operators
 
 

@@ -2,13 +2,20 @@
 
 from sightline.program import elementwise
 from sightline.program.adapter import QKV
+from sightline.program.adapter_exchange import enter_adapted
 from sightline.program.attention import attended, gate, repeated
 from sightline.program.context_parallel import spread_backward, spread_forward
 from sightline.program.indexer import indexer_backward, indexer_forward, indexer_weights
 from sightline.program.projection import adapter_elements, projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
+from sightline.program.tensor_parallel import (
+    enter_region,
+    entered_bytes,
+    leave_backward,
+    leave_region,
+    reenter_region,
+)
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
@@ -30,7 +37,7 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     return Sublayer(
         module="attention norm",
         forward=[
-            *enter_region(x, "qkv"),
+            *enter_adapted(x, "qkv", QKV),
             *projection_forward(
                 x, "qkv", h, x.qkv_width, targets=QKV, saved_bytes=entered_bytes(x), shares=_qkv_shares(x)
             ),
@@ -64,7 +71,7 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
             *projection_backward(
                 x, "qkv", h, x.qkv_width, targets=QKV, bias=model.attention_bias, shares=_qkv_shares(x)
             ),
-            *leave_region(x, "qkv"),
+            *leave_backward(x, "qkv"),
         ],
         weights=weights + indexer_weights(x, kind),
         parameters=weights + biases + _head_norms(x) + model.indexer_parameters(kind),

@@ -13,7 +13,13 @@ from sightline.program.operators import Operator
 from sightline.program.projection import projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
-from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region, reenter_region
+from sightline.program.tensor_parallel import (
+    enter_region,
+    entered_bytes,
+    leave_backward,
+    leave_region,
+    reenter_region,
+)
 from sightline.scenario import StateSpace
 
 CORE = "state space"
@@ -48,7 +54,7 @@ def state_space(x: Shapes) -> Sublayer:
             *exchange(x, CORE, projected, "to heads"),
             *reenter_region(x, "qkv"),
             *projection_backward(x, "qkv", h, projected, targets=(), bias=False, shares=()),
-            *leave_region(x, "qkv"),
+            *leave_backward(x, "qkv"),
         ],
         weights=weights,
         parameters=weights + space.small_parameters / x.t,

@@ -7,7 +7,7 @@ replaces each all-reduce by an all-gather and a reduce-scatter of the same total
 import numpy as np
 
 from sightline.program.low_precision import gathered_share
-from sightline.program.operators import Collective, CollectiveKind
+from sightline.program.operators import Collective, CollectiveCompany, CollectiveKind
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
@@ -21,8 +21,11 @@ def enter_region(x: Shapes, module: str) -> list[Collective]:
 
 
 def reenter_region(x: Shapes, module: str) -> list[Collective]:
-    """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole."""
-    return [] if x.framework.keeps_gathered_inputs else enter_region(x, module)
+    """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole.
+
+    Frozen weights have no gradient, and an adapter beside them has kept what was gathered for it.
+    """
+    return enter_region(x, module) if x.trained.projections and not x.framework.keeps_gathered_inputs else []
 
 
 def entered_bytes(x: Shapes) -> Number:
@@ -35,20 +38,30 @@ def leave_region(x: Shapes, module: str) -> list[Collective]:
     return summed(x, module, x.hidden_bytes)
 
 
-def gathered(x: Shapes, module: str, size: Number) -> list[Collective]:
+def leave_backward(x: Shapes, module: str) -> list[Collective]:
+    """Backward after a column-split projection: partial gradients of its input are reduced beside its weight gradient.
+
+    Frozen weights have none, so nothing is left to run beside (TransformerEngine's `layernorm_linear.py`).
+    """
+    return summed(x, module, x.hidden_bytes, "projections" if x.trained.projections else "nothing")
+
+
+def gathered(x: Shapes, module: str, size: Number, beside: CollectiveCompany = "projections") -> list[Collective]:
     """Return how a tensor of ``size`` bytes that sequence parallelism has cut is gathered."""
-    return [_collective(module, "all_gather", size, x.split)] if np.any(x.split) else []
+    return [exchanged(module, "all_gather", size, x.split, beside)] if np.any(x.split) else []
 
 
-def summed(x: Shapes, module: str, size: Number) -> list[Collective]:
+def summed(x: Shapes, module: str, size: Number, beside: CollectiveCompany = "projections") -> list[Collective]:
     """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
     if not np.any(x.t > 1):
         return []
-    operators = [_collective(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split))]
+    operators = [exchanged(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split), beside)]
     if np.any(x.split):
-        operators.append(_collective(module, "reduce_scatter", size, x.split))
+        operators.append(exchanged(module, "reduce_scatter", size, x.split, beside))
     return operators
 
 
-def _collective(module: str, kind: CollectiveKind, size: Number, count: Number) -> Collective:
-    return Collective(module=module, name=kind.replace("_", "-"), kind=kind, buffer_bytes=size, count=count)
+def exchanged(module: str, kind: CollectiveKind, size: Number, count: Number, beside: CollectiveCompany) -> Collective:
+    """Return a collective of the tensor-parallel ranks, named after its kind."""
+    name = kind.replace("_", "-")
+    return Collective(module=module, name=name, kind=kind, buffer_bytes=size, count=count, beside=beside)

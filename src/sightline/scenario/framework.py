@@ -89,6 +89,9 @@ class Framework:
     causal scores of a sliding window (cuDNN 9.22)."""
     joins_adapters: bool = False
     """Adapters of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
+    exchanges_adapter_outputs: bool = False
+    """With sequence parallelism outputs of adapters beside row-split projections reach their tokens' ranks by an all-to-all
+    (NeMo's ``a2a_experimental``), instead of being gathered whole and cut."""
     keeps_joined_qkv: bool = False
     """Values stay a view of the joined projection's output, which keeps all of that alive."""
     repeats_keys: bool = False
