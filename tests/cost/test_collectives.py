@@ -23,6 +23,8 @@ from sightline.cost.collectives import (
     whole_group,
 )
 from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
+from sightline.loading.engines import read_engine
 from sightline.scenario import Cluster, Device, Host, Interconnect, Network
 
 DEVICE = Device(
@@ -273,3 +275,22 @@ def test_ranks_over_pcie_share_what_joins_them() -> None:
     assert kind.share(2) == 1.0
     assert kind.share(4) > kind.share(6) > kind.share(8) == pytest.approx(kind.shares[8])
     assert A100.kinds["all_gather"].share(8) == 1.0
+
+
+def test_an_engines_kernels_reach_a_whole_domain_where_it_says_so() -> None:
+    cluster = read_cluster("8x gb200")
+    group = tensor_group(8, cluster)
+
+    def seconds(size: float, *, whole_domain: bool) -> float:
+        constants = cluster_collectives(cluster, all_reduce="trtllm", whole_domain=whole_domain)
+        return float(collective_time("all_reduce", size, group=group, cluster=cluster, constants=constants))
+
+    # Four ranks of a host were measured: beyond them the library sums, unless the engine's kernels go on.
+    assert seconds(2.0**16, whole_domain=True) < 0.5 * seconds(2.0**16, whole_domain=False)
+    assert seconds(2.0**28, whole_domain=True) == seconds(2.0**28, whole_domain=False)
+
+
+def test_an_engines_own_sums_are_those_of_its_release() -> None:
+    assert read_engine("tensorrt-llm", "1.2").summing == "trtllm 1.2"
+    assert read_engine("tensorrt-llm", "gpt-oss-dev").summing == "trtllm"
+    assert read_engine("tensorrt-llm", "0.8").summing == "custom"

@@ -1,7 +1,7 @@
 """What a collective library reaches on its links: constants relative to the datasheet, per device family and version."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,13 @@ class CustomAllReduce:
             algorithms={a: Protocol(**raw[a]) for a in ALGORITHMS if a in raw},
             most_bytes={int(n): float(size) for n, size in raw["most_bytes"].items()},
         )
+
+    def among(self, ranks: int) -> "CustomAllReduce":
+        """The same kernels for groups of up to so many ranks, as long as those of the largest group measured."""
+        largest = max(self.most_bytes)
+        if ranks <= largest:
+            return self
+        return replace(self, most_bytes={**self.most_bytes, ranks: self.most_bytes[largest]})
 
     def limit(self, ranks: Number) -> Number:
         """Bytes up to which groups of so many ranks use the kernels."""

@@ -64,14 +64,19 @@ def release_key(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.replace("rc", ".").replace(".post", ".").split(".") if part.isdigit())
 
 
-def cluster_collectives(cluster: Cluster, version: str = "", all_reduce: str = NCCL) -> CollectiveConstants:
+def cluster_collectives(
+    cluster: Cluster, version: str = "", all_reduce: str = NCCL, *, whole_domain: bool = False
+) -> CollectiveConstants:
     """Return the constants for a cluster's links, of the newest version of NCCL unless one is named.
 
     With ``all_reduce`` as in ``load_custom``, sums inside a node take the faster of NCCL and that engine's kernels,
-    up to the size at which the engine turns to NCCL. Families without kernels take their relative's.
+    up to the size at which the engine turns to NCCL. Families without kernels take their relative's. With
+    ``whole_domain`` those kernels reach all devices that one switch joins, though fewer were measured.
     """
     link = cluster.intra_node
     constants = _constants(cluster.device, link, version, all_reduce)
+    if whole_domain and constants.custom is not None:
+        constants = replace(constants, custom=constants.custom.among(cluster.per_node))
     if link.beyond is None:
         return constants
     return replace(constants, beyond=bridged(_constants(cluster.device, link.beyond, "", all_reduce)))

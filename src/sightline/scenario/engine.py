@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-AllReduce = Literal["nccl", "custom"]
+AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
 
 
@@ -21,7 +21,10 @@ class Engine:
     """Chains run as one kernel: qkv, gate-up, norm (an RMS norm takes the residual before it along),
     layernorm (a layer norm takes residual and bias along), rope, activation."""
     all_reduce: AllReduce
-    """custom: one- and two-shot kernels over peer memory for small messages, as vLLM, SGLang and TensorRT-LLM have."""
+    """custom: one- and two-shot kernels over peer memory for small messages, as the usual engine has; an engine's name:
+    its own kernels, of the release that runs."""
+    sums_over_domain: bool = False
+    """Those kernels reach every device that one switch joins, across hosts too, and not only those of a host."""
     dispatch: ExpertDispatch
     """How tokens reach experts on other data-parallel ranks: everything to all, each token where it is needed, or
     whichever moves less."""
@@ -81,3 +84,9 @@ class Engine:
     offers: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
+
+    @property
+    def summing(self) -> str:
+        """Whose all-reduce kernels run, with the release where an engine's own are known by it."""
+        own = self.all_reduce not in ("nccl", "custom") and self.version[:1].isdigit()
+        return f"{self.all_reduce} {self.version}" if own else self.all_reduce
