@@ -27,6 +27,7 @@ PREFILL = ("prefill_attention_slowdown", "prefill_s", "prompt_token_s")
 EXPERTS = ("experts_slowdown", "prefill_experts_slowdown")
 HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
 NARROW = ("nvfp4_slowdown",)
+BLOCKS = ("fp8_block_slowdown",)
 DRAFTS = ("drafting_s", "drafted_sequence_s")
 NETWORK = ("collective_slowdown", "meeting_s")
 VECTOR = ("vector_memory_fraction", "vector_unit_bandwidth")
@@ -85,7 +86,7 @@ FITS = (
     Fit(
         engine="vllm",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        free=[*KERNELS, *BLOCKS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         group=_served,
     ),
     # Until 0.13 the host schedules between iterations, unless told to do so beside them, as InferenceX did.
@@ -93,7 +94,7 @@ FITS = (
         engine="vllm",
         line="0.12",
         suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        free=[*KERNELS, *BLOCKS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["0.12"],
         inherits=True,
         group=_served,
@@ -101,7 +102,7 @@ FITS = (
     Fit(
         engine="sglang",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
+        free=[*KERNELS, *BLOCKS, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
         group=_served,
     ),
     # Decodes with a graph of one size: a step takes as long for few sequences as for many.
@@ -118,7 +119,7 @@ FITS = (
         engine="sglang",
         line="0.5.10",
         suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *HOST, *EXPERTS],
+        free=[*KERNELS, *BLOCKS, *HOST, *EXPERTS],
         lines=["0.5.10"],
         inherits=True,
         group=_served,
@@ -128,7 +129,7 @@ FITS = (
         engine="sglang",
         line="nightly-dev",
         suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *HOST, *EXPERTS],
+        free=[*KERNELS, *BLOCKS, *HOST, *EXPERTS],
         lines=["nightly-dev"],
         inherits=True,
         group=_served,
@@ -136,7 +137,7 @@ FITS = (
     Fit(
         engine="tensorrt-llm",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
+        free=[*KERNELS, *BLOCKS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
         # Rows of 1.3 contradict each other: some decode five times slower at a quarter of the load.
         lines=["1.2"],
         group=_served,
@@ -145,7 +146,7 @@ FITS = (
         engine="tensorrt-llm",
         line="1.1",
         suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        free=[*KERNELS, *BLOCKS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["1.1"],
         # Few of its rows draft.
         inherits=True,
@@ -155,7 +156,7 @@ FITS = (
         engine="tensorrt-llm",
         line="1.0",
         suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
+        free=[*KERNELS, *BLOCKS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
         lines=["1.0"],
         inherits=True,
         group=_served,

@@ -6,7 +6,8 @@ import pytest
 from generation_scenarios import generation
 
 from sightline.catalog import entry
-from sightline.cost.inference_constants import borrowed_releases, load_inference
+from sightline.cost.inference_constants import InferenceConstants, borrowed_releases, load_inference
+from sightline.loading.clusters import read_cluster
 from sightline.prediction.generation import predict_generation
 
 
@@ -54,3 +55,24 @@ def test_a_pair_never_fitted_and_pools_have_spreads_of_their_own():
     assert constants.step_spread("a", "c", pools=True) == pytest.approx(0.5)
     nobody_tells = replace(constants, fitted_on=frozenset(), pools_spread=0.0)
     assert nobody_tells.step_spread("a", "c", pools=True) == 0.1
+
+
+def test_products_by_blocks_take_longer_where_their_constants_are_lent():
+    constants = load_inference("sglang")[0]
+    lent, measured = (read_cluster(f"1x {name}").device for name in ("b200-sxm-180gb", "h20"))
+    assert constants.multiplying_on(lent) is constants
+    assert constants.fp8_block_slowdown != constants.multiplying_on(measured).fp8_block_slowdown == 1.0
+
+
+def test_only_products_by_blocks_are_slowed_down():
+    constants = load_inference("sglang")[0]
+    faster = replace(constants, fp8_block_slowdown=1.0)
+    slower = replace(constants, fp8_block_slowdown=1.5)
+
+    def step_s(quantization: str, chosen: InferenceConstants) -> float:
+        plan = {"framework": "sglang", "quantization": quantization}
+        asked = generation(plan=plan, cluster={"devices": "1x b200-sxm-180gb"})
+        return float(predict_generation(asked, chosen).tpot_s)
+
+    assert step_s("fp8-block", slower) > step_s("fp8-block", faster)
+    assert step_s("fp8", slower) == step_s("fp8", faster)

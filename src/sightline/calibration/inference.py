@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 PRIORS: Mapping[str, Prior] = {
     "matmul_slowdown": Prior(value=1.05, spread=0.1, low=0.8, high=1.6),
     "nvfp4_slowdown": Prior(value=1.25, spread=0.1, low=0.7, high=2.0),
+    "fp8_block_slowdown": Prior(value=1.3, spread=0.1, low=0.7, high=2.0),
     "prefill_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
     "decode_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.5, high=3.0),
     "prefill_experts_slowdown": Prior(value=1.05, spread=0.3, low=0.6, high=3.0),

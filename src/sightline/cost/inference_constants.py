@@ -12,7 +12,9 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.catalog.versions import line_of, release_line
-from sightline.scenario import Host
+from sightline.cost.families import family_of
+from sightline.cost.matmul_constants import borrows
+from sightline.scenario import Device, Host
 
 HOST_TIMES = (
     *("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s"),
@@ -70,6 +72,9 @@ class InferenceConstants:
     nvfp4_slowdown: float = 1.25
     """Time of a dense matmul of 4-bit operands over that of the formula, whose constants are those of 8 bits: on top of
     ``matmul_slowdown``, because no table of such kernels was published; vLLM and TensorRT-LLM agree on the default."""
+    fp8_block_slowdown: float = 1.3
+    """The same of operands in 8 bits with scales by blocks, on devices that have their constants from others: what was
+    measured are DeepGEMM's long products on H800 and H20, not those of a few rows; vLLM, SGLang and TensorRT-LLM agree."""
     prefill_experts_slowdown: float = 1.05
     """The same as ``experts_slowdown`` for prompts."""
     ttft_spread: float = 0.0
@@ -90,6 +95,12 @@ class InferenceConstants:
         if host.launch_time_s is not None:
             times["launch_s"] = host.launch_time_s
         return replace(self, **times)
+
+    def multiplying_on(self, device: Device) -> "InferenceConstants":
+        """The same engine on a device whose products by blocks may have been measured themselves."""
+        if borrows(family_of(device, "matmul"), "fp8-block"):
+            return self
+        return replace(self, fp8_block_slowdown=1.0)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "InferenceConstants":

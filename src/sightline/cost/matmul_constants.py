@@ -144,13 +144,18 @@ def load_matmul(family: str, kernel: str = "16-bit") -> MatmulConstants:
     return replace(constants, surface=ResidualSurface.from_mapping(stated["surface"]))
 
 
+@cache
+def borrows(family: str, kernel: str) -> bool:
+    """Whether a family has a format's constants from another family or from another format."""
+    stated = entry("calibrations", f"{family}/matmul")["kernels"].get(kernel)
+    return stated is None or "of" in stated
+
+
 def matmul_evidence(device: Device, kernel: str = "16-bit") -> Evidence:
     """What the constants of ``kernel`` rest on for ``device``; a format that its family was not measured with borrows."""
     family = family_of(device, "matmul")
     found = evidence_of(device, "matmul")
-    stated = entry("calibrations", f"{family}/matmul")["kernels"].get(kernel)
-    measured = stated is not None and "of" not in stated
-    return found if measured or family == UNMEASURED else "extrapolated"
+    return "extrapolated" if borrows(family, kernel) and family != UNMEASURED else found
 
 
 def _measured(kernels: Mapping[str, Any], kernel: str) -> str:

@@ -120,7 +120,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     prefill hold nobody up, but their prompts wait for each other.
     """
     scenario, work = workers.scenario, workers.decoding.scenario.workload
-    constants = constants.on(scenario.cluster.host)
+    constants = constants.on(scenario.cluster.host).multiplying_on(scenario.cluster.device)
     prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
     prefill_s = prefill.passes * prefill.pass_s
     if workers.lighter is not None:
@@ -192,7 +192,8 @@ def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, 
     parts = [(found.prefills, found.prefill), (found.steps, found.decode)]
     phases, limits = _phases(parts, workers.moved_s), _limits(parts, workers.moved_s)
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
-    write_rows = partial(generation_rows, workers.prefilling, workers.decoding, parts, constants)
+    on_device = constants.multiplying_on(scenario.cluster.device)
+    write_rows = partial(generation_rows, workers.prefilling, workers.decoding, parts, on_device)
     scalar = np.ndim(found.tpot_s) == 0
     profile = GenerationProfile(
         scenario=scenario,

@@ -103,8 +103,12 @@ def engine_time(op: Operator, price: OperatorCost, constants: InferenceConstants
             own_s = (legs[0] ** OVERLAP + legs[1] ** OVERLAP) ** (1.0 / OVERLAP)
             return np.where(np.less_equal(op.m, op.most_rows), own_s, price.time_s * c.matmul_slowdown) + gap_s
         case Matmul():
-            narrow = c.nvfp4_slowdown if op.dtype == "nvfp4" else 1.0
-            return price.time_s * c.matmul_slowdown * narrow + gap_s
+            slowdown = c.matmul_slowdown
+            if op.dtype == "nvfp4":
+                slowdown = slowdown * c.nvfp4_slowdown
+            elif op.kernel == "fp8-block":
+                slowdown = slowdown * c.fp8_block_slowdown
+            return price.time_s * slowdown + gap_s
         case CachedAttention() | SelectedAttention():
             slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
             return price.time_s * slowdown + gap_s
