@@ -114,7 +114,7 @@ def test_chains_are_told_apart_by_direction(results) -> None:
     assert all(len(chain_table(rows, chain)) >= 2 for chain in CHAINS.values())
     assert (product_table(rows, "forward").m > 32).mean() > 0.9
     assert (product_table(rows, "few rows").m <= 32).all()
-    assert (product_table(rows, "one row").m == 1).all()
+    assert (product_table(rows, "one row").m <= 3).all()
 
 
 def test_one_wild_time_of_a_chain_does_not_reach_its_neighbours(results) -> None:
@@ -146,6 +146,15 @@ def test_host_time_of_layers_is_what_deeper_models_take_more(results) -> None:
     calls = processor.fit.content["formats"]["fp32"]["calls"]
     assert 2e-3 < calls["layer forward"] < 5e-3
     assert calls["layer backward"] > 0
+    assert "update" not in calls
+    optimizer = [
+        p | {"optimizer": 1e-3 + 2e-5 * (9 * n + 3), "host": 7e-4} for p, n in zip(phases, DEPTHS, strict=True)
+    ]
+    parts, *_ = calibration_machine.calibrate_machine(results, "a test", dispatch={"fp32": optimizer})
+    calls = parts[0].fit.content["formats"]["fp32"]["calls"]
+    assert (calls["update"], calls["update tensor"]) == pytest.approx((1e-3, 2e-5))
+    reference = parts[1].fit.content["frameworks"]["reference"]
+    assert reference["step_s"] + reference["micro_batch_s"] == pytest.approx(7e-4)
     assert [s.model.layers for s in dispatch_scenarios("fp32")[: len(DEPTHS)]] == list(DEPTHS)
 
 
@@ -173,7 +182,7 @@ def test_code_around_calls_is_weighted_by_the_modules_of_a_tiny_model() -> None:
     (layer,) = write_out(scenario).layers
     bare = replace(KNOWN, calls={}, call_weights={})
     even = replace(bare, calls={"layer forward": 1e-3})
-    heavier = replace(even, call_weights={"forward": {"attention core": 3.0}})
+    heavier = replace(even, call_weights={"layer": {"attention core": 3.0}})
 
     def modules(machine):
         program = write_out(scenario)
@@ -186,9 +195,9 @@ def test_code_around_calls_is_weighted_by_the_modules_of_a_tiny_model() -> None:
 
     assert sum(modules(heavier).values()) == pytest.approx(sum(modules(even).values()))
     told = call_weights(modules(heavier), scenario, bare, constants)
-    assert set(told) == {"forward"}
-    assert told["forward"]["attention core"] == pytest.approx(3 * told["forward"]["rope"], rel=0.02)
-    assert set(call_weights(modules(even), scenario, bare, constants)["forward"].values()) == {1.0}
+    assert set(told) == {"layer"}
+    assert told["layer"]["attention core"] == pytest.approx(3 * told["layer"]["rope"], rel=0.02)
+    assert set(call_weights(modules(even), scenario, bare, constants)["layer"].values()) == {1.0}
 
 
 def test_rows_of_a_module_are_one_time() -> None:

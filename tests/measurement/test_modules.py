@@ -12,6 +12,7 @@ from sightline.errors import InputError  # noqa: E402
 from sightline.loading.complaints import Complaints  # noqa: E402
 from sightline.loading.models import read_model  # noqa: E402
 from sightline.measurement.instrument import Instrument, instrument  # noqa: E402
+from sightline.measurement.module_marks import Marks  # noqa: E402
 from sightline.measurement.module_roles import roles_of  # noqa: E402
 from sightline.measurement.timing import HostClock  # noqa: E402
 from sightline.profile import Row  # noqa: E402
@@ -167,6 +168,24 @@ def test_llama_2_7b_on_350_tokens_is_the_known_4_689_teraflop(on: Callable[[Any]
     assert backward == 2 * forward
 
 
+def test_what_the_instrument_takes_itself_is_in_no_module(
+    on: Callable[[Any], Instrument], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from time import sleep
+
+    def slow(call: Callable[..., Any]) -> Callable[..., Any]:
+        def slowly(*args: Any, **kwargs: Any) -> Any:
+            sleep(0.02)
+            return call(*args, **kwargs)
+
+        return slowly
+
+    monkeypatch.setattr(Marks, "enter", slow(Marks.enter))
+    monkeypatch.setattr(Marks, "leave", slow(Marks.leave))
+    rows = train(on(model := model_of()), model, steps=3)
+    assert seconds(rows, "forward") < 0.02 * 7 * LAYERS
+
+
 def test_times_sum_to_the_step_and_none_is_missing(on: Callable[[Any], Instrument]) -> None:
     from time import perf_counter
 
@@ -183,7 +202,9 @@ def test_times_sum_to_the_step_and_none_is_missing(on: Callable[[Any], Instrumen
             loss.backward()
             end = perf_counter()
     rows = on_model.rows()
-    assert end - begin <= sum(r.time_s for r in rows) <= perf_counter() - first
+    (own_s,) = on_model.own_s
+    assert end - begin <= sum(float(r.time_s) for r in rows) + own_s <= perf_counter() - first
+    assert 0 < own_s < 0.9 * (end - begin)
     assert seconds(rows, "host") < 0.1 * (end - begin)
     assert all(r.time_s > 0 for r in rows)
     assert {r.phase for r in rows} == {"forward", "backward", "host"}

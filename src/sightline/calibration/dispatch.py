@@ -5,22 +5,36 @@ many of a pass's, and what the operators' constants already say of both is taken
 several times: its passes lie between those of operators in the cache and those of operators driven out of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor_constants import ProcessorConstants
-from sightline.cost.processor_pricing import framework_calls, missing_share, price_on_processor, working_bytes
+from sightline.cost.processor_passes import DECODING, ends_of, pass_calls, price_pass
+from sightline.cost.processor_pricing import (
+    TENSORS_OF_ENDS,
+    TENSORS_OF_LAYER,
+    framework_calls,
+    missing_share,
+    price_on_processor,
+    working_bytes,
+)
 from sightline.cost.training_constants import TrainingConstants
-from sightline.loading import scenario_from_mapping
+from sightline.loading import generation_from_mapping, scenario_from_mapping
+from sightline.prediction.generation_pricing import price_generation
 from sightline.program import Operator, write_out
-from sightline.scenario import Scenario
+from sightline.scenario import Device, GenerationScenario, Scenario
 
 SUITE = "dispatch"
 """Suite that their runs bear."""
 DEPTHS = (2, 8)
+COLD_SHAPE = (320, 6, 5, 864, 5000)
+"""Hidden size, layers, heads, width of the MLP and vocabulary of a model that no cache holds."""
+TINY_TOKENS, COLD_TOKENS = (8, 1), (192, 2)
+"""Tokens of a sample, samples."""
 PASSES = ("forward", "backward")
 FRAMEWORK_BYTES = "framework_bytes"
 KNOWN_MISSING = 0.5
@@ -32,15 +46,32 @@ def dispatch_scenarios(dtype: str) -> list[Scenario]:
     return [tiny_model(layers, dtype) for layers in DEPTHS] + [large_model(dtype)]
 
 
+def dispatch_generations(dtype: str) -> list[GenerationScenario]:
+    """Return answers by the deeper of the tiny models, and by the one that no cache holds."""
+    cases = [
+        (f"decoding of {DEPTHS[-1]} layers", _tiny_shape(DEPTHS[-1]), TINY_TOKENS),
+        ("cold decoding", COLD_SHAPE, COLD_TOKENS),
+    ]
+    found = []
+    for name, shape, (length, batch) in cases:
+        workload = {"task": "generate", "batch": batch, "prompt_tokens": length, "output_tokens": 32}
+        found.append(generation_from_mapping(_mapping(name, shape, workload, dtype)))
+    return found
+
+
 def tiny_model(layers: int, dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
     """Return a step of a model so small that it is calls alone, its parameters shared out between ``shards`` processes."""
     name = f"dispatch of {layers} layers"
-    return _scenario(name, (32, layers, 2, 64, 64), (8, 1), dtype, shards, zero_stage)
+    return _scenario(name, _tiny_shape(layers), TINY_TOKENS, dtype, shards, zero_stage)
 
 
 def large_model(dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
     """The same of a model that fills the caches several times."""
-    return _scenario("cold caches", (320, 6, 5, 864, 5000), (192, 2), dtype, shards, zero_stage)
+    return _scenario("cold caches", COLD_SHAPE, COLD_TOKENS, dtype, shards, zero_stage)
+
+
+def _tiny_shape(layers: int) -> tuple[int, int, int, int, int]:
+    return (32, layers, 2, 64, 64)
 
 
 def _scenario(
@@ -52,31 +83,36 @@ def _scenario(
     zero_stage: int,
 ) -> Scenario:
     """Hidden size, layers, heads, width of the MLP, vocabulary; tokens of a sample, samples."""
-    hidden, layers, heads, width, vocabulary = shape
     length, samples = tokens
-    sharded = {"framework": "fsdp", "data_parallel": shards, "zero_stage": zero_stage}
-    return scenario_from_mapping(
-        {
-            "name": f"{name}, ZeRO-{zero_stage}" if shards > 1 else name,
-            "model": {
-                "model_type": "llama",
-                "hidden_size": hidden,
-                "num_hidden_layers": layers,
-                "num_attention_heads": heads,
-                "num_key_value_heads": heads,
-                "intermediate_size": width,
-                "vocab_size": vocabulary,
-                "max_position_embeddings": 256,
-            },
-            "cluster": f"{shards}x this-machine" if shards > 1 else "this-machine",
-            "workload": {"task": "pretrain", "sequence_length": length, "global_batch": samples * shards},
-            "plan": {
-                "dtype": dtype,
-                "micro_batch": samples,
-                **(sharded if shards > 1 else {"framework": "transformers"}),
-            },
-        }
-    )
+    workload = {"task": "pretrain", "sequence_length": length, "global_batch": samples * shards}
+    mapping = _mapping(f"{name}, ZeRO-{zero_stage}" if shards > 1 else name, shape, workload, dtype)
+    mapping["plan"]["micro_batch"] = samples
+    if shards > 1:
+        mapping["cluster"] = f"{shards}x this-machine"
+        mapping["plan"] |= {"framework": "fsdp", "data_parallel": shards, "zero_stage": zero_stage}
+    return scenario_from_mapping(mapping)
+
+
+def _mapping(
+    name: str, shape: tuple[int, int, int, int, int], workload: Mapping[str, Any], dtype: str
+) -> dict[str, Any]:
+    hidden, layers, heads, width, vocabulary = shape
+    return {
+        "name": name,
+        "model": {
+            "model_type": "llama",
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": heads,
+            "intermediate_size": width,
+            "vocab_size": vocabulary,
+            "max_position_embeddings": 256,
+        },
+        "cluster": "this-machine",
+        "workload": workload,
+        "plan": {"framework": "transformers", "dtype": dtype},
+    }
 
 
 def undisturbed_phases(samples: Sequence[Mapping[str, float]], contended: bool) -> dict[str, float]:
@@ -118,35 +154,107 @@ def dispatch_calls(
         layer_s = max((gaps[1] - gaps[0]) / (many - few), 0.0)
         calls[f"layer {name}"] = float(f"{layer_s:.3g}")
         calls[f"pass {name}"] = float(f"{max(gaps[0] - few * layer_s, 0.0):.3g}")
-    return calls
+    return calls | _update_calls(phases, scenarios)
+
+
+def _update_calls(phases: Sequence[Mapping[str, float]], scenarios: Sequence[Scenario]) -> dict[str, float]:
+    """Seconds of an optimizer's step by itself and for each tensor; none where it was not measured."""
+    measured = [phase["optimizer"] for phase in phases[: len(DEPTHS)] if "optimizer" in phase]
+    if len(measured) < len(DEPTHS):
+        return {}
+    tensors = [TENSORS_OF_LAYER * s.model.layers + TENSORS_OF_ENDS for s in scenarios[: len(DEPTHS)]]
+    each_s = max((measured[1] - measured[0]) / (tensors[1] - tensors[0]), 0.0)
+    once_s = max(measured[0] - tensors[0] * each_s, 0.0)
+    return {"update": float(f"{once_s:.3g}"), "update tensor": float(f"{each_s:.3g}")}
 
 
 def call_weights(
     phases: Mapping[str, float], scenario: Scenario, machine: ProcessorConstants, constants: TrainingConstants
 ) -> dict[str, dict[str, float]]:
-    """Return by pass and module how much longer the layers' own code takes around a call there than on average.
+    """Return by block and module how much longer the model's own forward code takes around a call there than on average.
 
     From the modules' times in ``phases`` (``forward layer qkv``) of a tiny model, of which the constants say the operators;
-    nothing of a pass whose modules were not all told apart.
+    nothing of a block whose modules were not all told apart.
     """
     program = write_out(scenario)
-    prices = price_on_processor(program, scenario, constants, machine)
+    prices = price_on_processor(program, scenario, constants, _bare(machine))
     (layer,) = program.layers
-    found: dict[str, dict[str, float]] = {}
-    for way in PASSES:
-        operators: Sequence[Operator] = getattr(layer, way)
-        modules = dict.fromkeys(op.module for op in operators)
-        if not all(f"{way} layer {module}" in phases for module in modules):
-            continue
-        own, calls = dict.fromkeys(modules, 0.0), dict.fromkeys(modules, 0.0)
-        for op in operators:
-            own[op.module] += float(op.count * prices[id(op)].time_s)
-            calls[op.module] += float(np.max(op.count)) * framework_calls(op)
-        gaps = {m: max(phases[f"{way} layer {m}"] / layer.layers - own[m], 0.0) for m in modules}
-        mean = sum(gaps.values()) / sum(calls.values())
-        if mean > 0:
-            found[way] = {m: float(f"{gap / max(calls[m], 1.0) / mean:.3g}") for m, gap in gaps.items()}
+    found = {}
+    for name, blocks in _places(layer.forward, program.embedding.forward, program.head.forward).items():
+        passes = layer.layers if name == "layer" else 1.0
+        gaps = _gaps(blocks, phases, "forward", float(passes), prices, framework_calls)
+        if gaps is not None and sum(gaps.values()) > 0:
+            found[name] = _weights(blocks, {m: max(gap, 0.0) for m, gap in gaps.items()}, framework_calls)
     return found
+
+
+def decode_calls(
+    phases: Sequence[Mapping[str, float]], dtype: str, device: Device, machine: ProcessorConstants
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Return seconds of a layer's and a pass's own calls where no graph is recorded, and how they lie by module.
+
+    From the modules' times (``decode layer qkv``) of `dispatch_generations`: warm those of one so small that a token is
+    calls alone, cold those of one whose weights drive everything else out of the cores' caches. What operators take less
+    than by themselves is counted against the code around them.
+    """
+    calls: dict[str, float] = {}
+    weights: dict[str, dict[str, float]] = {}
+    for state, modules, scenario in zip(DECODING, phases, dispatch_generations(dtype), strict=False):
+        decode = price_generation(scenario).decode
+        prices = price_pass(decode, device, _bare(machine), dtype)
+        (layer,) = decode.layers
+        tokens = float(scenario.workload.output_tokens) - 1.0
+        for name, blocks in _places(layer.operators, *ends_of(decode)).items():
+            passes = tokens * (layer.count if name == "layer" else 1.0)
+            gaps = _gaps(blocks, modules, "decode", passes, prices, pass_calls)
+            if gaps is not None and sum(gaps.values()) > 0:
+                calls[f"{name} {state}"] = float(f"{sum(gaps.values()):.3g}")
+                weights[f"{name} {state}"] = _weights(blocks, gaps, pass_calls)
+    return calls, weights
+
+
+def _bare(machine: ProcessorConstants) -> ProcessorConstants:
+    """Operators alone, with what recording adds to them."""
+    own = {name: s for name, s in machine.calls.items() if not name.startswith(("layer", "pass"))}
+    return replace(machine, calls=own)
+
+
+Blocks = Mapping[str, Sequence[Operator]]
+"""Operators by the block they stand in."""
+
+
+def _places(
+    layer: Sequence[Operator], embedding: Sequence[Operator], head: Sequence[Operator]
+) -> dict[str, dict[str, Sequence[Operator]]]:
+    return {"layer": {"layer": layer}, "pass": {"embedding": embedding, "head": head}}
+
+
+def _gaps(
+    blocks: Blocks,
+    phases: Mapping[str, float],
+    phase: str,
+    passes: float,
+    prices: Mapping[int, OperatorCost],
+    calls: Callable[[Operator], float],
+) -> dict[str, float] | None:
+    """Seconds of a pass that each module takes beyond its operators; None where not all were told apart."""
+    found: dict[str, float] = {}
+    for block, operators in blocks.items():
+        for module in dict.fromkeys(op.module for op in operators if calls(op) > 0):
+            if f"{phase} {block} {module}" not in phases:
+                return None
+            own = sum(float(op.count * prices[id(op)].time_s) for op in operators if op.module == module)
+            found[module] = phases[f"{phase} {block} {module}"] / passes - own
+    return found
+
+
+def _weights(blocks: Blocks, gaps: Mapping[str, float], calls: Callable[[Operator], float]) -> dict[str, float]:
+    """How much longer than on average a call's surroundings take in each module."""
+    by_module = dict.fromkeys(gaps, 0.0)
+    for op in (op for operators in blocks.values() for op in operators if op.module in gaps):
+        by_module[op.module] += float(np.max(op.count)) * calls(op)
+    mean = sum(gaps.values()) / sum(by_module.values())
+    return {m: float(f"{gap / by_module[m] / mean:.3g}") for m, gap in gaps.items()}
 
 
 def cold_shares(

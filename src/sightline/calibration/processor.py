@@ -48,6 +48,7 @@ ATTENTION_PRIORS: Mapping[str, Prior] = {
     "token_passes": Prior(value=2.0, spread=1.5, low=1e-2, high=100.0),
     "key_passes": Prior(value=1.0, spread=1.5, low=1e-3, high=100.0),
     "block_s": Prior(value=1e-6, spread=1.5, low=1e-8, high=1e-3),
+    "packed_block_s": Prior(value=5e-6, spread=1.5, low=1e-8, high=1e-3),
     **MISSING_PRIORS,
 }
 AnyTable = TypeVar("AnyTable", bound=Table)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.tables import Table
-from sightline.cost.processor_constants import FEW_ROWS, ONE_ROW
+from sightline.cost.processor_constants import FEW_ROWS, ROWS_AT_ONCE
 
 Array = NDArray[np.float64]
 
@@ -134,7 +134,7 @@ def _order(row: Measurement) -> str | None:
     order, rows = ORDERS.get(row.implementation), row.workload["m"]
     if order != "forward" or rows > FEW_ROWS:
         return order
-    return "one row" if rows <= ONE_ROW else "few rows"
+    return "one row" if rows <= ROWS_AT_ONCE else "few rows"
 
 
 def pass_table(rows: Sequence[Measurement], way: str) -> PassTable:

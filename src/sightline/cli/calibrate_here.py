@@ -11,7 +11,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from sightline.calibration.from_tables import Calibration
     from sightline.runs import Store
-    from sightline.scenario import Scenario
+    from sightline.scenario import GenerationScenario, Scenario
 
 VARIABLE = "SIGHTLINE_CATALOG"
 Steps = Mapping[str, Sequence[Mapping[str, float]]]
@@ -40,13 +40,14 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
     A suite that cannot be measured, for want of transformers or of a second core, is left out.
     """
     from sightline.loading.this_machine import processor
+    from sightline.measurement.generation_runs import run_generations
     from sightline.measurement.training_runs import Effort, Settings, measure_trainings
     from sightline.runs import open_store
 
     opened = open_store(store)
     settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end", "module")), force=True)
     found = {}
-    for suite, scenarios, cores in _suites(dtype):
+    for suite, scenarios, answers, cores in _suites(dtype):
         if processor().cores < cores:
             output.print_remark(f"not measured: {suite}: it takes {cores} processes, and there is one core")
             continue
@@ -59,29 +60,39 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
         if failed is not None:
             output.print_remark(f"not measured: {suite}: {failed}")
             continue
-        found[suite] = {dtype: _seconds(opened, [one.run for one in measured])}
+        generated = (
+            run_generations(answers, opened, quick=True, force=True, suite=suite, rerun=rerun) if answers else []
+        )
+        found[suite] = {dtype: _seconds(opened, [one.run for one in measured], generated)}
     return found
 
 
-def _suites(dtype: str) -> "list[tuple[str, Sequence[Scenario], int]]":
-    """Names of the suites of small models, their steps, and the cores that they need."""
+def _suites(dtype: str) -> "list[tuple[str, Sequence[Scenario], Sequence[GenerationScenario], int]]":
+    """Names of the suites of small models, their steps, the answers of the last of them, and the cores that they need."""
     from sightline.calibration import dispatch, sharding
 
     return [
-        (dispatch.SUITE, dispatch.dispatch_scenarios(dtype), 1),
-        (sharding.SUITE, sharding.sharding_scenarios(dtype), sharding.PROCESSES),
+        (dispatch.SUITE, dispatch.dispatch_scenarios(dtype), dispatch.dispatch_generations(dtype), 1),
+        (sharding.SUITE, sharding.sharding_scenarios(dtype), (), sharding.PROCESSES),
     ]
 
 
-def _seconds(store: "Store", runs: Sequence[Any]) -> list[Mapping[str, float]]:
-    """The undisturbed phases and the modules of the models that were measured, and the memory of their processes."""
+def _seconds(store: "Store", runs: Sequence[Any], generated: Sequence[Any]) -> list[Mapping[str, float]]:
+    """The undisturbed phases and the modules of the models that were measured, and the memory of their processes.
+
+    The last of the models may also have generated: they hold the modules of their answers.
+    """
     from sightline.calibration.dispatch import module_times, process_memory, undisturbed_phases
 
+    answers = [module_times(store.rows(run).to_dicts()) if run.status == "ok" else {} for run in generated]
+    answers = [{} for _ in runs[len(answers) :]] + answers
     return [
         undisturbed_phases(store.samples(run).to_dicts(), bool(run.environment.get("contended")))
+        | {"host": float(run.result["phases"]["host"])}
         | process_memory(run.result["memory_bytes"])
         | module_times(store.rows(run).to_dicts())
-        for run in runs
+        | answered
+        for run, answered in zip(runs, answers, strict=True)
     ]
 
 
@@ -90,11 +101,13 @@ def _stored_steps(store: "Store") -> Mapping[str, Steps]:
     found: dict[str, dict[str, list[Mapping[str, float]]]] = {}
     ended = [run for run in store.runs() if run.status == "ok"]
     for dtype in sorted({run.scenario["plan"]["dtype"] for run in ended if "plan" in run.scenario}):
-        for suite, scenarios, _ in _suites(dtype):
+        for suite, scenarios, answers, _ in _suites(dtype):
             runs = {run.name: run for run in ended if run.suite == suite and run.scenario["plan"]["dtype"] == dtype}
             names = [str(scenario.name) for scenario in scenarios]
             if all(name in runs for name in names):
-                found.setdefault(suite, {})[dtype] = _seconds(store, [runs[name] for name in names])
+                generated = [runs[n] for one in answers if (n := str(one.name)) in runs]
+                whole = generated if len(generated) == len(answers) else []
+                found.setdefault(suite, {})[dtype] = _seconds(store, [runs[name] for name in names], whole)
     return found
 
 

@@ -15,7 +15,7 @@ from sightline.cost.processor_constants import (
     FALLBACK,
     FALLBACK_TENSORS,
     FEW_ROWS,
-    ONE_ROW,
+    ROWS_AT_ONCE,
     AttentionConstants,
     ProcessorConstants,
     ProductConstants,
@@ -33,8 +33,11 @@ KEY_BLOCK = 512.0
 """Keys that it works on at a time: a causal pass leaves out whole blocks alone, so that short ones leave out none."""
 UNPACKED = 2e5
 """Multiplications of a block of scores below which the library multiplies operands as they lie."""
+PACKED_WIDTH = 64.0
+"""Width of heads below which it does so whatever their number: blocks of 16 and 32 were as fast as small ones up to
+1024 tokens, those of 64 slower from 128 on (torch 2.13, Cascade Lake, 2026-11)."""
 UNPACKED_WEIGHT = 2.0**19
-"""Elements of a weight up to which it is not packed for few rows."""
+"""Elements of a weight up to which it stays near the cores while few rows go by."""
 
 UNRECORDED = 0.6
 """Time of a call in PyTorch's inference mode over that of one that is recorded for a backward pass: 0.53 to 0.63 for
@@ -61,7 +64,7 @@ def product_cost(
     ``call + 2 b m n k / (f peak) + e b (p_l m k + p_r k n + p_o m n) / cache + missing (call_m + p_m bytes / memory)``:
     arithmetic, packing and stores, and what has to come from memory, one after the other. ``missing`` is the share of
     the operands' bytes that is not in the cache, and of the code, unless the operator before was a product
-    too. Left out: padding to the library's blocks, steps where it shares work among cores.
+    too. Of few rows the weight goes by once for every ``ROWS_AT_ONCE``. Left out: padding to the library's blocks, steps where it shares work among cores.
     """
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
     e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
@@ -76,9 +79,10 @@ def product_cost(
 
     time_s = seconds(constants.products[order])
     if order == "forward":
-        few_s = seconds(constants.thin("few rows"), np.where(n * k > UNPACKED_WEIGHT, n * k, 0.0))
+        passes = np.ceil(m / ROWS_AT_ONCE)
+        few_s = seconds(constants.thin("few rows"), np.where(n * k > UNPACKED_WEIGHT, passes * n * k, 0.0))
         time_s = np.where(m <= FEW_ROWS, few_s, time_s)
-        time_s = np.where(m <= ONE_ROW, seconds(constants.thin("one row")), time_s)
+        time_s = np.where(m <= ROWS_AT_ONCE, seconds(constants.thin("one row")), time_s)
     return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
 
 
@@ -99,8 +103,8 @@ def fused_attention_cost(
 ) -> OperatorCost:
     """Seconds of one pass of fused attention, forward or (``backward``) for the gradients of its inputs.
 
-    ``call + scores (4 d products / (f peak) + operations / vector rate) + blocks (block + p keys' and values' bytes /
-    cache) + p tokens' bytes / cache + missing (call_m + p_m bytes / memory)``: for every block of queries, keys and values
+    ``call + scores (4 d products / (f peak) + operations / vector rate) + blocks (block + packing + p keys' and values'
+    bytes / cache) + p tokens' bytes / cache + missing (call_m + p_m bytes / memory)``: for every block of queries, keys and values
     are packed again, and of what it touches the share ``missing`` is not in the cache. A causal pass of
     whole sequences leaves out blocks of keys that none of a block's queries sees. Left out: cores that have no block
     left while others work on their last.
@@ -115,14 +119,15 @@ def fused_attention_cost(
     worked = np.where(causal & (sq == sk), _causal_scores(sk), sq * sk)
     rows = np.minimum(sq, np.select([sq >= least for least, _ in QUERY_BLOCKS], [size for _, size in QUERY_BLOCKS]))
     keys = np.minimum(sk, KEY_BLOCK)
+    packs = (rows * keys * d >= UNPACKED) & (d >= PACKED_WIDTH)
     e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
     compute_s = products * 4 * b * a * seen * d / peak
     bytes_ = np.where(backward, 2.0, 1.0) * e * b * d * 2 * (sq * a + sk * kv)
 
     def seconds(c: AttentionConstants) -> Any:
         score_s = products * 4 * d / (c.peak_fraction * peak) + c.score_operations / device.vector_flops
-        packed = np.where(rows * keys * d < UNPACKED, 0.0, c.key_passes * 2 * e * keys * d)
-        block_s = products * (c.block_s + packed / device.l2_bandwidth)
+        packing_s = c.packed_block_s + c.key_passes * 2 * e * keys * d / device.l2_bandwidth
+        block_s = products * (c.block_s + np.where(packs, packing_s, 0.0))
         scores = b * a * worked
         loads_s = missing * (c.missing_call_s + c.missing_passes * bytes_ / device.memory_bandwidth)
         passes_s = c.token_passes * bytes_ / device.l2_bandwidth

@@ -18,10 +18,12 @@ PART = "processor"
 
 ProductOrder = Literal["forward", "few rows", "one row", "input gradient", "weight gradient"]
 """How the operands of a linear layer's product lie: rows by transposed weight, gradient by weight, and gradient
-transposed by rows; few rows take another way through the library, and one row a third."""
+transposed by rows; few rows take another way through the library, and one row, or as many as go with it, a third."""
 FEW_ROWS = 32
 """Rows of a product up to which they are few."""
-ONE_ROW = 1
+ROWS_AT_ONCE = 3
+"""Rows that a pass over the weight serves: up to three take as long as one, four to six twice as long, eight three
+times (2.6 to 17 MB of weights; MKL of torch 2.13, Cascade Lake, 2026-11)."""
 THIN: tuple[ProductOrder, ...] = ("few rows", "one row")
 """Orders of which one stands in for the other where a quick suite left it out."""
 PRODUCT_CALLS = ("forward", "input gradient")
@@ -83,6 +85,8 @@ class AttentionConstants(_Fitted):
     """Passes over keys and values at the cache's bandwidth for each block of queries: packing."""
     block_s: float
     """Time of a block of scores however small: the calls of two products."""
+    packed_block_s: float = 0.0
+    """What it takes longer where the products pack their operands, however few they are."""
     missing_passes: float = 0.0
     """Passes at the memory's bandwidth over queries, keys, values and outputs that are not in the cache."""
     missing_call_s: float = 0.0
@@ -141,10 +145,12 @@ class ProcessorConstants:
     kernels: Mapping[str, KernelTimes]
     """By the chain's name, forward and backward apart: norm, norm gradient, ..."""
     calls: Mapping[str, float]
-    """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), and that
-    a model's own code takes around operators (layer forward, pass backward, ...)."""
+    """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), that
+    a model's own code takes around operators (layer forward, pass backward, ...), and that an optimizer's step takes
+    however small its tensors are, by itself (update) and for each of them (update tensor)."""
     call_weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By pass and module, how much longer a layer's own code takes around a call there than on average; 1 if not said."""
+    """By block (layer, pass) and module, how much longer the model's own code takes around a call there in a forward pass
+    than on average; 1 if not said."""
 
     cold_shares: Mapping[str, float] = field(default_factory=lambda: COLD_SHARES)
     """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the caches

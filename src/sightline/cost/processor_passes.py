@@ -4,6 +4,7 @@ Legend: ``e`` bytes of an element, ``n x k`` a weight. Weights and the cache are
 a whole pass fits there together; keys and values that grow with every token are written anew for each.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sightline.cost.inference_constants import InferenceConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_constants import FALLBACK, ProcessorConstants, processor_family
-from sightline.cost.processor_pricing import missing_share
+from sightline.cost.processor_pricing import missing_share, near_share, spread
 from sightline.program import Elementwise, Matmul, Operator
 from sightline.program.inference import CachedAttention, Pass
 from sightline.program.inference.passes import Block
@@ -30,6 +31,9 @@ MOVED = {
     "embedding": (2.0, 2.0),
 }
 """Elements that a pass counts as moved for each of the chain's, in one kernel and in several."""
+DECODING = ("decoding warm", "decoding cold")
+"""Names of the model's own calls where no graph is recorded, with all in the cores' caches and with weights going by."""
+RESIDUAL, CACHE_WRITE = "residual", "cache write"
 FORMATS = ("16-bit", "32-bit")
 
 ENGINES = ("transformers", "reference")
@@ -66,16 +70,41 @@ def price_pass(of: Pass, device: Device, machine: ProcessorConstants, dtype: str
 
     Left out: products of packed weights, experts, latent and recurrent mixers, which keep their formulas for any device.
     """
-    missing = missing_share(_touched_bytes(of), device)
+    touched = _touched_bytes(of)
+    missing = missing_share(touched, device)
+    around = _around(of, machine, near_share(touched, device))
     prices: Prices = {}
     for block in of.blocks:
-        name, share = ("layer", 1.0) if block in of.layers else ("pass", 0.5)
-        around = share * machine.calls.get(f"{name} forward", 0.0) / max(_block_calls(block), 1.0)
         for op in block.operators:
             cost = _cost(op, device, machine, dtype, missing)
             if cost is not None:
-                prices[id(op)] = cost._replace(time_s=cost.time_s + around * _calls(op))
+                prices[id(op)] = cost._replace(time_s=cost.time_s + around.get(id(op), 0.0))
     return prices
+
+
+def _around(of: Pass, machine: ProcessorConstants, near: Number) -> dict[int, Number]:
+    """Return seconds of the model's own calls beside each operator: as decoding models told, else as training ones.
+
+    ``near`` is the share of what a pass touches that the cores' caches lose: code and the interpreter's data go with it.
+    """
+    embedding, head = ends_of(of)
+    places: list[tuple[str, Sequence[Operator]]] = [("layer", layer.operators) for layer in of.layers]
+    found: dict[int, Number] = {}
+    for name, operators in (*places, ("pass", [*embedding, *head])):
+        if any(f"{name} {state}" not in machine.calls for state in DECODING):
+            found |= spread(operators, pass_calls, machine, name, machine.calls.get(f"{name} forward", 0.0))
+            continue
+        warm, cold = (
+            spread(operators, pass_calls, machine, f"{name} {state}", machine.calls[f"{name} {state}"])
+            for state in DECODING
+        )
+        found |= {one: (1.0 - near) * seconds + near * cold[one] for one, seconds in warm.items()}
+    return found
+
+
+def ends_of(of: Pass) -> tuple[Sequence[Operator], Sequence[Operator]]:
+    """Return the operators before the layers and behind them, without the last layer's sum."""
+    return of.embedding.operators, [op for op in of.head.operators if op.module != RESIDUAL]
 
 
 def _cost(
@@ -87,7 +116,7 @@ def _cost(
             cost = product_cost(
                 op.m, op.n, op.k, op.batch, order="forward", missing=missing, code_is_near=True, **common
             )
-            return cost._replace(time_s=cost.time_s + UNRECORDED * _calls(op) * machine.calls.get("forward", 0.0))
+            return cost._replace(time_s=cost.time_s + UNRECORDED * pass_calls(op) * machine.calls.get("forward", 0.0))
         case CachedAttention() if not op.shared_kv and op.window is None:
             return _attention(op, missing, common)
         case Elementwise():
@@ -114,19 +143,21 @@ def _attention(op: CachedAttention, missing: Number, common: dict[str, Any]) -> 
 
 def _touched_bytes(of: Pass) -> Number:
     """Weights and cached tokens that a pass goes through."""
-    return sum((block.count * op.count * op.bytes for block in of.blocks for op in block.operators if _reads(op)), 0.0)
+    return sum((block.count * _read_bytes(block) for block in of.blocks), 0.0)
+
+
+def _read_bytes(block: Block) -> Number:
+    return sum((op.count * op.bytes for op in block.operators if _reads(op)), 0.0)
 
 
 def _reads(op: Operator) -> bool:
     return isinstance(op, Matmul | CachedAttention)
 
 
-def _block_calls(block: Block) -> float:
-    return sum(float(np.max(op.count)) * _calls(op) for op in block.operators)
-
-
-def _calls(op: Operator) -> float:
-    """Calls of the framework that an operator stands for."""
+def pass_calls(op: Operator) -> float:
+    """Return the calls of the framework that an operator of a pass stands for."""
     if isinstance(op, Elementwise):
+        if op.kind == CACHE_WRITE:
+            return 0.0
         return CALLS.get(CHAINS.get(op.kind, ""), 1.0)
     return float(len(op.shares)) if isinstance(op, Matmul) else float(isinstance(op, CachedAttention))

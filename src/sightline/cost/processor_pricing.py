@@ -4,7 +4,8 @@ No operator waits in a queue and none runs beside another, so that a step is the
 once and again, weights and kept activations, is found in the cache as far as it fits there together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,12 @@ PRODUCTS, ATTENTION, CHAINS = "products", "attention", "chains"
 """Kinds of operators that fewer cores serve each in their own way."""
 UPDATE = "update"
 """The optimizer's step over all parameters, gradient clipping included."""
+TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9.0, 3.0
+"""Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 UPDATE_TENSORS = 16.0
 """Tensors that parameters came in where updates were measured."""
+UNCALLED = {"adapter chain gradient": 2.0}
+"""Kernels that a program counts and a processor's first backward pass has not: gradients of leaves are kept as they are."""
 UPDATE_BYTES = 16.0
 """Of a parameter, its gradient and two moments."""
 
@@ -41,7 +46,7 @@ def price_on_processor(
 ) -> Prices:
     """Return the price of each distinct operator but collectives, by its identity."""
     device, touched = scenario.cluster.device, working_bytes(program, scenario)
-    cold = {way: _cold(touched, device, share) for way, share in machine.cold_shares.items()}
+    cold = {way: cold_share(touched, device, share) for way, share in machine.cold_shares.items()}
     again = _repeats(scenario)
     around = _around(program, machine)
     apart = np.asarray(device.compute_units) < machine.cores
@@ -84,6 +89,7 @@ def update_time(
 ) -> Number:
     """Return the seconds of AdamW's step over fp32 ``parameters`` in so many tensors, by constants of fp32.
 
+    Calls take what they did in steps of tiny models, where those were measured, else as timed by themselves.
     ``others_bytes`` pass through the cache between one update and the next.
     """
     states = UPDATE_BYTES * np.asarray(parameters, dtype=float)
@@ -97,8 +103,10 @@ def update_time(
         constants=machine,
         missing=missing_share(states + others_bytes, device),
     )
-    each_s = machine.kernels[UPDATE].cached_s[0] / UPDATE_TENSORS
-    time_s: Number = cost.time_s + (tensors - UPDATE_TENSORS) * each_s
+    calls_s = float(machine.kernels[UPDATE].cached_s[0])
+    once_s = machine.calls.get("update", 0.0)
+    each_s = machine.calls.get("update tensor", calls_s / UPDATE_TENSORS)
+    time_s: Number = cost.time_s - calls_s + once_s + tensors * each_s
     return time_s
 
 
@@ -120,18 +128,23 @@ def missing_share(bytes_: Number, device: Device) -> Number:
     return _gone(bytes_, device.l2_bytes)
 
 
+def near_share(bytes_: Number, device: Device) -> Number:
+    """Return the share of what is touched in turns that the cores' own caches no longer hold."""
+    return _gone(bytes_, CORE_CACHE * np.asarray(device.compute_units))
+
+
 def _gone(bytes_: Number, cache_bytes: Number) -> Number:
     share: Number = np.clip(np.asarray(bytes_, dtype=float) / cache_bytes - 0.5, 0.0, 1.0)
     return share
 
 
-def _cold(bytes_: Number, device: Device, share: float) -> Number:
+def cold_share(bytes_: Number, device: Device, share: float) -> Number:
     """Return the share of what operators lose by cold caches that they lose where so many bytes pass between two turns.
 
     ``share`` where no cache holds them; less where the last one does and the cores' own do not.
     """
     gone = missing_share(bytes_, device)
-    nearby = IN_LAST_CACHE * _gone(bytes_, CORE_CACHE * np.asarray(device.compute_units))
+    nearby = IN_LAST_CACHE * near_share(bytes_, device)
     return gone * share + (1.0 - gone) * nearby
 
 
@@ -185,22 +198,35 @@ def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstan
 def _around(program: Program, machine: ProcessorConstants) -> dict[int, Number]:
     """Return seconds of the model's own calls beside each operator, by its identity.
 
-    A layer's are spread over its operators by the framework's calls that each stands for, weighted by module; a pass's,
-    such as masks and positions before the layers and shifted labels after them, lie half beside the embedding and half
-    beside the head.
+    Forward a layer's are spread over its operators, and a pass's, such as masks and positions before the layers and shifted
+    labels after them, over those of embedding and head, by the framework's calls that each stands for, weighted by
+    module. Backward they are the engine's, which counts the nodes of the whole graph before it begins with the head.
     """
-    found: dict[int, Number] = {}
-    for way in ("forward", "backward"):
-        ends = [block for block in (program.embedding, program.head) if getattr(block, way)]
-        for block in (*program.layers, *ends):
-            of, among = ("pass", len(ends)) if block in ends else ("layer", 1)
-            operators: Sequence[Operator] = getattr(block, way)
-            weights = machine.call_weights.get(way, {}) if of == "layer" else {}
-            weighted = {id(op): framework_calls(op) * weights.get(op.module, 1.0) for op in operators}
-            calls = sum((op.count * weighted[id(op)] for op in operators), 0.0)
-            each = machine.calls.get(f"{of} {way}", 0.0) / among / np.maximum(calls, 1.0)
-            found |= {one: each * of_op for one, of_op in weighted.items()}
-    return found
+    calls = machine.calls
+    found: dict[int, Number] = dict.fromkeys((id(op) for block in program.blocks for op in block.backward), 0.0)
+    for layer in program.layers:
+        found |= spread(layer.forward, framework_calls, machine, "layer", calls.get("layer forward", 0.0))
+    ends = (*program.embedding.forward, *program.head.forward)
+    found |= spread(ends, framework_calls, machine, "pass", calls.get("pass forward", 0.0))
+    last = next((block for block in reversed(program.blocks) if block.backward), program.head)
+    engine_s = calls.get("pass backward", 0.0)
+    engine_s = engine_s + calls.get("layer backward", 0.0) * sum(layer.layers for layer in program.layers)
+    return found | spread(last.backward, framework_calls, replace(machine, call_weights={}), "pass", engine_s)
+
+
+def spread(
+    operators: Sequence[Operator],
+    calls: Callable[[Operator], float],
+    machine: ProcessorConstants,
+    block: str,
+    seconds: Number,
+) -> dict[int, Number]:
+    """Return each operator's part of a block's own ``seconds``, by its identity: by the calls that it stands for."""
+    weights = machine.call_weights.get(block, {})
+    weighted = {id(op): calls(op) * weights.get(op.module, 1.0) for op in operators}
+    total = sum((op.count * weighted[id(op)] for op in operators), 0.0)
+    each = seconds / np.where(np.asarray(total) > 0.0, total, 1.0)
+    return {one: each * of_op for one, of_op in weighted.items()}
 
 
 def framework_calls(op: Operator) -> float:
@@ -221,7 +247,7 @@ def _chain(op: Elementwise, scenario: Scenario, machine: ProcessorConstants, mis
         kind,
         op.elements,
         op.traffic_bytes,
-        op.kernels,
+        op.kernels - UNCALLED.get(op.name, 0.0),
         dtype=scenario.plan.dtype,
         device=scenario.cluster.device,
         constants=machine,

@@ -1,11 +1,12 @@
 """One independent run of generation, in a process of its own: warm-up, repeats, modules, memory."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
@@ -15,6 +16,7 @@ from sightline.measurement.generation_loop import Generation, cached_bytes, rand
 from sightline.measurement.generation_ways import WAYS, weight_format
 from sightline.measurement.instrument import instrument
 from sightline.measurement.module_clocks import reader_of
+from sightline.measurement.module_overhead import undisturbed
 from sightline.measurement.module_regions import LOSS
 from sightline.measurement.module_rows import rows_of
 from sightline.measurement.outcome import UnsupportedCaseError
@@ -71,7 +73,7 @@ def measure_generation_run(scenario: GenerationScenario, asked: Asked, emit: Emi
     memory.restart()
     timed = _timed(generation, machine, QUICK if asked.quick else FULL, emit)
     held = {**memory.read(), "kv_cache": cached_bytes(generation.cache), **_weights(generation)}
-    plain_s = float(np.median([sum(passes) for passes in timed["passes_s"]]))
+    plain_s = np.median([(passes[0], sum(passes[1:])) for passes in timed["passes_s"]], axis=0)
     modules = {} if WAYS[asked.way].compiled else _by_module(generation, scenario, machine, plain_s, quick=asked.quick)
     return {**timed, "memory": held, **modules, "record": _record(generation, machine, asked)}
 
@@ -145,24 +147,38 @@ def _weights(generation: Generation) -> dict[str, float]:
 
 
 def _by_module(
-    generation: Generation, scenario: GenerationScenario, machine: Machine, plain_s: float, *, quick: bool
+    generation: Generation, scenario: GenerationScenario, machine: Machine, plain_s: NDArray[np.float64], *, quick: bool
 ) -> dict[str, Any]:
-    """Rows with their seconds in each recorded answer, and how much longer recording makes an answer."""
+    """Rows with their seconds in each recorded answer, and how much longer recording makes an answer.
+
+    ``plain_s`` are the seconds of prefill and of all further passes in answers that are not recorded.
+    """
     recorder = instrument(generation.model, scenario.model, machine.clock)
     try:
         with recorder.counting():
             generation.run(phase=recorder.phase)
+        whole_s = []
         for _ in range(RECORDED_QUICK if quick else RECORDED):
             with recorder.recording():
-                generation.run(phase=recorder.phase)
+                whole_s.append(sum(generation.run(reader_of(machine.clock), recorder.phase)[1]))
         rows = recorder.rows(scenario.cluster.device, _arithmetic(scenario))
-        answers = [{_address(row): float(row.time_s) for row in rows_of([step], {})} for step in recorder.steps]
+        before = [rows_of([step], {}) for step in recorder.steps]
+        if machine.kind == "cpu":
+            rows, *before = (_undisturbed(some, plain_s) for some in (rows, *before))
+        answers = [{_address(row): float(row.time_s) for row in some} for some in before]
     finally:
         recorder.remove()
     return {
         "rows": [_as_generation(row) | {"samples_s": [a.get(_address(row), 0.0) for a in answers]} for row in rows],
-        "overhead": float(np.median([sum(answer.values()) for answer in answers])) / plain_s - 1.0,
+        "overhead": float(np.median(whole_s)) / float(plain_s.sum()) - 1.0,
     }
+
+
+def _undisturbed(rows: Sequence[Row], plain_s: NDArray[np.float64]) -> list[Row]:
+    """Without what recording adds, of which prefill and decoding each say how much there is."""
+    phases = dict(zip(("prefill", "decode"), plain_s, strict=True))
+    found = [r for name, s in phases.items() for r in undisturbed([r for r in rows if r.phase == name], float(s))]
+    return [*found, *(r for r in rows if r.phase not in phases)]
 
 
 def _address(row: Row) -> tuple[str, ...]:

@@ -51,6 +51,8 @@ class Instrument:
         self._countable = not compiled
         self.steps: list[Mapping[Address, Passage]] = []
         """Seconds of each recorded step by address."""
+        self.own_s: list[float] = []
+        """Seconds of each that the instrument took itself, which are at no address."""
         self._work: Mapping[Address, Passage] | None = None
 
     @contextmanager
@@ -67,6 +69,7 @@ class Instrument:
         with self.read_by(self._reader) as passages:
             yield
         self.steps.append(passages)
+        self.own_s.append(float(sum(self._timeline.aside)))
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -107,7 +110,7 @@ class Instrument:
     def rows(self, device: Device | None = None, dtype: str | None = None) -> list[Row]:
         """Return the mean step by address; ``bound`` goes by the roofline of ``device`` in ``dtype`` where given.
 
-        Times sum to the step's: what was in none of its phases is the host's.
+        Times sum to the step's, less what the instrument took itself: what was in none of its phases is the host's.
         """
         return rows_of(self.steps, self._work or {}, device, dtype)
 

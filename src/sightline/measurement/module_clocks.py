@@ -17,6 +17,9 @@ from sightline.measurement.torch_machine import DeviceClock, import_torch
 class Reader(Protocol):
     """Something that grows while a step runs."""
 
+    steps_aside: bool
+    """Whether what the instrument itself takes between two regions is read apart, so that it is in neither."""
+
     def read(self) -> Any:
         """A reading at this moment."""
         ...
@@ -29,6 +32,7 @@ class Reader(Protocol):
 class HostReader:
     """Wall time, for devices whose calls return when the work is done."""
 
+    steps_aside = True
     read = staticmethod(host_time)
 
     def differences(self, readings: Sequence[float]) -> Sequence[float]:
@@ -38,6 +42,8 @@ class HostReader:
 
 class EventReader:
     """Device time by events in the current stream, which are used again in the next step."""
+
+    steps_aside = False
 
     def __init__(self) -> None:
         self._events: list[Any] = []
@@ -61,6 +67,8 @@ class EventReader:
 
 class WorkReader:
     """FLOPs and bytes so far, as counted by ``counters``."""
+
+    steps_aside = False
 
     def __init__(self, counters: WorkCounters) -> None:
         self.read = counters.read

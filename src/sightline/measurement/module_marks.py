@@ -28,6 +28,8 @@ class Marks:
         self._reached = reached
         """Told of each mark that a backward pass comes to."""
         self._torch = import_torch()
+        self.recording: Callable[[], bool] = self._torch.is_grad_enabled
+        """Whether a graph is recorded, in which marks can be left."""
         self._left: Callable[[], Tensor | None] = _nothing
         """The value with which the pass left the last region, as long as somebody holds it."""
         self._heir: Callable[[], Tensor | None] = _nothing
@@ -76,6 +78,23 @@ class Marks:
         self._timeline.pass_to(region)
         return result
 
+    def come_to(self, region: Region, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """`enter` where no graph is recorded."""
+        if self._timeline.address.region == region:
+            return
+        left = self._left()
+        if left is not None and ((args and args[0] is left) or _holds(kwargs, left)):
+            self._timeline.rename(region)
+        else:
+            self._timeline.pass_to(region)
+
+    def go_from(self, region: Region, result: Any) -> None:
+        """`leave` where no graph is recorded."""
+        if self._timeline.address.region != region:
+            made = result[0] if type(result) in (tuple, list) else result
+            self._left = ref(made) if isinstance(made, self._torch.Tensor) else _nothing
+            self._timeline.pass_to(region)
+
     def _with_gradient(self, values: Sequence[Any]) -> "tuple[int, Tensor] | None":
         if not self._torch.is_grad_enabled():
             return None
@@ -90,14 +109,23 @@ class Marks:
 
         def reached(_: Any) -> None:
             if timeline.live:
+                timeline.step_aside()
                 timeline.cut(address)
                 self._reached()
+                timeline.go_on()
 
         node.register_prehook(reached)
 
 
 def _nothing() -> None:
     return None
+
+
+def _holds(kwargs: Mapping[str, Any], value: Any) -> bool:
+    for one in kwargs.values():  # noqa: SIM110 - a generator takes longer to begin than this to end
+        if one is value:
+            return True
+    return False
 
 
 def values_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -42,9 +42,22 @@ def _timed(
     def timed(*args: Any, **kwargs: Any) -> Any:
         if not timeline.live:
             return call(*args, **kwargs)
+        if not marks.recording():
+            # What generates is over in microseconds, so that even a look at its tensors would be seen.
+            marks.come_to(region, args, kwargs)
+            result = call(*args, **kwargs)
+            if then is not None:
+                marks.go_from(then, result)
+            return result
+        timeline.step_aside()
         args, kwargs = with_heir(args, kwargs, marks.enter(region, values_of(args, kwargs)))
+        timeline.go_on()
         result = call(*args, **kwargs)
-        return result if then is None else marks.leave(then, result)
+        if then is not None:
+            timeline.step_aside()
+            result = marks.leave(then, result)
+            timeline.go_on()
+        return result
 
     return timed
 

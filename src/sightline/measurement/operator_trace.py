@@ -78,6 +78,8 @@ ACCUMULATION = "torch::autograd::AccumulateGrad"
 class BorderReader:
     """Leaves an empty range in the profiler's trace at each border."""
 
+    steps_aside = False
+
     def __init__(self) -> None:
         self._borders = 0
 

@@ -28,7 +28,7 @@ WEIGHTS = (
     (8192, 512),
 )
 """Outputs and inputs of linear layers of small models: projections, both sides of an MLP, heads."""
-TOKENS = (1, 8, 64, 128, 256, 512, 1024, 2048)
+TOKENS = (1, 2, 8, 64, 128, 256, 512, 1024, 2048)
 QUICK_TOKENS = (1, 64, 256, 1024)
 LAYOUTS = ("library", "input-gradient", "weight-gradient")
 LONGEST_S = 0.02

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sightline.measurement.instrument import instrument
+from sightline.measurement.module_overhead import undisturbed
 from sightline.measurement.operator_trace import trace_operators
 from sightline.measurement.timing import HostClock
 from sightline.measurement.torch_machine import DeviceClock
@@ -49,6 +50,7 @@ def told_apart(
             wait()
             seconds.append(perf_counter() - begin)
         rows = on_model.rows(scenario.cluster.device, scenario.plan.dtype)
+        rows = undisturbed(rows, plain_s) if on_host else rows
         if operators:
             rows = _shared_out(rows, trace_operators(on_model, lambda: trainer.step(batches[0], on_model.phase)))
     finally:

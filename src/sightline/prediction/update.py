@@ -8,7 +8,7 @@ import numpy as np
 from sightline.cost.collectives import cluster_collectives, collective_time
 from sightline.cost.pricing import Prices
 from sightline.cost.processor_constants import ProcessorConstants, processor_constants
-from sightline.cost.processor_pricing import update_time, working_bytes
+from sightline.cost.processor_pricing import TENSORS_OF_ENDS, TENSORS_OF_LAYER, update_time, working_bytes
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.data_parallel import ranks_of
 from sightline.prediction.dualpipe import per_device
@@ -20,9 +20,6 @@ from sightline.program import Block, Program
 from sightline.program.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Plan, Scenario
-
-TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9, 3
-"""Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 
 
 class UpdateTime(NamedTuple):
@@ -96,9 +93,17 @@ def update_on_processor_s(
     parameters: Number, layers: Number, program: Program, scenario: Scenario, machine: ProcessorConstants
 ) -> Number:
     """Seconds of a processor's update of so many of ``layers``' parameters, sharded or not."""
-    tensors = TENSORS_OF_LAYER * layers + TENSORS_OF_ENDS
+    tensors = _trained_tensors(scenario, layers)
     update_s = update_time(parameters, tensors, working_bytes(program, scenario), scenario.cluster.device, machine)
     return update_s + sharded_update_s(tensors, scenario.plan, machine)
+
+
+def _trained_tensors(scenario: Scenario, layers: Number) -> Number:
+    """Parameters that the optimizer is given; of an adapter two matrices for each projection that has one."""
+    adapter = scenario.plan.adapter
+    if adapter is None:
+        return TENSORS_OF_LAYER * layers + TENSORS_OF_ENDS
+    return 2.0 * len(adapter.projections(gated=scenario.model.gated)) * layers + len(adapter.also_trained)
 
 
 def _operators_s(program: Program, prices: Prices, stage: StageContents, share: Any) -> Number:
