@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.calibration.dispatch import dispatch_scenarios
+from sightline.calibration.dispatch import dispatch_generations, dispatch_scenarios
 from sightline.calibration.machine import NEUTRAL
 from sightline.cost.processor import fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_constants import FEW_ROWS, ROWS_AT_ONCE, from_mapping, load_processor, processor_family
-from sightline.cost.processor_pricing import missing_share, price_on_processor
+from sightline.cost.processor_passes import DECODING, price_pass
+from sightline.cost.processor_pricing import CORE_CACHE, missing_share, price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
+from sightline.prediction.generation_pricing import price_generation
 from sightline.program import write_out
 
 PRODUCT = {
@@ -196,3 +198,29 @@ def test_constants_of_an_older_form_are_a_sentence(monkeypatch) -> None:
     monkeypatch.setattr("sightline.cost.processor_constants.entry", lambda *_: entry)
     with pytest.raises(InputError, match="has no 'peak_fraction', which this version needs"):
         load_processor("this-machine", "fp32")
+
+
+def test_calls_of_a_token_go_cold_as_weights_drive_them_out():
+    """A pass that the cores' caches hold takes a decoding model's warm calls, one that they do not its cold ones."""
+    told = {f"{block} {state}": s for block in ("layer", "pass") for state, s in zip(DECODING, (1.0, 3.0), strict=True)}
+    weights = {f"layer {DECODING[1]}": {"mlp": 2.0}}
+    (scenario, _) = dispatch_generations("fp32")
+    decode = price_generation(scenario).decode
+
+    def around(core_bytes, calls):
+        machine = replace(KNOWN, calls=calls, call_weights=weights)
+        device = replace(DEVICE, l2_bytes=1e12, compute_units=core_bytes / CORE_CACHE)
+        with_calls, without = (price_pass(decode, device, m, "fp32") for m in (machine, replace(machine, calls={})))
+        (layer,) = decode.layers
+        found: dict[str, float] = {}
+        for op in layer.operators:
+            more = float(op.count * (with_calls[id(op)].time_s - without[id(op)].time_s))
+            found[op.name] = found.get(op.name, 0.0) + more
+        return found
+
+    warm, cold = around(1e9, told), around(1e3, told)
+    assert (sum(warm.values()), sum(cold.values())) == pytest.approx((1.0, 3.0))
+    assert warm["cache write"] == cold["cache write"] == 0.0
+    assert cold["down"] == pytest.approx(2 * cold["output"])
+    assert warm["down"] == pytest.approx(warm["output"])
+    assert sum(around(1e9, {"layer forward": 5.0}).values()) == pytest.approx(5.0)
