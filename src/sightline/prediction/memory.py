@@ -15,6 +15,7 @@ from sightline.prediction import placeholder_gradients
 from sightline.prediction.dualpipe import per_device
 from sightline.prediction.host_process import beside_tensors, bucket_bytes
 from sightline.prediction.memory_moments import Moment, fullest_moment
+from sightline.prediction.memory_reserve import RESERVED, collected, reserved_beyond
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
@@ -43,10 +44,11 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     held_places = framework.placeholder_gradients * placeholder_gradients.of_layers(program, stage.kinds, narrow)
     gathered = _gathered(scenario, program, stage, whole)
     layers_kept = stage.in_flight * layer_sum(program, stage, lambda block: block.saved_bytes)
-    ends_kept = stage.in_flight * _ends_kept(scenario, program, stage)
+    ends_kept = stage.in_flight * _ends_kept(scenario, program, stage) + collected(scenario, program, stage)
     kept = _on_device(plan.offload, layers_kept, ends_kept, stage)
     # A device that has a head for one direction alone still holds all of its logits.
-    logits = np.ceil(stage.head) * program.head.logits * _loss_bytes(compiled(framework) if plan.compile else framework)
+    loss_bytes = _loss_bytes(compiled(framework) if plan.compile else framework, plan.tensor_parallel)
+    logits = np.ceil(stage.head) * program.head.logits * loss_bytes
     if framework.placeholder_gradients:
         logits = logits + stage.head * placeholder_gradients.of_head(program, narrow)
     recomputed = _most(program, stage, lambda block: block.working_bytes)
@@ -106,6 +108,16 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
                 "transient tensors": transient,
                 "placeholders of gradients": held_places,
                 "update temporaries": update,
+                RESERVED: lambda: reserved_beyond(
+                    scenario,
+                    moments,
+                    layer=stage.head * (recomputed + transient),
+                    gathered=np.maximum(
+                        GATHERED_LAYERS * _most(program, stage, lambda block: block.stored_bytes(narrow)),
+                        _ends_bytes(program, stage, narrow),
+                    ),
+                    reduced=per_device(plan, held.gradients.shared(plan, True), True) * ~scattered,
+                ),
                 IN_HOST_MEMORY: lambda: added_up(
                     (
                         moved.parameters * weights,
@@ -170,9 +182,11 @@ def _gradients_there(scenario: Scenario, program: Program, stage: StageContents)
     return GradientsThere(loss=1.0 * again, layer=np.where(again, 1.0, head))
 
 
-def _loss_bytes(framework: Framework) -> float:
+def _loss_bytes(framework: Framework, tensor_parallel: Number) -> Number:
     """Live bytes per logit of the micro-batch whose loss runs, beside what is counted as kept."""
-    return max(framework.loss_bytes_per_logit - framework.allocation.kept_bytes_per_logit, 0.0)
+    kept, split = framework.allocation.kept_bytes_per_logit, framework.allocation.split_loss_bytes_per_logit
+    whole = max(framework.loss_bytes_per_logit - kept, 0.0)
+    return np.where(np.asarray(tensor_parallel) > 1, max(split - kept, 0.0), whole) if split else whole
 
 
 def _ends_kept(scenario: Scenario, program: Program, stage: StageContents) -> Number:

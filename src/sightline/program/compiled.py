@@ -18,5 +18,11 @@ def compiled(framework: Framework) -> Framework:
     """
     if not framework.compiles_loss:
         return replace(framework, fused=framework.fused | COMPILED - {LOSS}, waits_for_keys=True)
-    loss_bytes = min(framework.loss_bytes_per_logit, FUSED_LOSS_BYTES)
-    return replace(framework, fused=framework.fused | COMPILED, waits_for_keys=True, loss_bytes_per_logit=loss_bytes)
+    split = min(framework.allocation.split_loss_bytes_per_logit, FUSED_LOSS_BYTES)
+    return replace(
+        framework,
+        fused=framework.fused | COMPILED,
+        waits_for_keys=True,
+        loss_bytes_per_logit=min(framework.loss_bytes_per_logit, FUSED_LOSS_BYTES),
+        allocation=replace(framework.allocation, split_loss_bytes_per_logit=split),
+    )

@@ -21,6 +21,15 @@ class Allocation:
     """What sequence parallelism gathers lies in one buffer that is never freed."""
     whole_vocabulary: bool = False
     """Tensor-parallel ranks hold embedding and head whole and share out the tokens instead."""
+    split_loss_bytes_per_logit: float = 0.0
+    """Live bytes per logit of a loss whose vocabulary tensor-parallel ranks share out, where it is not that of a whole one
+    (torch.distributed.tensor.parallel.loss)."""
+    collects_outputs: bool = False
+    """A pipeline has buffers of its own to receive every micro-batch's activations and gradients in, and its last stage
+    keeps the logits of all to hand them back (torch.distributed.pipelining)."""
+    apart_streams: bool = False
+    """Parameters are gathered and gradients reduced on streams whose memory the caching allocator lends to no other
+    (FSDP2)."""
     workspace_bytes: float = 0.0
     """Workspaces of libraries that the allocator counts, always there."""
     workspace_bytes_per_layer: float = 0.0

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from sightline.prediction.memory_reserve import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 
 
@@ -19,6 +20,11 @@ def all_devices_bytes(profile: Profile) -> float:
 def allocated_bytes(profile: Profile) -> float:
     """Return the fullest device's memory without what is taken beside tensors, as a framework's allocator counts it."""
     return float(profile.memory_bytes["total"] - profile.memory_bytes["framework"])
+
+
+def reserved_bytes(profile: Profile) -> float:
+    """Return what the allocator of the fullest device reserves: also gaps and blocks that no tensor uses any more."""
+    return max(float(stage.total - stage.parts["framework"] + stage.items[RESERVED]) for stage in profile.stages)
 
 
 PASSES = ("loss", "backward of a layer")
@@ -56,6 +62,7 @@ QUANTITIES: dict[str, Callable[[Any], float]] = {
     "relative_layer_activations": layer_activation_bytes,
     "all_devices_bytes": all_devices_bytes,
     "allocated_bytes": allocated_bytes,
+    "reserved_bytes": reserved_bytes,
     **{name: _attribute(name) for name in ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s")},
 }
 """By the name a suite's ``quantity`` key gives; a relative one is divided by that of the case's baseline."""

@@ -1,0 +1,60 @@
+"""Memory that PyTorch holds beside the tensors of the fullest moment: pipelines' buffers, and what its allocator reserves.
+
+What an allocator has reserved is not what a step needs: blocks that nobody uses are given back before it fails. It is
+what frameworks log, though (``max_memory_reserved``). Sources: PyTorch's CUDA caching allocator (a pool of blocks for
+each stream), torch.distributed.pipelining and torch.distributed.fsdp of 2024 and 2025.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from sightline.prediction.memory_moments import Moment
+from sightline.prediction.stages import StageContents
+from sightline.program import Program
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number
+from sightline.scenario import Scenario
+
+RESERVED = "reserved beyond the fullest moment"
+"""Item of a stage's memory."""
+
+
+def collected(scenario: Scenario, program: Program, stage: StageContents) -> Number:
+    """Return the bytes that a pipeline's stage holds for all ``m`` micro-batches of a step; 0 without a pipeline.
+
+    A buffer per micro-batch for the activation that comes in and for the gradient that comes back, of which those whose
+    activations are kept are the input of its first layer; on the last stage the logits of all, to be handed back. Left
+    out: buffers of virtual stages.
+    """
+    plan = scenario.plan
+    if not plan.framework.allocation.collects_outputs:
+        return 0.0
+    m = scenario.workload.global_batch / (plan.data_parallel * plan.sequences)
+    split = np.asarray(plan.sequence_parallel) != 0
+    received = program.embedding.boundary_bytes / np.where(split, plan.tensor_parallel, 1)
+    buffers = (m - stage.in_flight) * (1.0 - stage.embedding) + m * (1.0 - np.asarray(stage.head))
+    logits = stage.head * m * ELEMENT_BYTES[plan.wide_dtype] * program.head.logits
+    total: Number = (np.asarray(plan.pipeline_parallel) > 1) * (received * buffers + logits)
+    return total
+
+
+def reserved_beyond(
+    scenario: Scenario, moments: Sequence[Moment], *, layer: Number, gathered: Number, reduced: Number
+) -> Number:
+    """Return the bytes that the allocator has reserved beyond the fullest of ``moments``.
+
+    The first is the loss: its tensors are longer than any of a layer, whose temporaries (``layer`` bytes of them) left
+    gaps between what is kept that are too short for them, so both are reserved. Parameters arrive in flat buffers on a
+    stream of their own, for as many units as are there at once (``gathered``), and reduced gradients leave on another
+    (``reduced`` bytes of them beside whole ones).
+    """
+    plan = scenario.plan
+    if not plan.framework.allocation.apart_streams:
+        return 0.0
+    totals = [moment.with_states(0.0) for moment in moments]
+    loss, *others = totals
+    grown: Number = reduce(np.maximum, [loss + layer, *others]) - reduce(np.maximum, totals)
+    sharded = (np.asarray(plan.replicas) > 1) & (np.asarray(plan.zero_stage) >= 2)
+    return grown + sharded * (gathered + reduced)
