@@ -141,7 +141,8 @@ FITS = (
         suites=["torchtitan"],
         # Four cases of one model cannot tell more apart.
         free=["matmul_slowdown", *NETWORK],
-        given={"attention_kernel": "flash-2"},
+        # 1.1 to 1.2 between fast accumulation and none (pytorch/ao issue 2377), which torchao takes for gradients.
+        given={"attention_kernel": "flash-2", "exact_gradients_slowdown": 1.15},
         host_of="fsdp",
         least_spread=0.1,
     ),

@@ -25,6 +25,7 @@ from sightline.cost.topology import ring_neighbours
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.program.expert_exchange import MODULE as EXPERTS
+from sightline.program.linear import GRADIENTS
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number, identity
@@ -104,6 +105,9 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
     slowdown = np.where(unsharded, constants.unsharded_head_slowdown, 1.0) * constants.matmul_slowdown
     slowdown = slowdown * np.where(of_experts, constants.expert_matmul_slowdown, 1.0)
     slowdown = slowdown * constants.format_slowdown(first.kernel)
+    if first.kernel == "fp8" and constants.exact_gradients_slowdown != 1.0:
+        gradients = np.array([op.name in GRADIENTS for op in operators]).reshape(in_head.shape)
+        slowdown = slowdown * np.where(gradients, constants.exact_gradients_slowdown, 1.0)
     # A board that clocks above its datasheet has a slowdown below 1, but stays behind the datasheet's peak.
     return cost._replace(time_s=np.maximum(cost.time_s * slowdown, cost.compute_s))
 

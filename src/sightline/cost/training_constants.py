@@ -54,6 +54,10 @@ class TrainingConstants:
     spread: float = 0.0
     """Four in five measured steps lie within exp(+-spread) of the prediction; 0 where nobody knows."""
 
+    exact_gradients_slowdown: float = 1.0
+    """Time of an fp8 product for a gradient, whose sums are kept in fp32 throughout, over that of one that rounds them on
+    the way as forward ones may (fast accumulation, on matrix units of Hopper); where 1 it is part of ``matmul_slowdown``."""
+
     def format_slowdown(self, kernel: str) -> float:
         """Time of a product in a format that nobody tabulated over that of the format it borrows constants from."""
         return {"mxfp8": self.mxfp8_slowdown, "nvfp4": self.nvfp4_slowdown}.get(kernel, 1.0)

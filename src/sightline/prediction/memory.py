@@ -24,7 +24,7 @@ from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, Sta
 from sightline.program import Block, Program
 from sightline.program.compiled import compiled
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, added_up, either, plain
+from sightline.quantities import Count, Number, added_up, either, plain
 from sightline.scenario import Scenario
 from sightline.scenario.framework import Framework, StateBytes
 
@@ -182,7 +182,7 @@ def _gradients_there(scenario: Scenario, program: Program, stage: StageContents)
     return GradientsThere(loss=1.0 * again, layer=np.where(again, 1.0, head))
 
 
-def _loss_bytes(framework: Framework, tensor_parallel: Number) -> Number:
+def _loss_bytes(framework: Framework, tensor_parallel: Count) -> Number:
     """Live bytes per logit of the micro-batch whose loss runs, beside what is counted as kept."""
     kept, split = framework.allocation.kept_bytes_per_logit, framework.allocation.split_loss_bytes_per_logit
     whole = max(framework.loss_bytes_per_logit - kept, 0.0)

@@ -36,7 +36,8 @@ def collected(scenario: Scenario, program: Program, stage: StageContents) -> Num
     received = program.embedding.boundary_bytes / np.where(split, plan.tensor_parallel, 1)
     buffers = (m - stage.in_flight) * (1.0 - stage.embedding) + m * (1.0 - np.asarray(stage.head))
     logits = stage.head * m * ELEMENT_BYTES[plan.wide_dtype] * program.head.logits
-    total: Number = (np.asarray(plan.pipeline_parallel) > 1) * (received * buffers + logits)
+    piped = 1.0 * (np.asarray(plan.pipeline_parallel) > 1)
+    total: Number = piped * (received * buffers + logits)
     return total
 
 

@@ -16,12 +16,13 @@ def compiled(framework: Framework) -> Framework:
 
     Left out: the time of compiling, and graph capture.
     """
+    chains = COMPILED if framework.compiles_rope else COMPILED - {"rope"}
     if not framework.compiles_loss:
-        return replace(framework, fused=framework.fused | COMPILED - {LOSS}, waits_for_keys=True)
+        return replace(framework, fused=framework.fused | chains - {LOSS}, waits_for_keys=True)
     split = min(framework.allocation.split_loss_bytes_per_logit, FUSED_LOSS_BYTES)
     return replace(
         framework,
-        fused=framework.fused | COMPILED,
+        fused=framework.fused | chains,
         waits_for_keys=True,
         loss_bytes_per_logit=min(framework.loss_bytes_per_logit, FUSED_LOSS_BYTES),
         allocation=replace(framework.allocation, split_loss_bytes_per_logit=split),

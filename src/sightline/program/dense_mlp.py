@@ -36,7 +36,15 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
         forward=[
             *(enter_adapted(x, module, up_targets) if enters else []),
             *projection_forward(
-                x, module, h, inputs, targets=up_targets, saved_bytes=entered_bytes(x), name="up", shares=shares
+                x,
+                module,
+                h,
+                inputs,
+                targets=up_targets,
+                saved_bytes=entered_bytes(x),
+                name="up",
+                shares=shares,
+                gathered=True,
             ),
             elementwise.activation(x, f, module=module),
             *projection_forward(
@@ -47,12 +55,13 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
                 targets=DOWN,
                 saved_bytes=x.element_bytes * x.tokens * f * keeps_product(x),
                 name="down",
+                scattered=True,
             ),
             *leave_region(x, module),
         ],
         backward=[
             *enter_region(x, module),
-            *projection_backward(x, module, f, h, targets=DOWN, bias=model.mlp_bias),
+            *projection_backward(x, module, f, h, targets=DOWN, bias=model.mlp_bias, gathered=True),
             elementwise.activation_gradient(x, f, module=module),
             *reenter_region(x, module),
             *projection_backward(x, module, h, inputs, targets=up_targets, bias=model.mlp_bias, shares=shares),

@@ -6,6 +6,8 @@ from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
+GRADIENTS = ("input gradient", "weight gradient")
+"""The products of a backward pass."""
 _WEIGHT_GRADIENTS = ("weight gradient", "bias gradient", "gradient accumulation")
 
 

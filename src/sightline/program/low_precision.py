@@ -27,12 +27,20 @@ def narrowed(x: Shapes, operator: Operator) -> Operator:
     )
 
 
-def quantized(x: Shapes, module: str, name: str, elements: Number, *, for_weights: bool) -> list[Operator]:
-    """Return the quantization of an activation or a gradient; ``for_weights`` where a weight gradient takes it too."""
+def quantized(
+    x: Shapes, module: str, name: str, elements: Number, *, for_weights: bool, gathered: bool = False
+) -> list[Operator]:
+    """Return the quantization of an activation or a gradient.
+
+    ``for_weights`` where a weight gradient takes it too, ``gathered`` where sequence parallelism gathers it.
+    """
     if x.low is None:
         return []
     recipe = x.low.recipe
-    written = (x.low.copies if for_weights else 1.0) * recipe.operand_bytes
+    late = x.framework.turns_narrow_copies
+    written = (x.low.copies if for_weights and not late else 1.0) * recipe.operand_bytes
+    if late and gathered:
+        elements = elements / x.r
     return [
         Elementwise(
             module=module,
@@ -40,6 +48,18 @@ def quantized(x: Shapes, module: str, name: str, elements: Number, *, for_weight
             traffic_bytes=(recipe.reads + written) * elements,
             kernels=recipe.kernels,
             elements=elements,
+        ),
+    ]
+
+
+def turned_operands(x: Shapes, module: str, elements: Number) -> list[Operator]:
+    """Return the transposition of what a weight gradient takes, where quantization writes one layout alone."""
+    if x.low is None or not x.framework.turns_narrow_copies or x.low.copies == 1.0:
+        return []
+    traffic = 2.0 * x.low.recipe.operand_bytes * elements
+    return [
+        Elementwise(
+            module=module, name="operand transposition", traffic_bytes=traffic, kernels=2.0, elements=elements
         )
     ]
 

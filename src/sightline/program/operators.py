@@ -57,7 +57,7 @@ class Matmul(Operator):
     batch: Number = 1.0
     dtype: str
     element_bytes: float
-    output_bytes: float
+    output_bytes: Number
     """Bytes moved per output element: its size, more where the product is added to what is there."""
     input_row: Number | None = None
     """Elements that the inputs hold contiguously beside ``n``; None means ``k``. A weight gradient sums over tokens,

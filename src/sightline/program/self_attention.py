@@ -39,7 +39,14 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
         forward=[
             *enter_adapted(x, "qkv", QKV),
             *projection_forward(
-                x, "qkv", h, x.qkv_width, targets=QKV, saved_bytes=entered_bytes(x), shares=_qkv_shares(x)
+                x,
+                "qkv",
+                h,
+                x.qkv_width,
+                targets=QKV,
+                saved_bytes=entered_bytes(x),
+                shares=_qkv_shares(x),
+                gathered=True,
             ),
             *([elementwise.head_norm(x, backward=False)] if model.qk_norm else []),
             *([elementwise.rope(x, backward=False)] if rotary else []),
@@ -54,13 +61,16 @@ def self_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
                 h,
                 targets=OUTPUT,
                 saved_bytes=x.element_bytes * x.tokens * context,
+                scattered=True,
             ),
             # Side by side, attention and MLP add up before they leave the region.
             *([] if model.parallel_block else leave_region(x, "output projection")),
         ],
         backward=[
             *([] if model.parallel_block else enter_region(x, "output projection")),
-            *projection_backward(x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias),
+            *projection_backward(
+                x, "output projection", context, h, targets=OUTPUT, bias=model.output_bias, gathered=True
+            ),
             *gate(x, backward=True),
             *spread_backward(core, kind, kernel),
             *repeated(x, backward=True),

@@ -6,7 +6,7 @@ regions: t with sequence parallelism, else 1. ``c`` context parallel, of which `
 parallel.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sightline.program.compiled import compiled
 from sightline.program.recipes import LowPrecision, low_precision_of
 from sightline.program.trained import Trained, trained_by
 from sightline.quantities import Count, Number
-from sightline.scenario import Framework, Heads, Model, Scenario
+from sightline.scenario import Framework, Heads, Model, Plan, Scenario
 from sightline.scenario.context_exchange import head_ranks
 from sightline.scenario.plan import ContextExchange, ExpertDispatch
 
@@ -146,10 +146,22 @@ def shapes_of(scenario: Scenario) -> Shapes:
         capacity=plan.expert_capacity,
         dispatch=plan.expert_dispatch,
         shape=scenario.model.own_heads,
-        framework=compiled(plan.framework) if plan.compile else plan.framework,
+        framework=_run_by(scenario.plan),
         trained=trained_by(plan, tied=scenario.model.tied_embeddings),
         low=low_precision_of(scenario),
     )
+
+
+def _run_by(plan: Plan) -> Framework:
+    """Return the framework's habits under a plan: compiled or not, products in chunks only beside collectives in chunks."""
+    framework = compiled(plan.framework) if plan.compile else plan.framework
+    whole = framework.whole_accumulation_traffic
+    if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):
+        traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.accumulation_traffic)
+        framework = replace(framework, accumulation_traffic=traffic if traffic.ndim else float(traffic))
+    if plan.tensor_overlap != "all" and framework.chunked_products:
+        return replace(framework, chunked_products=False)
+    return framework
 
 
 def _number(degree: Count) -> Number:

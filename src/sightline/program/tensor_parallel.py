@@ -7,7 +7,7 @@ replaces each all-reduce by an all-gather and a reduce-scatter of the same total
 import numpy as np
 
 from sightline.program.low_precision import gathered_share
-from sightline.program.operators import Collective, CollectiveCompany, CollectiveKind
+from sightline.program.operators import Collective, CollectiveCompany, CollectiveKind, Elementwise, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
@@ -33,17 +33,27 @@ def entered_bytes(x: Shapes) -> Number:
     return x.hidden_bytes if x.framework.keeps_gathered_inputs else x.residual_bytes
 
 
-def leave_region(x: Shapes, module: str) -> list[Collective]:
-    """Forward after a row-split projection: partial sums are reduced, scattered with sequence parallelism."""
-    return summed(x, module, x.hidden_bytes)
+def leave_region(x: Shapes, module: str) -> list[Operator]:
+    """Forward after a row-split projection: partial sums are reduced, scattered with sequence parallelism.
+
+    Where that moves in chunks, every rank finds a piece of each other's, which it adds up in a kernel of its own.
+    """
+    operators: list[Operator] = [*summed(x, module, x.hidden_bytes)]
+    if not x.framework.chunked_products or not np.any(x.split):
+        return operators
+    traffic = x.hidden_bytes + x.residual_bytes
+    return [*operators, Elementwise(module=module, name="pieces summed", traffic_bytes=traffic, count=x.split)]
 
 
 def leave_backward(x: Shapes, module: str) -> list[Collective]:
     """Backward after a column-split projection: partial gradients of its input are reduced beside its weight gradient.
 
-    Frozen weights have none, so nothing is left to run beside (TransformerEngine's `layernorm_linear.py`).
+    Frozen weights have none, so nothing is left to run beside (TransformerEngine's `layernorm_linear.py`). Where
+    collectives are cut together with a product, a gradient that is a sum over projections apart leaves none to cut.
     """
-    return summed(x, module, x.hidden_bytes, "projections" if x.trained.projections else "nothing")
+    alone = x.framework.separate_projections and x.framework.chunked_products
+    beside: CollectiveCompany = "projections" if x.trained.projections and not alone else "nothing"
+    return summed(x, module, x.hidden_bytes, beside)
 
 
 def gathered(x: Shapes, module: str, size: Number, beside: CollectiveCompany = "projections") -> list[Collective]:

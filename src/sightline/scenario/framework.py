@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sightline.quantities import Number
 from sightline.scenario.allocation import PLAIN_ALLOCATION, Allocation
 
 TensorOverlap = Literal["none", "backward", "all"]
@@ -36,7 +37,7 @@ class Framework:
     fused: frozenset[str]
     """Chains run as one kernel: norm, rope, latent-rope (rotation, joining and cutting of latent attention's heads),
     softmax, activation (gated), squared-relu, bias-dropout-add, cross-entropy, gradient-accumulation."""
-    accumulation_traffic: float
+    accumulation_traffic: Number
     """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket; where
     accumulation is fused the matmul's output moves this much per element."""
     softmax_granule: int
@@ -106,8 +107,21 @@ class Framework:
     syncs_pipelines_once: bool = False
     """Stages of a pipeline keep gathered parameters from their first micro-batch to the last and reduce gradients when all
     passes are over, beside nothing, whatever is done elsewhere."""
+    whole_accumulation_traffic: float = 0.0
+    """What takes the place of ``accumulation_traffic`` where a pipeline's stages reduce when all passes are over: whole
+    gradients are added up in fp32 until then. 0 changes nothing."""
     compiles_loss: bool = True
     """A compiler takes the loss too, not the layers alone."""
+    compiles_rope: bool = True
+    """Rotary embeddings are written in real numbers; TorchInductor has no code for complex ones."""
+    separate_projections: bool = False
+    """Queries, keys and values, and gate and up, are products of their own, whose input gradients are summed after."""
+    chunked_products: bool = False
+    """Tensor-parallel collectives that overlap all are cut by rank together with the product beside them, which is a kernel
+    for every rank's tokens (PyTorch's AsyncTP)."""
+    turns_narrow_copies: bool = False
+    """Quantization writes one copy of an operand, of a rank's own tokens where these are gathered then; what the weight
+    gradient takes is turned over from it in the backward pass (torchao)."""
     keeps_gathered_inputs: bool = False
     """With sequence parallelism a column-split projection keeps its gathered input (autograd over DTensor), where others
     keep their piece and gather it again for the weight gradient."""
