@@ -123,9 +123,9 @@ def test_what_is_gathered_is_quantized_before_and_turned_over_after() -> None:
 
 def test_a_rope_in_complex_numbers_is_not_compiled() -> None:
     compiled = scenario()
-    real = replace(compiled.plan.framework, compiles_rope=True)
+    real = replace(compiled.plan.framework, complex_rope=False)
     fused = write_out(replace(compiled, plan=replace(compiled.plan, framework=real))).layers[0]
-    assert traffic(write_out(compiled).layers[0].forward, "rope") == 4.5 * traffic(fused.forward, "rope")
+    assert traffic(write_out(compiled).layers[0].forward, "rope") == 5 * traffic(fused.forward, "rope")
 
 
 def test_whole_gradients_are_added_up_in_fp32_under_a_pipeline() -> None:
@@ -151,3 +151,15 @@ def test_exact_sums_slow_the_products_of_gradients_in_fp8(dtype: str, slower: fl
             found = products((*block.forward, *block.backward), "mlp", name)
             times.append(sum(float(op.count * priced.prices[id(op)].time_s) for op in found))
         assert times[1] / times[0] == pytest.approx(expected)
+
+
+def test_an_uncompiled_loss_is_differentiated_tensor_by_tensor() -> None:
+    def moved(t: int, *without: str) -> tuple[float, float]:
+        head = write_out(scenario(without=without, **split(t, framework_version="2024"))).head
+        per_logit = float(head.logits)
+        forward, backward = traffic(head.forward, "cross-entropy"), traffic(head.backward, "cross-entropy gradient")
+        return forward / per_logit, backward / per_logit
+
+    assert moved(1) == (22, 26)
+    assert moved(4) == (38, 38)
+    assert moved(1, "differentiates_loss") == moved(4, "differentiates_loss") == (22, 14)

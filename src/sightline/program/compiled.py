@@ -16,7 +16,7 @@ def compiled(framework: Framework) -> Framework:
 
     Left out: the time of compiling, and graph capture.
     """
-    chains = COMPILED if framework.compiles_rope else COMPILED - {"rope"}
+    chains = COMPILED - {"rope"} if framework.complex_rope else COMPILED
     if not framework.compiles_loss:
         return replace(framework, fused=framework.fused | chains - {LOSS}, waits_for_keys=True)
     split = min(framework.allocation.split_loss_bytes_per_logit, FUSED_LOSS_BYTES)

@@ -72,11 +72,13 @@ def rope(x: Shapes, *, backward: bool, fused: bool | None = None) -> Elementwise
     """
     rotated = x.element_bytes * x.tokens * (x.query_width + x.key_width)
     fused = "rope" in x.framework.fused if fused is None else fused
+    # In complex numbers a cast to fp32, one product and a cast back, of either tensor.
+    apart = (10.0, 6.0) if x.framework.complex_rope else (9.0, 10.0)
     return Elementwise(
         module="rope",
         name="rope gradient" if backward else "rope",
-        traffic_bytes=(2.0 if fused else 9.0) * rotated,
-        kernels=2.0 if fused else 10.0,
+        traffic_bytes=(2.0 if fused else apart[0]) * rotated,
+        kernels=2.0 if fused else apart[1],
         elements=rotated / x.element_bytes,
     )
 

@@ -1,5 +1,7 @@
 """The ends of the model: token embedding before the first layer, head and loss after the last."""
 
+import numpy as np
+
 from sightline.program import elementwise
 from sightline.program.linear import input_gradient, linear_backward, linear_forward
 from sightline.program.low_precision import narrow_weights, narrowed, quantized, turned_weights
@@ -9,11 +11,16 @@ from sightline.program.residual_streams import join_streams
 from sightline.program.shapes import Shapes
 from sightline.program.soft_caps import capped_logits
 from sightline.program.tensor_parallel import enter_region, entered_bytes, leave_region
+from sightline.quantities import Number
 
 LOSS_FORWARD_BYTES = 22.0
 """Bytes per logit of an unfused loss forward: cast to fp32, maximum, subtraction, exponent and sum (4-byte passes)."""
 LOSS_BACKWARD_BYTES = 14.0
 """Bytes per logit of an unfused loss backward: fp32 gradient in and out, cast to 16 bit."""
+AUTOGRAD_BACKWARD_BYTES = 26.0
+"""The same where autograd writes the gradient of picking labels, from zeros, and log-softmax reads it twice."""
+SPLIT_LOSS_BYTES = 38.0
+"""Bytes per logit of either pass over a shared-out vocabulary, tensor by tensor (torch.distributed.tensor.parallel.loss)."""
 
 
 def embedding_block(x: Shapes) -> Block:
@@ -83,6 +90,8 @@ def head_block(x: Shapes) -> Block:
         if x.trained.head
         else [input_gradient(x, "head", h, x.vocabulary)]
     )
+    by_autograd = x.framework.differentiates_loss
+    gradient_bytes = _unfused(x, AUTOGRAD_BACKWARD_BYTES if by_autograd else LOSS_BACKWARD_BYTES)
     forward: list[Operator] = [
         *join_streams(x, backward=False),
         elementwise.norm(x, "final norm"),
@@ -93,7 +102,7 @@ def head_block(x: Shapes) -> Block:
         Elementwise(
             module="head",
             name="cross-entropy",
-            traffic_bytes=(2.0 * x.element_bytes if fused else LOSS_FORWARD_BYTES) * logits,
+            traffic_bytes=(2.0 * x.element_bytes if fused else _unfused(x, LOSS_FORWARD_BYTES)) * logits,
             kernels=2.0 if fused else 8.0,
             elements=logits,
         ),
@@ -102,7 +111,7 @@ def head_block(x: Shapes) -> Block:
         Elementwise(
             module="head",
             name="cross-entropy gradient",
-            traffic_bytes=(2.0 * x.element_bytes if fused else LOSS_BACKWARD_BYTES) * logits,
+            traffic_bytes=(2.0 * x.element_bytes if fused else gradient_bytes) * logits,
             kernels=1.0 if fused else 3.0,
             elements=logits,
         ),
@@ -128,3 +137,10 @@ def head_block(x: Shapes) -> Block:
         copied_parameters=matrix * (beside_adapter and x.trained.head),
         narrow=narrow_weights(x, matrix, 0.0),
     )
+
+
+def _unfused(x: Shapes, whole: float) -> Number:
+    """Bytes per logit that a pass of an unfused loss moves, of which ``whole`` where every rank has all logits."""
+    if not x.framework.differentiates_loss:
+        return whole
+    return np.where(np.asarray(x.t) > 1, SPLIT_LOSS_BYTES, whole)

@@ -112,8 +112,10 @@ class Framework:
     gradients are added up in fp32 until then. 0 changes nothing."""
     compiles_loss: bool = True
     """A compiler takes the loss too, not the layers alone."""
-    compiles_rope: bool = True
-    """Rotary embeddings are written in real numbers; TorchInductor has no code for complex ones."""
+    complex_rope: bool = False
+    """Rotary embeddings are written in complex numbers, for which TorchInductor has no code."""
+    differentiates_loss: bool = False
+    """An unfused loss is PyTorch's, whose gradient autograd writes out, also over a shared-out vocabulary."""
     separate_projections: bool = False
     """Queries, keys and values, and gate and up, are products of their own, whose input gradients are summed after."""
     chunked_products: bool = False
