@@ -104,9 +104,7 @@ def test_what_is_gathered_is_quantized_before_and_turned_over_after() -> None:
     whole, cut = layer(dtype="fp8"), layer(**split(4, dtype="fp8"))
 
     def cast(block: Block, module: str) -> float:
-        return sum(
-            float(op.bytes) for op in block.forward if (op.module, op.name) == (module, "input quantization")
-        )
+        return sum(float(op.bytes) for op in block.forward if (op.module, op.name) == (module, "input quantization"))
 
     def turned(block: Block, module: str) -> float:
         return sum(

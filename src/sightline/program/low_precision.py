@@ -58,9 +58,7 @@ def turned_operands(x: Shapes, module: str, elements: Number) -> list[Operator]:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
     return [
-        Elementwise(
-            module=module, name="operand transposition", traffic_bytes=traffic, kernels=2.0, elements=elements
-        )
+        Elementwise(module=module, name="operand transposition", traffic_bytes=traffic, kernels=2.0, elements=elements)
     ]
 
 
