@@ -103,12 +103,17 @@ def test_pieces_of_a_prompt_follow_each_other_through_the_stages():
     alone = prefill_phase(priced(prompt_tokens=1024), constants)
     four = prefill_phase(priced(prompt_tokens=1024, cluster="4x rtx-4090"), constants)
     assert float(alone.passes) == 2
-    assert float(four.passes) == (4 + 2 - 1) / 4
+    assert float(four.passes) == 1 + 9 / 32  # 32 layers and the head are dealt out in nines and eights
 
 
 @pytest.mark.parametrize(
     ("devices", "quantization", "passes"),
-    [(4, "none", (4 + 1) / 4), (6, "q4_k_m", (6 + 1) / 6), (4, "q4_k_m", 7.02 / 4), (2, "q4_k_m", 3.51 / 2)],
+    [
+        (4, "none", 1 + 21 / 80),
+        (6, "q4_k_m", 1 + 14 / 80),
+        (4, "q4_k_m", 1 + 3.02 * 21 / 80),
+        (2, "q4_k_m", 1 + 1.51 * 41 / 80),
+    ],
 )
 def test_a_stage_that_fills_the_queue_of_launches_is_not_overtaken(devices: int, quantization: str, passes: float):
     """Twenty layers of 45 kernels leave room for the next piece, twenty of 52 that unpack weights too do not."""
@@ -128,6 +133,14 @@ def test_more_pieces_than_the_queue_holds_come_in_groups():
         found = priced("llama-3-8b", "4x rtx-4090", prompt_tokens=512 * pieces)
         passes = float(prefill_phase(found, constants).passes)
         assert (4 + pieces - 1) / 4 <= passes <= pieces
+
+
+def test_pieces_on_a_mesh_wait_as_alone():
+    plan, cluster = {"framework": "llama.cpp", "quantization": "q4_k_m"}, "4x rtx-4090"
+    each = [generation(model="llama-3-70b", cluster=cluster, plan=plan, prompt_tokens=n) for n in (512, 1024, 4096)]
+    sizes = replace(each[0].workload, prompt_tokens=np.array([512, 1024, 4096]))
+    alone = [float(predict_generation(scenario).ttft_s) for scenario in each]
+    assert predict_generation(replace(each[0], workload=sizes)).ttft_s == pytest.approx(alone)
 
 
 def test_prompts_of_llama_cpp_pass_stages_through_the_host():
