@@ -1,5 +1,6 @@
 """Fits of matmul and attention constants: they find what a table was made with, and rewrite what is shipped."""
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sightline.calibration.matmul import (
     fit_matmul,
     fit_small_matmul,
     held_out,
+    next_in_line,
     possible,
     predicted_seconds,
     residuals_by_range,
@@ -200,6 +202,27 @@ def test_a_surface_takes_away_what_varies_smoothly_and_only_there():
     assert fit.residuals["in range"]["median"] < 0.01
     assert fit.surface.factor(8192, 4096, 4096) > 1.05
     assert fit.surface.factor(8192 * 4, 4096, 4096) == pytest.approx(1.0)
+
+
+def test_rows_beyond_whole_blocks_are_corrected_apart_where_a_dense_table_tells_them(monkeypatch):
+    monkeypatch.setattr("sightline.calibration.matmul_surface.DENSE_ROWS", 100)
+    monkeypatch.setattr("sightline.calibration.matmul_surface.DENSE_KNOTS", (7, 4, 4))
+    constants = load_matmul("a100-sxm").without_surface()
+    table = table_of(lambda t: predicted_seconds(t, A100, constants), rows=(64, 65, 512, 513, 1024, 1025, 2048, 2049))
+    cheaper = MatmulTable(m=table.m, n=table.n, k=table.k, seconds=table.seconds * np.where(table.m % 2, 0.9, 1.0))
+    fit = fit_matmul_surface(cheaper, A100, constants)
+    corrected = dataclasses.replace(constants, surface=fit.surface)
+    assert fit.surface.kinds == 2
+    assert corrected.correction(1025.0, 4096.0, 4096.0) == pytest.approx(0.9, rel=0.02)
+    assert corrected.correction(1024.0, 4096.0, 4096.0) == pytest.approx(1.0, rel=0.02)
+    assert constants.correction(1024.0, 4096.0, 4096.0) == 1.0
+
+
+def test_the_next_quarter_of_families_is_neither_held_out_nor_half_of_the_rest():
+    table = table_of(lambda t: t.m, sizes=tuple(range(256, 256 * 30, 256)), rows=(64,))
+    near = next_in_line(table)
+    assert not (near & held_out(table)).any()
+    assert 0.15 < near.sum() / (~held_out(table)).sum() < 0.35
 
 
 @with_tables

@@ -52,3 +52,23 @@ def test_what_is_stored_reads_back_to_half_a_step():
 def test_any_number_of_axes(axes):
     surface = ResidualSurface.on(tuple([Axis(first=1, last=16, knots=3)] * axes), np.full(3**axes, 0.1))
     assert surface.factor(*[np.array([2.0, 5.0])] * axes) == pytest.approx(np.exp([0.1, 0.1]))
+
+
+def test_kinds_have_tables_of_their_own():
+    logarithms = np.concatenate([np.full(13 * 5 * 3, 0.1), np.full(13 * 5 * 3, -0.2)])
+    surface = ResidualSurface.on(AXES, logarithms, kinds=2)
+    kinds = np.array([0, 1, 1])
+    assert surface.factor(np.array([2.0, 2.0, 700.0]), 256, 256, kind=kinds) == pytest.approx(np.exp([0.1, -0.2, -0.2]))
+    assert surface.factor(8.0, 256, 256) == pytest.approx(np.exp(0.1))
+    back = ResidualSurface.from_mapping(surface.to_mapping())
+    assert back.kinds == 2
+    assert back.factor(8.0, 256, 256, kind=1) == pytest.approx(np.exp(-0.2))
+
+
+@given(st.floats(1, 4096), st.floats(32, 8192), st.floats(64, 1024))
+def test_the_weights_of_a_cells_corners_make_one(m, n, k):
+    corners, weights, inside = tilted().cells(m, n, k)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights.min() >= 0.0
+    assert len(set(corners.tolist())) == 8
+    assert inside == pytest.approx(1.0)

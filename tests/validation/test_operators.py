@@ -34,6 +34,16 @@ def test_coverage_is_told_of_the_part_that_did_not_set_the_width():
     assert coverage == {"fit": None, "test": pytest.approx(0.4, abs=0.01)}
 
 
+def test_intervals_are_as_wide_as_the_errors_of_rows_left_out():
+    ones = np.ones(1000)
+    fitted = suite(ones * 1.01, ones).compare()["fit"]
+    tested = suite(1 + np.linspace(0, 0.1, 1000), ones).compare()["fit"]
+    left_out = replace(fitted, unseen=np.linspace(-0.05, 0.05, 1001))
+    both = replace(suite(ones, ones), compare=lambda: {"fit": left_out, "test": tested})
+    coverage = {r.split: r.coverage for r in results_of(both)}
+    assert coverage["test"] == pytest.approx(np.expm1(0.04) / 0.1, abs=0.01)
+
+
 def test_without_a_fitted_part_there_is_no_interval():
     tested = suite(np.ones(10), np.ones(10)).compare()["fit"]
     (result,) = results_of(replace(suite([], []), compare=lambda: {"test": tested}))

@@ -1,5 +1,6 @@
 """What matmul constants leave unexplained, as a surface over rows, columns and depth, and how far it holds."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +9,9 @@ from numpy.typing import NDArray
 from sightline.calibration.fitting import error_statistics
 from sightline.calibration.matmul import families, held_out, possible, predicted_seconds
 from sightline.calibration.matmul_tables import MatmulTable
-from sightline.calibration.surface import axis_over, fit_surface
+from sightline.calibration.surface import STIFFNESS, axis_over, fit_surface
 from sightline.cost.matmul import MatmulConstants
+from sightline.cost.matmul_constants import kind_of
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.scenario import Device
 
@@ -17,9 +19,10 @@ Array = NDArray[np.float64]
 
 KNOTS = (17, 12, 12)
 """Knots over m, n and k: about one an octave."""
-DENSE_KNOTS = (17, 16, 16)
+DENSE_KNOTS = (22, 17, 17)
+DENSE_STIFFNESS = STIFFNESS / 2
 DENSE_ROWS = 20_000
-"""Measurements that carry more knots."""
+"""Measurements that carry more knots, bends that are less stiff, and a table of their own for rows beyond blocks."""
 LAYER_KNOTS = (25, 6, 5)
 FEW_FAMILIES = 40
 """(n, k) families below which a table holds the layers of a few models: many rows of few weight matrices."""
@@ -46,6 +49,21 @@ def knots(table: MatmulTable) -> tuple[int, int, int]:
     return DENSE_KNOTS if len(table) >= DENSE_ROWS else KNOTS
 
 
+def surface_over(table: MatmulTable, predicted: Array, seen: NDArray[np.bool_]) -> ResidualSurface:
+    """The surface fitted to the ``seen`` rows of a table, its axes and kinds those of the whole table.
+
+    Of a dense table rows beyond whole blocks have a surface of their own.
+    """
+    axes = tuple(
+        axis_over(sizes, count) for sizes, count in zip((table.m, table.n, table.k), knots(table), strict=True)
+    )
+    part = table.where(seen)
+    sizes, logarithms = (part.m, part.n, part.k), np.log(part.seconds / predicted[seen])
+    if len(table) < DENSE_ROWS:
+        return fit_surface(axes, sizes, logarithms)
+    return fit_surface(axes, sizes, logarithms, kind=kind_of(part.m), kinds=2, stiffness=DENSE_STIFFNESS)
+
+
 def fit_matmul_surface(
     table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit"
 ) -> SurfaceFit:
@@ -56,17 +74,14 @@ def fit_matmul_surface(
     kept = table.where(possible(table, device, kernel))
     predicted = predicted_seconds(kept, device, constants.without_surface(), kernel)
     test = held_out(kept)
-    axes = tuple(axis_over(sizes, count) for sizes, count in zip((kept.m, kept.n, kept.k), knots(table), strict=True))
-
-    def fitted_on(rows: NDArray[np.bool_]) -> ResidualSurface:
-        part = kept.where(rows)
-        return fit_surface(axes, (part.m, part.n, part.k), np.log(part.seconds / predicted[rows]))
 
     def errors(surface: ResidualSurface, rows: NDArray[np.bool_]) -> dict[str, float]:
         part = kept.where(rows)
-        return error_statistics(predicted[rows] * surface.factor(part.m, part.n, part.k), part.seconds)
+        factor = replace(constants, surface=surface).correction(part.m, part.n, part.k)
+        return error_statistics(predicted[rows] * factor, part.seconds)
 
-    surface, without_test = fitted_on(np.ones(len(kept), dtype=bool)), fitted_on(~test)
+    everything = np.ones(len(kept), dtype=bool)
+    surface, without_test = surface_over(kept, predicted, everything), surface_over(kept, predicted, ~test)
     small = kept.m <= 64
     residuals = {
         "in range": errors(surface, kept.m > 0),

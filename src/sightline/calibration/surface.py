@@ -30,31 +30,37 @@ def axis_over(sizes: Array, knots: int) -> Axis:
 
 
 def fit_surface(
-    axes: Sequence[Axis], sizes: Sequence[Array], logarithms: Array, *, stiffness: float = STIFFNESS
+    axes: Sequence[Axis],
+    sizes: Sequence[Array],
+    logarithms: Array,
+    *,
+    stiffness: float = STIFFNESS,
+    kind: NDArray[np.int64] | int = 0,
+    kinds: int = 1,
 ) -> ResidualSurface:
     """Return the surface nearest to ``logarithms`` of measured over predicted time at ``sizes``, one array per axis.
+
+    With several ``kinds`` each has a table of its own, to which the measurements of that ``kind`` belong.
 
     Penalised least squares (P-splines of first order: Eilers and Marx 1996) with robust weights: squares of the errors,
     of the second differences along every axis, and of the values themselves.
     """
-    from scipy.sparse import csr_matrix, diags, identity
+    from scipy.sparse import csr_matrix, diags, identity, kron
     from scipy.sparse.linalg import spsolve
 
     axes = tuple(axes)
-    count = prod(axis.knots for axis in axes)
-    corners, weights, inside = ResidualSurface.on(axes, np.zeros(count)).cells(*sizes)
-    rows = np.repeat(np.arange(len(logarithms)), corners.shape[-1])
-    places = csr_matrix(
-        ((weights * inside[..., None]).ravel(), (rows, corners.ravel())), shape=(len(logarithms), count)
-    )
-    bends = _bends(axes, stiffness)
+    count = prod(axis.knots for axis in axes) * kinds
+    corners, weights, inside = ResidualSurface.on(axes, np.zeros(count), kinds).cells(*sizes, kind=kind)
+    rows = np.tile(np.arange(len(logarithms)), len(corners))
+    places = csr_matrix(((weights * inside).ravel(), (rows, corners.ravel())), shape=(len(logarithms), count))
+    bends = kron(identity(kinds), _bends(axes, stiffness))
     penalty = bends.T @ bends + PULL * identity(count)
     values: Any = np.zeros(count)
     for _ in range(ROUNDS):
         robust = 1 / np.sqrt(1 + ((logarithms - places @ values) / ORDINARY) ** 2)
         values = spsolve((places.T @ diags(robust) @ places + penalty).tocsc(), places.T @ (robust * logarithms))
     # as it is stored, so that what is reported is what is shipped
-    return ResidualSurface.from_mapping(ResidualSurface.on(axes, np.asarray(values)).to_mapping())
+    return ResidualSurface.from_mapping(ResidualSurface.on(axes, np.asarray(values), kinds).to_mapping())
 
 
 def _bends(axes: tuple[Axis, ...], stiffness: float) -> "csr_matrix":

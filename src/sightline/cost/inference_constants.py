@@ -91,6 +91,8 @@ class InferenceConstants:
 
     def on(self, host: Host) -> "InferenceConstants":
         """The same engine where another processor runs its host code."""
+        if host.launch_time_s is None and type(host.speed) is float and host.speed == 1.0:
+            return self
         times = {name: getattr(self, name) / host.speed for name in HOST_TIMES}
         if host.launch_time_s is not None:
             times["launch_s"] = host.launch_time_s

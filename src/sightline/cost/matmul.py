@@ -17,7 +17,7 @@ from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
 
-__all__ = ["MatmulConstants", "load_matmul", "matmul_cost", "matmul_evidence"]
+__all__ = ["MatmulConstants", "load_matmul", "matmul_cost", "matmul_evidence", "overlapped"]
 
 RESIDENT_ELEMENTS = 32768
 """Output elements a compute unit works on at a time: half of its 256 KiB of registers, in fp32."""
@@ -25,8 +25,6 @@ GRANULE_BYTES = 64
 """Bytes of a row that one pipeline stage takes along ``k``; ``k`` is padded to it."""
 LINE_BYTES = 128
 """A cache line: rows that start on one are loaded without waste."""
-OVERLAP = 4.0
-"""Exponent of the norm in which legs that overlap add up; infinity would be the plain maximum."""
 PRODUCTS_PER_CHUNK = 1024
 MOST_SLICES = 16
 LEAST_SLICE_K = 256
@@ -44,6 +42,12 @@ class _Tiles(NamedTuple):
     """Tiles that one compute unit works on at a time."""
     largest: int
     """How many of them fill a compute unit alone."""
+
+
+def overlapped(one: Number, other: Number) -> Array:
+    """Time of two legs that overlap: their norm with the exponent 4; with an infinite one it would be the maximum."""
+    joined: Array = np.sqrt(np.hypot(one * one, other * other))
+    return joined
 
 
 @cache
@@ -123,7 +127,7 @@ def _kernel_time(
 
     math_s = 2 * t.area / (peak * c.peak_fraction) * units
     load_s = (t.rows * element_bytes + t.columns * weight_bytes) / l2_bandwidth * units
-    step_s = (math_s**OVERLAP + load_s**OVERLAP) ** (1 / OVERLAP)
+    step_s = overlapped(math_s, load_s)
     granule, overhead_k = GRANULE_BYTES / element_bytes, c.tile_overhead_k * 2 / element_bytes
     slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
 
@@ -192,11 +196,11 @@ def matmul_cost(
     traffic_s = memory_s / c.memory_fraction
     traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
 
-    time_s = (kernel_s**OVERLAP + traffic_s**OVERLAP) ** (1 / OVERLAP)
+    time_s = overlapped(kernel_s, traffic_s)
     time_s = np.maximum(time_s, compute_s) + latency_s
     if c.quantization_s or c.quantization_bytes:
         time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:
-        corrected = time_s * np.where(batch == 1, c.surface.factor(m, n, k), 1.0)
+        corrected = time_s * np.where(batch == 1, c.correction(m, n, k), 1.0)
         time_s = np.maximum(corrected, np.maximum(compute_s, memory_s))
     return OperatorCost(time_s, compute_s, memory_s)

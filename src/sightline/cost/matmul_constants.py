@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.catalog import entry
 from sightline.cost import cycles
@@ -26,6 +27,9 @@ NEAREST_KERNELS: Mapping[str, tuple[str, ...]] = {
     "mxfp4": ("w4a16", "w8a16"),
 }
 """Kernels whose constants stand in for one that a family was not measured with, nearest first; 16-bit comes last."""
+
+BLOCK_ROWS = 16.0
+"""Rows that a tensor core's instruction takes at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,12 @@ class MatmulConstants:
             **plain, misaligned_slowdown=slowdown, tiles=tuple((float(a), float(b)) for a, b in mapping["tiles"])
         )
 
+    def correction(self, m: Number, n: Number, k: Number) -> Number:
+        """What the surface multiplies a product's time by, 1 without one."""
+        if self.surface is None:
+            return 1.0
+        return self.surface.factor(m, n, k, kind=kind_of(m) if self.surface.kinds > 1 else 0)
+
     def without_surface(self) -> "MatmulConstants":
         """The formula's own constants."""
         return replace(self, surface=None)
@@ -97,6 +107,15 @@ class MatmulConstants:
         if not self.quantization_s and not self.quantization_bytes:
             return self
         return replace(self, quantization_s=0.0, quantization_bytes=0.0, surface=None)
+
+
+def kind_of(m: Number) -> NDArray[np.int64]:
+    """1 for rows beyond whole blocks of ``BLOCK_ROWS``, 0 for whole blocks and for fewer rows than one has.
+
+    For a last block of few rows libraries have other kernels, or tiles a little higher, so that a row more than whole
+    tiles costs less than another row of tiles.
+    """
+    return ((np.asarray(m) > BLOCK_ROWS) & (np.mod(m, BLOCK_ROWS) > 0)).astype(np.int64)
 
 
 def matmul_constants(device: Device, kernel: str = "16-bit") -> MatmulConstants:

@@ -6,6 +6,7 @@ axes of a mesh are kept apart, so that nothing is computed twice.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,9 @@ def _one_by_one(values: Number | list[Number], count: int) -> Sequence[Number]:
     if isinstance(values, list):
         return values
     stack = np.asarray(values)
-    if stack.ndim == 0 or (stack.shape[0] == 1 and count > 1):
+    if stack.ndim == 0:
+        return [stack.item()] * count
+    if stack.shape[0] == 1 and count > 1:
         stack = np.broadcast_to(stack, (count, *stack.shape[1:]))
     return stack.tolist() if stack.ndim == 1 else stack  # type: ignore[return-value]
 
@@ -84,15 +87,25 @@ _SIZES: Mapping[type[Operator], Sequence[str]] = {
 """Attributes that may be arrays."""
 
 
+def _reading(names: Sequence[str]) -> Callable[[Operator], tuple[Any, ...]]:
+    """What reads these attributes of an operator as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda op: tuple(getattr(op, name) for name in names)
+
+
+_SIZES_OF = {kind: _reading(names) for kind, names in _SIZES.items()}
+_KEY_OF = {kind: _reading(names) for kind, names in _KEYS.items()}
+
+
 def _alike(operators: Sequence[Operator]) -> dict[tuple[Hashable, ...], list[Operator]]:
     """Operators by kind, kernel and the shape of their sizes."""
     groups: dict[tuple[Hashable, ...], list[Operator]] = {}
     for op in operators:
         kind = type(op)
-        sizes = [getattr(op, name) for name in _SIZES[kind]]
+        sizes = _SIZES_OF[kind](op)
         shape = () if {*map(type, sizes)} <= PLAIN else np.broadcast_shapes(*map(np.shape, sizes))
-        key = (kind, shape, *[getattr(op, name) for name in _KEYS[kind]])
-        groups.setdefault(key, []).append(op)
+        groups.setdefault((kind, shape, _KEY_OF[kind](op)), []).append(op)
     return groups
 
 

@@ -8,6 +8,8 @@ a library's choice of kernels adds smoothly, and beyond it fades to nothing with
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from sightline.quantities import Number
 
 Array = NDArray[np.float64]
 
+INSIDE = 1e-12
+"""How far before the last knot, as a share of the way there, a size counts as lying in the last cell."""
 UNIT = 0.005
 """Logarithm that one step of the stored whole numbers stands for: half a per cent of time."""
 
@@ -49,64 +53,77 @@ class ResidualSurface:
     axes: tuple[Axis, ...]
     logarithms: Array
     """One per crossing, all in a row, the last axis running fastest."""
-    _scales: tuple[tuple[float, float, int], ...]
-    """Start, knots per octave and last cell of each axis."""
+    kinds: int = 1
+    """Kinds of operators that have a table of their own on these axes, one after the other in ``logarithms``."""
+    _scales: tuple[Array, Array, Array]
+    """Start, knots per octave and last knot of the axes, one below the other."""
+    _strides: NDArray[np.int64]
+    """Places from a knot to the next along each axis."""
     _corners: NDArray[np.int64]
     """Places of a cell's corners relative to its first, neighbours along the last axis side by side."""
 
     @classmethod
-    def on(cls, axes: tuple[Axis, ...], logarithms: Array) -> "ResidualSurface":
+    def on(cls, axes: tuple[Axis, ...], logarithms: Array, kinds: int = 1) -> "ResidualSurface":
         """The surface with these logarithms on these axes."""
-        corners = np.zeros(1, dtype=np.int64)
-        stride = len(logarithms)
-        for axis in axes:
-            stride //= axis.knots
-            corners = (corners[:, None] + np.array([0, stride])).ravel()
-        scales = tuple((axis.start, axis.per_octave, axis.knots - 2) for axis in axes)
-        return cls(axes=axes, logarithms=logarithms, _scales=scales, _corners=corners)
+        knots = [axis.knots for axis in axes]
+        start, per_octave, last = (
+            np.array(column)[:, None]
+            for column in zip(*((x.start, x.per_octave, x.knots - 1.0) for x in axes), strict=True)
+        )
+        strides = np.array([prod(knots[i + 1 :]) for i in range(len(axes))])
+        corners = np.array(list(product((0, 1), repeat=len(axes)))) @ strides
+        scales = (start, per_octave, last * (1.0 - INSIDE))
+        return cls(axes=axes, logarithms=logarithms, kinds=kinds, _scales=scales, _strides=strides, _corners=corners)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "ResidualSurface":
         """The surface out of a calibration entry.
 
-        ``axes`` holds ``[first, last, knots]`` each, ``steps`` whole multiples of ``UNIT`` as signed bytes in base64.
+        ``axes`` holds ``[first, last, knots]`` each, ``steps`` whole multiples of ``UNIT`` as signed bytes in base64, of
+        all ``kinds``.
         """
         axes = tuple(Axis(first=float(a), last=float(b), knots=int(count)) for a, b, count in mapping["axes"])
         steps = np.frombuffer(b64decode(mapping["steps"]), dtype=np.int8)
-        return cls.on(axes, steps.astype(np.float64) * UNIT)
+        return cls.on(axes, steps.astype(np.float64) * UNIT, int(mapping.get("kinds", 1)))
 
     def to_mapping(self) -> dict[str, Any]:
         """What ``from_mapping`` reads."""
         axes = [[axis.first, axis.last, axis.knots] for axis in self.axes]
         steps = np.clip(np.round(self.logarithms / UNIT), -127, 127).astype(np.int8)
-        return {"axes": axes, "steps": b64encode(steps.tobytes()).decode()}
+        kinds = {"kinds": self.kinds} if self.kinds > 1 else {}
+        return {**kinds, "axes": axes, "steps": b64encode(steps.tobytes()).decode()}
 
-    def cells(self, *sizes: Number) -> tuple[NDArray[np.int64], Array, Array]:
-        """Return the places of the cells' corners, their weights (both along a new last axis), and 1 inside the axes.
+    def cells(self, *sizes: Number, kind: Number = 0) -> tuple[NDArray[np.int64], Array, Number]:
+        """Return the places of the cells' corners, their weights (both along a new first axis), and 1 inside the axes.
 
         Beyond the axes the nearest cell's edge stands in and the last number falls to 0 within an octave.
         """
-        index: Any = 0
-        outside: Any = 0.0
-        weights: Any = None
-        for axis, (start, per_octave, last_cell), size in zip(self.axes, self._scales, sizes, strict=True):
-            at = (np.log2(size) - start) * per_octave
-            place = np.minimum(np.maximum(at, 0.0), last_cell + 1.0)
-            below = np.minimum(place.astype(np.int64), last_cell)
-            outside = outside + abs(at - place) / per_octave
-            index = index * axis.knots + below
-            share = (place - below)[..., None]
-            pair = np.concatenate((1.0 - share, share), axis=-1)
-            weights = pair if weights is None else _outer(weights, pair)
-        return np.asarray(index)[..., None] + self._corners, weights, np.maximum(1.0 - outside, 0.0)
+        shape = np.broadcast(kind, *sizes).shape
+        stacked = np.empty((len(self.axes), *shape))
+        for i, size in enumerate(sizes):
+            stacked[i] = size
+        start, per_octave, last = self._scales
+        at = (np.log2(stacked.reshape(len(self.axes), -1)) - start) * per_octave
+        place = np.minimum(np.maximum(at, 0.0), last)
+        below = place.astype(np.int64)
+        upper = place - below
+        first, *others = zip(1.0 - upper, upper, strict=True)
+        weights = np.array(first)
+        for pair in others:
+            weights = (weights[:, None] * np.array(pair)).reshape(-1, weights.shape[1])
+        first_corner = (self._strides @ below).reshape(shape) + kind * (len(self.logarithms) // self.kinds)
+        beyond = at - place
+        inside: Number = 1.0
+        if beyond.any():
+            inside = np.maximum(1.0 - (abs(beyond) / per_octave).sum(axis=0), 0.0).reshape(shape)
+        corners = first_corner + self._corners.reshape(-1, *[1] * len(shape))
+        return corners, weights.reshape(-1, *shape), inside
 
-    def factor(self, *sizes: Number) -> Array:
-        """Return what a predicted time is multiplied by, for one size (or array of sizes) per axis; they broadcast."""
-        corners, weights, inside = self.cells(*sizes)
-        faded: Array = np.exp((self.logarithms[corners] * weights).sum(axis=-1) * inside)
+    def factor(self, *sizes: Number, kind: Number = 0) -> Array:
+        """Return what a predicted time is multiplied by, for one size (or array of sizes) per axis; they broadcast.
+
+        ``kind`` numbers the operator's kind from 0 where the surface tells several apart.
+        """
+        corners, weights, inside = self.cells(*sizes, kind=kind)
+        faded: Array = np.exp((self.logarithms[corners] * weights).sum(axis=0) * inside)
         return faded
-
-
-def _outer(a: Array, b: Array) -> Array:
-    product: Array = a[..., :, None] * b[..., None, :]
-    return product.reshape(*product.shape[:-2], -1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.inference_constants import UNIT_BANDWIDTH, InferenceConstants
-from sightline.cost.matmul import OVERLAP
+from sightline.cost.matmul import overlapped
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pass_pricing import price_operators
 from sightline.cost.pricing import Prices
@@ -100,7 +100,7 @@ def engine_time(op: Operator, price: OperatorCost, constants: InferenceConstants
     match op:
         case MatrixVector():
             legs = (price.memory_s / c.vector_memory_fraction, price.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
-            own_s = (legs[0] ** OVERLAP + legs[1] ** OVERLAP) ** (1.0 / OVERLAP)
+            own_s = overlapped(*legs)
             return np.where(np.less_equal(op.m, op.most_rows), own_s, price.time_s * c.matmul_slowdown) + gap_s
         case Matmul():
             slowdown = c.matmul_slowdown

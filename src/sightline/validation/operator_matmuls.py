@@ -1,6 +1,7 @@
 """Suites of measured matmuls, dense and grouped: by number format and device family."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,14 +12,13 @@ from sightline.calibration.entries import device_of
 from sightline.calibration.grouped_matmul import predicted_seconds as grouped_seconds
 from sightline.calibration.grouped_matmul_entries import FITTED, GROUPED_TABLES, PHASES
 from sightline.calibration.grouped_matmul_tables import read_infersim_grouped
-from sightline.calibration.matmul import held_out, possible, predicted_seconds
+from sightline.calibration.matmul import held_out, next_in_line, possible, predicted_seconds
 from sightline.calibration.matmul_entries import DTYPES, FAMILIES, Grid, Layers
-from sightline.calibration.matmul_surface import KNOTS
+from sightline.calibration.matmul_surface import surface_over
 from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
-from sightline.calibration.surface import axis_over, fit_surface
 from sightline.catalog import entry, names
 from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
-from sightline.cost.matmul_constants import load_matmul
+from sightline.cost.matmul_constants import MatmulConstants, load_matmul
 from sightline.loading.clusters import read_cluster
 from sightline.validation.operator_suite import Array, Compared, OperatorSuite
 from sightline.validation.suite import Split
@@ -27,6 +27,7 @@ GRID_DECISIONS = (
     "Device time of one product; rows faster than one pass over the operands from device memory are left out.",
     "Split by (n, k), whole weight matrices: a quarter of them is kept from the fit of the constants.",
     "The fitted part is predicted as shipped, with the surface of residuals where the format has one; the test part with a surface that has not seen it.",
+    "Intervals are as wide as the errors of a quarter of the fitted matrices with a surface that has not seen them.",
 )
 FORMULA_DECISIONS = (*GRID_DECISIONS[:2], "Predicted by the formula alone, without the surface of residuals.")
 LAYER_DECISIONS = (
@@ -97,19 +98,20 @@ def _compare_grid(
     test = held_out(table)
     plain = predicted_seconds(table, device, constants.without_surface(), kernel)
     if formula or constants.surface is None:
-        predicted = plain
-    else:
-        shipped = constants.surface.factor(table.m, table.n, table.k)
-        predicted = plain * np.where(test, _unseen_factor(table, plain, ~test), shipped)
-    return {"fit": _compared(table, predicted, ~test), "test": _compared(table, predicted, test)}
+        return {"fit": _compared(table, plain, ~test), "test": _compared(table, plain, test)}
+    factor = np.where(
+        test, _unseen_factor(table, plain, constants, ~test), constants.correction(table.m, table.n, table.k)
+    )
+    fitted, near = _compared(table, plain * factor, ~test), next_in_line(table)
+    beside = plain[near] * _unseen_factor(table, plain, constants, ~test & ~near)[near]
+    unseen = np.log(beside / table.seconds[near])
+    return {"fit": replace(fitted, unseen=unseen), "test": _compared(table, plain * factor, test)}
 
 
-def _unseen_factor(table: MatmulTable, plain: Array, seen: NDArray[np.bool_]) -> Array:
+def _unseen_factor(table: MatmulTable, plain: Array, constants: MatmulConstants, seen: NDArray[np.bool_]) -> Array:
     """Return what a surface fitted to the ``seen`` rows alone corrects everywhere."""
-    axes = [axis_over(sizes, knots) for sizes, knots in zip((table.m, table.n, table.k), KNOTS, strict=True)]
-    part = table.where(seen)
-    surface = fit_surface(axes, (part.m, part.n, part.k), np.log(part.seconds / plain[seen]))
-    return np.asarray(surface.factor(table.m, table.n, table.k))
+    fitted = replace(constants, surface=surface_over(table, plain, seen))
+    return np.asarray(fitted.correction(table.m, table.n, table.k))
 
 
 def _compare_layers(data: Path, family: str, layers: Layers) -> Mapping[Split, Compared]:

@@ -26,6 +26,9 @@ class Compared:
     measured: Array
     sizes: Mapping[str, Array]
     """What tells a row from the others, by name."""
+    unseen: Array | None = None
+    """Logarithmic errors that rows of a fitted part have when they are left out of the fit, which intervals are as wide
+    as; None where being fitted makes no difference."""
 
     def label(self, row: int) -> str:
         """Return the sizes of a row."""
@@ -55,7 +58,7 @@ class OperatorSuite:
 
 
 def results_of(suite: OperatorSuite) -> list[Result]:
-    """Return the errors of the suite's parts; intervals are as wide as the fitted part's errors.
+    """Return the errors of the suite's parts; intervals are as wide as the fitted part's errors, of rows left out if known.
 
     Of the part that the width is taken from, and without a fitted one, how many values lie inside would say nothing.
     """
@@ -66,7 +69,8 @@ def results_of(suite: OperatorSuite) -> list[Result]:
 
 def _width(part: Compared) -> float:
     """Half the width of the intervals, in logarithms."""
-    return float(np.quantile(np.abs(np.log(part.predicted / part.measured)), INTERVAL))
+    errors = np.log(part.predicted / part.measured) if part.unseen is None else part.unseen
+    return float(np.quantile(np.abs(errors), INTERVAL))
 
 
 def _result(suite: OperatorSuite, split: Split, part: Compared, width: float | None) -> Result:
