@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sightline.quantities import Number
 
 Array = NDArray[np.float64]
+Kind = NDArray[np.int64] | int
 
 INSIDE = 1e-12
 """How far before the last knot, as a share of the way there, a size counts as lying in the last cell."""
@@ -93,7 +94,7 @@ class ResidualSurface:
         kinds = {"kinds": self.kinds} if self.kinds > 1 else {}
         return {**kinds, "axes": axes, "steps": b64encode(steps.tobytes()).decode()}
 
-    def cells(self, *sizes: Number, kind: Number = 0) -> tuple[NDArray[np.int64], Array, Number]:
+    def cells(self, *sizes: Number, kind: Kind = 0) -> tuple[NDArray[np.int64], Array, Number]:
         """Return the places of the cells' corners, their weights (both along a new first axis), and 1 inside the axes.
 
         Beyond the axes the nearest cell's edge stands in and the last number falls to 0 within an octave.
@@ -108,7 +109,7 @@ class ResidualSurface:
         below = place.astype(np.int64)
         upper = place - below
         first, *others = zip(1.0 - upper, upper, strict=True)
-        weights = np.array(first)
+        weights: Any = np.array(first)
         for pair in others:
             weights = (weights[:, None] * np.array(pair)).reshape(-1, weights.shape[1])
         first_corner = (self._strides @ below).reshape(shape) + kind * (len(self.logarithms) // self.kinds)
@@ -116,10 +117,10 @@ class ResidualSurface:
         inside: Number = 1.0
         if beyond.any():
             inside = np.maximum(1.0 - (abs(beyond) / per_octave).sum(axis=0), 0.0).reshape(shape)
-        corners = first_corner + self._corners.reshape(-1, *[1] * len(shape))
+        corners: Any = first_corner + self._corners.reshape(-1, *[1] * len(shape))
         return corners, weights.reshape(-1, *shape), inside
 
-    def factor(self, *sizes: Number, kind: Number = 0) -> Array:
+    def factor(self, *sizes: Number, kind: Kind = 0) -> Array:
         """Return what a predicted time is multiplied by, for one size (or array of sizes) per axis; they broadcast.
 
         ``kind`` numbers the operator's kind from 0 where the surface tells several apart.
