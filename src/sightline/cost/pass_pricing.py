@@ -105,7 +105,7 @@ def _alike(operators: Sequence[Operator]) -> dict[tuple[Hashable, ...], list[Ope
         kind = type(op)
         sizes = _SIZES_OF[kind](op)
         shape = () if {*map(type, sizes)} <= PLAIN else np.broadcast_shapes(*map(np.shape, sizes))
-        key: tuple[Hashable, ...] = (kind, shape, _KEY_OF[kind](op))
+        key = (kind, shape, *_KEY_OF[kind](op))
         groups.setdefault(key, []).append(op)
     return groups
 
