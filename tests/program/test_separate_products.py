@@ -161,3 +161,10 @@ def test_an_uncompiled_loss_is_differentiated_tensor_by_tensor() -> None:
     assert moved(1) == (22, 26)
     assert moved(4) == (38, 38)
     assert moved(1, "differentiates_loss") == moved(4, "differentiates_loss") == (22, 14)
+
+
+def test_products_without_parts_stay_whole() -> None:
+    plan = {"framework": "torchtitan", "micro_batch": 1}
+    x = training(model="deepseek-r1", cluster="8x h100-sxm-80gb", global_batch=8, plan=plan)
+    for block in write_out(x).layers:
+        assert all(op.k > 0 and op.n > 0 for op in block.operators if isinstance(op, Matmul))

@@ -29,9 +29,9 @@ def chunked(x: Shapes, operator: Operator) -> Operator:
 
 
 def _parts(x: Shapes, operator: Operator) -> list[Operator]:
-    if not isinstance(operator, Matmul) or len(operator.shares) == 1:
+    shares = [share for share in operator.shares if share > 0.0] if isinstance(operator, Matmul) else []
+    if not isinstance(operator, Matmul) or len(shares) < 2:
         return [operator]
-    shares = [share for share in operator.shares if share > 0.0]
     match operator.name:
         case "input gradient":
             products = [replace(operator, k=operator.k * share, shares=(1.0,)) for share in shares]
