@@ -19,6 +19,8 @@ from sightline.scenario import Device
 
 __all__ = ["MatmulConstants", "load_matmul", "matmul_cost", "matmul_evidence", "overlapped"]
 
+OVERLAP = 4.0
+"""Exponent of the norm in which legs that overlap add up; infinity would be the plain maximum."""
 RESIDENT_ELEMENTS = 32768
 """Output elements a compute unit works on at a time: half of its 256 KiB of registers, in fp32."""
 GRANULE_BYTES = 64
@@ -45,8 +47,8 @@ class _Tiles(NamedTuple):
 
 
 def overlapped(one: Number, other: Number) -> Array:
-    """Time of two legs that overlap: their norm with the exponent 4; with an infinite one it would be the maximum."""
-    joined: Array = np.sqrt(np.hypot(one * one, other * other))
+    """Time of two legs that overlap: their norm with the exponent ``OVERLAP``."""
+    joined: Array = (one**OVERLAP + other**OVERLAP) ** (1 / OVERLAP)
     return joined
 
 
