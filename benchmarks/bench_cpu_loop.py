@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.dispatch import module_times
+from sightline.calibration.dispatch import llama_keys, module_times
 from sightline.cost.processor_constants import processor_family
 from sightline.generation_profile import GenerationProfile
 from sightline.loading import generation_from_mapping, scenario_from_mapping
@@ -95,7 +95,6 @@ def main() -> int:
 
 
 def _scenario(name: str, cluster: str, task: str, plan: Mapping[str, Any]) -> dict[str, Any]:
-    hidden, layers, heads, kv_heads, width, vocabulary = MODELS[name]
     length, batch = TOKENS[name]
     replicas = int(plan.get("data_parallel", 1))
     workload: dict[str, Any] = {"sequence_length": length, "global_batch": batch * replicas}
@@ -105,16 +104,7 @@ def _scenario(name: str, cluster: str, task: str, plan: Mapping[str, Any]) -> di
         common = {"framework": "transformers", "dtype": "fp32"}
     return {
         "name": name,
-        "model": {
-            "model_type": "llama",
-            "hidden_size": hidden,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": kv_heads,
-            "intermediate_size": width,
-            "vocab_size": vocabulary,
-            "max_position_embeddings": 2048,
-        },
+        "model": llama_keys(*MODELS[name], positions=2048),
         "cluster": cluster,
         "workload": {"task": task, **workload},
         "plan": {**common, **plan},

@@ -99,19 +99,26 @@ def _mapping(
     hidden, layers, heads, width, vocabulary = shape
     return {
         "name": name,
-        "model": {
-            "model_type": "llama",
-            "hidden_size": hidden,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": heads,
-            "intermediate_size": width,
-            "vocab_size": vocabulary,
-            "max_position_embeddings": 256,
-        },
+        "model": llama_keys(hidden, layers, heads, heads, width, vocabulary, positions=256),
         "cluster": "this-machine",
         "workload": workload,
         "plan": {"framework": "transformers", "dtype": dtype},
+    }
+
+
+def llama_keys(
+    hidden: int, layers: int, heads: int, kv_heads: int, width: int, vocabulary: int, *, positions: int
+) -> dict[str, Any]:
+    """Return a Llama of these sizes under the keys of a scenario's model."""
+    return {
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "intermediate_size": width,
+        "vocab_size": vocabulary,
+        "max_position_embeddings": positions,
     }
 
 
@@ -177,7 +184,7 @@ def call_weights(
     nothing of a block whose modules were not all told apart.
     """
     program = write_out(scenario)
-    prices = price_on_processor(program, scenario, constants, _bare(machine))
+    prices = price_on_processor(program, scenario, constants, operators_alone(machine))
     (layer,) = program.layers
     found = {}
     for name, blocks in _places(layer.forward, program.embedding.forward, program.head.forward).items():
@@ -201,7 +208,7 @@ def decode_calls(
     weights: dict[str, dict[str, float]] = {}
     for state, modules, scenario in zip(DECODING, phases, dispatch_generations(dtype), strict=False):
         decode = price_generation(scenario).decode
-        prices = price_pass(decode, device, _bare(machine), dtype)
+        prices = price_pass(decode, device, operators_alone(machine), dtype)
         (layer,) = decode.layers
         tokens = float(scenario.workload.output_tokens) - 1.0
         for name, blocks in _places(layer.operators, *ends_of(decode)).items():
@@ -213,8 +220,8 @@ def decode_calls(
     return calls, weights
 
 
-def _bare(machine: ProcessorConstants) -> ProcessorConstants:
-    """Operators alone, with what recording adds to them."""
+def operators_alone(machine: ProcessorConstants) -> ProcessorConstants:
+    """Return a machine's constants without the calls of layers and passes: operators, with what recording adds to them."""
     own = {name: s for name, s in machine.calls.items() if not name.startswith(("layer", "pass"))}
     return replace(machine, calls=own)
 

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 from scipy.optimize import nnls
 
-from sightline.calibration.dispatch import DEPTHS, PASSES, large_model, tiny_model
+from sightline.calibration.dispatch import DEPTHS, PASSES, large_model, operators_alone, tiny_model
 from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.processor_constants import PRODUCT_CALLS, ProcessorConstants, ShardingConstants
+from sightline.cost.processor_constants import ProcessorConstants, ShardingConstants
 from sightline.cost.processor_pricing import ATTENTION, CHAINS, PRODUCTS, kind_of, price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.data_parallel import data_parallel_time, ranks_of
@@ -89,11 +89,8 @@ def fewer_cores(
     """
     program = write_out(scenario)
     (layer,) = program.layers
-    calls = {name: seconds for name, seconds in machine.calls.items() if name in PRODUCT_CALLS}
-    own, whole = (
-        price_on_processor(program, scenario, constants, replace(machine, fewer_cores={}, calls=c))
-        for c in (calls, machine.calls)
-    )
+    even = replace(machine, fewer_cores={})
+    own, whole = (price_on_processor(program, scenario, constants, m) for m in (operators_alone(even), even))
     found: dict[str, dict[str, float]] = {way: {} for way in PASSES}
     for way in PASSES:
         operators: Sequence[Operator] = getattr(layer, way)

@@ -26,8 +26,6 @@ ROWS_AT_ONCE = 3
 times (2.6 to 17 MB of weights; MKL of torch 2.13, Cascade Lake, 2026-11)."""
 THIN: tuple[ProductOrder, ...] = ("few rows", "one row")
 """Orders of which one stands in for the other where a quick suite left it out."""
-PRODUCT_CALLS = ("forward", "input gradient")
-"""Of a machine's calls those of single linear layers; the others are a layer's and a pass's."""
 FALLBACK = "residual"
 """The kernel whose times stand in for those that nobody measured: an addition, two tensors in and one out."""
 FALLBACK_TENSORS = 3.0

@@ -117,7 +117,7 @@ def data_parallel_time(
     aside = machine is None
     shown_backward: Number = back_s
     if framework.overlaps_gradients and aside:
-        alone = framework.syncs_pipelines_once & (np.asarray(plan.pipeline_parallel) > 1) & (zero < 3)
+        alone = moves.pipelines_once & (zero < 3)
         shown_backward = np.where(alone, back_s, exposed(replica.backward_s, back_s, layers, slow))
     beside = np.where(moves.every_pass, framework.overlaps_parameters, framework.overlaps_update) & aside
     shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)

@@ -19,7 +19,7 @@ from sightline.prediction.memory_reserve import RESERVED, collected, reserved_be
 from sightline.prediction.offload import IN_HOST_MEMORY, on_host
 from sightline.prediction.optimizers import states_under, update_copies
 from sightline.prediction.shared import Shared
-from sightline.prediction.stages import StageContents, layer_sum, matrix_parameters, stage_sum, stored_bytes
+from sightline.prediction.stages import StageContents, end_bytes, layer_sum, matrix_parameters, stage_sum, stored_bytes
 from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, StageMemory
 from sightline.program import Block, Program
 from sightline.program.compiled import compiled
@@ -114,7 +114,7 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
                     layer=stage.head * (recomputed + transient),
                     gathered=np.maximum(
                         GATHERED_LAYERS * _most(program, stage, lambda block: block.stored_bytes(narrow)),
-                        _ends_bytes(program, stage, narrow),
+                        end_bytes(program, stage, narrow),
                     ),
                     reduced=per_device(plan, held.gradients.shared(plan, True), True) * ~scattered,
                 ),
@@ -149,7 +149,7 @@ def _gathered(scenario: Scenario, program: Program, stage: StageContents, whole:
     sharded = (np.asarray(plan.replicas) > 1) & (np.asarray(plan.zero_stage) == 3)
     stored = stored_bytes(program, stage, narrow).total
     layer = _most(program, stage, lambda block: block.stored_bytes(narrow))
-    live = np.minimum(stored, GATHERED_LAYERS * layer + _ends_bytes(program, stage, narrow))
+    live = np.minimum(stored, GATHERED_LAYERS * layer + end_bytes(program, stage, narrow))
     if not allocation.wraps_ends:
         gathered = sharded * live + (np.asarray(plan.replicas) > 1) * whole * stored
         return Gathered(live=live, layer=gathered, loss=gathered)
@@ -285,10 +285,6 @@ def _full_copies(scenario: Scenario, weights: Shared) -> Shared:
 def _most(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
     """The most that ``of`` says of any layer that the stage holds; 0 for none."""
     return reduce(np.maximum, [(n > 0) * of(block) for n, block in zip(stage.kinds, program.layers, strict=True)])
-
-
-def _ends_bytes(program: Program, stage: StageContents, narrow: float) -> Number:
-    return stage.embedding * program.embedding.stored_bytes(narrow) + stage.head * program.head.stored_bytes(narrow)
 
 
 def _on_device(offload: frozenset[str], layers_kept: Number, ends_kept: Number, stage: StageContents) -> Number:

@@ -8,6 +8,7 @@ whether that happens per micro-batch.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.prediction.shared import Shared
 from sightline.program.shapes import ELEMENT_BYTES
@@ -45,6 +46,8 @@ class Movement(NamedTuple):
     backward_gathers: Number
     every_pass: Number
     """Whether every micro-batch gathers."""
+    pipelines_once: NDArray[np.bool_]
+    """Whether stages of a pipeline gather and reduce once a step, when nothing else runs."""
 
     @property
     def gathered(self) -> Shared:
@@ -81,4 +84,5 @@ def movement(replica: Replica, plan: Plan) -> Movement:
         forward_gathers=np.where(zero == 0, 0.0, np.where(gathers_each, m, 1.0)),
         backward_gathers=np.where(zero == 3, m, 0.0),
         every_pass=gathers_each,
+        pipelines_once=once,
     )

@@ -29,12 +29,15 @@ class OperatorAnswer(NamedTuple):
 def on_roofline(
     cost: OperatorCost, flops_per_s: Number, device: Device, evidence: Evidence, half_width: Number
 ) -> OperatorAnswer:
-    """FLOPs and bytes are the roofline's legs times the datasheet's rates, so that they are what was priced."""
+    """FLOPs and bytes are the roofline's legs times the datasheet's rates, so that they are what was priced.
+
+    Both are whole: a division by a rate and its undoing may leave a last digit.
+    """
     bound = np.where(np.greater(cost.compute_s, cost.memory_s), "compute", "memory")
     return OperatorAnswer(
         cost.time_s,
-        cost.compute_s * flops_per_s,
-        cost.memory_s * device.memory_bandwidth,
+        np.rint(cost.compute_s * flops_per_s),
+        np.rint(cost.memory_s * device.memory_bandwidth),
         bound.item() if bound.ndim == 0 else bound,
         evidence,
         half_width,

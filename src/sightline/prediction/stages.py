@@ -138,8 +138,7 @@ def stored_bytes(program: Program, stage: StageContents, narrow: float) -> Share
 
 def end_bytes(program: Program, stage: StageContents, narrow: float) -> Number:
     """Bytes of those of a stage's weights that are no layer's, as the passes read them."""
-    ends = ((stage.embedding, program.embedding), (stage.head, program.head))
-    return sum(count * block.stored_bytes(narrow) for count, block in ends)
+    return stage.embedding * program.embedding.stored_bytes(narrow) + stage.head * program.head.stored_bytes(narrow)
 
 
 def stage_sum(program: Program, stage: StageContents, of: Callable[[Block], Number]) -> Number:
