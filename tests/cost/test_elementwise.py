@@ -75,3 +75,12 @@ def test_many_at_once_and_many_devices_broadcast():
     for i, j in np.ndindex(3, 2):
         one = cost(float(traffic[i, 0]), device=replace(DEVICE, memory_bandwidth=float(bandwidth[j]))).time_s
         assert grid[i, j] == pytest.approx(float(one), rel=1e-12)
+
+
+@given(st.floats(0, 1e13))
+def test_work_inside_another_kernel_takes_its_arithmetic_alone(arithmetic):
+    expected = arithmetic / DEVICE.vector_flops / CONSTANTS.vector_fraction
+    assert cost(0.0, arithmetic, 0.0).time_s == pytest.approx(expected)
+    assert cost(np.zeros(2), arithmetic, np.array([0.0, 1.0])).time_s == pytest.approx(
+        [expected, expected + CONSTANTS.kernel_latency_s]
+    )

@@ -43,6 +43,8 @@ class Engine:
     """Devices that hold layers each hand a prompt's activations over through the host's memory, not from peer to peer."""
     writes_scores: bool = False
     """Attention is a product, a softmax and a product, with the scores in memory between them."""
+    context_granule: float = 0.0
+    """Tokens that the context is rounded up to where scores are written to memory; 0 where it is not."""
     matrix_vector_rows: float = 0.0
     """Rows up to which decoding multiplies in kernels of the engine's own, which turn weights into numbers on the way
     and compute on the vector units; 0 for none."""
@@ -57,6 +59,9 @@ class Engine:
     expands_weights: bool = False
     """Products of prompts run in the vendor's library, in 16 bits: quantized weights are written out before each, and
     results are widened after it; not on devices without matrix units."""
+    product_columns: float = 0.0
+    """On devices without matrix units products unpack quantized weights themselves, anew for every so many columns; 0
+    where that costs nothing."""
     sums_in_fp16: bool = False
     """16-bit products are added up in 16 bits, which is faster on some devices (peak ``fp16-accumulate``)."""
     activation_bytes: float | None = None

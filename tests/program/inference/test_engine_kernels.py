@@ -77,6 +77,34 @@ def test_devices_without_matrix_units_unpack_in_the_product():
     assert "expand weights" not in [op.name for op in found.prefill.layers[0].operators]
 
 
+@pytest.mark.parametrize(("quantization", "rate"), [("none", 1265), ("q4_0", 1164), ("q4_k_m", 1028)])
+def test_products_that_unpack_take_as_much_longer_as_published(quantization: str, rate: float):
+    """Prompts of 512 tokens of Llama-2-7B on an M2 Ultra, as ggml-org/llama.cpp#3084 lists them."""
+    from sightline.cost.inference_constants import load_inference
+
+    constants, _ = load_inference("llama.cpp")
+    cluster = "1x apple-m2-ultra-76core-192gb"
+    plain, packed = (priced("llama-2-7b", cluster, each, prompt_tokens=512) for each in ("none", quantization))
+    longer_s = float(prefill_phase(packed, constants).times.device_s - prefill_phase(plain, constants).times.device_s)
+    assert longer_s == pytest.approx(512 / rate - 512 / 1265, rel=0.1, abs=1e-3)
+
+
+def test_every_tile_of_columns_unpacks_anew_and_launches_nothing():
+    few, many = (priced(cluster="1x apple-m3-max-40core-64gb", prompt_tokens=n) for n in (33, 64))
+    work = [[op for op in x.prefill.layers[0].operators if op.name == "unpack weights"] for x in (few, many)]
+    assert len(work[0]) == 5
+    assert [op.arithmetic for op in work[0]] == [op.arithmetic for op in work[1]]
+    assert not any(op.kernels for op in work[0])
+
+
+def test_scores_are_padded_to_whole_cells():
+    def seen(tokens: int) -> set[object]:
+        return {op.n for op in products(priced(prompt_tokens=tokens).prefill) if op.name == "scores"}
+
+    assert seen(494) == seen(512) == {512}
+    assert seen(513) == {416}  # pieces of 256.5 tokens after none and after 256.5 of them
+
+
 def test_many_rows_leave_the_matrix_vector_kernel():
     """Beyond eight sequences a step's products cost what the library's cost, less than a row at a time."""
     few, many = priced(batch=8), priced(batch=64)

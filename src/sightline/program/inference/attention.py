@@ -259,7 +259,9 @@ def _written_out(x: PassShapes, core: CachedAttention) -> list[Operator]:
 
     The softmax reads and writes every score, which is then narrowed to the product's type.
     """
-    pairs, seen, plain = core.batch * core.heads, core.context_tokens, x.formats.plain
+    pairs, seen, plain, granule = core.batch * core.heads, core.context_tokens, x.formats.plain, x.engine.context_granule
+    if granule:
+        seen = np.ceil(seen / granule) * granule
     scores = pairs * core.query_tokens * seen
     return [
         x.matmul(CORE, "scores", core.query_tokens, seen, core.head_dim, plain, batch=pairs),

@@ -1,6 +1,6 @@
 """What surrounds products in engines that keep activations and weights in other formats than the library computes in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -10,6 +10,9 @@ from sightline.program.operators import Matmul, Operator
 
 UNPACKING = 12.0
 """Vector instructions that unpack and scale a weight; estimated."""
+UNPACKING_IN_PRODUCT: Mapping[str, float] = {"q4_0": 2.7, "q4_k_m": 7.1}
+"""The same where a product's own kernel does it beside multiplying, by format: what 512-token prompts of Llama-2-7B took
+longer than in f16 on M2 Ultra, at 1,164 and 1,028 instead of 1,265 tokens/s (ggml-org/llama.cpp#3084, 2023-09)."""
 SINGLE_ROW_KERNELS = frozenset({"nf4"})
 """Formats whose library multiplies packed weights with one row only (bitsandbytes), whatever engine calls it."""
 
@@ -27,6 +30,8 @@ def _around(x: PassShapes, op: Operator) -> list[Operator]:
         return [op]
     if x.expands_weights:
         return _expanded(x, op)
+    if x.engine.product_columns and not x.decode and op.kernel in UNPACKING_IN_PRODUCT:
+        return [_unpacking(x, op), op]
     return _by_rows(x, op) if op.kernel in SINGLE_ROW_KERNELS else [op]
 
 
@@ -36,6 +41,13 @@ def _by_rows(x: PassShapes, op: Matmul) -> list[Operator]:
     plain = Matmul(**{f.name: getattr(op, f.name) for f in fields(Matmul)})
     wide = [replace(each, count=each.count * many) for each in _expanded(x, plain)] if np.any(many) else []
     return [*wide, *([] if np.all(many) else [replace(op, count=op.count * (1.0 - many))])]
+
+
+def _unpacking(x: PassShapes, op: Matmul) -> Operator:
+    """What the product's own kernel does beside multiplying: each tile of columns unpacks all weights again."""
+    tiles = np.ceil(op.m / x.engine.product_columns)
+    inside = x.stream(op.module, "copy", 0.0, kernels=0.0, name="unpack weights", count=op.count)
+    return replace(inside, arithmetic=UNPACKING_IN_PRODUCT[op.kernel] * op.batch * op.n * op.k * tiles)
 
 
 def _expanded(x: PassShapes, op: Matmul) -> list[Operator]:
