@@ -259,7 +259,12 @@ def _written_out(x: PassShapes, core: CachedAttention) -> list[Operator]:
 
     The softmax reads and writes every score, which is then narrowed to the product's type.
     """
-    pairs, seen, plain, granule = core.batch * core.heads, core.context_tokens, x.formats.plain, x.engine.context_granule
+    pairs, seen, plain, granule = (
+        core.batch * core.heads,
+        core.context_tokens,
+        x.formats.plain,
+        x.engine.context_granule,
+    )
     if granule:
         seen = np.ceil(seen / granule) * granule
     scores = pairs * core.query_tokens * seen
