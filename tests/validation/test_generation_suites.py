@@ -11,8 +11,10 @@ NOT_IN_THE_CATALOG = ("stablelm-base-alpha-3b",)
 LEAST_CASES = {
     "fastertransformer-gpt": 147,
     "litgpt-decode": 10,
+    "llama.cpp-apple-decode": 37,
+    "llama.cpp-apple-prefill": 37,
     "llama.cpp-llama-2-decode": 22,
-    "llama.cpp-llama-2-prefill": 11,
+    "llama.cpp-llama-2-prefill": 9,
     "llama.cpp-llama-3-decode": 55,
     "llama.cpp-llama-3-prefill": 47,
     "lmdeploy-static-batch": 15,
@@ -66,6 +68,11 @@ def test_splitwise_repeats_are_averaged(known):
     assert len(asked) == 1
     assert asked[0].measured == pytest.approx(0.197, abs=2e-3)
     assert known["splitwise-prefill"].left_out
+
+
+@pytest.mark.parametrize("name", ["llama.cpp-apple-decode", "llama.cpp-apple-prefill"])
+def test_no_constant_is_fitted_to_the_collection_of_apple_devices(known, name):
+    assert {case.split for case in known[name].cases} == {"test"}
 
 
 def test_llama_cpp_rates_are_times(known):
