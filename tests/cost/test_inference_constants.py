@@ -20,7 +20,7 @@ def test_another_release_says_whose_constants_it_takes():
     (said,) = borrowed_releases("lmdeploy", "0.6")
     assert said == "nobody measured lmdeploy 0.6: its constants are those of 0.2"
     (said,) = borrowed_releases("tensorrt-llm", "0.10")
-    assert said.endswith("those of 0.6, 0.7, 0.8, 0.9")
+    assert said.endswith("those of 0.5, 0.6, 0.7, 0.8, 0.9")
 
 
 def test_a_set_of_measurements_without_releases_says_so():
@@ -43,6 +43,13 @@ def test_a_release_line_of_its_own_has_its_own_constants():
     stated = entry("inference", "tensorrt-llm")["versions"]["0"]["constants"]
     constants, evidence = load_inference("tensorrt-llm", "0.8")
     assert (constants.collective_slowdown, evidence) == (stated["collective_slowdown"], "calibrated")
+
+
+def test_a_release_line_does_not_inherit_what_others_were_fitted_on():
+    """Llama-2-70B on A100 is what vLLM 0.2 was fitted on, though the engine's own set never saw it."""
+    first, _ = load_inference("vllm", "0.2")
+    assert "llama-2-70b on a100-sxm-80gb" not in load_inference("vllm")[0].fitted_on
+    assert first.step_spread("llama-2-70b", "a100-sxm-80gb", pools=False) == first.tpot_spread
 
 
 def test_a_pair_never_fitted_and_pools_have_spreads_of_their_own():

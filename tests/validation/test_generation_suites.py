@@ -23,8 +23,8 @@ LEAST_CASES = {
     "qwen-transformers": 13,
     "splitwise-decode": 142,
     "splitwise-prefill": 98,
-    "tensorrt-llm-first-token": 69,
-    "tensorrt-llm-throughput": 129,
+    "tensorrt-llm-first-token": 64,
+    "tensorrt-llm-throughput": 119,
 }
 
 
@@ -92,6 +92,30 @@ def test_tensorrt_llm_counts_the_whole_group(known):
     }
     assert values["falcon-180b", "8x a100-sxm-80gb", 64] in (929, 202, 8 * 29)
     assert values["llama-2-70b", "2x h100-sxm-80gb", 1024] in (2 * 2657, 2 * 3269, 2 * 3214)
+
+
+def test_tensorrt_llm_quantized_no_mixtures(known):
+    """Its rows under "FP8" have the degrees and batches of those on A100: 8 bits came with 0.10."""
+    names = ("tensorrt-llm-first-token", "tensorrt-llm-throughput")
+    plans = {c.scenario["model"]: c.scenario["plan"] for name in names for c in known[name].cases if _on_h100(c)}
+    assert not plans["mixtral-8x7b"]["quantization"]
+    assert plans["llama-2-70b"]["quantization"] == ["fp8", "kv-fp8"]
+
+
+def test_tensorrt_llm_reprinted_rows_count_once(known):
+    asked = [
+        case
+        for case in known["tensorrt-llm-first-token"].cases
+        if case.scenario["model"] == "llama-2-70b"
+        and case.scenario["workload"]["prompt_tokens"] == 128
+        and case.scenario["plan"]["framework_version"] == "0.5"
+        and _on_h100(case)
+    ]
+    assert [case.measured for case in asked] == [0.026]
+
+
+def _on_h100(case):
+    return case.scenario["cluster"]["devices"].endswith("h100-sxm-80gb")
 
 
 def test_families_kept_from_every_fit_are_tested_whole(data):

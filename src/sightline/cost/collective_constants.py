@@ -76,6 +76,8 @@ class CustomAllReduce:
     """By name of ``ALGORITHMS``; ``hop`` is the time per peer over the link's datasheet latency."""
     most_bytes: Mapping[int, float]
     """Largest message that the kernels take, by the most ranks it holds for; larger groups have none."""
+    block_bandwidth: float | None = None
+    """Bytes per second that a block takes in, where blocks share a message evenly (``cost.even_blocks``)."""
 
     @classmethod
     def from_mapping(cls, raw: Mapping[str, Any], *, name: str = "") -> "CustomAllReduce":

@@ -65,18 +65,26 @@ def release_key(release: str) -> tuple[int, ...]:
 
 
 def cluster_collectives(
-    cluster: Cluster, version: str = "", all_reduce: str = NCCL, *, whole_domain: bool = False
+    cluster: Cluster,
+    version: str = "",
+    all_reduce: str = NCCL,
+    *,
+    whole_domain: bool = False,
+    block_bandwidth: float | None = None,
 ) -> CollectiveConstants:
     """Return the constants for a cluster's links, of the newest version of NCCL unless one is named.
 
     With ``all_reduce`` as in ``load_custom``, sums inside a node take the faster of NCCL and that engine's kernels,
     up to the size at which the engine turns to NCCL. Families without kernels take their relative's. With
-    ``whole_domain`` those kernels reach all devices that one switch joins, though fewer were measured.
+    ``whole_domain`` those kernels reach all devices that one switch joins, though fewer were measured. A
+    ``block_bandwidth`` is what a block of theirs takes in where blocks share messages evenly, as over a switch.
     """
     link = cluster.intra_node
     constants = _constants(cluster.device, link, version, all_reduce)
     if whole_domain and constants.custom is not None:
         constants = replace(constants, custom=constants.custom.among(cluster.per_node))
+    if block_bandwidth is not None and constants.custom is not None and link.topology != PCIE:
+        constants = replace(constants, custom=replace(constants.custom, block_bandwidth=block_bandwidth))
     if link.beyond is None:
         return constants
     return replace(constants, beyond=bridged(_constants(cluster.device, link.beyond, "", all_reduce)))

@@ -19,6 +19,7 @@ from sightline.cost.collective_constants import (
 )
 from sightline.cost.collective_families import cluster_collectives, collective_evidence, load_collectives
 from sightline.cost.custom_all_reduce import custom_all_reduce_time
+from sightline.cost.even_blocks import even_blocks_time
 from sightline.cost.fabric import slowdown
 from sightline.cost.topology import (
     Group,
@@ -132,6 +133,8 @@ def collective_time(
         if constants.custom is not None:
             kernel_s = custom_all_reduce_time(bytes, n, nodes, wires.bandwidth, wires.latency_s, constants.custom)
             time_s = smaller(time_s, kernel_s)
+            if constants.custom.block_bandwidth is not None:
+                time_s = larger(time_s, even_blocks_time(bytes, n, nodes, constants.custom.block_bandwidth))
     return time_s if alone is False else np.where(alone, 0.0, time_s)
 
 

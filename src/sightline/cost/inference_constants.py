@@ -122,14 +122,15 @@ class InferenceConstants:
 def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, str]:
     """Return the constants of an engine, and their evidence.
 
-    A version takes the set of its release line, or the engine's own where that line was not measured; an engine without measurements takes a relative's
-    (``like``) but for what it gives itself.
+    A version takes the set of its release line, which is whole (what the engine's own says of models on devices does not
+    hold for it), or the engine's own where that line was not measured; an engine without measurements takes a
+    relative's (``like``) but for what it gives itself.
     """
     known = names("inference")
     stated = entry("inference", engine if engine in known else UNKNOWN)
     versions: Mapping[str, Any] = stated.get("versions") or {}
     line = versions.get(release_line(version, versions), {})
-    chosen = {**stated.get("constants", {}), **line.get("constants", {})}
+    chosen = line.get("constants") or stated.get("constants", {})
     evidence = line.get("evidence", stated["evidence"])
     if "like" in stated:
         relative, _ = load_inference(stated["like"])

@@ -83,7 +83,12 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         cluster=scenario.cluster,
         tensor_parallel=plan.tensor_parallel,
         data_parallel=plan.data_parallel,
-        library=cluster_collectives(scenario.cluster, all_reduce=engine.summing, whole_domain=engine.sums_over_domain),
+        library=cluster_collectives(
+            scenario.cluster,
+            all_reduce=engine.summing,
+            whole_domain=engine.sums_over_domain,
+            block_bandwidth=engine.block_bandwidth,
+        ),
         stream_kernels=engine.stream_kernels,
     )
     prefill, decode = write_pass(prompt), write_pass(step)

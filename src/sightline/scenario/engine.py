@@ -25,6 +25,9 @@ class Engine:
     its own kernels, of the release that runs."""
     sums_over_domain: bool = False
     """Those kernels reach every device that one switch joins, across hosts too, and not only those of a host."""
+    block_bandwidth: float | None = None
+    """Bytes per second that a block of those kernels takes in from its peers, where blocks share a message evenly, so
+    that next to none of them work where its size has a large prime factor; None: as many as the links need."""
     dispatch: ExpertDispatch
     """How tokens reach experts on other data-parallel ranks: everything to all, each token where it is needed, or
     whichever moves less."""
