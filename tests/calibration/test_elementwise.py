@@ -1,6 +1,7 @@
 """Fits of bandwidth-bound kernels: they find what a table was made with, and rewrite what is shipped."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,12 @@ A100 = read_cluster("1x a100-sxm-80gb").device
 
 def table_of(seconds=None):
     traffic = np.repeat(np.logspace(4, 9, 40), 2)
-    blank = {"footprint_bytes": traffic, "kernels": np.ones(80), "width": np.tile([4096.0, 8192.0], 40)}
+    blank = {
+        "footprint_bytes": traffic,
+        "kernels": np.ones(80),
+        "width": np.tile([4096.0, 8192.0], 40),
+        "launch_s": np.zeros(80),
+    }
     table = ElementwiseTable(traffic_bytes=traffic, seconds=np.ones(80), **blank)
     return table if seconds is None else ElementwiseTable(traffic_bytes=traffic, seconds=seconds(table), **blank)
 
@@ -43,6 +49,13 @@ def test_what_is_given_is_not_fitted():
     assert fit_elementwise(table, A100, {"memory_fraction": 0.8}).constants["memory_fraction"] == 0.8
 
 
+def test_a_launch_adds_to_the_kernel():
+    constants = ElementwiseConstants(memory_fraction=0.9, cache_gain=1.0, vector_fraction=0.25, kernel_latency_s=3e-6)
+    table = table_of()
+    launched = replace(table, launch_s=np.full(80, 2e-5))
+    assert predicted_seconds(launched, A100, constants) == pytest.approx(predicted_seconds(table, A100, constants) + 2e-5)
+
+
 @with_tables
 def test_profiles_are_read_with_their_units():
     table = read_vidur_elementwise(DATA / "vidur" / "a100_Llama-2-7b-hf_mlp.csv")
@@ -50,6 +63,10 @@ def test_profiles_are_read_with_their_units():
     assert np.median(table["norm"].seconds[large]) == pytest.approx(100e-6, rel=0.06)
     gelu = read_llmcompass(DATA / "llmcompass_measured_ops.csv", "A100")["activation"]
     assert gelu.seconds[np.argmax(gelu.traffic_bytes)] == pytest.approx(33554432 / 277.04e9, rel=1e-3)
+    amd = read_llmcompass(DATA / "llmcompass_measured_ops.csv", "MI210")["activation"]
+    assert amd.traffic_bytes.max() == 2 * 4 * 536870912  # fp32, where A100's are of 16 bits
+    assert (amd.launch_s == 21e-6).all()
+    assert not gelu.launch_s.any()
     assert len(joined([table, table])["norm"]) == 2 * len(table["norm"])
 
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
+from sightline.cost.collectives import cluster_collectives, collective_time, load_collectives, tensor_group
 from sightline.loading import generation_from_mapping
+from sightline.loading.clusters import read_cluster
 
 
 def cluster(intra_node):
@@ -36,3 +37,19 @@ def test_long_messages_take_as_much_longer_as_the_share_is_smaller(share):
     shared = replace(whole, intra_node=replace(link, shares={2: 1.0, 8: share}))
     ratio = all_reduce_s(shared, 8, 2.0**30) / all_reduce_s(whole, 8, 2.0**30)
     assert ratio == pytest.approx(1.0 / share, rel=0.02)
+
+
+@pytest.mark.parametrize(("slow", "fast", "ratio"), [("a100-pcie-80gb", "rtx-6000-ada", 2.506 / 1.411)])
+def test_launches_that_several_devices_lend_are_cycles_of_the_borrower(slow, fast, ratio):
+    libraries = [cluster_collectives(read_cluster(f"2x {device}")) for device in (slow, fast)]
+    launches = [library.kinds["all_reduce"].protocols[0].launch_s for library in libraries]
+    assert launches[0] / launches[1] == pytest.approx(ratio, rel=1e-3)
+    hops = [library.kinds["all_reduce"].protocols[0].hop for library in libraries]
+    assert hops[0] == hops[1]
+
+
+def test_launches_of_a_familys_own_table_and_of_devices_without_a_clock_stay():
+    own = cluster_collectives(read_cluster("2x l40s-48gb")).kinds
+    assert own == load_collectives("l40s").kinds
+    tpu = cluster_collectives(read_cluster("4x tpu-v5p")).kinds
+    assert tpu["all_gather"].protocols == load_collectives("generic").kinds["all_gather"].protocols

@@ -14,6 +14,7 @@ from sightline.calibration.collective_network import fit_network
 from sightline.calibration.collective_systems import ENGINES, SYSTEMS, Fits, fit_system
 from sightline.calibration.collective_tables import read_all_reduce_bench
 from sightline.calibration.collectives import BOUNCE, Errors, measured_node
+from sightline.calibration.entries import device_of
 from sightline.cost.collective_constants import (
     ALGORITHMS,
     PROTOCOLS,
@@ -22,9 +23,11 @@ from sightline.cost.collective_constants import (
     NetworkConstants,
     Protocol,
 )
-from sightline.cost.collective_families import PCIE
+from sightline.cost.collective_families import PCIE, slowed
+from sightline.cost.cycles import REFERENCE_HZ, clock_hz
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError
+from sightline.quantities import Number
 
 Engines = Mapping[str, Mapping[str, CustomAllReduce]]
 """Engines' kernels by engine, then release, oldest first."""
@@ -90,11 +93,12 @@ def mean_text(fits: Sequence[Fits], network: NetworkConstants, *, topology: str)
         pairs = {n: size for n, size in mean.most_bytes.items() if n == 2}
         engines[engine] = {"typical": replace(mean, most_bytes=pairs) if topology == PCIE else mean}
     return entry_text(
-        source=f"geometric mean of the constants fitted for {', '.join(f.system.family for f in fits)}",
+        source=f"geometric mean of the constants fitted for {', '.join(f.system.family for f in fits)}; launches at"
+        f" {REFERENCE_HZ / 1e9:g} GHz",
         evidence="estimated",
         topology=topology,
         network=network,
-        versions={"nccl": mean_kinds([f.kinds() for f in fits])},
+        versions={"nccl": mean_kinds([kinds_at(f.kinds(), f.system.family, REFERENCE_HZ) for f in fits])},
         engines=engines,
     )
 
@@ -110,6 +114,11 @@ def _sources(fits: Fits) -> list[str]:
     if fits.borrowed and not system.aiconfigurator:
         sources.append(f"kinds not measured, and messages below the tables': {system.relative}")
     return [*sources, f"fitted as {system.interconnect}", SWEEP_SOURCE]
+
+
+def kinds_at(kinds: Mapping[str, KindConstants], family: str, hertz: Number) -> dict[str, KindConstants]:
+    """Return what was measured on the device of a family as it would be at another clock."""
+    return slowed(kinds, clock_hz(device_of(family)) / hertz)
 
 
 def mean_kinds(sets: Sequence[Mapping[str, KindConstants]]) -> dict[str, KindConstants]:

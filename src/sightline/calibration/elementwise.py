@@ -34,7 +34,7 @@ def predicted_seconds(table: ElementwiseTable, device: Device, constants: Elemen
         constants=constants,
         footprint_bytes=table.footprint_bytes,
     )
-    return np.asarray(cost.time_s)
+    return np.asarray(cost.time_s) + table.launch_s
 
 
 def fit_elementwise(table: ElementwiseTable, device: Device, given: Mapping[str, float] | None = None) -> FitResult:

@@ -154,7 +154,7 @@ def _rtx_3090(data: Path) -> Entry:
 def _mi210(data: Path) -> Entry:
     table = read_llmcompass(existing(data / "llmcompass_measured_ops.csv"), "MI210")
     return _entry(
-        "PrincetonUniversity/LLMCompass@2e015fd, PyTorch's kernels on MI210, launches included",
+        "PrincetonUniversity/LLMCompass@2e015fd, PyTorch's kernels on MI210 in fp32, without what one element took",
         "fitted",
         vectorized=_completed(_fits(table, "mi210"), "extrapolated"),
     )

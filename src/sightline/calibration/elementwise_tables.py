@@ -5,7 +5,7 @@ tensors and writes one, an embedding gathers rows and writes them, a residual ad
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,15 @@ UNFUSED_NORM, UNFUSED_ROPE, UNFUSED_ACTIVATION = (18.0, 7.0), (9.0, 10.0), (5.0,
 """16-bit tensors and kernels of Transformers' RMSNorm in fp32, rotary embedding and gated activation."""
 SAMPLER = (6.0, 4.0)
 """16-bit tensors of the logits' size and kernels: a cast to fp32, a pass for the maximum, one for the choice."""
+LLMCOMPASS_BITS: Mapping[str, float] = {"A100": 16.0, "MI210": 32.0}
+"""Width of the elements that LLMCompass measured other kernels than matmuls with (arXiv 2312.03134, section IV)."""
+LLMCOMPASS_LAUNCHES: Mapping[tuple[str, str], float] = {
+    ("MI210", "softmax"): 22e-6,
+    ("MI210", "layernorm"): 28e-6,
+    ("MI210", "gelu"): 21e-6,
+}
+"""What PyTorch took there for one element, launch and synchronisation included (its hardware_model/compute_module.py).
+A100's are left in the times: of its kernels' latencies none is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,6 +47,8 @@ class ElementwiseTable(Table):
     kernels: Array
     width: Array
     """Elements of a row, which tell models and degrees of tensor parallelism apart."""
+    launch_s: Array
+    """What the host takes of the measured time to launch the kernel and to wait for it; 0 where it is not in."""
 
 
 Tables = dict[str, ElementwiseTable]
@@ -118,14 +129,19 @@ def read_llmservingsim_layers(path: Path, model: Mapping[str, float], *, fused_n
 
 
 def read_llmcompass(path: Path, gpu: str) -> Tables:
-    """Return PyTorch's kernels in PrincetonUniversity/LLMCompass: elements per second, 16 bits, launches included."""
+    """Return PyTorch's kernels in PrincetonUniversity/LLMCompass: elements per second, launches included."""
     kinds = {"softmax": "softmax", "layernorm": "norm", "gelu": "activation"}
+    tensors = 2.0 * LLMCOMPASS_BITS[gpu] / (8.0 * BYTES)
     rows: list[_Row] = []
     for op, device, m, n, rate in _rows(path, ("op", "gpu", "M", "N_or_K", "throughput")):
         if device == gpu and op in kinds:
             width = n or 1.0
-            rows.append((kinds[op], m * width / (rate * 1e9), m, width, 2.0, 1.0))
-    return _tables(rows)
+            rows.append((kinds[op], m * width / (rate * 1e9), m, width, tensors, 1.0))
+    launches = {kinds[op]: seconds for (device, op), seconds in LLMCOMPASS_LAUNCHES.items() if device == gpu}
+    return {
+        kind: replace(table, launch_s=np.full(len(table), launches.get(kind, 0.0)))
+        for kind, table in _tables(rows).items()
+    }
 
 
 def joined(tables: Iterable[Tables]) -> Tables:
@@ -154,5 +170,6 @@ def _tables(rows: Sequence[_Row], in_place: Sequence[str] = ()) -> Tables:
             footprint_bytes=traffic / 2 if kind in in_place else traffic,
             kernels=kernels,
             width=width,
+            launch_s=np.zeros(len(seconds)),
         )
     return tables

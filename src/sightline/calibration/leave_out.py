@@ -4,14 +4,17 @@ What a family lent to others, and what others lend to all (``generic``), is made
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL
-from sightline.calibration.collective_entries import GENERATIONS, mean_kinds
+from sightline.calibration.collective_entries import GENERATIONS, kinds_at, mean_kinds
 from sightline.calibration.collective_systems import SYSTEMS
-from sightline.calibration.collectives import measured_node
+from sightline.calibration.collective_tables import CollectiveTable
+from sightline.calibration.collectives import MeasuredNode, measured_node, predicted
 from sightline.calibration.elementwise_entries import COMMON, VIDUR, scalar_between
 from sightline.calibration.entries import between, device_of
 from sightline.calibration.matmul_entries import FAMILIES, GENERIC_16_BIT, constants_at
@@ -19,6 +22,7 @@ from sightline.catalog import entry, names
 from sightline.cost.attention_families import at_clock
 from sightline.cost.collective_constants import KindConstants
 from sightline.cost.collective_families import PCIE, load_collectives
+from sightline.cost.cycles import clock_hz
 from sightline.cost.elementwise_constants import (
     ElementwiseConstants,
     KernelGeneration,
@@ -122,7 +126,24 @@ def collectives_without(family: str) -> tuple[str, Mapping[str, KindConstants]]:
         return lender, load_collectives(lender).kinds
     peers = [n for n in _families("collectives") if n != PCIE and _on_pcie(n)] if on_pcie else GENERATIONS
     others = [name for name in peers if name != family]
-    return " and ".join(others), mean_kinds([load_collectives(name).kinds for name in others])
+    clock = clock_hz(device_of(family))
+    return " and ".join(others), mean_kinds([kinds_at(load_collectives(name).kinds, name, clock) for name in others])
+
+
+def server_shares(
+    table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]
+) -> tuple[dict[int, float], NDArray[np.bool_]]:
+    """Return what a server's PCIe links leave each rank, as a cluster may state it, and the rows that tell it.
+
+    One message for each number of ranks tells it, the longest: where switches, root complexes and sockets lie between
+    the devices is the server's and in no datasheet of the device. ``kinds`` are the constants that it is to go with.
+    """
+    alone = {table.kind: replace(kinds[table.kind], shares={})}
+    rows = [np.flatnonzero(table.size == ranks) for ranks in np.unique(table.size)]
+    told = np.isin(np.arange(len(table)), [own[np.argmax(table.bytes[own])] for own in rows])
+    longest = table.where(told)
+    shares = predicted(longest, node, alone) / longest.seconds
+    return {int(ranks): float(share) for ranks, share in zip(longest.size, shares, strict=True)}, told
 
 
 def _families(part: str) -> list[str]:

@@ -20,7 +20,7 @@ ALGORITHMS = ("pair", "one_shot", "two_shot", "multicast")
 class Protocol:
     """One way to hand data from rank to rank inside a node."""
 
-    launch_s: float
+    launch_s: Number
     """Fixed time: the kernel's start, synchronisation, filling the pipeline of chunks."""
     hop: float
     """Time of a hop over the link's datasheet latency."""

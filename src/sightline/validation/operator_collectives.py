@@ -37,7 +37,7 @@ def collective_suites(data: Path) -> Iterator[OperatorSuite]:
         if part not in names("calibrations"):
             continue
         stated = entry("calibrations", part)
-        if _has_tables(data, system):
+        if has_tables(data, system):
             yield from _nccl_suites(data, system, stated)
         if system.aiconfigurator and (data / "aiconfigurator" / "custom_allreduce_all_systems.csv").is_file():
             for engine, releases in stated.get("custom", {}).items():
@@ -68,7 +68,8 @@ def _nccl_suites(data: Path, system: System, stated: Mapping[str, Any]) -> Itera
         )
 
 
-def _has_tables(data: Path, system: System) -> bool:
+def has_tables(data: Path, system: System) -> bool:
+    """Whether the data folder has what the system was measured with."""
     needed = ["aiconfigurator/nccl_all_systems.csv"] if system.aiconfigurator else []
     return all((data / name).is_file() for name in (*needed, *system.tables))
 
