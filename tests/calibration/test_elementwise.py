@@ -53,7 +53,9 @@ def test_a_launch_adds_to_the_kernel():
     constants = ElementwiseConstants(memory_fraction=0.9, cache_gain=1.0, vector_fraction=0.25, kernel_latency_s=3e-6)
     table = table_of()
     launched = replace(table, launch_s=np.full(80, 2e-5))
-    assert predicted_seconds(launched, A100, constants) == pytest.approx(predicted_seconds(table, A100, constants) + 2e-5)
+    assert predicted_seconds(launched, A100, constants) == pytest.approx(
+        predicted_seconds(table, A100, constants) + 2e-5
+    )
 
 
 @with_tables

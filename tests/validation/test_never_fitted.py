@@ -8,7 +8,6 @@ import pytest
 from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.collectives import measured_node, predicted
 from sightline.calibration.entries import device_of
-
 from sightline.calibration.leave_out import (
     attention_without,
     collectives_without,

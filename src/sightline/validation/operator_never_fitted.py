@@ -75,9 +75,7 @@ def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
             yield _suite(f"nccl {system.family} {UNKNOWN}", NCCL_SOURCE, unknown, goal="")
 
 
-def _suite(
-    name: str, source: str, read: Callable[[], Compared], *decisions: str, goal: str = GOAL
-) -> OperatorSuite:
+def _suite(name: str, source: str, read: Callable[[], Compared], *decisions: str, goal: str = GOAL) -> OperatorSuite:
     return OperatorSuite(
         name=name, source=source, decisions=(DECISION, *decisions), compare=partial(_compare, read), goal=goal
     )
