@@ -144,7 +144,7 @@ def mean_kernels(kernels: Sequence[CustomAllReduce]) -> CustomAllReduce:
 
 def _mean_protocol(protocols: Sequence[Protocol]) -> Protocol:
     return Protocol(
-        launch_s=_mean([p.launch_s for p in protocols]),
+        launch_s=_mean([float(p.launch_s) for p in protocols]),
         hop=_mean([p.hop for p in protocols]),
         efficiency=_mean([p.efficiency for p in protocols]),
     )
@@ -196,7 +196,7 @@ def _engine_lines(engines: Engines) -> list[str]:
 
 
 def _protocol(p: Protocol) -> str:
-    return f"{{launch_s: {_digits(p.launch_s)}, hop: {_digits(p.hop)}, efficiency: {_digits(p.efficiency)}}}"
+    return f"{{launch_s: {_digits(float(p.launch_s))}, hop: {_digits(p.hop)}, efficiency: {_digits(p.efficiency)}}}"
 
 
 def _by_ranks(values: Mapping[int, float], digits: int = 3) -> str:

@@ -228,5 +228,5 @@ def _constants(kind: str, values: Vector, *, on_pcie: bool) -> dict[str, KindCon
 
 def _values(fitted: KindConstants) -> tuple[float, ...]:
     """The fit's vector out of constants: local and three per protocol."""
-    each = [x for p in fitted.protocols for x in (p.launch_s, p.hop, p.efficiency)]
+    each = [x for p in fitted.protocols for x in (float(p.launch_s), p.hop, p.efficiency)]
     return (max(fitted.local, _LEAST[0]), *each)
