@@ -2,8 +2,8 @@
 
 Cold start of the command, one prediction of a training step and of a generation in process, plans per CPU-second of an
 open mesh of GPT-3 175B on 1,024 A100s, with the same mesh's main terms in bare NumPy in the same run for scale, and
-points per CPU-second of a mesh of generations. Limits are asserted with room for a slow
-machine; the figures printed are what counts.
+points per CPU-second of a mesh of generations. The figures printed are what counts; limits are asserted with room for
+a machine that is slow, or slowed by its neighbours for the moment, as fixed work in the same run tells.
 """
 
 import argparse
@@ -23,7 +23,9 @@ import numpy as np
 EXAMPLE = Path(__file__).parents[1] / "examples" / "llama-2-7b-zero2-8xa800.yaml"
 FORBIDDEN = ("torch", "scipy", "altair", "polars", "pandas")
 SLOW_MACHINE = 2.5
-"""Factor by which an unknown machine may miss the targets before the benchmark fails."""
+"""Factor by which an unknown machine may miss the targets before the benchmark fails, beside its pace."""
+PACE_S = 0.00125
+"""Seconds of the fixed work on a virtual core of a 2.5 GHz Xeon (Cascade Lake), which reaches most targets when quiet."""
 COLD_START_S, PREDICTION_S, PLANS_PER_CPU_S = 0.7, 0.003, 5e6
 GENERATION_S, POINTS_PER_CPU_S = 0.002, 1e5
 
@@ -60,19 +62,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     as_json = parser.parse_args().json
-    steps, generations = prediction(EXAMPLE), prediction(GENERATION)
-    figures = {"cold_start_s": cold_start(), "prediction_s": steps, "generation_s": generations}
+    figures = {"pace_s": pace(), "cold_start_s": cold_start()}
+    figures |= {"prediction_s": prediction(EXAMPLE), "generation_s": prediction(GENERATION)}
     figures |= million_plans() | many_generations()
+    figures["pace_s"] = max(figures["pace_s"], pace())
     if as_json:
         print(json.dumps(figures, indent=2))
     else:
         for name, value in figures.items():
             print(f"{name:<20} {value:.6g}")
-    assert figures["cold_start_s"] < COLD_START_S * SLOW_MACHINE, "the command starts slowly"
-    assert figures["plans_per_cpu_s"] > PLANS_PER_CPU_S / SLOW_MACHINE, "a mesh of plans is slow"
-    assert figures["prediction_s"] < PREDICTION_S * SLOW_MACHINE, "a prediction is slow"
-    assert figures["generation_s"] < GENERATION_S * SLOW_MACHINE, "a prediction of generation is slow"
-    assert figures["points_per_cpu_s"] > POINTS_PER_CPU_S / SLOW_MACHINE, "a mesh of generations is slow"
+    room = SLOW_MACHINE * max(1.0, figures["pace_s"] / PACE_S)
+    assert figures["cold_start_s"] < COLD_START_S * room, "the command starts slowly"
+    assert figures["plans_per_cpu_s"] > PLANS_PER_CPU_S / room, "a mesh of plans is slow"
+    assert figures["prediction_s"] < PREDICTION_S * room, "a prediction is slow"
+    assert figures["generation_s"] < GENERATION_S * room, "a prediction of generation is slow"
+    assert figures["points_per_cpu_s"] > POINTS_PER_CPU_S / room, "a mesh of generations is slow"
+
+
+def pace() -> float:
+    """Return the median seconds of fixed work such as predictions are made of: small arrays among plain objects."""
+
+    def work() -> dict[int, Any]:
+        held: dict[int, Any] = {}
+        for i in range(1000):
+            held[i % 7] = np.maximum(np.asarray(float(i)), 3.0) * 2.0 + held.get((i + 1) % 7, 0.0)
+        return held
+
+    return float(np.median(durations(work, repeats=200)))
 
 
 def cold_start() -> float:
@@ -84,7 +100,7 @@ def cold_start() -> float:
     command = [sys.executable, "-m", "sightline", "predict", str(EXAMPLE)]
     # An installed package has its bytecode, whatever this environment says about writing it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return least(lambda: subprocess.run(command, check=True, capture_output=True, env=environment), repeats=5)
+    return least(lambda: subprocess.run(command, check=True, capture_output=True, env=environment), repeats=10)
 
 
 def prediction(source: Any) -> float:
@@ -93,7 +109,7 @@ def prediction(source: Any) -> float:
 
     scenario: Any = load(source)
     predict(scenario)
-    return least(lambda: predict(scenario), repeats=30)
+    return least(lambda: predict(scenario), repeats=100)
 
 
 def million_plans() -> dict[str, float]:
@@ -163,12 +179,17 @@ def least_cpu(work: Callable[[], object], repeats: int = 4) -> float:
 
 def least(work: Callable[[], object], repeats: int) -> float:
     """Return the least wall-clock seconds of several runs."""
+    return min(durations(work, repeats))
+
+
+def durations(work: Callable[[], object], repeats: int) -> list[float]:
+    """Return the wall-clock seconds of several runs."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
-    return float(np.min(times))
+    return times
 
 
 if __name__ == "__main__":

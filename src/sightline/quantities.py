@@ -131,11 +131,11 @@ def format_quantity(value: float, dimension: Dimension, *, digits: int = 3) -> s
     unit = dimension.base
     for candidate in dimension.shown:
         # The larger unit as soon as the rounded figure would reach one of it: 999.6 MB reads 1 GB.
-        if abs(float(f"{value:.{digits - 1}e}")) >= dimension.units[candidate] or candidate == dimension.shown[0]:
+        if abs(significant(value, digits)) >= dimension.units[candidate] or candidate == dimension.shown[0]:
             unit = candidate
     if value == 0:
         unit = dimension.base
-    text = _significant(value / dimension.units.get(unit, 1.0), digits)
+    text = _shown(value / dimension.units.get(unit, 1.0), digits)
     return f"{text} {unit}".strip()
 
 
@@ -148,7 +148,7 @@ def _from_text(text: str, dimension: Dimension, zero: bool) -> float:
     if scale is None:
         raise InputError(_refusal(text, dimension, zero) + _nearest_unit(unit, dimension))
     # Fifteen digits: 5 us is 5e-06, not 4.9999999999999996e-06.
-    return float(f"{float(matched[1].replace('_', '')) * scale:.15g}")
+    return significant(float(matched[1].replace("_", "")) * scale, 15)
 
 
 def _nearest_unit(unit: str, dimension: Dimension) -> str:
@@ -157,6 +157,11 @@ def _nearest_unit(unit: str, dimension: Dimension) -> str:
     if unit.lower() in spelled:
         return f" - did you mean '{spelled[unit.lower()]}'?"
     return nearest(unit, list(dimension.units))
+
+
+def significant(value: Number, digits: int = 3) -> float:
+    """Return ``value``, which is no array of several, rounded to so many significant digits."""
+    return float(f"{float(value):.{digits}g}")
 
 
 def plain(number: Number | Count) -> Number:
@@ -187,8 +192,8 @@ def show(value: object) -> str:
         return "a huge number"
 
 
-def _significant(value: float, digits: int) -> str:
-    rounded = float(f"{value:.{digits - 1}e}")
+def _shown(value: float, digits: int) -> str:
+    rounded = significant(value, digits)
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded)))) if rounded else 0
     text = f"{rounded:,.{decimals}f}" if decimals < 12 else f"{rounded:.{digits - 1}e}"
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sightline.calibration.attention_tables import AttentionTable
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.cost.attention import AttentionConstants, attention_cost
+from sightline.quantities import significant
 from sightline.scenario import Device
 
 Array = NDArray[np.float64]
@@ -99,5 +100,5 @@ def fit_attention(table: AttentionTable, device: Device, given: Mapping[str, flo
 def complete(values: Mapping[str, float]) -> dict[str, float]:
     """The constants with ``backward_fraction`` in place of ``backward_share``, the ratio that is fitted."""
     out = dict(values)
-    out["backward_fraction"] = float(f"{out['peak_fraction'] * out.pop('backward_share'):.3g}")
+    out["backward_fraction"] = significant(out["peak_fraction"] * out.pop("backward_share"))
     return out

@@ -26,6 +26,7 @@ from sightline.cost.training_constants import TrainingConstants
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.prediction.generation_pricing import price_generation
 from sightline.program import Operator, write_out
+from sightline.quantities import significant
 from sightline.scenario import Device, GenerationScenario, Scenario
 
 SUITE = "dispatch"
@@ -159,8 +160,8 @@ def dispatch_calls(
             for phase, scenario in zip(phases[: len(DEPTHS)], scenarios[: len(DEPTHS)], strict=True)
         ]
         layer_s = max((gaps[1] - gaps[0]) / (many - few), 0.0)
-        calls[f"layer {name}"] = float(f"{layer_s:.3g}")
-        calls[f"pass {name}"] = float(f"{max(gaps[0] - few * layer_s, 0.0):.3g}")
+        calls[f"layer {name}"] = significant(layer_s)
+        calls[f"pass {name}"] = significant(max(gaps[0] - few * layer_s, 0.0))
     return calls | _update_calls(phases, scenarios)
 
 
@@ -172,7 +173,7 @@ def _update_calls(phases: Sequence[Mapping[str, float]], scenarios: Sequence[Sce
     tensors = [TENSORS_OF_LAYER * s.model.layers + TENSORS_OF_ENDS for s in scenarios[: len(DEPTHS)]]
     each_s = max((measured[1] - measured[0]) / (tensors[1] - tensors[0]), 0.0)
     once_s = max(measured[0] - tensors[0] * each_s, 0.0)
-    return {"update": float(f"{once_s:.3g}"), "update tensor": float(f"{each_s:.3g}")}
+    return {"update": significant(once_s), "update tensor": significant(each_s)}
 
 
 def call_weights(
@@ -215,7 +216,7 @@ def decode_calls(
             passes = tokens * (layer.count if name == "layer" else 1.0)
             gaps = _gaps(blocks, modules, "decode", passes, prices, pass_calls)
             if gaps is not None and sum(gaps.values()) > 0:
-                calls[f"{name} {state}"] = float(f"{sum(gaps.values()):.3g}")
+                calls[f"{name} {state}"] = significant(sum(gaps.values()))
                 weights[f"{name} {state}"] = _weights(blocks, gaps, pass_calls)
     return calls, weights
 
@@ -261,7 +262,7 @@ def _weights(blocks: Blocks, gaps: Mapping[str, float], calls: Callable[[Operato
     for op in (op for operators in blocks.values() for op in operators if op.module in gaps):
         by_module[op.module] += float(np.max(op.count)) * calls(op)
     mean = sum(gaps.values()) / sum(by_module.values())
-    return {m: float(f"{gap / by_module[m] / mean:.3g}") for m, gap in gaps.items()}
+    return {m: significant(gap / by_module[m] / mean) for m, gap in gaps.items()}
 
 
 def cold_shares(
@@ -280,7 +281,7 @@ def cold_shares(
             for share in (0.0, 1.0)
         )
         share = (phases[name] - warm) / (cold - warm)
-        found[name] = float(f"{min(max(share, 0.0), 1.5):.3g}")
+        found[name] = significant(min(max(share, 0.0), 1.5))
     return found
 
 

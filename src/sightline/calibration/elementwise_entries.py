@@ -16,6 +16,7 @@ from sightline.calibration.elementwise_tables import (
 from sightline.calibration.entries import Entry, between, device_of, existing, figures, provenance
 from sightline.cost.elementwise_constants import ElementwiseConstants, bytes_per_cycle, memory_share
 from sightline.operator_profile import Evidence
+from sightline.quantities import significant
 from sightline.scenario import Device
 
 VIDUR = {"a100-sxm": "a100", "h100-sxm": "h100", "a40": "a40"}
@@ -77,7 +78,7 @@ def _with_unit_bytes(entry: Entry, device: Device) -> Entry:
     """The entry with what the memory gave a compute unit per cycle, which kernels bound by instructions do not use."""
     kernels = entry["kernels"]
     rest = {name: value for name, value in entry.items() if name != "kernels"}
-    return {**rest, "unit_bytes": float(f"{float(bytes_per_cycle(device)):.4g}"), "kernels": kernels}
+    return {**rest, "unit_bytes": significant(bytes_per_cycle(device), 4), "kernels": kernels}
 
 
 def _vidur(data: Path, family: str, name: str) -> Entry:

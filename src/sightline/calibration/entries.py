@@ -9,6 +9,7 @@ from sightline.calibration.fitting import Array, FitResult
 from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
+from sightline.quantities import significant
 from sightline.scenario import Device
 
 Entry = dict[str, Any]
@@ -38,7 +39,7 @@ def between(sets: list[Mapping[str, Any]]) -> Entry:
     """Geometric means of the constants of several fits, where they are numbers or lists of them."""
 
     def mean(*values: float) -> float:
-        return float(f"{prod(values) ** (1 / len(values)):.3g}")
+        return significant(prod(values) ** (1 / len(values)))
 
     means: Entry = {}
     for name, first in sets[0].items():

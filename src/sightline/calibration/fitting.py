@@ -8,6 +8,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.quantities import significant
+
 Array = NDArray[np.float64]
 Constants = Mapping[str, float]
 
@@ -65,7 +67,7 @@ def fit_constants(
         for start in _starts(ranges)
     ]
     best = min(ends, key=lambda end: float(end.cost))
-    return {n: float(f"{x:.3g}") for n, x in zip(names, best.x, strict=True)}
+    return {n: significant(x) for n, x in zip(names, best.x, strict=True)}
 
 
 def _starts(ranges: Mapping[str, Range]) -> list[Array]:

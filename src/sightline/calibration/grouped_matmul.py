@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.grouped_matmul_tables import GroupedTable
 from sightline.cost.grouped_matmul import GroupedConstants, grouped_matmul_cost
+from sightline.quantities import significant
 from sightline.scenario import Device
 
 Array = NDArray[np.float64]
@@ -49,7 +50,7 @@ def predicted_seconds(table: GroupedTable, device: Device, constants: GroupedCon
 
 def fit_grouped(table: GroupedTable, device: Device, layout: str) -> FitResult:
     """Return a layout's constants; whole models, or shapes where there is one model only, are left out in turn."""
-    unit_flops = float(f"{float(device.peak_flops['fp8'] / device.compute_units):.6g}")
+    unit_flops = significant(device.peak_flops["fp8"] / device.compute_units, 6)
 
     def fitted_on(part: GroupedTable) -> GroupedConstants:
         def constants_of(fitted: Constants) -> GroupedConstants:

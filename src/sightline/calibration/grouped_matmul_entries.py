@@ -7,6 +7,7 @@ from sightline.calibration.entries import Entry, between, device_of, existing, f
 from sightline.calibration.grouped_matmul import fit_grouped
 from sightline.calibration.grouped_matmul_tables import read_infersim_grouped
 from sightline.cost.grouped_matmul_constants import GroupedConstants
+from sightline.quantities import significant
 
 GROUPED_TABLES: Mapping[str, str] = {"h20": "h20", "h800-sxm": "h800"}
 """Device family and how InferSim's tables name it."""
@@ -86,7 +87,7 @@ def _on_common(layout: Entry) -> Entry:
 
 
 def _share(value: float) -> float:
-    return float(f"{min(value, HIGHEST_SHARE):.3g}")
+    return significant(min(value, HIGHEST_SHARE))
 
 
 def _constants(layout: Entry) -> Entry:

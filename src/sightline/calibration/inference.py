@@ -14,6 +14,7 @@ from sightline.calibration.fitting import FitResult, error_statistics
 from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.prediction.generation import Workers, latencies
+from sightline.quantities import significant
 
 Array = NDArray[np.float64]
 
@@ -115,7 +116,7 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
         constants["fitted_on"] = sorted(set(pairs))
     if len(set(pairs)) >= FEWEST_GROUPS:
         known, unseen = conformal_spread(errors, groups), conformal_spread(errors_without(pairs), pairs)
-        constants["unseen_spread"] = float(f"{np.sqrt(max(unseen**2 - known**2, 0.0)):.3g}")
+        constants["unseen_spread"] = significant(np.sqrt(max(unseen**2 - known**2, 0.0)))
     residuals = {"fit": error_statistics(predicted, measured)}
     return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)
 

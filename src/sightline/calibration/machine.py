@@ -30,6 +30,7 @@ from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.this_machine import THIS_MACHINE, share_of
 from sightline.loading.written import device_to_mapping
+from sightline.quantities import significant
 from sightline.scenario import Device
 
 TRAINING = "training"
@@ -96,7 +97,7 @@ def calibrate_machine(
     tiny = [p for phases in (dispatch or {}).values() for p in phases[: len(DEPTHS)]]
     taken = [p[FRAMEWORK_BYTES] for p in tiny if FRAMEWORK_BYTES in p]
     if taken:
-        fit = replace(fit, content={**fit.content, FRAMEWORK_BYTES: float(f"{np.median(taken):.3g}")})
+        fit = replace(fit, content={**fit.content, FRAMEWORK_BYTES: significant(np.median(taken))})
     calibrations = [
         _calibration(PART, fit, source, rows),
         _calibration(TRAINING, _training(dispatch or {}), source, ()),
@@ -190,7 +191,7 @@ def _training(dispatch: Mapping[str, Sequence[Mapping[str, float]]]) -> PartFit:
     between = [phases["host"] for models in dispatch.values() for phases in models if "host" in phases]
     constants, told = dict(NEUTRAL), "estimated"
     if between:
-        constants["step_s"] = float(f"{max(np.median(between) - MICRO_BATCH_S, 0.0):.3g}")
+        constants["step_s"] = significant(max(np.median(between) - MICRO_BATCH_S, 0.0))
         told = "those of small models"
     stated = {"evidence": "calibrated", "source": f"a sum of calls; host times {told}", **constants}
     numbers = {name: value for name, value in constants.items() if isinstance(value, float)}

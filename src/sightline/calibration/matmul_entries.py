@@ -15,6 +15,7 @@ from sightline.cost.cycles import clock_hz, lanes
 from sightline.cost.matmul import MatmulConstants
 from sightline.cost.matmul_constants import at_clock
 from sightline.loading.clusters import read_cluster
+from sightline.quantities import significant
 from sightline.scenario import Device
 
 __all__ = ["DTYPES", "FAMILIES", "GIVEN", "VECTOR_ROWS", "Family", "Grid", "Layers", "kernel_entry", "matmul_entries"]
@@ -134,14 +135,14 @@ def constants_at(device: Device, constants: Mapping[str, Any], units: Mapping[st
     """The constants of an entry, measured on compute units of such clock and lanes, as they are on ``device``."""
     moved = at_clock(MatmulConstants.from_mapping(constants), device, **units)
     return {
-        name: float(f"{float(getattr(moved, name)):.3g}") if isinstance(value, float) else value
+        name: significant(getattr(moved, name)) if isinstance(value, float) else value
         for name, value in constants.items()
     }
 
 
 def _units(device: Device) -> dict[str, float]:
     """What tells times in cycles, and work per cycle, from one device to another."""
-    return {"clock_hz": float(f"{float(clock_hz(device)):.4g}"), "lanes": round(float(lanes(device)))}
+    return {"clock_hz": significant(clock_hz(device), 4), "lanes": round(float(lanes(device)))}
 
 
 def _device_of(family: Family) -> Device:

@@ -13,6 +13,7 @@ from sightline.catalog import entry
 from sightline.cost.collective_constants import PROTOCOLS, KindConstants
 from sightline.cost.collective_families import cluster_collectives
 from sightline.errors import InputError
+from sightline.quantities import significant
 from sightline.scenario import Cluster
 
 if TYPE_CHECKING:
@@ -110,11 +111,11 @@ def _entry(
 
 def _written(kind: KindConstants) -> dict[str, Any]:
     """The constants as a catalog entry holds them, to three digits."""
-    out: dict[str, Any] = {"local": _digits(kind.local)}
+    out: dict[str, Any] = {"local": significant(kind.local)}
     for name, protocol in zip(PROTOCOLS[-len(kind.protocols) :], kind.protocols, strict=True):
-        out[name] = {key: _digits(value) for key, value in asdict(protocol).items()}
+        out[name] = {key: significant(value) for key, value in asdict(protocol).items()}
     shares = getattr(kind, "shares", None)
-    return {**out, "shares": {n: _digits(x) for n, x in shares.items()}} if shares else out
+    return {**out, "shares": {n: significant(x) for n, x in shares.items()}} if shares else out
 
 
 def _plain(kind: KindConstants) -> dict[str, Any]:
@@ -128,7 +129,3 @@ def _plain(kind: KindConstants) -> dict[str, Any]:
 def _statistics(found: Errors) -> dict[str, float]:
     figures = {"rows": found.cases, "median": found.median, "p90": found.p90, "bias": found.bias}
     return {name: round(float(value), 4) for name, value in figures.items()}
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.3g}")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.fitting import ORDINARY_ERROR
+from sightline.quantities import significant
 
 Array = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ def fit_with_priors(
         for logs in _starts(names, values, starts)
     ]
     best = min(ends, key=lambda end: float(end.cost))
-    return {n: float(f"{v:.3g}") for n, v in zip(names, values * np.exp(best.x), strict=True)}
+    return {n: significant(v) for n, v in zip(names, values * np.exp(best.x), strict=True)}
 
 
 def _starts(names: Sequence[str], values: Array, others: Sequence[Mapping[str, float]]) -> list[Array]:
@@ -117,7 +118,7 @@ def conformal_spread(errors: Sequence[float] | Array, groups: Sequence[object] =
     counted = independent_errors(errors, groups) if groups else float(len(ordered))
     rank = int(np.ceil(COVERAGE * (1.0 + 1.0 / counted) * len(ordered) - 1e-9))
     value = ordered[rank - 1] if rank <= len(ordered) else 1.5 * ordered[-1]
-    return float(f"{value:.3g}")
+    return significant(value)
 
 
 def independent_errors(errors: Sequence[float] | Array, groups: Sequence[object]) -> float:

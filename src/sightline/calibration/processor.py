@@ -25,6 +25,7 @@ from sightline.calibration.tables import Table
 from sightline.cost.processor import fused_attention_cost, product_cost
 from sightline.cost.processor_constants import THIN, AttentionConstants, ProcessorConstants, ProductConstants
 from sightline.errors import InputError
+from sightline.quantities import significant
 from sightline.scenario import Device
 
 ORDERS = ("forward", "few rows", "one row", "input gradient", "weight gradient")
@@ -220,8 +221,8 @@ def _curve(table: ChainTable, chain: str) -> FitResult:
         residuals["size left out"] = error_statistics(np.array(inner), cached_s[1:-1])
     constants = {
         "elements": [float(x) for x in knots],
-        "cached_s": [float(f"{x:.3g}") for x in cached_s],
-        "memory_s": [float(f"{x:.3g}") for x in np.maximum(memory_s, cached_s)],
+        "cached_s": [significant(x) for x in cached_s],
+        "memory_s": [significant(x) for x in np.maximum(memory_s, cached_s)],
     }
     return FitResult(constants=constants, rows={"fitted": len(table)}, residuals=residuals)
 
@@ -240,7 +241,7 @@ def _calls(rows: Sequence[Measurement]) -> dict[str, float]:
         )
     forward = tiny["recorded"] - tiny["library"]
     backward = tiny["backward"] - tiny["input-gradient"] - tiny["weight-gradient"]
-    return {"forward": float(f"{max(forward, 0.0):.3g}"), "input gradient": float(f"{max(backward, 0.0):.3g}")}
+    return {"forward": significant(max(forward, 0.0)), "input gradient": significant(max(backward, 0.0))}
 
 
 def _points(name: str, table: ProductTable, order: str, machine: _Machine, fit: FitResult) -> Points:

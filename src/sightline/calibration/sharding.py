@@ -23,6 +23,7 @@ from sightline.prediction.stages import end_bytes, stage_contents, stored_bytes,
 from sightline.prediction.update import update_on_processor_s
 from sightline.program import Operator, write_out
 from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import significant
 from sightline.scenario import Scenario
 
 SUITE = "sharding"
@@ -73,7 +74,7 @@ def sharding_constants(
         each = np.array([[seconds(scenario, one) for one in alone] for scenario in scenarios]) - known[:, None]
         used = each.any(axis=0)
         found = nnls(each[:, used] / measured[:, None], np.maximum(measured - known, 0.0) / measured)[0]
-        return dict(zip(np.array(NAMES)[used].tolist(), (float(f"{x:.3g}") for x in found), strict=True))
+        return dict(zip(np.array(NAMES)[used].tolist(), (significant(x) for x in found), strict=True))
 
     return told(COMMUNICATION, partial(_communication_s, library=library, constants=constants)) | told(
         OPTIMIZER, _update_s
@@ -102,7 +103,7 @@ def fewer_cores(
                 by_kind[kind_of(op)] += float(op.count * own[id(op)].time_s)
             others_s = sum(by_kind[other] * factor for other, factor in found[way].items())
             measured_s = sum(step[f"{way} layer {module}"] for module in modules) / layer.layers
-            found[way][kind] = float(f"{max(measured_s - around_s - others_s, 0.0) / by_kind[kind]:.3g}")
+            found[way][kind] = significant(max(measured_s - around_s - others_s, 0.0) / by_kind[kind])
     return found
 
 

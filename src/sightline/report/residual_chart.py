@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.quantities import significant
 from sightline.report import look
 
 _WIDTH, _HEIGHT, _COLUMNS = 300, 150, 2
@@ -50,7 +51,7 @@ def _panel(panel: Panel, most_points: int) -> Any:
     order = np.argsort(panel.size, kind="stable")
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(most_points, len(order))).astype(int))]
     points = [
-        {"x": float(f"{size:.3g}"), "y": float(f"{min(max(ratio, _LOW), _HIGH):.3g}")}
+        {"x": significant(size), "y": significant(min(max(ratio, _LOW), _HIGH))}
         for size, ratio in zip(panel.size[chosen], panel.ratio[chosen], strict=True)
     ]
     ends = [float(panel.size.min()) / 1.2, float(panel.size.max()) * 1.2]
