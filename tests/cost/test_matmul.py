@@ -136,6 +136,37 @@ def test_every_format_has_constants_on_every_family_and_streams_its_own_weights(
         assert found.memory_s <= found.time_s < 4 * found.memory_s + 5e-5
 
 
+def test_few_rows_of_quantized_weights_take_the_faster_of_both_units_where_the_library_tries_both():
+    constants, device = load_matmul("h200-sxm", "w4a16").without_surface(), DEVICES["h100-sxm"]
+    assert 4 == constants.vector_rows < constants.tried_rows == 15
+    untried = dataclasses.replace(constants, tried_rows=0.0)
+    always = dataclasses.replace(constants, vector_rows=constants.tried_rows)
+    rows = np.array([1.0, 4.0, 5.0, 8.0, 15.0, 16.0, 64.0])
+    for n, k in ((256.0, 4096.0), (16384.0, 4096.0)):
+        tried, tensor, vector = (
+            formatted(rows, n, k, "w4a16", c, device).time_s for c in (constants, untried, always)
+        )
+        between = (rows > 4) & (rows <= 15)
+        np.testing.assert_array_equal(tried[between], np.minimum(tensor, vector)[between])
+        np.testing.assert_array_equal(tried[~between], tensor[~between])
+    assert formatted(8.0, 256.0, 4096.0, "w4a16", constants, device).time_s < 0.7 * (
+        formatted(8.0, 256.0, 4096.0, "w4a16", untried, device).time_s
+    )
+
+
+def test_quantized_weights_of_little_depth_take_a_kernel_that_is_slower_by_a_fixed_time():
+    constants, device = load_matmul("h200-sxm", "w8a16").without_surface(), DEVICES["h100-sxm"]
+    plain = dataclasses.replace(constants, shallow_k=0.0)
+    rows, depth = np.array([[2.0], [64.0], [8192.0]]), np.array([32.0, 64.0, 127.0, 128.0, 4096.0])
+    longer = (
+        formatted(rows, 4096.0, depth, "w8a16", constants, device).time_s
+        - formatted(rows, 4096.0, depth, "w8a16", plain, device).time_s
+    )
+    expected = np.where((rows > constants.vector_rows) & (depth < 128), constants.shallow_s, 0.0)
+    np.testing.assert_allclose(longer, expected, atol=1e-12)
+    assert 2e-6 < constants.shallow_s < 6e-6
+
+
 def test_narrow_weights_quicken_decoding_and_not_large_products():
     device = DEVICES["h100-sxm"]
     narrow, wide = (load_matmul("h200-sxm", kernel) for kernel in ("w4a16", "16-bit"))

@@ -64,6 +64,7 @@ _BY_VECTORS = {
     "vector_fraction": Range(low=0.05, starts=(0.5,), high=1.0),
     "vector_latency_s": Range(low=2e-6, starts=(7e-6,), high=1.5e-5),
 }
+_WEIGHT_ONLY = {**_BY_VECTORS, "shallow_s": Range(low=0.0, starts=(3e-6,), high=1e-5)}
 KERNEL_RANGES: Mapping[str, Mapping[str, Range]] = {
     "16-bit": RANGES,
     "fp8": {
@@ -72,8 +73,8 @@ KERNEL_RANGES: Mapping[str, Mapping[str, Range]] = {
         "quantization_bytes": Range(low=0.0, starts=(10.0,), high=40.0),
     },
     "w8a8": _BY_VECTORS,
-    "w8a16": _BY_VECTORS,
-    "w4a16": _BY_VECTORS,
+    "w8a16": _WEIGHT_ONLY,
+    "w4a16": _WEIGHT_ONLY,
 }
 """What is fitted by format; kernels other than the 16-bit ones are less even. A product in fp8 starts like a 16-bit one."""
 
@@ -149,7 +150,8 @@ def fit_matmul(table: MatmulTable, device: Device, given: Mapping[str, Any], ker
     def constants_of(fitted: Constants) -> MatmulConstants:
         return MatmulConstants.from_mapping({**fitted, **given})
 
-    ranges = {name: r for name, r in KERNEL_RANGES[kernel].items() if name not in given}
+    known = {*given} if "shallow_k" in given else {*given, "shallow_s"}
+    ranges = {name: r for name, r in KERNEL_RANGES[kernel].items() if name not in known}
     fitted = (
         fit_constants(lambda x: predicted_seconds(used, device, constants_of(x), kernel), used.seconds, ranges)
         if ranges

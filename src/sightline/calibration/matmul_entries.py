@@ -24,6 +24,8 @@ GIVEN = ("tiles", "misaligned_slowdown")
 """What a table of times cannot tell."""
 VECTOR_ROWS = 4.0
 """Rows up to which TensorRT-LLM multiplies quantized weights on the vector units."""
+WEIGHT_ONLY = ("w8a16", "w4a16")
+"""Formats whose products are computed in 16 bits."""
 LENT = ("fp8", "fp8-block", "w8a8", "w8a16", "w4a16")
 GENERIC_16_BIT = ("a100-sxm", "h100-sxm")
 """Families whose mean stands for devices that nobody measured, as training's constants were fitted with it."""
@@ -83,7 +85,7 @@ def _grid_kernels(data: Path, grid: Grid) -> dict[str, Entry]:
         elif kernel == "fp8":
             given["latency_s"] = kernels["16-bit"]["constants"]["latency_s"]
         elif kernel != "16-bit":
-            given["vector_rows"] = VECTOR_ROWS
+            given |= {"vector_rows": VECTOR_ROWS, **(grid.weight_only if kernel in WEIGHT_ONLY else {})}
         table = read_aiconfigurator_matmul(path, DTYPES[kernel])
         source = f"ai-dynamo/aiconfigurator@095f58a, gemm table of {grid.device} with {grid.library}, {DTYPES[kernel]}"
         kernels[kernel] = {"source": source, **kernel_entry(table, device, given, kernel)}

@@ -27,6 +27,8 @@ class Grid:
     """Family whose tiles and misaligned slowdown are given."""
     kept: str = ""
     """Format whose shipped constants are kept and only judged again."""
+    weight_only: Mapping[str, float] = field(default_factory=dict)
+    """What is given for formats that quantize the weights alone, as the times show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,7 @@ FAMILIES: Mapping[str, Family] = {
             library="TensorRT-LLM 1.2.0rc5",
             kernels=("16-bit", "fp8", "w8a8", "w8a16", "w4a16"),
             shapes_of="h200-sxm",
+            weight_only={"tried_rows": 15.0, "shallow_k": 128.0},
         ),
         lenders=("h800-sxm",),
     ),

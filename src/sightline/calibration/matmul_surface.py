@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 KNOTS = (17, 12, 12)
 """Knots over m, n and k: about one an octave."""
-DENSE_KNOTS = (22, 17, 17)
+DENSE_KNOTS = (22, 19, 18)
 DENSE_STIFFNESS = STIFFNESS / 2
 DENSE_ROWS = 20_000
 """Measurements that carry more knots, bends that are less stiff, and a table of their own for rows beyond blocks."""

@@ -190,16 +190,18 @@ def matmul_cost(
         n, k if row is None else np.asarray(row, dtype=float), element_bytes, c.misaligned_slowdown
     )
     kernel_s = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
-    latency_s: Number = c.latency_s
-    if c.vector_rows:
-        by_vectors = m <= c.vector_rows
-        kernel_s = np.where(by_vectors, 2 * batch * m * n * k / (device.vector_flops * c.vector_fraction), kernel_s)
-        latency_s = np.where(by_vectors, c.vector_latency_s, latency_s)
     traffic_s = memory_s / c.memory_fraction
     traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
 
     time_s = overlapped(kernel_s, traffic_s)
-    time_s = np.maximum(time_s, compute_s) + latency_s
+    time_s = np.maximum(time_s, compute_s) + c.latency_s
+    if c.shallow_k:
+        time_s = time_s + c.shallow_s * (k < c.shallow_k)
+    if c.vector_rows:
+        vectors_s = 2 * batch * m * n * k / (device.vector_flops * c.vector_fraction)
+        by_vectors_s = np.maximum(overlapped(vectors_s, traffic_s), compute_s) + c.vector_latency_s
+        time_s = np.where(m <= c.tried_rows, np.minimum(time_s, by_vectors_s), time_s)
+        time_s = np.where(m <= c.vector_rows, by_vectors_s, time_s)
     if c.quantization_s or c.quantization_bytes:
         time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:

@@ -72,6 +72,12 @@ class MatmulConstants:
     """Share of the datasheet's vector FLOP/s that such a kernel reaches."""
     vector_latency_s: Number = 0.0
     """Fixed time of such a kernel."""
+    tried_rows: float = 0.0
+    """Rows up to which the library times such a kernel beside those of the tensor cores and takes the faster one."""
+    shallow_k: float = 0.0
+    """Depth below which a product on the tensor cores takes ``shallow_s`` longer."""
+    shallow_s: Number = 0.0
+    """What the kernel for products of so little depth takes longer than the others."""
     quantization_s: float = 0.0
     """Fixed time of quantizing the input in kernels of its own before the product."""
     quantization_bytes: float = 0.0
@@ -143,6 +149,7 @@ def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Num
         c,
         latency_s=c.latency_s * slower,
         vector_latency_s=c.vector_latency_s * slower,
+        shallow_s=c.shallow_s * slower,
         split_latency_s=c.split_latency_s * slower,
         vector_fraction=np.minimum(c.vector_fraction * lanes / cycles.lanes(device), 1.0),
     )
