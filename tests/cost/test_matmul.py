@@ -143,9 +143,7 @@ def test_few_rows_of_quantized_weights_take_the_faster_of_both_units_where_the_l
     always = dataclasses.replace(constants, vector_rows=constants.tried_rows)
     rows = np.array([1.0, 4.0, 5.0, 8.0, 15.0, 16.0, 64.0])
     for n, k in ((256.0, 4096.0), (16384.0, 4096.0)):
-        tried, tensor, vector = (
-            formatted(rows, n, k, "w4a16", c, device).time_s for c in (constants, untried, always)
-        )
+        tried, tensor, vector = (formatted(rows, n, k, "w4a16", c, device).time_s for c in (constants, untried, always))
         between = (rows > 4) & (rows <= 15)
         np.testing.assert_array_equal(tried[between], np.minimum(tensor, vector)[between])
         np.testing.assert_array_equal(tried[~between], tensor[~between])
