@@ -10,6 +10,8 @@ from sightline.errors import InputError
     ("plan", "said"),
     [
         ({"quantization": ["kv-fp8", "kv-int8"]}, "plan.quantization lists kv-fp8, kv-int8"),
+        ({"quantization": ["router-tf32", "router-tf32"]}, "plan.quantization lists router-tf32, router-tf32"),
+        ({"quantization": ["fp8", "router-tf32"]}, "llama-2-7b has no router that engines keep in fp32"),
         ({"quantization": "mxfp4"}, "a format of experts alone; llama-2-7b has no experts"),
         ({"compile": True}, "plan.compile is true; it is for training"),
         ({"sequence_parallel": True}, "plan.sequence_parallel is true; it is for training"),

@@ -13,14 +13,18 @@ from sightline.cost.matmul_constants import borrowed_matmul
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.ranks import Ranks
 from sightline.cost.stacking import stacked
+from sightline.cost.wide_router import wide_router_cost
 from sightline.program import Matmul
 from sightline.program.inference import GroupedMatmul, MatrixVector
-from sightline.program.matmul_formats import HALF_SUMS
+from sightline.program.matmul_formats import HALF_SUMS, WIDE_ROUTER
 
 
 def price_matmuls(operators: Sequence[Matmul], ranks: Ranks, axes: int) -> OperatorCost:
     """Products with weights, all of one format."""
     first, device = operators[0], ranks.device
+    if first.kernel == WIDE_ROUTER:
+        sizes = (stacked(operators, name, axes) for name in ("m", "n", "k"))
+        return wide_router_cost(*sizes, dtype=first.dtype, device=device)
     family = (full_rate_family if first.dtype == HALF_SUMS else family_of)(device, "matmul")
     return matmul_cost(
         *(stacked(operators, name, axes) for name in ("m", "n", "k", "batch")),

@@ -128,7 +128,9 @@ MIXED_FAMILIES: Mapping[str, Family] = {
         LATENT, SPARSE, needs=(*_EXPERTS, *_LATENT, *_INDEX), max_position_embeddings=202752, first_k_dense_replace=3
     ),
     "dots1": _experts(max_position_embeddings=2048, qk_norm=True),
-    "minimax_m2": _experts(needs=(*WIDTH, *_ROUTING), max_position_embeddings=196608, qk_norm=True, wide_qk_norm=True),
+    "minimax_m2": _experts(
+        needs=(*WIDTH, *_ROUTING), max_position_embeddings=196608, qk_norm=True, wide_qk_norm=True, fp32_router=True
+    ),
     "minimax_m3": _experts(
         SPARSE,
         GATE,

@@ -5,7 +5,7 @@ from typing import Any
 
 from sightline.quantities import show
 from sightline.scenario import Cluster, Disaggregation, Generate, GenerationPlan, Model
-from sightline.scenario.quantization import EXPERTS_ONLY
+from sightline.scenario.quantization import EXPERTS_ONLY, ROUTER_DTYPES
 
 
 def mistakes(
@@ -74,6 +74,8 @@ def _has_what_is_quantized(model: Model, plan: GenerationPlan) -> Iterator[str]:
     for word in plan.quantization or ():
         if word in EXPERTS_ONLY and model.experts is None:
             yield f"plan.quantization is {show(word)}, a format of experts alone; {model.name} has no experts"
+        if word in ROUTER_DTYPES and not model.fp32_router:
+            yield f"plan.quantization is {show(word)}; {model.name} has no router that engines keep in fp32"
 
 
 def _holds(workload: Generate, plan: GenerationPlan, sequences: int | None) -> Iterator[str]:

@@ -110,6 +110,7 @@ class DenseKeys(Section):
     attention_gate: Flag = None
     qk_norm: Flag = None
     wide_qk_norm: Flag = None
+    fp32_router: Flag = None
     parallel_block: Flag = None
     layer_norms: Annotated[int | None, whole(1, 8)] = None
     residual_streams: Annotated[int | None, whole(1, 64)] = None

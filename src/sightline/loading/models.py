@@ -177,7 +177,7 @@ def _blocks(values: Mapping[str, Any], family: Family, key: str, complaints: Com
 
 def _model(values: Mapping[str, Any], name: str, blocks: Mapping[str, Any]) -> Model:
     switches = ("attention_bias", "output_bias", "mlp_bias", "norm_bias", "embedding_norm")
-    features = ("attention_gate", "qk_norm", "wide_qk_norm", "parallel_block")
+    features = ("attention_gate", "qk_norm", "wide_qk_norm", "fp32_router", "parallel_block")
     numbers = {"layer_norms": 2, "residual_streams": 1, "prediction_layers": 0, "score_cap": 0.0, "logit_cap": 0.0}
     return Model(
         name=values.get("name", name),

@@ -3,7 +3,7 @@
 from sightline.errors import nearest
 from sightline.loading.complaints import Complaints
 from sightline.quantities import show
-from sightline.scenario.quantization import CACHE_BYTES, QUANTIZATIONS
+from sightline.scenario.quantization import CACHE_BYTES, QUANTIZATIONS, ROUTER_DTYPES
 
 
 def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[str, ...] | None:
@@ -19,6 +19,7 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
         complaints.add(f"{key} is {show(word)}; allowed: none, {', '.join(QUANTIZATIONS)}{near}")
     known = [str(w) for w in words if w not in wrong]
     cache = [w for w in known if w in CACHE_BYTES]
-    if len(cache) > 1 or len(known) - len(cache) > 1:
+    router = [w for w in known if w in ROUTER_DTYPES]
+    if len(cache) > 1 or len(router) > 1 or len(known) - len(cache) - len(router) > 1:
         complaints.add(f"{key} lists {', '.join(known)}; allowed: one format of the weights, beside one of the cache")
     return tuple(known)

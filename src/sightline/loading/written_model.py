@@ -13,6 +13,7 @@ _WHERE_OTHER = (
     "attention_gate",
     "qk_norm",
     "wide_qk_norm",
+    "fp32_router",
     "parallel_block",
     "layer_norms",
     "residual_streams",

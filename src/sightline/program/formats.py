@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sightline.program.matmul_formats import MATMUL_FORMATS, MatmulFormat, format_of
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
-from sightline.scenario.quantization import CACHE_BYTES, EXPERTS_ONLY, WEIGHT_FORMATS
+from sightline.scenario.quantization import CACHE_BYTES, EXPERTS_ONLY, ROUTER_DTYPES, WEIGHT_FORMATS
 
 ATTENTION_KEPT = frozenset({"nvfp4"})
 """Formats in which checkpoints of mixtures leave attention in 16 bits: NVIDIA's of DeepSeek, Kimi and GLM."""
@@ -28,6 +28,8 @@ class Formats:
     """Bytes per cached key or value element."""
     index_dtype: str
     """In what an indexer scores tokens: fp8 where the device has it."""
+    router_dtype: str = ""
+    """In what a router is multiplied whose weights engines keep in fp32; empty where it is as ``plain`` says."""
 
     def with_weight_bytes(self, stated: Mapping[str, float]) -> "Formats":
         """The same with the bytes of a weight that an engine has its own groups for, by format."""
@@ -63,8 +65,14 @@ def formats_of(
         plain=plain,
         operands={name: format_of(name, plain_dtype(dtype, device), device) for name in {plain, *parts.values()}},
         index_dtype="fp8" if "fp8" in device.peak_flops else plain_dtype(dtype, device),
+        router_dtype=_router_dtype(words or (), device) if model.fp32_router and plain == "16-bit" else "",
         cache_bytes=next((CACHE_BYTES[q] for q in cached if q in CACHE_BYTES), MATMUL_FORMATS[plain].weight_bytes),
     )
+
+
+def _router_dtype(words: Sequence[str], device: Device) -> str:
+    stated = next((ROUTER_DTYPES[q] for q in words if q in ROUTER_DTYPES), "fp32")
+    return stated if stated in device.peak_flops else "fp32"
 
 
 def plain_dtype(dtype: str, device: Device) -> str:

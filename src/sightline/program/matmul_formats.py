@@ -13,6 +13,8 @@ from sightline.errors import InputError, nearest
 from sightline.scenario import Device
 
 MODEL_DTYPE = "16-bit"
+WIDE_ROUTER = "fp32-router"
+"""Kernel of a router in fp32: the library's for fp32 operands, which cuts few rows into few tiles and not along ``k``."""
 HALF_SUMS = "fp16-accumulate"
 """The peak of fp16 products that are added up in fp16, where a device has it apart."""
 

@@ -82,6 +82,8 @@ class Model:
     """Norms of the query and key heads before the scores."""
     wide_qk_norm: bool = False
     """They go over all heads together, so that ranks that share the heads add up their squares (MiniMax M2, OLMo 2)."""
+    fp32_router: bool = False
+    """Engines keep the experts' router in fp32 and multiply in it: vLLM, SGLang and TensorRT-LLM that of MiniMax M2."""
     parallel_block: bool = False
     """Attention and MLP read the same input and are added together (GPT-J, Falcon)."""
     layer_norms: int = 2

@@ -24,5 +24,8 @@ EXPERTS_ONLY = frozenset({"mxfp4"})
 CACHE_BYTES: Mapping[str, float] = {"kv-fp8": 1.0, "kv-int8": 1.0}
 """Bytes per cached key or value element by word."""
 
-QUANTIZATIONS = (*WEIGHT_FORMATS, *CACHE_BYTES)
+ROUTER_DTYPES: Mapping[str, str] = {"router-tf32": "tf32"}
+"""In what a router that is kept in fp32 is multiplied, by word; left out, in fp32 (PyTorch's "highest" precision)."""
+
+QUANTIZATIONS = (*WEIGHT_FORMATS, *CACHE_BYTES, *ROUTER_DTYPES)
 """Every word."""

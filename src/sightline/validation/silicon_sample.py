@@ -93,17 +93,19 @@ def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
         layout = _disaggregated(cells, asked, spec, drafts=bool(said.get("drafted")))
     elif said.get("drafted"):
         layout |= _drafts(said["drafted"])
-    return {"mode": cells["mode"]} | asked | _cache(asked, said) | layout | _measured(cells)
+    return {"mode": cells["mode"]} | asked | _launched_formats(asked, said) | layout | _measured(cells)
 
 
-def _cache(asked: Row, said: Row) -> dict[str, Any]:
-    """Return the formats with the type of cache that the engine was launched with; nothing where that is not known."""
-    if "cache" not in said:
+def _launched_formats(asked: Row, said: Row) -> dict[str, Any]:
+    """Return the formats with the types of cache and router that the engine was launched with; nothing where unknown."""
+    if not said.keys() & {"cache", "router"}:
         return {}
     formats = asked["plan.quantization"]
-    kept = [] if formats == "none" else [word for word in formats if not word.startswith("kv-")]
-    cache = [] if said["cache"] == "16-bit" else [f"kv-{said['cache']}"]
-    return {"plan.quantization": [*kept, *cache] or "none"}
+    stated = [] if formats == "none" else formats
+    kept = [word for word in stated if "cache" not in said or not word.startswith("kv-")]
+    cache = [f"kv-{said['cache']}"] if said.get("cache", "16-bit") != "16-bit" else []
+    router = [f"router-{said['router']}"] if "router" in said else []
+    return {"plan.quantization": [*kept, *cache, *router] or "none"}
 
 
 def _drafts(tokens: int) -> dict[str, Any]:

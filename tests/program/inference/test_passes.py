@@ -1,6 +1,7 @@
 """Inference passes: weights, caches and FLOPs of every model, and what parallelism leaves of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,6 +103,22 @@ def test_checkpoints_keep_their_formats_unless_told_otherwise():
     assert formats_of(llama, ("w4a16", "kv-fp8"), "fp16", device).cache_bytes == 1.0
     assert formats_of(llama, ("w4a16",), "fp16", device).parts["head"] == "16-bit"
     assert formats_of(llama, ("q4_0",), "fp16", device, whole_model=True).parts["head"] == "q4_0"
+
+
+def test_a_router_in_fp32_has_its_input_widened():
+    """MiniMax M2: six bytes for each input element, and all operands of the product in four."""
+
+    def router(name: str, quantization: list[str]) -> list[Any]:
+        plan = {"framework": "vllm", "quantization": quantization}
+        priced = price_generation(generation(model=name, cluster="1x b300-sxm", batch=32, plan=plan))
+        return [op for op in priced.decode.layers[0].operators if op.module == "router" and op.name != "choice"]
+
+    widened, product = router("minimax-m2.5", ["nvfp4", "kv-fp8"])
+    assert (widened.traffic_bytes, widened.kernels) == (32 * 3072 * (2 + 4), 1.0)
+    assert (product.dtype, product.element_bytes, product.weight_bytes, product.output_bytes) == ("fp32", 4, 4, 4)
+    assert router("minimax-m2.5", ["nvfp4", "router-tf32"])[1].dtype == "tf32"
+    (usual,) = router("qwen3-30b-a3b", ["nvfp4"])
+    assert (usual.dtype, usual.element_bytes) == ("bf16", 2)
 
 
 def test_norms_over_all_heads_add_up_squares_of_the_ranks():

@@ -8,11 +8,15 @@ import numpy as np
 
 from sightline.program.inference.operators import GroupedMatmul
 from sightline.program.inference.shapes import PassShapes
+from sightline.program.matmul_formats import WIDE_ROUTER
 from sightline.program.operators import CollectiveKind, Operator
 from sightline.program.routing import busiest_share, expected_active
 from sightline.quantities import Number
 from sightline.scenario import Experts
 from sightline.scenario.model import WeightPart
+
+WIDE_BYTES = 4.0
+"""Bytes of an element in fp32."""
 
 
 def dense(x: PassShapes, width: float, module: str = "mlp", part: WeightPart = "dense") -> list[Operator]:
@@ -42,7 +46,7 @@ def experts(x: PassShapes) -> list[Operator]:
     inputs = 2.0 * f if x.model.gated else f
     latent = of.latent_width is not None
     return [
-        x.matmul("router", "router", x.tokens, float(of.count), x.h, x.formats.plain),
+        *_router(x, of),
         x.stream("router", "softmax", 4.0 * x.tokens * of.count, kernels=2.0, name="choice"),
         *([x.linear("experts", "to latent", width, x.h, "shared")] if latent else []),
         *_dispatch(x, of, width),
@@ -55,6 +59,17 @@ def experts(x: PassShapes) -> list[Operator]:
         *([x.linear("experts", "from latent", x.h, width, "shared")] if latent else []),
         *(dense(x, float(of.shared * of.shared_width), "shared experts", "shared") if of.shared else []),
     ]
+
+
+def _router(x: PassShapes, of: Experts) -> list[Operator]:
+    """The router's product; where engines keep it in fp32 its input is widened first, in a kernel of its own."""
+    product = x.matmul("router", "router", x.tokens, float(of.count), x.h, x.formats.plain)
+    dtype = x.formats.router_dtype
+    if not dtype or x.expands_weights:
+        return [product]
+    widened = x.stream("router", "copy", x.tokens * x.h * (1.0 + WIDE_BYTES / x.element_bytes), name="widen")
+    wide = replace(product, dtype=dtype, element_bytes=WIDE_BYTES, weight_bytes=WIDE_BYTES, kernel=WIDE_ROUTER)
+    return [widened, replace(wide, output_bytes=WIDE_BYTES)]
 
 
 def _busiest(x: PassShapes, of: Experts, local: Number) -> tuple[Number, Number]:

@@ -1,0 +1,56 @@
+"""What a router in fp32 costs: a product of few columns whose kernel is not cut along ``k``.
+
+PyTorch multiplies fp32 matrices on the vector units unless told to use TF32. Its library takes tiles of 64 rows and
+columns for them (``cutlass_80_simt_sgemm_64x64_8x5`` in the profile of vllm-project/vllm#41332), so that the few columns
+of a router occupy a few compute units, each of which walks along the whole of ``k``: the time grows with ``k`` and hardly
+with the rows. The numbers are read off the timings of 1 to 1,024 rows, 256 columns and ``k`` of 6,144 on GB200 in
+vllm-project/vllm#47973 (columns "torch FP32" and "torch TF32"; its 71.8 us for two rows left aside). That whole servers of
+MiniMax M2.5 gain 4 to 12 % without it is measured in #41332.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.cost.operator_cost import OperatorCost
+from sightline.quantities import Number
+from sightline.scenario import Device
+
+TILE_ELEMENTS = 64.0 * 32.0
+"""Outputs that a compute unit works on at a time, at the pace that was measured."""
+UNIT_FRACTION = 0.8
+"""Share of its fp32 rate that a compute unit reaches in one."""
+FEW_ROWS = 16.0
+"""Rows up to which the library has kernels that do not walk along ``k`` alone."""
+LATENCY_S = 3e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """Time of a walk along ``k`` over that of one tile in fp32, and the share of the peak that many rows reach."""
+
+    one_row: float
+    few_rows: float
+    rows: float
+    peak_fraction: float
+
+
+_WALKS = {
+    "fp32": _Walk(one_row=0.08, few_rows=0.3, rows=1.0, peak_fraction=0.8),
+    "tf32": _Walk(one_row=0.14, few_rows=0.155, rows=0.29, peak_fraction=0.25),
+}
+
+
+def wide_router_cost(m: Number, n: Number, k: Number, *, dtype: str, device: Device) -> OperatorCost:
+    """Seconds of the product of ``m x k`` with ``k x n`` in ``dtype`` (fp32 or tf32), all of 4-byte elements.
+
+    One tile's walk along ``k`` and the arithmetic of all of them at what many rows reach of the peak, one after the
+    other; never below one pass over the operands.
+    """
+    walk = _WALKS[dtype]
+    compute_s = 2.0 * m * n * k / device.peak_flops[dtype]
+    memory_s = 4.0 * (m * k + k * n + m * n) / device.memory_bandwidth
+    unit_flops = UNIT_FRACTION * device.peak_flops["fp32"] / device.compute_units
+    share = np.where(np.less_equal(m, 1.0), walk.one_row, np.where(np.less_equal(m, FEW_ROWS), walk.few_rows, walk.rows))
+    time_s = LATENCY_S + 2.0 * TILE_ELEMENTS * k / unit_flops * share + compute_s / walk.peak_fraction
+    return OperatorCost(np.maximum(time_s, memory_s), compute_s, memory_s)
