@@ -169,7 +169,12 @@ def test_the_cache_has_the_type_that_the_engine_was_launched_with():
 
 
 def test_routers_in_fp32_are_multiplied_as_the_engine_was_told_on_the_day():
-    minimax = {"model_path": "MiniMaxAI/MiniMax-M2.5", "system": "b300_sxm", "backend": "vllm", "backend_version": "0.19.0"}
+    minimax = {
+        "model_path": "MiniMaxAI/MiniMax-M2.5",
+        "system": "b300_sxm",
+        "backend": "vllm",
+        "backend_version": "0.19.0",
+    }
     before, after = (row(**minimax, silicon_data_source=image("x:1", day)) for day in ("2026-04-20", "2026-04-21"))
     assert before["plan.quantization"] == ["fp8-block", "kv-fp8"]
     assert after["plan.quantization"] == ["fp8-block", "kv-fp8", "router-tf32"]

@@ -51,6 +51,8 @@ def wide_router_cost(m: Number, n: Number, k: Number, *, dtype: str, device: Dev
     compute_s = 2.0 * m * n * k / device.peak_flops[dtype]
     memory_s = 4.0 * (m * k + k * n + m * n) / device.memory_bandwidth
     unit_flops = UNIT_FRACTION * device.peak_flops["fp32"] / device.compute_units
-    share = np.where(np.less_equal(m, 1.0), walk.one_row, np.where(np.less_equal(m, FEW_ROWS), walk.few_rows, walk.rows))
+    share = np.where(
+        np.less_equal(m, 1.0), walk.one_row, np.where(np.less_equal(m, FEW_ROWS), walk.few_rows, walk.rows)
+    )
     time_s = LATENCY_S + 2.0 * TILE_ELEMENTS * k / unit_flops * share + compute_s / walk.peak_fraction
     return OperatorCost(np.maximum(time_s, memory_s), compute_s, memory_s)
