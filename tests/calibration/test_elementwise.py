@@ -67,7 +67,7 @@ def test_profiles_are_read_with_their_units():
     assert gelu.seconds[np.argmax(gelu.traffic_bytes)] == pytest.approx(33554432 / 277.04e9, rel=1e-3)
     amd = read_llmcompass(DATA / "llmcompass_measured_ops.csv", "MI210")["activation"]
     assert amd.traffic_bytes.max() == 2 * 4 * 536870912  # fp32, where A100's are of 16 bits
-    assert (amd.launch_s == 21e-6).all()
+    assert amd.launch_s == pytest.approx(21e-6 - 2.5e-6)  # of which the kernel itself takes 2.5 us
     assert not gelu.launch_s.any()
     assert len(joined([table, table])["norm"]) == 2 * len(table["norm"])
 

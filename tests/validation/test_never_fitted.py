@@ -39,7 +39,7 @@ MOST = {
     "element-wise h100-sxm": 0.15,
     "grouped-matmul-decode h20": 0.12,
     "grouped-matmul-prefill h800-sxm": 0.06,
-    "element-wise mi210": 0.17,
+    "element-wise mi210": 0.18,
     "nccl a100-sxm": 0.11,
     "nccl h100-sxm": 0.06,
     "nccl b200-sxm": 0.06,

@@ -155,7 +155,7 @@ def _rtx_3090(data: Path) -> Entry:
 def _mi210(data: Path) -> Entry:
     table = read_llmcompass(existing(data / "llmcompass_measured_ops.csv"), "MI210")
     return _entry(
-        "PrincetonUniversity/LLMCompass@2e015fd, PyTorch's kernels on MI210 in fp32, without what one element took",
+        "PrincetonUniversity/LLMCompass@2e015fd, PyTorch's kernels on MI210 in fp32, without their launches",
         "fitted",
         vectorized=_completed(_fits(table, "mi210"), "extrapolated"),
     )

@@ -35,6 +35,8 @@ LLMCOMPASS_LAUNCHES: Mapping[tuple[str, str], float] = {
 }
 """What PyTorch took there for one element, launch and synchronisation included (its hardware_model/compute_module.py).
 A100's are left in the times: of its kernels' latencies none is used."""
+KERNEL_ITSELF = 2.5e-6
+"""What a kernel of one element takes of that on the device (estimate: that of vectorized kernels elsewhere)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,7 +139,9 @@ def read_llmcompass(path: Path, gpu: str) -> Tables:
         if device == gpu and op in kinds:
             width = n or 1.0
             rows.append((kinds[op], m * width / (rate * 1e9), m, width, tensors, 1.0))
-    launches = {kinds[op]: seconds for (device, op), seconds in LLMCOMPASS_LAUNCHES.items() if device == gpu}
+    launches = {
+        kinds[op]: seconds - KERNEL_ITSELF for (device, op), seconds in LLMCOMPASS_LAUNCHES.items() if device == gpu
+    }
     return {
         kind: replace(table, launch_s=np.full(len(table), launches.get(kind, 0.0)))
         for kind, table in _tables(rows).items()
