@@ -100,6 +100,17 @@ def test_workers_are_those_of_the_published_deployment():
     assert found["plan.speculative"]["tokens"] > 0
 
 
+def test_a_deployment_published_with_and_without_drafts_is_two_readings():
+    """Ten requests on five workers of B200: InferenceX lists them without drafts and with three."""
+    named = {"id": "x_disagg_1024x1024_c10_tp8_ep8_1", "system": "b200_sxm", "precision": "fp4"}
+    named |= {"decode_num_workers": "5", "prefill_tp_size": "4"}
+    found = disaggregated(**named)
+    assert "plan.speculative" not in found
+    assert found["alternative"]["plan.speculative"]["tokens"] == 3
+    assert found["alternative"]["plan.disaggregate"] == found["plan.disaggregate"]
+    assert "alternative" not in disaggregated(**named | {"id": "x_disagg_1024x1024_c1365_tp8_ep8_1"})
+
+
 def test_a_row_without_a_deployment_has_the_workers_of_its_columns():
     found = disaggregated(id="x_disagg_1024x1024_c77_tp8_ep8_1", isl="77", decode_num_workers="3")
     assert found["plan.disaggregate"]["decode"]["replicas"] == 3

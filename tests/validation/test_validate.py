@@ -1,5 +1,6 @@
 """Errors of a suite are those of its cases; what cannot be answered says why."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ from sightline.errors import InputError, WorkError
 from sightline.profile import StageMemory
 from sightline.validation import Answer, Case, suites, validate
 from sightline.validation.statistics import result_of
+from sightline.validation.validate import choose, evaluate
 
 
 def case(measured=2.0):
@@ -81,6 +83,20 @@ def test_an_interval_is_that_of_the_quantity():
         return profile(interval={"step_time_s": (0.5, 1e9)})
 
     assert [r.coverage for r in validate("korthikanti-2022-table5", predict=sure)] == [1.0, 1.0]
+
+
+def test_an_interval_spans_both_readings_of_a_case():
+    suite = choose("narayanan-2021-table1")[0]
+    first = suite.cases[0]
+    batch = 2 * first.scenario["workload"]["global_batch"]
+    second = {**first.scenario, "workload": {**first.scenario["workload"], "global_batch": batch}}
+
+    def sure(scenario):
+        return profile(interval={"step_time_s": (4.0, 5.0) if scenario.workload.global_batch == batch else (2.0, 3.0)})
+
+    open_to_both = replace(suite, cases=(replace(first, alternative=second), first))
+    spans = [answer.interval for result in evaluate([open_to_both], sure) for answer in result.answers]
+    assert spans == [(2.0, 5.0), (2.0, 3.0)]
 
 
 def test_what_fails_is_unanswered_with_its_reason():

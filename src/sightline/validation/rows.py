@@ -3,7 +3,7 @@
 A row maps dotted scenario keys to values. Beside those it may hold ``model`` (a catalog's name), ``devices`` (their
 number), ``device`` (their name), ``measured.<quantity>`` or ``measured.flops_per_s_per_device`` (a rate whose FLOPs
 the suite's ``flops`` formula gives), and ``check.flops_per_s_per_device`` (printed beside a measured time). ``stage`` is the pipeline
-stage that was measured. Keys without a dot that are none of these only serve to calculate others.
+stage that was measured, ``alternative`` the values of a second reading that the source leaves open. Keys without a dot that are none of these only serve to calculate others.
 """
 
 from collections.abc import Mapping
@@ -49,6 +49,7 @@ def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
         measured=_measured(full, suite),
         split=_split(full, suite.get("split", {})),
         baseline=None if baseline is None else _scenario({**full, **baseline}),
+        alternative=_scenario({**full, **row["alternative"]}) if "alternative" in row else None,
         stage=int(full.get("stage", 0)),
     )
 

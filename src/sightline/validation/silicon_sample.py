@@ -202,11 +202,20 @@ def _stated_worker(cells: Cells) -> Worker:
 
 
 def _disaggregated(cells: Cells, asked: Row, spec: Mapping[str, Any], *, drafts: bool) -> dict[str, Any]:
-    """Return the published deployment that the row belongs to, with ``drafts`` if it has them, else what its columns say."""
+    """Return the published deployment that the row belongs to, with ``drafts`` if it has them, else what its columns say.
+
+    Where it was published with drafts too and nothing tells which was run, that is an alternative reading.
+    """
     found = _deployed(cells, asked, spec["deployments"], drafts=drafts) or _stated_deployment(cells)
-    sides = {name: side.plan() for name, side in _sides(found)}
-    speculative = _drafts(found.drafted) if found.drafted else {}
-    return {"devices": found.devices, "plan.disaggregate": sides, **speculative}
+    other = None if drafts or found.drafted else _deployed(cells, asked, spec["deployments"], drafts=True)
+    may_draft = {"alternative": _pools(other)} if other is not None and other.drafted else {}
+    return _pools(found) | may_draft
+
+
+def _pools(deployment: Deployment) -> dict[str, Any]:
+    sides = {name: side.plan() for name, side in _sides(deployment)}
+    speculative = _drafts(deployment.drafted) if deployment.drafted else {}
+    return {"devices": deployment.devices, "plan.disaggregate": sides, **speculative}
 
 
 def _sides(deployment: Deployment) -> Iterator[tuple[str, Worker]]:

@@ -24,6 +24,8 @@ class Case:
     split: Split
     baseline: Mapping[str, Any] | None = None
     """The scenario that a relative quantity is divided by."""
+    alternative: Mapping[str, Any] | None = None
+    """Another scenario that may have been run: the source does not tell them apart, and an interval spans both."""
     stage: int = 0
     """The pipeline stage it was measured on, where the quantity is one stage's; -1 is the last."""
 

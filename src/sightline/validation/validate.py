@@ -123,8 +123,11 @@ def _answer(case: Case, quantity: str, predict: Predict) -> Answer:
             value /= quantity_of(quantity, _profile(case.baseline, predict), case.stage)
     except SightlineError as error:
         return Answer(case=case, reason=str(error))
-    low_high = profile.interval.get(quantity)
-    interval = None if low_high is None else (float(low_high[0]), float(low_high[1]))
+    spans = [profile.interval.get(quantity)]
+    if case.alternative is not None:
+        spans.append(_profile(case.alternative, predict).interval.get(quantity))
+    known = [span for span in spans if span is not None]
+    interval = (min(float(low) for low, _ in known), max(float(high) for _, high in known)) if known else None
     return Answer(case=case, predicted=value, interval=interval)
 
 
