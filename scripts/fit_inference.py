@@ -222,7 +222,7 @@ def cases_of(fit: Fit, known: Mapping[str, Suite]) -> Iterator[MeasuredGeneratio
             weight=1.0 / alike,
             group=fit.group(scenario) if fit.group else "",
             pair=_pair(scenario) if fit.group is _served else "",
-            alternative=price_workers(generation_from_mapping(case.alternative)) if case.alternative else None,
+            sure=case.alternative is None,
         )
 
 

@@ -67,8 +67,8 @@ class MeasuredGeneration:
     """What is left out together where spreads are found; its device, or model, where nothing is said."""
     pair: str = ""
     """The model on the device, where what was never fitted has a spread of its own."""
-    alternative: Workers | None = None
-    """Another reading of what was run, where the source leaves it open: intervals span both."""
+    sure: bool = True
+    """Whether the source says what was run; else there is another reading of it, and the case's error is no spread."""
 
 
 def predicted_values(cases: Sequence[MeasuredGeneration], constants: InferenceConstants) -> Array:
@@ -80,8 +80,8 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     """Return the constants ``free`` fitted to measured generations, the others as ``given`` or at their priors.
 
     The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest,
-    each as it would be without its group, and counting groups whose errors resemble each other for fewer. A case with
-    two readings errs by as much as it lies outside of both.
+    each as it would be without its group, and counting groups whose errors resemble each other for fewer. Cases that
+    the source leaves two readings of say nothing on how far off the right one is.
     """
     base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
     measured = np.array([case.value for case in cases])
@@ -101,13 +101,12 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     constants = base | fitted
     predicted = predicted_values(cases, InferenceConstants.from_mapping(constants))
 
-    apart = _readings_apart(cases, predicted, InferenceConstants.from_mapping(constants))
-
     def errors_without(groups: Sequence[object]) -> Array:
-        return outside(held_out_errors(predict_with, fitted, measured, weights, priors, groups), apart)
+        return held_out_errors(predict_with, fitted, measured, weights, priors, groups)
 
     groups = [str(group) for group in _groups(cases)]
     errors = errors_without(groups)
+    sure = np.array([case.sure for case in cases])
     first = np.array([case.quantity == "ttft_s" for case in cases])
     pools = np.array([case.workers.scenario.plan.disaggregate is not None for case in cases])
     constants |= {
@@ -115,30 +114,15 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
         "tpot_spread": _spread(errors, groups, ~first & ~pools),
     }
     if pools.any():
-        constants["pools_spread"] = _spread(errors, groups, pools)
+        constants["pools_spread"] = _spread(errors, groups, pools & sure)
     pairs = [case.pair for case in cases]
     if all(pairs):
         constants["fitted_on"] = sorted(set(pairs))
     if len(set(pairs)) >= FEWEST_GROUPS:
-        known, unseen = conformal_spread(errors, groups), conformal_spread(errors_without(pairs), pairs)
+        known, unseen = _spread(errors, groups, sure), _spread(errors_without(pairs), pairs, sure)
         constants["unseen_spread"] = significant(np.sqrt(max(unseen**2 - known**2, 0.0)))
     residuals = {"fit": error_statistics(predicted, measured)}
     return FitResult(constants=constants, rows={"fitted": len(cases)}, residuals=residuals)
-
-
-def _readings_apart(cases: Sequence[MeasuredGeneration], predicted: Array, constants: InferenceConstants) -> Array:
-    """Logarithms of the alternative readings' predictions over those of the first; 0 where there is one reading."""
-    apart = np.zeros(len(cases))
-    for i, case in enumerate(cases):
-        if case.alternative is not None:
-            apart[i] = np.log(float(getattr(latencies(case.alternative, constants), case.quantity)) / predicted[i])
-    return apart
-
-
-def outside(errors: Array, apart: Array) -> Array:
-    """Logarithmic errors of the nearer of two predictions that lie ``apart``; 0 where the measurement lies between."""
-    low, high = errors + np.minimum(apart, 0.0), errors + np.maximum(apart, 0.0)
-    return np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
 
 
 def _spread(errors: Array, groups: Sequence[str], chosen: NDArray[np.bool_]) -> float:
