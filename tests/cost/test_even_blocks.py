@@ -22,8 +22,8 @@ def test_blocks_share_the_threads_evenly(warps):
     blocks = _blocks(threads)
     assert 1 <= blocks <= MOST_BLOCKS
     assert threads % blocks == 0
-    even = [b for b in range(-(-threads // MOST_THREADS), threads + 1) if threads % b == 0]
-    assert any(b % blocks == 0 for b in even[:1])
+    fewest = min(b for b in range(-(-threads // MOST_THREADS), threads + 1) if threads % b == 0)
+    assert fewest % blocks == 0
 
 
 def test_a_large_prime_leaves_one_block():

@@ -48,8 +48,14 @@ def test_launches_that_several_devices_lend_are_cycles_of_the_borrower(slow, fas
     assert hops[0] == hops[1]
 
 
-def test_launches_of_a_familys_own_table_and_of_devices_without_a_clock_stay():
+def test_launches_of_a_familys_own_table_stay():
     own = cluster_collectives(read_cluster("2x l40s-48gb")).kinds
     assert own == load_collectives("l40s").kinds
-    tpu = cluster_collectives(read_cluster("4x tpu-v5p")).kinds
-    assert tpu["all_gather"].protocols == load_collectives("generic").kinds["all_gather"].protocols
+
+
+def test_no_device_is_taken_to_run_faster_than_any_does():
+    launches = [
+        cluster_collectives(read_cluster(f"4x {device}")).kinds["all_gather"].protocols[0].launch_s
+        for device in ("tpu-v5p", "rtx-6000-ada")
+    ]
+    assert launches[0] / launches[1] == pytest.approx(2.506 / 2.9, rel=0.01)

@@ -99,6 +99,21 @@ def test_an_interval_spans_both_readings_of_a_case():
     assert spans == [(2.0, 5.0), (2.0, 3.0)]
 
 
+def test_a_case_whose_other_reading_cannot_be_answered_says_why():
+    suite = choose("narayanan-2021-table1")[0]
+    first = suite.cases[0]
+    batch = 2 * first.scenario["workload"]["global_batch"]
+    second = {**first.scenario, "workload": {**first.scenario["workload"], "global_batch": batch}}
+
+    def half(scenario):
+        if scenario.workload.global_batch == batch:
+            raise WorkError("no such deployment")
+        return profile()
+
+    (result,) = evaluate([replace(suite, cases=(replace(first, alternative=second),))], half)
+    assert [answer.reason for answer in result.answers] == ["no such deployment"]
+
+
 def test_what_fails_is_unanswered_with_its_reason():
     def fails(_):
         raise WorkError("no constants for this device")

@@ -126,11 +126,10 @@ def _constants(device: Device, link: Interconnect, version: str, all_reduce: str
 
 
 def _library(family: str, version: str, device: Device) -> CollectiveConstants:
-    """A family's constants; those of several devices together at the clock of ``device``, where it has one."""
+    """A family's constants; those of several devices together at the clock of ``device``, as far as one is plausible."""
     if family not in (PCIE, UNMEASURED):
         return load_collectives(family, version)
-    clock = np.asarray(clock_hz(device))
-    slower = REFERENCE_HZ / np.where(clock > FASTEST_CLOCK_HZ, REFERENCE_HZ, clock)
+    slower = REFERENCE_HZ / np.minimum(clock_hz(device), FASTEST_CLOCK_HZ)
     if slower.ndim:
         library = load_collectives(family, version)
         return replace(library, kinds=slowed(library.kinds, slower))

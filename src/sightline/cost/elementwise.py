@@ -21,7 +21,7 @@ def elementwise_cost(
 
     Each kernel ramps up and drains in a fixed time and streams at a share of the memory bandwidth, faster where its
     tensors fill less than the L2 cache and were just written there (as far as bytes bind it at all); exponentials and random numbers may take longer
-    than the bytes. No kernels is work inside another one. ``footprint_bytes`` are those of the distinct tensors, fewer than the traffic for kernels in place.
+    than the bytes. Work inside another kernel has ``kernels`` of 0. ``footprint_bytes`` are those of the distinct tensors, fewer than the traffic for kernels in place.
     """
     c = constants
     memory_s = np.asarray(traffic_bytes, dtype=float) / device.memory_bandwidth

@@ -15,8 +15,10 @@ import numpy as np
 from sightline.quantities import Number
 
 THREAD_BYTES = 16
+"""Bytes of each rank that a thread adds."""
 WARP = 32
 MOST_THREADS = 1024
+"""Threads of a block."""
 MOST_BLOCKS = 24
 FEW_RANKS = 4
 ONE_SHOT_BYTES = (1e6, 5e5)

@@ -23,6 +23,7 @@ UNIT_FRACTION = 0.8
 FEW_ROWS = 16.0
 """Rows up to which the library has kernels that do not walk along ``k`` alone."""
 LATENCY_S = 3e-6
+"""Fixed time of such a kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

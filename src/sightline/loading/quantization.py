@@ -1,4 +1,4 @@
-"""``plan.quantization``: the formats of weights and cache."""
+"""``plan.quantization``: the formats of weights and cache, and in what a router in fp32 is multiplied."""
 
 from sightline.errors import nearest
 from sightline.loading.complaints import Complaints
@@ -21,5 +21,6 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     cache = [w for w in known if w in CACHE_BYTES]
     router = [w for w in known if w in ROUTER_DTYPES]
     if len(cache) > 1 or len(router) > 1 or len(known) - len(cache) - len(router) > 1:
-        complaints.add(f"{key} lists {', '.join(known)}; allowed: one format of the weights, beside one of the cache")
+        allowed = "one format of the weights, beside one of the cache and one of the router"
+        complaints.add(f"{key} lists {', '.join(known)}; allowed: {allowed}")
     return tuple(known)

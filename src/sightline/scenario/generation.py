@@ -63,7 +63,8 @@ class GenerationPlan:
     """Independent copies of all that, which share the batch."""
     dtype: str = "bf16"
     quantization: tuple[str, ...] | None = None
-    """Formats of the weights (fp8, w4a16, ...) and of the cache (kv-fp8, kv-int8); None means as in the checkpoint."""
+    """Formats of the weights (fp8, w4a16, ...), of the cache (kv-fp8, kv-int8) and of a router that is kept in fp32
+    (router-tf32); without one of the weights these are not quantized. None means as in the checkpoint."""
     chunked_prefill: bool = False
     """Prompts are cut to the token budget and share iterations with decodes (arXiv 2308.16369)."""
     max_batched_tokens: Count | None = None

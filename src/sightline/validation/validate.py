@@ -121,12 +121,10 @@ def _answer(case: Case, quantity: str, predict: Predict) -> Answer:
         value = quantity_of(quantity, profile, case.stage)
         if case.baseline is not None:
             value /= quantity_of(quantity, _profile(case.baseline, predict), case.stage)
+        readings = [profile] if case.alternative is None else [profile, _profile(case.alternative, predict)]
     except SightlineError as error:
         return Answer(case=case, reason=str(error))
-    spans = [profile.interval.get(quantity)]
-    if case.alternative is not None:
-        spans.append(_profile(case.alternative, predict).interval.get(quantity))
-    known = [span for span in spans if span is not None]
+    known = [span for reading in readings if (span := reading.interval.get(quantity)) is not None]
     interval = (min(float(low) for low, _ in known), max(float(high) for _, high in known)) if known else None
     return Answer(case=case, predicted=value, interval=interval)
 
