@@ -54,8 +54,6 @@ def test_launches_of_a_familys_own_table_stay():
 
 
 def test_no_device_is_taken_to_run_faster_than_any_does():
-    launches = [
-        cluster_collectives(read_cluster(f"4x {device}")).kinds["all_gather"].protocols[0].launch_s
-        for device in ("tpu-v5p", "rtx-6000-ada")
-    ]
-    assert launches[0] / launches[1] == pytest.approx(2.506 / 2.9, rel=0.01)
+    (tpu, stated) = cluster_collectives(read_cluster("4x tpu-v5p")), load_collectives("generic")
+    launch, at_reference = (library.kinds["all_gather"].protocols[0].launch_s for library in (tpu, stated))
+    assert launch / at_reference == pytest.approx(1.75 / 2.9)

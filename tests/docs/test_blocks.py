@@ -76,4 +76,4 @@ def test_the_first_screen_has_a_picture_and_two_commands():
     assert screen.count("![") == 1
     install, test = (text for language, text in BLOCK.findall(screen) if language == "bash")
     assert "sightline predict examples/llama-2-7b-zero2-8xa800.yaml --chart" in install
-    assert " -m pytest" in test
+    assert test.strip().endswith("-m pytest -n logical --dist loadfile")

@@ -85,32 +85,35 @@ def test_an_interval_is_that_of_the_quantity():
     assert [r.coverage for r in validate("korthikanti-2022-table5", predict=sure)] == [1.0, 1.0]
 
 
-def test_an_interval_spans_both_readings_of_a_case():
+def with_a_second_reading():
+    """A suite, a case of it that may have been run with twice the batch, and that batch."""
     suite = choose("narayanan-2021-table1")[0]
     first = suite.cases[0]
     batch = 2 * first.scenario["workload"]["global_batch"]
     second = {**first.scenario, "workload": {**first.scenario["workload"], "global_batch": batch}}
+    return suite, replace(first, alternative=second), batch
+
+
+def test_an_interval_spans_both_readings_of_a_case():
+    suite, first, batch = with_a_second_reading()
 
     def sure(scenario):
         return profile(interval={"step_time_s": (4.0, 5.0) if scenario.workload.global_batch == batch else (2.0, 3.0)})
 
-    open_to_both = replace(suite, cases=(replace(first, alternative=second), first))
+    open_to_both = replace(suite, cases=(first, replace(first, alternative=None)))
     spans = [answer.interval for result in evaluate([open_to_both], sure) for answer in result.answers]
     assert spans == [(2.0, 5.0), (2.0, 3.0)]
 
 
 def test_a_case_whose_other_reading_cannot_be_answered_says_why():
-    suite = choose("narayanan-2021-table1")[0]
-    first = suite.cases[0]
-    batch = 2 * first.scenario["workload"]["global_batch"]
-    second = {**first.scenario, "workload": {**first.scenario["workload"], "global_batch": batch}}
+    suite, first, batch = with_a_second_reading()
 
     def half(scenario):
         if scenario.workload.global_batch == batch:
             raise WorkError("no such deployment")
         return profile()
 
-    (result,) = evaluate([replace(suite, cases=(replace(first, alternative=second),))], half)
+    (result,) = evaluate([replace(suite, cases=(first,))], half)
     assert [answer.reason for answer in result.answers] == ["no such deployment"]
 
 

@@ -130,16 +130,15 @@ def _library(family: str, version: str, device: Device) -> CollectiveConstants:
     if family not in (PCIE, UNMEASURED):
         return load_collectives(family, version)
     slower = REFERENCE_HZ / np.minimum(clock_hz(device), FASTEST_CLOCK_HZ)
-    if slower.ndim:
-        library = load_collectives(family, version)
-        return replace(library, kinds=slowed(library.kinds, slower))
-    return _load_slowed(family, version, float(slower))
+    return _slowed_library(family, version, slower) if slower.ndim else _slowed_once(family, version, float(slower))
 
 
-@cache
-def _load_slowed(family: str, version: str, slower: float) -> CollectiveConstants:
+def _slowed_library(family: str, version: str, slower: Number) -> CollectiveConstants:
     library = load_collectives(family, version)
     return replace(library, kinds=slowed(library.kinds, slower))
+
+
+_slowed_once = cache(_slowed_library)
 
 
 def collective_evidence(cluster: Cluster, kind: str) -> Evidence:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Device
 
@@ -50,7 +51,7 @@ def wide_router_cost(m: Number, n: Number, k: Number, *, dtype: str, device: Dev
     """
     walk = _WALKS[dtype]
     compute_s = 2.0 * m * n * k / device.peak_flops[dtype]
-    memory_s = 4.0 * (m * k + k * n + m * n) / device.memory_bandwidth
+    memory_s = ELEMENT_BYTES["fp32"] * (m * k + k * n + m * n) / device.memory_bandwidth
     unit_flops = UNIT_FRACTION * device.peak_flops["fp32"] / device.compute_units
     share = np.where(
         np.less_equal(m, 1.0), walk.one_row, np.where(np.less_equal(m, FEW_ROWS), walk.few_rows, walk.rows)

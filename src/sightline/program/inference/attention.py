@@ -259,13 +259,8 @@ def _written_out(x: PassShapes, core: CachedAttention) -> list[Operator]:
 
     The softmax reads and writes every score, which is then narrowed to the product's type.
     """
-    pairs, seen, plain, granule = (
-        core.batch * core.heads,
-        core.context_tokens,
-        x.formats.plain,
-        x.engine.context_granule,
-    )
-    if granule:
+    pairs, seen, plain = core.batch * core.heads, core.context_tokens, x.formats.plain
+    if granule := x.engine.context_granule:
         seen = np.ceil(seen / granule) * granule
     scores = pairs * core.query_tokens * seen
     return [

@@ -11,12 +11,10 @@ from sightline.program.inference.shapes import PassShapes
 from sightline.program.matmul_formats import WIDE_ROUTER
 from sightline.program.operators import CollectiveKind, Operator
 from sightline.program.routing import busiest_share, expected_active
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Experts
 from sightline.scenario.model import WeightPart
-
-WIDE_BYTES = 4.0
-"""Bytes of an element in fp32."""
 
 
 def dense(x: PassShapes, width: float, module: str = "mlp", part: WeightPart = "dense") -> list[Operator]:
@@ -67,9 +65,10 @@ def _router(x: PassShapes, of: Experts) -> list[Operator]:
     dtype = x.formats.router_dtype
     if not dtype or x.expands_weights:
         return [product]
-    widened = x.stream("router", "copy", x.tokens * x.h * (1.0 + WIDE_BYTES / x.element_bytes), name="widen")
-    wide = replace(product, dtype=dtype, element_bytes=WIDE_BYTES, weight_bytes=WIDE_BYTES, kernel=WIDE_ROUTER)
-    return [widened, replace(wide, output_bytes=WIDE_BYTES)]
+    wide = ELEMENT_BYTES["fp32"]
+    widened = x.stream("router", "copy", x.tokens * x.h * (1.0 + wide / x.element_bytes), name="widen")
+    product = replace(product, dtype=dtype, kernel=WIDE_ROUTER)
+    return [widened, replace(product, element_bytes=wide, weight_bytes=wide, output_bytes=wide)]
 
 
 def _busiest(x: PassShapes, of: Experts, local: Number) -> tuple[Number, Number]:
