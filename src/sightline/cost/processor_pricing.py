@@ -70,7 +70,7 @@ def price_on_processor(
                     continue
             if np.any(apart):
                 cost = _slower(cost, np.where(apart, machine.fewer_cores.get(way, {}).get(kind_of(op), 1.0), 1.0))
-            prices[id(op)] = cost._replace(time_s=cost.time_s + around[id(op)])
+            prices[id(op)] = cost._replace(time_s=cost.time_s + around.get(id(op), 0.0))
     return prices
 
 
