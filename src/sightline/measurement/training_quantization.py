@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 HEADS = ("lm_head", "embed_out")
 """What transformers' classes call the head, which stays as it is."""
+REPACKED_OUTPUTS, REPACKED_INPUTS = 32, 64
+"""Multiples that bitsandbytes needs to repack 4-bit weights for inference on processors with AVX512-BF16."""
 
 
 def quantize(model: "torch.nn.Module", form: str, compute: str, device: str) -> "torch.nn.Module":
@@ -17,8 +19,8 @@ def quantize(model: "torch.nn.Module", form: str, compute: str, device: str) -> 
 
     Raises:
         InputError: bitsandbytes is missing.
-        UnsupportedCaseError: It has no such format, or the model keeps its projections in something else than linear
-            layers.
+        UnsupportedCaseError: It has no such format, it cannot pack a layer of these sizes, or the model keeps its
+            projections in something else than linear layers.
     """
     import torch
 
@@ -50,7 +52,11 @@ def _quantized(bnb: Any, layer: "torch.nn.Linear", form: str, compute: str, devi
         new.weight = bnb.Int8Params(layer.weight.data.cpu(), requires_grad=False, has_fp16_weights=False)
     else:
         dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(compute, torch.float32)
+        _refuse_unpackable(layer, form, dtype)
         new = bnb.Linear4bit(layer.in_features, layer.out_features, has_bias, compute_dtype=dtype, quant_type="nf4")
+        if layer.out_features % REPACKED_OUTPUTS or layer.in_features % REPACKED_INPUTS:
+            # bitsandbytes would repack these weights all the same, and fail. Without, it expands them for each product.
+            new.support_avx512bf16_for_cpu = False
         new.weight = bnb.Params4bit(
             layer.weight.data.cpu(),
             requires_grad=False,
@@ -63,3 +69,12 @@ def _quantized(bnb: Any, layer: "torch.nn.Linear", form: str, compute: str, devi
         new.bias = layer.bias
     placed: torch.nn.Module = new.to(device)
     return placed
+
+
+def _refuse_unpackable(layer: "torch.nn.Linear", form: str, storage: "torch.dtype") -> None:
+    """Raise `UnsupportedCaseError` where 4-bit weights, two in a byte, do not fill whole elements of ``storage``."""
+    if -(-layer.weight.numel() // 2) % storage.itemsize:
+        raise UnsupportedCaseError(
+            f"plan.quantization is '{form}'; bitsandbytes cannot pack a weight of {layer.out_features} x "
+            f"{layer.in_features} into whole elements of {str(storage).removeprefix('torch.')}"
+        )
