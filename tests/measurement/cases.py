@@ -98,7 +98,7 @@ def raises_ctrl_c(_arguments, _emit):
 
 
 def trains_on_two_ranks_of_which_one_is_late(arguments, emit):
-    """Two real replicas; before each of its passes the second one sleeps for ``late_s``."""
+    """Two real replicas on a clock that the second one alone moves on, by 1 before each of its passes."""
     import tempfile
 
     from sightline.measurement.rank_group import Ranks, run_ranks
@@ -107,18 +107,43 @@ def trains_on_two_ranks_of_which_one_is_late(arguments, emit):
     preload("ddp")
     ranks = Ranks(here=2, threads=1, variables={"SIGHTLINE_DEVICE": "cpu"})
     with tempfile.TemporaryDirectory() as folder:
-        asked = {**arguments, "meeting": {"file": f"{folder}/ranks"}}
+        clock = Path(folder) / "clock"
+        clock.write_bytes(bytes(16))
+        asked = {**arguments, "meeting": {"file": f"{folder}/ranks"}, "clock": str(clock)}
         return dict(run_ranks(f"{__name__}:is_one_of_two", asked, ranks, emit)[0])
 
 
 def is_one_of_two(arguments, emit):
+    """The second rank is late for certain: it begins no step before the first one has come to the end of its own."""
+    import mmap
+
     from torch.nn.modules.module import register_module_forward_pre_hook
 
+    from sightline.measurement import parallel_ddp, training_clock
     from sightline.measurement.training_rank import measure_rank
 
-    late_s = arguments["late_s"]
+    with Path(arguments["clock"]).open("r+b") as file:
+        shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")
+    now, steps_of_the_first = 0, 1
+    passes = 0
+    training_clock.host_time = lambda: float(shared[now])
+
+    def be_late(module, _):
+        nonlocal passes
+        if module.__class__.__name__.endswith("ForCausalLM"):
+            passes += 1
+            while shared[steps_of_the_first] * arguments["passes"] < passes:
+                time.sleep(0.001)
+            shared[now] += 1
+
+    begin = parallel_ddp._Exposed.begin
+
+    def begin_to_wait(exposed):
+        begin(exposed)
+        shared[steps_of_the_first] += 1
+
     if os.environ["RANK"] == "1":
-        register_module_forward_pre_hook(
-            lambda module, _: time.sleep(late_s * module.__class__.__name__.endswith("ForCausalLM"))
-        )
-    return measure_rank({key: value for key, value in arguments.items() if key != "late_s"}, emit)
+        register_module_forward_pre_hook(be_late)
+    else:
+        parallel_ddp._Exposed.begin = begin_to_wait
+    return measure_rank({k: v for k, v in arguments.items() if k not in ("passes", "clock")}, emit)

@@ -6,11 +6,11 @@ import pytest
 
 from sightline.errors import InputError, WorkError
 from sightline.loading import load
-from sightline.measurement import operator_entry, torch_machine
+from sightline.measurement import operator_entry, operators, torch_machine
 from sightline.measurement.operators import measure_operator
 from sightline.measurement.operators_attention import IMPLEMENTATIONS
 from sightline.measurement.operators_elementwise import row_width
-from sightline.measurement.timing import Rule
+from sightline.measurement.timing import HostClock, Rule
 from sightline.report.results import answer_to_dict
 from sightline.scenario.operation import ELEMENTWISE
 
@@ -42,7 +42,7 @@ def test_a_product_counts_its_work(dtype, width) -> None:
     profile = measured(operator="matmul", m=32, n=48, k=64, batch=3, dtype=dtype)
     assert profile.flops == pytest.approx(3 * 2 * 32 * 48 * 64)
     assert profile.bytes == pytest.approx(3 * width * (32 * 64 + 64 * 48 + 32 * 48))
-    assert 0 < profile.time_s < 0.1
+    assert profile.time_s > 0
     assert profile.interval["time_s"][0] <= profile.time_s <= profile.interval["time_s"][1]
 
 
@@ -82,14 +82,23 @@ def test_every_optimizer_steps(implementation) -> None:
     assert measured(implementation, operator="adam", elements=1000).bytes == pytest.approx(28 * 1000)
 
 
-def test_a_measurement_repeats() -> None:
-    first, second = (measured(operator="matmul", m=128, n=128, k=128).time_s for _ in range(2))
-    assert 0.1 < first / second < 10
+def test_the_time_is_that_of_the_calls(monkeypatch) -> None:
+    """On a clock that counts floating-point operations, a product of twice the rows takes twice as long."""
+    from torch.utils.flop_counter import FlopCounterMode
 
+    class Counting(HostClock):
+        resolution_s = 0.0
 
-def test_the_work_grows_with_the_sizes_and_so_does_the_time() -> None:
-    small, large = (measured(operator="copy", elements=2**power) for power in (12, 22))
-    assert large.time_s > 10 * small.time_s
+        def measure(self, call, first, count):
+            with FlopCounterMode(display=False) as counter:
+                for turn in range(first, first + count):
+                    call(turn)
+            return float(counter.get_total_flops())
+
+    here = torch_machine.machine_of
+    monkeypatch.setattr(operators, "machine_of", lambda cluster: replace(here(cluster), clock=Counting()))
+    small, large = (measured(operator="matmul", m=m, n=48, k=64) for m in (32, 64))
+    assert (small.time_s, large.time_s) == (small.flops, 2 * small.flops)
 
 
 def test_results_bear_the_documented_keys() -> None:
@@ -168,7 +177,7 @@ def test_ranks_exchange_over_gloo() -> None:
     )
     profile = measure_operator(scenario, None, replace(SHORT, longest_s=0.02))
     assert profile.measurement["implementation"] == "gloo"
-    assert 1e-6 < profile.time_s < 5
+    assert profile.time_s > 0
     assert profile.bytes == 65536
 
 

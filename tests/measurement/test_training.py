@@ -153,8 +153,7 @@ def test_a_single_process_trains_and_is_stored(tmp_path, monkeypatch) -> None:
     assert measured.run.status == "ok", measured.run.reason
     profile = measured.profile
     assert sum(profile.phases.values()) == pytest.approx(profile.step_time_s)
-    assert profile.phases["forward"] > 0
-    assert profile.phases["backward"] > profile.phases["optimizer"] > 0
+    assert min(profile.phases[phase] for phase in ("forward", "backward", "optimizer")) > 0
     assert profile.memory_bytes["optimizer"] == pytest.approx(2 * profile.memory_bytes["weights"], rel=0.02)
     samples = store.samples(measured.run)
     assert (samples.height, set(samples["repeat"])) == (8, {0, 1})
@@ -218,7 +217,7 @@ def test_what_does_not_fit_is_predicted_and_not_run() -> None:
     outcome, _ = run(huge, force=False)
     assert outcome.status == "out_of_memory"
     assert outcome.reason.startswith("predicted to need ")
-    assert outcome.seconds < 60
+    assert outcome.result == {}
     assert why_too_large(resolved(asked())[1]) == ""
 
 
@@ -370,11 +369,11 @@ def test_a_partitioned_weight_counts_by_what_a_rank_holds() -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_waits_for_a_late_one_says_so() -> None:
-    late_s, scenario, samples = 0.1, asked(2), []
-    arguments = {"scenario": to_mapping(scenario), "warm_up": 1, "steps": 6, "late_s": late_s}
+    scenario, samples = asked(2), []
+    passes = int(scenario.workload.global_batch) // 2
     outcome = run_case(
         "measurement.cases:trains_on_two_ranks_of_which_one_is_late",
-        arguments,
+        {"scenario": to_mapping(scenario), "warm_up": 1, "steps": 6, "passes": passes},
         Limits(time_s=300),
         lambda sample: samples.append({"repeat": 0, **sample}),
         variables={"OMP_NUM_THREADS": "1"},
@@ -383,13 +382,9 @@ def test_a_rank_that_waits_for_a_late_one_says_so() -> None:
     scenario, predicted = resolved(scenario)
     seen = {"way": "ddp", "threads": 1, "warm_up": 1, "weights": "random", "repeats": [outcome.result]}
     result = result_of(scenario, predicted, seen, samples)
-    waits = scenario.workload.global_batch / 2 * late_s
-    assert result["step_time_s"] > waits
-    # The first rank meets the other once per step, however many passes made that one late.
-    assert result["measurement"]["waiting_s"] == pytest.approx(waits, rel=0.3)
-    assert result["phases"]["host"] > 0.7 * waits
-    assert result["phases"]["communication_exposed"] < 0.3 * waits
-    assert sum(result["phases"].values()) == pytest.approx(result["step_time_s"])
+    # Time passes only while the first rank waits, which is not communication.
+    assert result["step_time_s"] == result["measurement"]["waiting_s"] == passes
+    assert {phase: time_s for phase, time_s in result["phases"].items() if time_s} == {"host": passes}
 
 
 def test_waiting_for_a_late_rank_is_no_communication() -> None:
