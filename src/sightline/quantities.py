@@ -27,10 +27,36 @@ def added_up(numbers: Iterable[Number]) -> Number:
 
 def either(condition: Any, if_true: Number, if_false: Number) -> Number:
     """Return one of two numbers; where the condition is an array, the one or the other place by place."""
-    if isinstance(condition, bool | np.bool_):
-        return if_true if condition else if_false
-    chosen: Number = np.where(condition, if_true, if_false)
-    return chosen
+    if isinstance(condition, np.ndarray):
+        chosen: Number = np.where(condition, if_true, if_false)
+        return chosen
+    return if_true if condition else if_false
+
+
+def larger(a: Number, b: Number) -> Number:
+    """Return the larger of two numbers, place by place; for plain numbers several times faster than NumPy's."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        most: Number = np.maximum(a, b)
+        return most
+    return max(a, b)
+
+
+def smaller(a: Number, b: Number) -> Number:
+    """Return the smaller of two numbers, place by place; for plain numbers several times faster than NumPy's."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        least: Number = np.minimum(a, b)
+        return least
+    return min(a, b)
+
+
+def rounded_up(number: Number) -> Number:
+    """Return the next whole number from a number on."""
+    return np.ceil(number) if isinstance(number, np.ndarray) else float(math.ceil(number))
+
+
+def anywhere(condition: Any) -> bool:
+    """Return whether a condition holds, of an array in any place."""
+    return bool(condition.any()) if isinstance(condition, np.ndarray) else bool(condition)
 
 
 def identity(value: Number) -> object:

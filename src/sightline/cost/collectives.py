@@ -26,14 +26,12 @@ from sightline.cost.topology import (
     Links,
     data_group,
     expert_group,
-    larger,
     pipeline_boundary,
-    smaller,
     tensor_group,
     whole_group,
 )
 from sightline.errors import InputError, nearest
-from sightline.quantities import Number
+from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Host, Interconnect, Network
 
 __all__ = [

@@ -9,8 +9,7 @@ NCCL. Symbols: ``n`` ranks, ``S`` bytes.
 import numpy as np
 
 from sightline.cost.collective_constants import CustomAllReduce
-from sightline.cost.topology import larger, smaller
-from sightline.quantities import Number
+from sightline.quantities import Number, larger, smaller
 
 MULTICAST_MIN_RANKS = 5
 """Ranks from which engines let the switch add, as NCCL does."""

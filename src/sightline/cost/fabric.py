@@ -9,8 +9,7 @@ out: other jobs, adaptive routing, how ranks are placed.
 
 import numpy as np
 
-from sightline.cost.topology import larger
-from sightline.quantities import Number
+from sightline.quantities import Number, larger
 from sightline.scenario import Network
 
 TORUS_DIMENSIONS = 3.0

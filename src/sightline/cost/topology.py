@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sightline.quantities import Count, Number
+from sightline.quantities import Count, Number, larger, smaller
 from sightline.scenario import Host, Interconnect, Network
 
 
@@ -97,19 +97,3 @@ def ring_neighbours(ranks: Count, cluster: Links) -> Group:
 
 def _number(count: Count) -> Number:
     return count.astype(float) if isinstance(count, np.ndarray) else count
-
-
-def smaller(a: Number, b: Number) -> Number:
-    """Return the smaller of two numbers, without NumPy's cost for plain ones."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        least: Number = np.minimum(a, b)
-        return least
-    return min(a, b)
-
-
-def larger(a: Number, b: Number) -> Number:
-    """Return the larger of two numbers, without NumPy's cost for plain ones."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        most: Number = np.maximum(a, b)
-        return most
-    return max(a, b)
