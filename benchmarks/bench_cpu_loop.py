@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sightline.calibration.dispatch import llama_keys, module_times
-from sightline.cost.processor_constants import processor_family
+from sightline.cost.processor.constants import processor_family
 from sightline.generation_profile import GenerationProfile
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.generation_runs import measure_generations

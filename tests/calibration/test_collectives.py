@@ -12,8 +12,8 @@ from sightline.calibration.collective_systems import SYSTEMS, system_tables
 from sightline.calibration.collective_tables import CollectiveTable, read_kernels, read_nccl, read_vidur
 from sightline.calibration.collectives import TYPICAL_NETWORK, errors, fit_collectives, measured_node, predicted
 from sightline.catalog.yaml12 import parse
-from sightline.cost.collective_constants import CollectiveConstants, CustomAllReduce
-from sightline.cost.collective_families import bridged, load_collectives, load_custom
+from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce
+from sightline.cost.collectives.families import bridged, load_collectives, load_custom
 from sightline.errors import InputError
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")

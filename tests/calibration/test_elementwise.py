@@ -12,7 +12,7 @@ from sightline.calibration.elementwise_entries import _frontier_a800, _frontier_
 from sightline.calibration.elementwise_tables import ElementwiseTable, joined, read_llmcompass, read_vidur_elementwise
 from sightline.calibration.fitting import error_statistics
 from sightline.catalog import entry
-from sightline.cost.elementwise_constants import ElementwiseConstants, load_elementwise
+from sightline.cost.elementwise import ElementwiseConstants, load_elementwise
 from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")

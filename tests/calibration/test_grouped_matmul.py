@@ -12,7 +12,7 @@ from sightline.calibration.grouped_matmul import fit_grouped, predicted_seconds
 from sightline.calibration.grouped_matmul_entries import grouped_entries
 from sightline.calibration.grouped_matmul_tables import GroupedTable, read_infersim_grouped
 from sightline.catalog import entry
-from sightline.cost.grouped_matmul import load_grouped
+from sightline.cost.matmul.grouped import load_grouped
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 

@@ -25,7 +25,7 @@ from sightline.calibration.matmul_entries import FAMILIES, matmul_entries
 from sightline.calibration.matmul_surface import fit_matmul_surface
 from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul, read_vidur_matmul
 from sightline.catalog import entry
-from sightline.cost.matmul import MatmulConstants, load_matmul
+from sightline.cost.matmul.constants import MatmulConstants, load_matmul
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 

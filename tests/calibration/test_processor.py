@@ -18,8 +18,8 @@ from sightline.calibration.dispatch import (
 from sightline.calibration.from_runs import calibrate_training, operator_results
 from sightline.calibration.processor_tables import CHAINS, chain_table, measurements, product_table
 from sightline.calibration.training import MeasuredStep
-from sightline.cost.processor import fused_attention_cost, product_cost
-from sightline.cost.processor_constants import load_processor
+from sightline.cost.processor.constants import load_processor
+from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.cost.processor_pricing import price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError

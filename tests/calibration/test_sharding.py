@@ -16,8 +16,8 @@ from sightline.calibration.sharding import (
     sharding_constants,
     sharding_scenarios,
 )
-from sightline.cost.collective_families import cluster_collectives
-from sightline.cost.processor_constants import ShardingConstants, load_processor
+from sightline.cost.collectives.families import cluster_collectives
+from sightline.cost.processor.constants import ShardingConstants, load_processor
 from sightline.cost.processor_pricing import price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import write_out

@@ -8,16 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.catalog import names
-from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.collectives import (
-    KINDS,
+from sightline.cost.collectives.collective import KINDS, collective_time
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.collectives.families import cluster_collectives, collective_evidence, load_collectives
+from sightline.cost.collectives.groups import (
     Group,
-    cluster_collectives,
-    collective_evidence,
-    collective_time,
     data_group,
     expert_group,
-    load_collectives,
     pipeline_boundary,
     tensor_group,
     whole_group,

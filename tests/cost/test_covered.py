@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from sightline.cost import covered
-from sightline.cost.covered import covers
+from sightline.cost import residuals
+from sightline.cost.residuals import covers
 
 STATED = {"covered": {"16-bit": {"m": [1.0, 4096.0], "n": [32.0, 8192.0]}}}
 
 
 @pytest.fixture(autouse=True)
 def stated(monkeypatch):
-    monkeypatch.setattr(covered, "entry", lambda kind, name: {"mine/matmul": STATED, "old/matmul": {}}[name])
+    monkeypatch.setattr(residuals, "entry", lambda kind, name: {"mine/matmul": STATED, "old/matmul": {}}[name])
 
 
 def test_the_ends_are_inside():

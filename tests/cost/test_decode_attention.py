@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.cost.attention_families import attention_evidence, attention_family
-from sightline.cost.decode_attention import decode_attention_cost, load_decode_attention
+from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.decode_constants import load_decode_attention
+from sightline.cost.attention.families import attention_evidence, attention_family
 from sightline.loading.clusters import read_cluster
 
 NAMES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb", "h20", "rtx-4090", "l40s-48gb")

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.collectives import KINDS, collective_time, data_group, load_collectives
-from sightline.cost.fabric import handed_over, slowdown
+from sightline.cost.collectives.collective import KINDS, collective_time
+from sightline.cost.collectives.fabric import handed_over, slowdown
+from sightline.cost.collectives.families import load_collectives
+from sightline.cost.collectives.groups import data_group
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Network
 

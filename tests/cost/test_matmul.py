@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.matmul import load_matmul, matmul_cost, matmul_evidence
+from sightline.cost.matmul.constants import load_matmul, matmul_evidence
+from sightline.cost.matmul.dense import matmul_cost
 from sightline.loading.clusters import read_cluster
 from sightline.program.matmul_formats import MATMUL_FORMATS, format_of
 

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.mixers import price_convolution, price_gated_delta, price_indexer, price_selected, price_state_space
+from sightline.cost.mixers.prices import (
+    price_convolution,
+    price_gated_delta,
+    price_indexer,
+    price_selected,
+    price_state_space,
+)
 from sightline.loading.clusters import read_cluster
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 

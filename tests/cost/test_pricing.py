@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.cost.attention import attention_cost, load_attention
-from sightline.cost.collectives import cluster_collectives, collective_time, tensor_group
+from sightline.cost.alike import stacked
+from sightline.cost.attention.constants import load_attention
+from sightline.cost.attention.fused import attention_cost
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.families import cluster_collectives
+from sightline.cost.collectives.groups import tensor_group
 from sightline.cost.elementwise import elementwise_cost
-from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.matmul.constants import load_matmul
+from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.pricing import mesh_axes, price_program
-from sightline.cost.stacking import stacked
 from sightline.cost.training_constants import load_training
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, write_out
 

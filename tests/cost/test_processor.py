@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sightline.calibration.dispatch import dispatch_generations, dispatch_scenarios
 from sightline.calibration.machine import NEUTRAL
-from sightline.cost.processor import fused_attention_cost, kernels_cost, product_cost
-from sightline.cost.processor_constants import FEW_ROWS, ROWS_AT_ONCE, from_mapping, load_processor, processor_family
+from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, from_mapping, load_processor, processor_family
+from sightline.cost.processor.formulas import fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_passes import DECODING, price_pass
 from sightline.cost.processor_pricing import CORE_CACHE, missing_share, price_on_processor
 from sightline.cost.training_constants import TrainingConstants
@@ -195,7 +195,7 @@ def test_calls_of_a_layers_code_are_spread_over_all_that_it_calls():
 
 def test_constants_of_an_older_form_are_a_sentence(monkeypatch) -> None:
     entry = {"cores": 2, "formats": {"fp32": {"products": {}, "attention": {"forward": {"call_s": 1e-4}}}}}
-    monkeypatch.setattr("sightline.cost.processor_constants.entry", lambda *_: entry)
+    monkeypatch.setattr("sightline.cost.processor.constants.entry", lambda *_: entry)
     with pytest.raises(InputError, match="has no 'peak_fraction', which this version needs"):
         load_processor("this-machine", "fp32")
 

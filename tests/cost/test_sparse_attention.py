@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.sparse_attention import indexer_cost, load_sparse, sparse_attention_cost
+from sightline.cost.mixers.sparse import indexer_cost, load_sparse, sparse_attention_cost
 from sightline.loading.clusters import read_cluster
 
 H800 = read_cluster("1x h800-sxm-80gb").device

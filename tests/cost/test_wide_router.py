@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.wide_router import wide_router_cost
+from sightline.cost.matmul.fp32_router import wide_router_cost
 from sightline.loading.clusters import read_cluster
 
 GB200 = read_cluster("1x gb200").device

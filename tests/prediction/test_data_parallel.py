@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_scenarios import training
 
-from sightline.cost.collectives import cluster_collectives
-from sightline.cost.topology import data_group
+from sightline.cost.collectives.families import cluster_collectives
+from sightline.cost.collectives.groups import data_group
 from sightline.cost.training_constants import load_training
 from sightline.prediction.data_parallel import DataParallelTime, Ranks, data_parallel_time, exposed
 from sightline.prediction.movement import Replica

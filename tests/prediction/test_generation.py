@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import catalog
-from sightline.cost.processor_constants import load_processor
+from sightline.cost.processor.constants import load_processor
 from sightline.generation_profile import PHASES
 from sightline.prediction import predict
 from sightline.prediction.generation import predict_generation

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline import catalog
-from sightline.cost.matmul import load_matmul, matmul_cost
+from sightline.cost.matmul.constants import load_matmul
+from sightline.cost.matmul.dense import matmul_cost
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.operator_profile import OperatorProfile

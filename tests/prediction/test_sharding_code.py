@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.cost.processor_constants import ShardingConstants, load_processor
+from sightline.cost.processor.constants import ShardingConstants, load_processor
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.movement import Replica, movement
 from sightline.prediction.sharding_code import sharded_update_s, sharding_code_s

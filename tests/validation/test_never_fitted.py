@@ -17,8 +17,8 @@ from sightline.calibration.leave_out import (
     server_shares,
 )
 from sightline.catalog import entry
-from sightline.cost.collective_families import load_collectives
-from sightline.cost.cycles import clock_hz
+from sightline.cost.clock import clock_hz
+from sightline.cost.collectives.families import load_collectives
 from sightline.validation.operator_never_fitted import never_fitted_suites
 
 MOST = {

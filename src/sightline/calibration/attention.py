@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sightline.calibration.attention_tables import AttentionTable
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants
-from sightline.cost.attention import AttentionConstants, attention_cost
+from sightline.cost.attention.constants import AttentionConstants
+from sightline.cost.attention.fused import attention_cost
 from sightline.quantities import significant
 from sightline.scenario import Device
 

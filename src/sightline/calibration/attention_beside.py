@@ -10,8 +10,7 @@ import numpy as np
 
 from sightline.calibration.attention_serving_tables import ServingAttentionTable
 from sightline.calibration.tables import Array
-from sightline.cost.elementwise import elementwise_cost
-from sightline.cost.elementwise_constants import load_elementwise
+from sightline.cost.elementwise import elementwise_cost, load_elementwise
 from sightline.cost.families import UNMEASURED
 from sightline.scenario import Device
 

@@ -18,7 +18,7 @@ from sightline.calibration.attention_serving import HOST, Constants, Kernel, sam
 from sightline.calibration.attention_serving_tables import ServingAttentionTable
 from sightline.calibration.fitting import error_statistics
 from sightline.calibration.priors import fit_with_priors
-from sightline.cost.attention_families import at_clock
+from sightline.cost.attention.families import at_clock
 from sightline.scenario import Device
 
 SAMPLE = 300

@@ -11,9 +11,11 @@ from sightline.calibration.attention_serving_tables import NO_WINDOW, ServingAtt
 from sightline.calibration.fitting import FitResult, error_statistics, share_of
 from sightline.calibration.priors import Prior, fit_with_priors
 from sightline.calibration.surface import axis_over, fit_surface
-from sightline.cost.attention import AttentionConstants, attention_cost
-from sightline.cost.attention_surface import AttentionSurface
-from sightline.cost.decode_attention import DecodeAttentionConstants, decode_attention_cost
+from sightline.cost.attention.constants import AttentionConstants
+from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.decode_constants import DecodeAttentionConstants
+from sightline.cost.attention.fused import attention_cost
+from sightline.cost.residual_surface import AttentionSurface
 from sightline.scenario import Device
 
 Array = NDArray[np.float64]

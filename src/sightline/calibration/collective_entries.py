@@ -15,7 +15,8 @@ from sightline.calibration.collective_systems import ENGINES, SYSTEMS, Fits, fit
 from sightline.calibration.collective_tables import read_all_reduce_bench
 from sightline.calibration.collectives import BOUNCE, Errors, measured_node
 from sightline.calibration.entries import device_of
-from sightline.cost.collective_constants import (
+from sightline.cost.clock import REFERENCE_HZ, clock_hz
+from sightline.cost.collectives.constants import (
     ALGORITHMS,
     PROTOCOLS,
     CustomAllReduce,
@@ -23,8 +24,7 @@ from sightline.cost.collective_constants import (
     NetworkConstants,
     Protocol,
 )
-from sightline.cost.collective_families import PCIE, slowed
-from sightline.cost.cycles import REFERENCE_HZ, clock_hz
+from sightline.cost.collectives.families import PCIE, slowed
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError
 from sightline.quantities import Number

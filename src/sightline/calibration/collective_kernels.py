@@ -12,8 +12,8 @@ import numpy as np
 from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.collectives import Errors, MeasuredNode, errors, left_out_parts, predicted
 from sightline.calibration.robust_fit import Vector, robust_fit
-from sightline.cost.collective_constants import CustomAllReduce, KindConstants, Protocol
-from sightline.cost.custom_all_reduce import MULTICAST_MIN_RANKS
+from sightline.cost.collectives.all_reduce import MULTICAST_MIN_RANKS
+from sightline.cost.collectives.constants import CustomAllReduce, KindConstants, Protocol
 
 _CENTRES = {
     "pair": (4e-6, 1e-3, 0.5),

@@ -7,7 +7,7 @@ import numpy as np
 from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.collectives import TYPICAL_NETWORK, Errors, MeasuredNode, errors, predicted
 from sightline.calibration.robust_fit import Vector, robust_fit
-from sightline.cost.collective_constants import KindConstants, NetworkConstants, NetworkProtocol
+from sightline.cost.collectives.constants import KindConstants, NetworkConstants, NetworkProtocol
 
 
 def fit_network(

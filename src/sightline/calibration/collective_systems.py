@@ -17,8 +17,8 @@ from sightline.calibration.collective_tables import (
 )
 from sightline.calibration.collectives import Errors, FitResult, MeasuredNode, errors, fit_collectives, measured_node
 from sightline.calibration.entries import covered
-from sightline.cost.collective_constants import KindConstants
-from sightline.cost.collective_families import release_key
+from sightline.cost.collectives.constants import KindConstants
+from sightline.cost.collectives.families import release_key
 from sightline.errors import WorkError
 
 Tables = Mapping[str, CollectiveTable]

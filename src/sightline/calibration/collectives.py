@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.robust_fit import Vector, robust_fit
 from sightline.catalog import entry
-from sightline.cost.collective_constants import (
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.constants import (
     CollectiveConstants,
     CustomAllReduce,
     KindConstants,
@@ -18,9 +19,8 @@ from sightline.cost.collective_constants import (
     NetworkProtocol,
     Protocol,
 )
-from sightline.cost.collective_families import PCIE
-from sightline.cost.collectives import collective_time
-from sightline.cost.topology import Group
+from sightline.cost.collectives.families import PCIE
+from sightline.cost.collectives.groups import Group
 from sightline.quantities import BYTES_PER_SECOND, SECONDS, parse_quantity
 from sightline.scenario import Host, Interconnect, Network
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor_constants import ProcessorConstants
+from sightline.cost.processor.constants import ProcessorConstants
 from sightline.cost.processor_passes import DECODING, ends_of, pass_calls, price_pass
 from sightline.cost.processor_pricing import (
     TENSORS_OF_ENDS,

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.elementwise_tables import ElementwiseTable
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants, share_of
-from sightline.cost.elementwise import elementwise_cost
-from sightline.cost.elementwise_constants import ElementwiseConstants
+from sightline.cost.elementwise import ElementwiseConstants, elementwise_cost
 from sightline.scenario import Device
 
 Array = NDArray[np.float64]

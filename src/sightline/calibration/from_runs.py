@@ -7,7 +7,7 @@ from sightline.calibration.from_tables import Calibration
 from sightline.calibration.part_fit import PartFit
 from sightline.calibration.training import MeasuredStep, fit_training
 from sightline.cost.families import training_family
-from sightline.cost.processor_constants import processor_family
+from sightline.cost.processor.constants import processor_family
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.errors import InputError
 from sightline.loading import operation_from_mapping, scenario_from_mapping, to_mapping

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.grouped_matmul_tables import GroupedTable
-from sightline.cost.grouped_matmul import GroupedConstants, grouped_matmul_cost
+from sightline.cost.matmul.grouped import GroupedConstants, grouped_matmul_cost
 from sightline.quantities import significant
 from sightline.scenario import Device
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sightline.calibration.entries import Entry, between, device_of, existing, figures, provenance
 from sightline.calibration.grouped_matmul import fit_grouped
 from sightline.calibration.grouped_matmul_tables import read_infersim_grouped
-from sightline.cost.grouped_matmul_constants import GroupedConstants
+from sightline.cost.matmul.grouped import GroupedConstants
 from sightline.quantities import significant
 
 GROUPED_TABLES: Mapping[str, str] = {"h20": "h20", "h800-sxm": "h800"}

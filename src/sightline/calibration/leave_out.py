@@ -19,20 +19,14 @@ from sightline.calibration.elementwise_entries import COMMON, VIDUR, scalar_betw
 from sightline.calibration.entries import between, device_of
 from sightline.calibration.matmul_entries import FAMILIES, GENERIC_16_BIT, constants_at
 from sightline.catalog import entry, names
-from sightline.cost.attention_families import at_clock
-from sightline.cost.collective_constants import KindConstants
-from sightline.cost.collective_families import PCIE, load_collectives
-from sightline.cost.cycles import clock_hz
-from sightline.cost.elementwise_constants import (
-    ElementwiseConstants,
-    KernelGeneration,
-    bytes_per_cycle,
-    load_elementwise,
-)
+from sightline.cost.attention.families import at_clock
+from sightline.cost.clock import clock_hz
+from sightline.cost.collectives.constants import KindConstants
+from sightline.cost.collectives.families import PCIE, load_collectives
+from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, bytes_per_cycle, load_elementwise
 from sightline.cost.families import UNMEASURED
-from sightline.cost.grouped_matmul_constants import GroupedConstants, GroupedLayout, load_grouped
-from sightline.cost.matmul import MatmulConstants, load_matmul
-from sightline.cost.matmul_constants import borrowed_matmul
+from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
+from sightline.cost.matmul.grouped import GroupedConstants, GroupedLayout, load_grouped
 
 LINKS = {system.family: system.interconnect for system in SYSTEMS}
 """The links between the devices of each family whose collectives were measured."""

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.tables import column
-from sightline.cost.linear_attention import LinearConstants, gated_delta_cost
-from sightline.cost.short_convolution import short_convolution_cost
+from sightline.cost.mixers.linear import LinearConstants, gated_delta_cost, short_convolution_cost
 from sightline.scenario import Device
 
 Array = NDArray[np.float64]

@@ -23,8 +23,8 @@ from sightline.calibration.part_fit import PartFit
 from sightline.calibration.processor import fit_processor
 from sightline.calibration.processor_tables import CHAINS, ORDERS, WAYS, Measurement, measurements
 from sightline.calibration.sharding import LARGE, PROCESSES, fewer_cores, sharding_constants, sharding_scenarios
-from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.processor_constants import PART, from_mapping
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.processor.constants import PART, from_mapping
 from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster

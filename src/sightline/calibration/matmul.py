@@ -16,7 +16,8 @@ from sightline.calibration.fitting import (
     share_of,
 )
 from sightline.calibration.matmul_tables import MatmulTable
-from sightline.cost.matmul import MatmulConstants, matmul_cost
+from sightline.cost.matmul.constants import MatmulConstants
+from sightline.cost.matmul.dense import matmul_cost
 from sightline.program.matmul_formats import format_of
 from sightline.scenario import Device
 

@@ -11,9 +11,8 @@ from sightline.calibration.matmul_families import DTYPES, FAMILIES, Family, Grid
 from sightline.calibration.matmul_surface import fit_matmul_surface, has_enough
 from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
 from sightline.catalog import entry
-from sightline.cost.cycles import clock_hz, lanes
-from sightline.cost.matmul import MatmulConstants
-from sightline.cost.matmul_constants import at_clock
+from sightline.cost.clock import clock_hz, lanes
+from sightline.cost.matmul.constants import MatmulConstants, at_clock
 from sightline.loading.clusters import read_cluster
 from sightline.quantities import significant
 from sightline.scenario import Device

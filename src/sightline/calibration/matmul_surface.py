@@ -10,8 +10,7 @@ from sightline.calibration.fitting import error_statistics
 from sightline.calibration.matmul import families, held_out, possible, predicted_seconds
 from sightline.calibration.matmul_tables import MatmulTable
 from sightline.calibration.surface import STIFFNESS, axis_over, fit_surface
-from sightline.cost.matmul import MatmulConstants
-from sightline.cost.matmul_constants import kind_of
+from sightline.cost.matmul.constants import MatmulConstants, kind_of
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.scenario import Device
 

@@ -18,8 +18,8 @@ from sightline.calibration.attention_serving import (
 from sightline.calibration.attention_serving_tables import NO_WINDOW, ServingAttentionTable
 from sightline.calibration.part_fit import Array, PartFit, Points, columns
 from sightline.catalog import entry
-from sightline.cost.attention_surface import AttentionSurface
 from sightline.cost.families import family_of
+from sightline.cost.residual_surface import AttentionSurface
 from sightline.scenario import Cluster
 
 if TYPE_CHECKING:

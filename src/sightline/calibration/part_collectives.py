@@ -10,8 +10,8 @@ from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.collectives import Errors, MeasuredNode, fit_collectives, predicted
 from sightline.calibration.part_fit import Array, PartFit, Points, by_kernel, columns
 from sightline.catalog import entry
-from sightline.cost.collective_constants import PROTOCOLS, KindConstants
-from sightline.cost.collective_families import cluster_collectives
+from sightline.cost.collectives.constants import PROTOCOLS, KindConstants
+from sightline.cost.collectives.families import cluster_collectives
 from sightline.errors import InputError
 from sightline.quantities import significant
 from sightline.scenario import Cluster

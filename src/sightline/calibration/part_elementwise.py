@@ -10,7 +10,7 @@ from sightline.calibration.elementwise_tables import BYTES, ElementwiseTable
 from sightline.calibration.entries import figures
 from sightline.calibration.part_fit import Array, PartFit, Points, by_kernel, columns
 from sightline.catalog import entry
-from sightline.cost.elementwise_constants import ElementwiseConstants, load_elementwise
+from sightline.cost.elementwise import ElementwiseConstants, load_elementwise
 from sightline.cost.families import family_of
 from sightline.errors import InputError
 from sightline.scenario import Cluster

@@ -10,7 +10,7 @@ from sightline.calibration.grouped_matmul_tables import GroupedTable
 from sightline.calibration.part_fit import Array, PartFit, Points, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.families import family_of
-from sightline.cost.grouped_matmul import GroupedConstants
+from sightline.cost.matmul.grouped import GroupedConstants
 from sightline.errors import InputError
 from sightline.scenario import Cluster
 

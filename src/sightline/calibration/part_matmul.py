@@ -13,8 +13,7 @@ from sightline.calibration.matmul_tables import MatmulTable
 from sightline.calibration.part_fit import Array, PartFit, Points, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.families import family_of
-from sightline.cost.matmul import MatmulConstants
-from sightline.cost.matmul_constants import NEAREST_KERNELS, load_matmul
+from sightline.cost.matmul.constants import NEAREST_KERNELS, MatmulConstants, load_matmul
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.errors import InputError
 from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE

@@ -22,8 +22,8 @@ from sightline.calibration.processor_tables import (
     product_table,
 )
 from sightline.calibration.tables import Table
-from sightline.cost.processor import fused_attention_cost, product_cost
-from sightline.cost.processor_constants import THIN, AttentionConstants, ProcessorConstants, ProductConstants
+from sightline.cost.processor.constants import THIN, AttentionConstants, ProcessorConstants, ProductConstants
+from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
 from sightline.quantities import significant
 from sightline.scenario import Device

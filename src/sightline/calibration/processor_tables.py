@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.tables import Table
-from sightline.cost.processor_constants import FEW_ROWS, ROWS_AT_ONCE
+from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE
 
 Array = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from sightline.calibration.dispatch import DEPTHS, PASSES, large_model, operators_alone, tiny_model
-from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.processor_constants import ProcessorConstants, ShardingConstants
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
 from sightline.cost.processor_pricing import ATTENTION, CHAINS, PRODUCTS, kind_of, price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.data_parallel import data_parallel_time, ranks_of

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.tables import column
-from sightline.cost.sparse_attention import SparseConstants, indexer_cost, sparse_attention_cost
+from sightline.cost.mixers.sparse import SparseConstants, indexer_cost, sparse_attention_cost
 from sightline.scenario import Device
 
 Array = NDArray[np.float64]

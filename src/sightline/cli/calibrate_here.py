@@ -124,7 +124,7 @@ def calibrate_results(
     from sightline.calibration.machine import calibrate_machine, keep_other_formats
     from sightline.calibration.writing import target_paths, write_calibrations, write_yaml
     from sightline.catalog.yaml12 import parse
-    from sightline.cost.processor_constants import PART
+    from sightline.cost.processor.constants import PART
     from sightline.loading.this_machine import THIS_MACHINE
 
     told = steps or {}

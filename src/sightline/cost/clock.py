@@ -6,6 +6,11 @@ scales all that runs at the core's clock: matrix and vector units and the cache.
 own, so that work they bind keeps its speed, as decoding does at half of an H100's power (arXiv 2311.18677).
 
 Left out: memory-bound work whose own power is above a very low cap, and clocks above the usual one where less is drawn.
+
+Cycles of a device's compute units, as far as its datasheet tells them.
+
+What kernels take to start and to join their parts are so many cycles, much the same from one generation to the next,
+while waiting for memory takes its time at any clock.
 """
 
 from dataclasses import replace
@@ -14,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from sightline.quantities import Number
-from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import Cluster, Device, GenerationScenario, OperatorScenario, Scenario
 
 VOLTAGE_FLOOR, VOLTAGE_SLOPE = 0.67, 0.69
 """Voltage over the usual one: ``max(floor, 1 - slope (1 - f))``; orders of magnitude of 12 and 7 nm GPUs (estimate)."""
@@ -57,3 +62,22 @@ def at_its_clock(scenario: Asked) -> Asked:
     """Return the scenario as it is priced: its devices at the clock that the power cap leaves them."""
     cluster = under_cap(scenario.cluster)
     return scenario if cluster is scenario.cluster else replace(scenario, cluster=cluster)
+
+
+FASTEST_CLOCK_HZ = 2.9e9
+"""No accelerator's compute units run faster; two operations per lane and cycle tell the lanes by it."""
+MOST_LANES = 128
+REFERENCE_HZ = 1.75e9
+"""Clock at which constants of several devices together state their cycles as times."""
+
+
+def clock_hz(device: Device) -> Number:
+    """Return the clock; compute units have 64 or 128 lanes of two operations a cycle."""
+    per_lane = device.vector_flops / device.compute_units / MOST_LANES
+    clock: Number = np.where(np.greater(per_lane, FASTEST_CLOCK_HZ), per_lane / 2, per_lane)
+    return clock
+
+
+def lanes(device: Device) -> Number:
+    """Return how many fp32 operations a compute unit starts per cycle."""
+    return device.vector_flops / device.compute_units / clock_hz(device) / 2

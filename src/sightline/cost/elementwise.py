@@ -1,11 +1,131 @@
-"""Bandwidth-bound kernels on a device."""
+"""Bandwidth-bound kernels: what they reach on a device, by what they do and by how they were written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from sightline.cost.elementwise_constants import StreamConstants, memory_share
+from sightline.catalog import entry
+from sightline.cost.clock import clock_hz
 from sightline.cost.operator_cost import OperatorCost
+from sightline.operator_profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
+
+KernelGeneration = Literal["scalar", "vectorized"]
+"""Serving kernels of 2023, which move one element per instruction and give each token a thread block, or later ones."""
+FALLBACK = "copy"
+"""The class of kernels that no table knows."""
+STREAMED = 0.95
+"""Share of the memory's bandwidth that kernels reach which nothing else holds up."""
+
+
+class StreamConstants(Protocol):
+    """What the price of a bandwidth-bound kernel needs."""
+
+    @property
+    def memory_fraction(self) -> Number:
+        """Share of the datasheet's memory bandwidth at which its bytes move."""
+        ...
+
+    @property
+    def cache_gain(self) -> Number:
+        """Share of the L2 cache's gain that it sees: 1 where bytes bind it, 0 where its instructions do."""
+        ...
+
+    @property
+    def vector_fraction(self) -> Number:
+        """Share of the vector units' rate that its arithmetic reaches."""
+        ...
+
+    @property
+    def kernel_latency_s(self) -> Number:
+        """Ramp-up and drain of one kernel on the device."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ElementwiseConstants:
+    """One set per device family, generation and class of kernel; of several kernels, arrays."""
+
+    memory_fraction: Number
+    """Far below 1 where a kernel is bound by its instructions, not by the memory."""
+    cache_gain: Number
+    vector_fraction: Number
+    kernel_latency_s: Number
+    unit_bytes: float = 0.0
+    """Bytes that the memory gave a compute unit per cycle where kernels bound by instructions were measured; else 0."""
+    evidence: Evidence = "calibrated"
+
+
+@cache
+def load_elementwise(
+    calibration: str, generation: KernelGeneration | None = None
+) -> Mapping[str, ElementwiseConstants]:
+    """Return the constants by class of kernel: norm, rope, activation, residual, embedding, copy, softmax, sampling...
+
+    Without a ``generation``, or without constants of it, they are those that the family was measured with.
+    """
+    content = entry("calibrations", f"{calibration}/elementwise")
+    kernels = content["kernels"]
+    chosen = generation if generation in kernels else content["measured"]
+    unit_bytes = float(content.get("unit_bytes", 0.0)) if chosen == "scalar" else 0.0
+    return {kind: _constants(x, unit_bytes) for kind, x in kernels[chosen].items()}
+
+
+def measured_generation(calibration: str) -> str:
+    """Return the generation of kernels that a family was measured with."""
+    return str(entry("calibrations", f"{calibration}/elementwise")["measured"])
+
+
+def elementwise_constants(
+    kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None
+) -> ElementwiseConstants:
+    """The constants of several kernels along a first axis, so that one call prices them all."""
+    known = load_elementwise(calibration, generation)
+    chosen = [known.get(kind, known[FALLBACK]) for kind in kinds]
+    return ElementwiseConstants(
+        memory_fraction=np.array([c.memory_fraction for c in chosen]),
+        cache_gain=np.array([c.cache_gain for c in chosen]),
+        vector_fraction=np.array([c.vector_fraction for c in chosen]),
+        kernel_latency_s=np.array([c.kernel_latency_s for c in chosen]),
+        unit_bytes=chosen[0].unit_bytes,
+        evidence="extrapolated" if any(c.evidence != "calibrated" for c in chosen) else "calibrated",
+    )
+
+
+def memory_share(constants: StreamConstants, device: Device) -> Number:
+    """Return the share of the memory's bandwidth that kernels reach on ``device``.
+
+    Kernels bound by their instructions move so many bytes per cycle of a compute unit, whatever the memory could give:
+    what keeps them from ``STREAMED`` of it grows with the memory's bytes per cycle over those where they were measured.
+    """
+    if not isinstance(constants, ElementwiseConstants) or not constants.unit_bytes:
+        return constants.memory_fraction
+    measured = np.asarray(constants.memory_fraction, dtype=float)
+    instructions = np.maximum(1 / measured**2 - 1 / STREAMED**2, 0.0)
+    ratio = bytes_per_cycle(device) / constants.unit_bytes
+    elsewhere = 1 / np.sqrt(instructions * ratio**2 + 1 / STREAMED**2)
+    share: Number = np.where(np.isclose(ratio, 1.0, rtol=1e-3), measured, elsewhere)
+    return share
+
+
+def bytes_per_cycle(device: Device) -> Number:
+    """Return what the memory gives a compute unit per cycle."""
+    return device.memory_bandwidth / device.compute_units / clock_hz(device)
+
+
+def _constants(mapping: Mapping[str, Any], unit_bytes: float) -> ElementwiseConstants:
+    return ElementwiseConstants(
+        memory_fraction=float(mapping["memory_fraction"]),
+        cache_gain=float(mapping["cache_gain"]),
+        vector_fraction=float(mapping["vector_fraction"]),
+        kernel_latency_s=float(mapping["kernel_latency_s"]),
+        unit_bytes=unit_bytes,
+        evidence=mapping["evidence"],
+    )
 
 
 def elementwise_cost(

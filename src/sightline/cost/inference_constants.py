@@ -13,7 +13,7 @@ from typing import Any
 from sightline.catalog import entry, names
 from sightline.catalog.versions import line_of, release_line
 from sightline.cost.families import family_of
-from sightline.cost.matmul_constants import borrows
+from sightline.cost.matmul.constants import borrows
 from sightline.scenario import Device, Host
 
 HOST_TIMES = (

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from sightline.cost.attention import attention_cost
-from sightline.cost.attention_families import decode_constants, prefill_constants
-from sightline.cost.decode_attention import decode_attention_cost
-from sightline.cost.decode_attention_constants import vector_attention
+from sightline.cost.alike import stacked
+from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.decode_constants import vector_attention
+from sightline.cost.attention.families import decode_constants, prefill_constants
+from sightline.cost.attention.fused import attention_cost
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.ranks import Ranks
-from sightline.cost.stacking import stacked
 from sightline.program.inference import CachedAttention
 from sightline.quantities import Number
 

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sightline.cost.alike import stacked
 from sightline.cost.families import family_of, full_rate_family
-from sightline.cost.grouped_matmul import grouped_matmul_cost
-from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
 from sightline.cost.inference_constants import UNIT_BANDWIDTH
-from sightline.cost.matmul import matmul_cost
-from sightline.cost.matmul_constants import borrowed_matmul
+from sightline.cost.matmul.constants import borrowed_matmul
+from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.matmul.fp32_router import wide_router_cost
+from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.ranks import Ranks
-from sightline.cost.stacking import stacked
-from sightline.cost.wide_router import wide_router_cost
 from sightline.program import Matmul
 from sightline.program.inference import GroupedMatmul, MatrixVector
 from sightline.program.matmul_formats import HALF_SUMS, WIDE_ROUTER

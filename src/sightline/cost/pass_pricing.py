@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.cost.collectives import collective_time
-from sightline.cost.elementwise import elementwise_cost
-from sightline.cost.elementwise_constants import ElementwiseConstants, elementwise_constants
+from sightline.cost.alike import stacked
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.elementwise import ElementwiseConstants, elementwise_constants, elementwise_cost
 from sightline.cost.families import family_of
-from sightline.cost.mixers import (
+from sightline.cost.mixers.prices import (
     price_convolution,
     price_gated_delta,
     price_indexer,
@@ -27,7 +27,6 @@ from sightline.cost.pass_attention import price_attention
 from sightline.cost.pass_matmuls import price_experts, price_matmuls, price_matrix_vector
 from sightline.cost.pricing import Prices
 from sightline.cost.ranks import Ranks
-from sightline.cost.stacking import stacked
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan

@@ -5,12 +5,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from sightline.cost.attention import attention_cost, load_attention
-from sightline.cost.collectives import Group, cluster_collectives, collective_time, data_group, tensor_group
+from sightline.cost.alike import stacked
+from sightline.cost.attention.constants import load_attention
+from sightline.cost.attention.fused import attention_cost
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.families import cluster_collectives
+from sightline.cost.collectives.groups import Group, data_group, ring_neighbours, tensor_group
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.families import family_of
-from sightline.cost.matmul import load_matmul, matmul_cost
-from sightline.cost.mixers import (
+from sightline.cost.matmul.constants import load_matmul
+from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.mixers.prices import (
     price_convolution,
     price_gated_delta,
     price_indexer,
@@ -18,10 +23,8 @@ from sightline.cost.mixers import (
     price_state_space,
 )
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor_constants import load_processor, processor_family
+from sightline.cost.processor.constants import load_processor, processor_family
 from sightline.cost.processor_pricing import price_on_processor
-from sightline.cost.stacking import stacked
-from sightline.cost.topology import ring_neighbours
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.program.expert_exchange import MODULE as EXPERTS

@@ -11,8 +11,8 @@ import numpy as np
 
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
-from sightline.cost.processor_constants import FALLBACK, ProcessorConstants, processor_family
+from sightline.cost.processor.constants import FALLBACK, ProcessorConstants, processor_family
+from sightline.cost.processor.formulas import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_pricing import missing_share, near_share, spread
 from sightline.program import Elementwise, Matmul, Operator
 from sightline.program.inference import CachedAttention, Pass

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor import CALLS, fused_attention_cost, kernels_cost, product_cost
-from sightline.cost.processor_constants import ProcessorConstants
+from sightline.cost.processor.constants import ProcessorConstants
+from sightline.cost.processor.formulas import CALLS, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Block, Elementwise, FlashAttention, Matmul, Operator, Program
 from sightline.program.attention import MODULE as ATTENTION_CORE

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.collectives import Group, data_group, tensor_group
-from sightline.cost.elementwise_constants import KernelGeneration
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.collectives.groups import Group, data_group, tensor_group
+from sightline.cost.elementwise import KernelGeneration
 from sightline.quantities import Count
 from sightline.scenario import Cluster, Device
 

@@ -2,6 +2,10 @@
 
 Calibrations state the median and the 90th percentile of the absolute errors of what a fit did not see, or, where too
 little was measured to leave some out, of what it saw. The 80th percentile lies between.
+
+Whether what is asked lies between the smallest and the largest of what a calibration was fitted to.
+
+An entry states ``covered``: by kernel (of collectives: kind, or engine) and size the ends of the range that was measured.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +13,13 @@ from functools import cache
 from math import log1p
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sightline.catalog import entry
 from sightline.cost.families import UNMEASURED, family_of
 from sightline.operator_profile import Evidence
+from sightline.quantities import Number
 from sightline.scenario import Device
 
 BETWEEN = 0.7
@@ -93,3 +101,14 @@ def _percentile_80(figures: object) -> float | None:
     else:
         return None
     return log1p(median ** (1 - BETWEEN) * p90**BETWEEN)
+
+
+def covers(family: str, part: str, kernel: str, sizes: Mapping[str, Number]) -> NDArray[np.bool_]:
+    """Return where all ``sizes`` lie in the ranges of ``kernel``; they broadcast. Nothing is outside a range not stated."""
+    ranges: Mapping[str, Any] = entry("calibrations", f"{family}/{part}").get("covered", {}).get(kernel, {})
+    inside = np.asarray(True)
+    for name, size in sizes.items():
+        if name in ranges:
+            low, high = ranges[name]
+            inside = inside & (np.asarray(size) >= low) & (np.asarray(size) <= high)
+    return inside

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.collectives import collective_time
-from sightline.cost.processor_constants import ProcessorConstants
-from sightline.cost.topology import Group, data_group
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.collectives.groups import Group, data_group
+from sightline.cost.processor.constants import ProcessorConstants
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.movement import Replica, movement
 from sightline.prediction.sharding_code import sharding_code_s

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from sightline.cost.attention_families import AttentionPhase, attention_evidence
-from sightline.cost.collective_families import collective_evidence
+from sightline.cost.attention.families import AttentionPhase, attention_evidence
+from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.families import evidence_of, family_of
-from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
-from sightline.cost.matmul_constants import matmul_evidence
-from sightline.cost.processor_constants import PART
+from sightline.cost.matmul.constants import matmul_evidence
+from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
+from sightline.cost.processor.constants import PART
 from sightline.cost.processor_passes import calls_one_by_one
 from sightline.operator_profile import Evidence
 from sightline.prediction.generation_pricing import PricedGeneration

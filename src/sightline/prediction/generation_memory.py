@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline.cost.processor_constants import load_processor, processor_family
+from sightline.cost.processor.constants import load_processor, processor_family
 from sightline.cost.processor_passes import calls_one_by_one
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.profile import MEMORY_PARTS

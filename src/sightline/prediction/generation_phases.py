@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.cost.collectives import collective_time, pipeline_boundary
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.groups import pipeline_boundary
 from sightline.cost.inference_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import PassTimes, block_times, pass_times

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.cost.collective_families import cluster_collectives
+from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.pricing import Prices
-from sightline.cost.processor_constants import load_processor, processor_family
+from sightline.cost.processor.constants import load_processor, processor_family
 from sightline.cost.processor_passes import calls_one_by_one, price_pass
 from sightline.cost.ranks import Ranks
 from sightline.prediction.generation_micro_batches import micro_batches

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline.cost.processor_constants import load_processor, processor_family
+from sightline.cost.processor.constants import load_processor, processor_family
 from sightline.prediction.shared import Shared
 from sightline.quantities import Number
 from sightline.scenario import Scenario

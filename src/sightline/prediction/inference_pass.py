@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.inference_constants import UNIT_BANDWIDTH, InferenceConstants
-from sightline.cost.matmul import overlapped
+from sightline.cost.matmul.dense import overlapped
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.pass_pricing import price_operators
 from sightline.cost.pricing import Prices

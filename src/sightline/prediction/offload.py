@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.cost.processor_constants import processor_family
+from sightline.cost.processor.constants import processor_family
 from sightline.prediction.optimizers import update_traffic
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES

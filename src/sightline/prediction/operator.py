@@ -6,14 +6,13 @@ Device time of a warm benchmark: no host launch, no slowdown of a long training 
 import numpy as np
 
 from sightline.cost.clock import at_its_clock
-from sightline.cost.collective_constants import CollectiveConstants
-from sightline.cost.collective_families import NCCL, cluster_collectives, collective_evidence
-from sightline.cost.collectives import collective_time, whole_group
-from sightline.cost.covered import covers
-from sightline.cost.elementwise import elementwise_cost
-from sightline.cost.elementwise_constants import load_elementwise, measured_generation
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.collectives.families import NCCL, cluster_collectives, collective_evidence
+from sightline.cost.collectives.groups import whole_group
+from sightline.cost.elementwise import elementwise_cost, load_elementwise, measured_generation
 from sightline.cost.families import evidence_of, family_of
-from sightline.cost.residuals import family_half_width, first_stated, half_width
+from sightline.cost.residuals import covers, family_half_width, first_stated, half_width
 from sightline.operator_profile import Evidence, OperatorProfile
 from sightline.prediction.elementwise_kernels import KERNELS
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, on_roofline, within

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.attention import attention_cost
-from sightline.cost.attention_families import (
+from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.families import (
     PHASE_PARTS,
     AttentionPhase,
     attention_evidence,
@@ -14,10 +14,9 @@ from sightline.cost.attention_families import (
     decode_constants,
     prefill_constants,
 )
-from sightline.cost.covered import covers
-from sightline.cost.decode_attention import decode_attention_cost
+from sightline.cost.attention.fused import attention_cost
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.residuals import family_half_width
+from sightline.cost.residuals import covers, family_half_width
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number

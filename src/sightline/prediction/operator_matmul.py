@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from sightline.cost.covered import covers
 from sightline.cost.families import evidence_of, family_of
-from sightline.cost.grouped_matmul import GroupedLayout, grouped_matmul_cost, load_grouped
-from sightline.cost.matmul import matmul_cost
-from sightline.cost.matmul_constants import MatmulConstants, matmul_constants, matmul_evidence
-from sightline.cost.residuals import half_width
+from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
+from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
+from sightline.cost.residuals import covers, half_width
 from sightline.operator_profile import Evidence
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
 from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of

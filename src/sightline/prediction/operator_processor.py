@@ -2,8 +2,8 @@
 
 from sightline.cost.families import evidence_of
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor import fused_attention_cost, product_cost
-from sightline.cost.processor_constants import PART, ProcessorConstants, load_processor, processor_family
+from sightline.cost.processor.constants import PART, ProcessorConstants, load_processor, processor_family
+from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.cost.residuals import half_width
 from sightline.prediction.operator_answer import OperatorAnswer, on_roofline
 from sightline.scenario import AttentionOperation, Device, MatmulOperation

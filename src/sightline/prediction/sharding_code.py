@@ -6,7 +6,7 @@ on meanwhile, a processor does nothing else. The optimizer's calls on sharded pa
 
 import numpy as np
 
-from sightline.cost.processor_constants import ProcessorConstants
+from sightline.cost.processor.constants import ProcessorConstants
 from sightline.prediction.movement import Movement
 from sightline.quantities import Number
 from sightline.scenario import Device, Plan

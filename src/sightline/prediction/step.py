@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.clock import at_its_clock
-from sightline.cost.collectives import collective_evidence
+from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.families import evidence_of
-from sightline.cost.processor_constants import PART, processor_family
+from sightline.cost.processor.constants import PART, processor_family
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j

@@ -7,11 +7,12 @@ from operator import add
 
 import numpy as np
 
-from sightline.cost.collectives import cluster_collectives, collective_time
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.families import cluster_collectives
+from sightline.cost.collectives.groups import pipeline_boundary
 from sightline.cost.families import evidence_of, family_of, training_family
 from sightline.cost.pricing import Prices, price_program
-from sightline.cost.processor_constants import processor_constants
-from sightline.cost.topology import pipeline_boundary
+from sightline.cost.processor.constants import processor_constants
 from sightline.cost.training_constants import TrainingConstants, load_training
 from sightline.prediction.block_times import BlockTimes, Overlap, PassTimes, block_times
 from sightline.prediction.data_parallel import DataParallelTime, data_parallel_time, ranks_of

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.cost.collectives import cluster_collectives, collective_time
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.pricing import Prices
-from sightline.cost.processor_constants import ProcessorConstants, processor_constants
+from sightline.cost.processor.constants import ProcessorConstants, processor_constants
 from sightline.cost.processor_pricing import TENSORS_OF_ENDS, TENSORS_OF_LAYER, update_time, working_bytes
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.data_parallel import ranks_of

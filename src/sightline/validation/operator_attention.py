@@ -12,7 +12,7 @@ from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL, Mea
 from sightline.calibration.attention_tables import read_flash_attention
 from sightline.calibration.entries import DEVICES, device_of
 from sightline.catalog import entry, names
-from sightline.cost.attention_constants import load_attention
+from sightline.cost.attention.constants import load_attention
 from sightline.errors import InputError
 from sightline.validation.operator_suite import Compared, OperatorSuite
 from sightline.validation.suite import Split

@@ -12,8 +12,8 @@ from sightline.calibration.collective_systems import SYSTEMS, System, system_tab
 from sightline.calibration.collective_tables import CollectiveTable, read_kernels
 from sightline.calibration.collectives import MeasuredNode, measured_node, predicted
 from sightline.catalog import entry, names
-from sightline.cost.collective_constants import CustomAllReduce, KindConstants
-from sightline.cost.collective_families import load_collectives, load_custom
+from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
+from sightline.cost.collectives.families import load_collectives, load_custom
 from sightline.validation.operator_suite import Compared, OperatorSuite, joined
 from sightline.validation.suite import Split
 

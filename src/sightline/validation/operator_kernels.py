@@ -18,7 +18,7 @@ from sightline.calibration.elementwise_tables import (
 )
 from sightline.calibration.entries import device_of
 from sightline.catalog import entry, names
-from sightline.cost.elementwise_constants import ElementwiseConstants, KernelGeneration, load_elementwise
+from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, load_elementwise
 from sightline.validation.operator_suite import Compared, OperatorSuite
 from sightline.validation.suite import Split
 

@@ -17,8 +17,8 @@ from sightline.calibration.matmul_entries import DTYPES, FAMILIES, Grid, Layers
 from sightline.calibration.matmul_surface import surface_over
 from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
 from sightline.catalog import entry, names
-from sightline.cost.grouped_matmul_constants import GroupedLayout, load_grouped
-from sightline.cost.matmul_constants import MatmulConstants, load_matmul
+from sightline.cost.matmul.constants import MatmulConstants, load_matmul
+from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
 from sightline.loading.clusters import read_cluster
 from sightline.validation.operator_suite import Array, Compared, OperatorSuite
 from sightline.validation.suite import Split

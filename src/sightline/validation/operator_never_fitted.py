@@ -30,9 +30,9 @@ from sightline.calibration.matmul import possible, predicted_seconds
 from sightline.calibration.matmul_entries import DTYPES, FAMILIES
 from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul
 from sightline.catalog import entry
-from sightline.cost.collective_families import PCIE
+from sightline.cost.collectives.families import PCIE
 from sightline.cost.families import UNMEASURED
-from sightline.cost.grouped_matmul_constants import GroupedLayout
+from sightline.cost.matmul.grouped import GroupedLayout
 from sightline.errors import InputError
 from sightline.validation.operator_attention import PHASES as ATTENTION_PHASES
 from sightline.validation.operator_collectives import compared as collectives_compared

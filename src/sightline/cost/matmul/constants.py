@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
-from sightline.cost import cycles
+from sightline.cost import clock
 from sightline.cost.families import UNMEASURED, evidence_of, family_of
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.operator_profile import Evidence
@@ -144,14 +144,14 @@ def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Num
     Kernels start, and slices join, in as many cycles; a compute unit widens as many quantized weights per cycle on its
     integer lanes, which grew no wider with those for fp32.
     """
-    slower = clock_hz / cycles.clock_hz(device)
+    slower = clock_hz / clock.clock_hz(device)
     return replace(
         c,
         latency_s=c.latency_s * slower,
         vector_latency_s=c.vector_latency_s * slower,
         shallow_s=c.shallow_s * slower,
         split_latency_s=c.split_latency_s * slower,
-        vector_fraction=np.minimum(c.vector_fraction * lanes / cycles.lanes(device), 1.0),
+        vector_fraction=np.minimum(c.vector_fraction * lanes / clock.lanes(device), 1.0),
     )
 
 

@@ -77,7 +77,7 @@ class CustomAllReduce:
     most_bytes: Mapping[int, float]
     """Largest message that the kernels take, by the most ranks it holds for; larger groups have none."""
     block_bandwidth: float | None = None
-    """Bytes per second that a block takes in, where blocks share a message evenly (``cost.even_blocks``)."""
+    """Bytes per second that a block takes in, where blocks share a message evenly (``even_blocks_time``)."""
 
     @classmethod
     def from_mapping(cls, raw: Mapping[str, Any], *, name: str = "") -> "CustomAllReduce":

@@ -1,20 +1,57 @@
-"""What linear attention with the gated delta rule costs (arXiv 2412.06464; chunks: arXiv 2406.06484).
+"""What linear attention with the gated delta rule costs (arXiv 2412.06464; chunks: arXiv 2406.06484), and its convolution.
 
 Decoding reads and writes each sequence's state. Prefill cuts the tokens into chunks of ``C``: five kernels compute the
 products of keys, invert a triangle, make the chunk's corrections, hand the state from chunk to chunk, and read it.
-Symbols: ``dk, dv`` key and value dimension, per value head.
+Symbols: ``dk, dv`` key and value dimension, per value head. The short causal convolution before a recurrent mixer is a
+kernel bound by bytes.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from sightline.cost.linear_attention_constants import LinearConstants, load_linear
+from sightline.catalog import entry
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
 
-__all__ = ["LinearConstants", "gated_delta_cost", "load_linear"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearConstants:
+    """One set per device family and kind of mixer."""
+
+    chunk_tokens: float
+    """Tokens that prefill works on as dense matmuls; from chunk to chunk it hands the state on."""
+    peak_fraction: float
+    """Share of the datasheet's FLOP/s that the matmuls within chunks reach."""
+    memory_fraction: float
+    """Share of the memory bandwidth at which prefill's kernels pass their tensors on."""
+    step_s: float
+    """Time in which a compute unit takes one head's state (a block of ``STATE_COLUMNS`` columns) past a chunk."""
+    update_fraction: float
+    """Share of the memory bandwidth at which decoding reads and writes the states."""
+    conv_fraction: float
+    """The same of the short convolution over a prompt."""
+    conv_update_fraction: float
+    """The same of the convolution of single tokens with the kept ones."""
+    latency_s: float
+    """Fixed time of a kernel."""
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> "LinearConstants":
+        """The constants out of a calibration entry's mixer; other keys are left alone."""
+        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls)})
+
+
+@cache
+def load_linear(calibration: str, mixer: str = "gated-delta") -> tuple[LinearConstants, str]:
+    """Return the constants of a mixer (gated-delta, state-space) in the calibration of that name, and their evidence."""
+    chosen = entry("calibrations", f"{calibration}/linear")["mixers"][mixer]
+    return LinearConstants.from_mapping(chosen), str(chosen["evidence"])
+
 
 PREFILL_KERNELS = 5
 BACKWARD_KERNELS = 9
@@ -77,3 +114,31 @@ def gated_delta_cost(
     kernels = np.where(backward, BACKWARD_KERNELS, PREFILL_KERNELS)
     prefill_s = np.maximum(prefill_s, np.maximum(compute_s, memory_s)) + kernels * c.latency_s
     return OperatorCost(np.where(decode, update_s, prefill_s), compute_s, memory_s)
+
+
+def short_convolution_cost(
+    sequences: Number,
+    new_tokens: Number,
+    channels: Number,
+    width: Number,
+    *,
+    decode: Any,
+    backward: Any = False,
+    element_bytes: Number,
+    device: Device,
+    constants: LinearConstants,
+) -> OperatorCost:
+    """Seconds of a convolution of ``width`` taps over ``channels``, with its activation.
+
+    The memory leg moves every token in and out, and the ``width`` last tokens of each sequence in and out; the
+    arithmetic, ``2 width`` operations per element, counts against the vector units. A ``backward`` pass reads a gradient
+    besides, and computes three times as much: the output again, and the gradients of inputs and weights.
+    """
+    c = constants
+    tokens = np.asarray(sequences, dtype=float) * new_tokens
+    memory_s = (
+        np.where(backward, 3, 2) * channels * (tokens + sequences * width) * element_bytes / device.memory_bandwidth
+    )
+    compute_s = np.where(backward, 6, 2) * width * tokens * channels / device.vector_flops
+    fraction = np.where(decode, c.conv_update_fraction, c.conv_fraction)
+    return OperatorCost(np.maximum(memory_s / fraction, compute_s) + c.latency_s, compute_s, memory_s)

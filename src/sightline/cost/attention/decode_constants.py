@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, Literal
 
 from sightline.catalog import entry
-from sightline.cost.attention_constants import fields_of
-from sightline.cost.attention_surface import AttentionSurface
+from sightline.cost.attention.constants import fields_of
+from sightline.cost.residual_surface import AttentionSurface
 from sightline.quantities import Number
 
 DecodeKind = Literal["mha", "mla"]

@@ -12,12 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.matmul_constants import MatmulConstants, load_matmul, matmul_evidence
+from sightline.cost.matmul.constants import MatmulConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
-
-__all__ = ["MatmulConstants", "load_matmul", "matmul_cost", "matmul_evidence", "overlapped"]
 
 OVERLAP = 4.0
 """Exponent of the norm in which legs that overlap add up; infinity would be the plain maximum."""

@@ -12,42 +12,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost import torus
-from sightline.cost.collective_constants import (
-    CollectiveConstants,
-    KindConstants,
-)
-from sightline.cost.collective_families import cluster_collectives, collective_evidence, load_collectives
-from sightline.cost.custom_all_reduce import custom_all_reduce_time
-from sightline.cost.even_blocks import even_blocks_time
-from sightline.cost.fabric import slowdown
-from sightline.cost.topology import (
+from sightline.cost.collectives.all_reduce import custom_all_reduce_time, even_blocks_time
+from sightline.cost.collectives.constants import CollectiveConstants, KindConstants
+from sightline.cost.collectives.fabric import all_to_all_share, ring_share, slowdown, steps
+from sightline.cost.collectives.groups import (
     Group,
     Links,
-    data_group,
-    expert_group,
-    pipeline_boundary,
-    tensor_group,
-    whole_group,
 )
 from sightline.errors import InputError, nearest
 from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Host, Interconnect, Network
-
-__all__ = [
-    "KINDS",
-    "CollectiveKind",
-    "Group",
-    "cluster_collectives",
-    "collective_evidence",
-    "collective_time",
-    "data_group",
-    "expert_group",
-    "load_collectives",
-    "pipeline_boundary",
-    "tensor_group",
-    "whole_group",
-]
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 KINDS: tuple[CollectiveKind, ...] = (
@@ -154,7 +128,7 @@ def _along_torus(kind: str, route: _Route, r: Number, nodes: Number, cluster: Li
     if link.topology != "torus" or kind == "send_recv":
         return route
     passes = 2 if kind == "all_reduce" else 1
-    return route._replace(link_hops=passes * nodes * torus.steps(r, cluster.per_node, link))
+    return route._replace(link_hops=passes * nodes * steps(r, cluster.per_node, link))
 
 
 def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, bounce: float) -> _Wires:
@@ -187,7 +161,7 @@ def _torus_share(kind: str, r: Number, cluster: Links) -> Number:
     link = cluster.intra_node
     if kind == "send_recv":
         return 1.0 / (2.0 * link.dimensions)
-    of_kind = torus.all_to_all_share if kind == "all_to_all" else torus.ring_share
+    of_kind = all_to_all_share if kind == "all_to_all" else ring_share
     return of_kind(r, cluster.per_node, link)
 
 

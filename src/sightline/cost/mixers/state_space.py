@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.cost.linear_attention import BACKWARD_HANDED_ON, STATE_BYTES
-from sightline.cost.linear_attention_constants import LinearConstants
+from sightline.cost.mixers.linear import BACKWARD_HANDED_ON, STATE_BYTES, LinearConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device

@@ -5,15 +5,12 @@ Each function takes operators of one kind, phase and dtype, stacked over the ``a
 
 from collections.abc import Sequence
 
+from sightline.cost.alike import stacked
 from sightline.cost.families import family_of
-from sightline.cost.linear_attention import gated_delta_cost
-from sightline.cost.linear_attention_constants import load_linear
+from sightline.cost.mixers.linear import gated_delta_cost, load_linear, short_convolution_cost
+from sightline.cost.mixers.sparse import indexer_cost, load_sparse, sparse_attention_cost
+from sightline.cost.mixers.state_space import state_space_cost
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.short_convolution import short_convolution_cost
-from sightline.cost.sparse_attention import indexer_cost, sparse_attention_cost
-from sightline.cost.sparse_attention_constants import load_sparse
-from sightline.cost.stacking import stacked
-from sightline.cost.state_space import state_space_cost
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.scenario import Device
 

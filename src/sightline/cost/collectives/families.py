@@ -11,8 +11,8 @@ from functools import cache
 import numpy as np
 
 from sightline.catalog import entry, names
-from sightline.cost.collective_constants import CollectiveConstants, CustomAllReduce, KindConstants
-from sightline.cost.cycles import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
+from sightline.cost.clock import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
+from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce, KindConstants
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError, nearest
 from sightline.operator_profile import Evidence

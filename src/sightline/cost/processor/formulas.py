@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor_constants import (
+from sightline.cost.processor.constants import (
     FALLBACK,
     FALLBACK_TENSORS,
     FEW_ROWS,

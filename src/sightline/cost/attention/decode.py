@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.decode_attention_constants import DecodeAttentionConstants, load_decode_attention
+from sightline.cost.attention.decode_constants import DecodeAttentionConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number, either
 from sightline.scenario import Device
-
-__all__ = ["DecodeAttentionConstants", "decode_attention_cost", "load_decode_attention"]
 
 Array = NDArray[np.float64]
 

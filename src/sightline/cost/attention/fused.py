@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.attention_constants import AttentionConstants, load_attention
+from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number, either
 from sightline.scenario import Device
-
-__all__ = ["AttentionConstants", "attention_cost", "load_attention"]
 
 BACKWARD_PRODUCTS = 2.5
 """Five matmuls for the forward pass's two: the scores are computed again (arXiv 2307.08691, section 3.1.2)."""

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from sightline.catalog import entry
-from sightline.cost.attention_surface import AttentionSurface
+from sightline.cost.residual_surface import AttentionSurface
 from sightline.quantities import Number
 
 

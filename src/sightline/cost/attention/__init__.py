@@ -1,0 +1,1 @@
+"""Softmax attention: fused kernels over many queries, and decoding kernels over few."""

@@ -1,0 +1,1 @@
+"""Collectives on a hierarchy of links: groups, fabrics, libraries and their constants."""

@@ -1,0 +1,1 @@
+"""Matrix products: dense, grouped (the experts of a mixture), and fp32 routers."""

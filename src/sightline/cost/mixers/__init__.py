@@ -1,0 +1,1 @@
+"""Mixers beyond softmax attention: linear attention, state spaces, sparse attention."""

@@ -1,0 +1,1 @@
+"""The processor backend of the registry: every call returns when its work is done."""
