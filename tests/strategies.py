@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline import catalog
+from sightline.frameworks import read_framework
 from sightline.loading.clusters import read_cluster
 from sightline.loading.dotted_keys import NAMED_PARTS
-from sightline.loading.frameworks import read_framework
 from sightline.loading.model_sources import resolve_model
 from sightline.scenario import Scenario
 

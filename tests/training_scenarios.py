@@ -32,3 +32,11 @@ def training(
         }
     )
     return replace(scenario, model=model) if isinstance(model, Model) else scenario
+
+
+def behaving(described: Any, behavior: Mapping[str, Any]) -> Any:
+    """Return a framework or engine with other values of its groups, by ``group.field``."""
+    for key, value in behavior.items():
+        group, field = key.split(".")
+        described = replace(described, **{group: replace(getattr(described, group), **{field: value})})
+    return described

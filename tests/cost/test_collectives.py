@@ -20,8 +20,8 @@ from sightline.cost.collectives.groups import (
     whole_group,
 )
 from sightline.errors import InputError
+from sightline.frameworks import read_engine
 from sightline.loading.clusters import read_cluster
-from sightline.loading.engines import read_engine
 from sightline.scenario import Cluster, Device, Host, Interconnect, Network
 
 DEVICE = Device(
@@ -288,6 +288,6 @@ def test_an_engines_kernels_reach_a_whole_domain_where_it_says_so() -> None:
 
 
 def test_an_engines_own_sums_are_those_of_its_release() -> None:
-    assert read_engine("tensorrt-llm", "1.2").summing == "trtllm 1.2"
-    assert read_engine("tensorrt-llm", "gpt-oss-dev").summing == "trtllm"
-    assert read_engine("tensorrt-llm", "0.8").summing == "custom"
+    assert read_engine("tensorrt-llm", "1.2").all_reduce_library == "trtllm 1.2"
+    assert read_engine("tensorrt-llm", "gpt-oss-dev").all_reduce_library == "trtllm"
+    assert read_engine("tensorrt-llm", "0.8").all_reduce_library == "custom"

@@ -9,9 +9,9 @@ from sightline.cost.collectives.all_reduce import MOST_BLOCKS, MOST_THREADS, WAR
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import tensor_group
+from sightline.frameworks import read_engine
 from sightline.loading import generation_from_mapping
 from sightline.loading.clusters import read_cluster
-from sightline.loading.engines import read_engine
 from sightline.prediction import predict
 
 FALCON, LLAMA = 2.0 * 14848, 2.0 * 8192

@@ -6,9 +6,9 @@ import pytest
 
 from sightline import catalog
 from sightline.errors import InputError
+from sightline.frameworks import read_framework
 from sightline.loading import load, scenario_from_mapping
 from sightline.loading.dotted_keys import with_value
-from sightline.loading.frameworks import read_framework
 from sightline.scenario import Finetune, Plan, Pretrain, Scenario
 
 EXAMPLE: dict[str, Any] = {
@@ -70,9 +70,9 @@ def test_finetune_and_total_tokens() -> None:
 
 
 def test_framework_versions() -> None:
-    assert scenario(plan=MEGATRON).plan.framework.overlaps_gradients is False
+    assert scenario(plan=MEGATRON).plan.framework.overlap.gradients is False
     core = scenario(plan=MEGATRON | {"framework_version": "core"}).plan.framework
-    assert (core.version, core.overlaps_gradients) == ("core", True)
+    assert (core.version, core.overlap.gradients) == ("core", True)
 
 
 def test_neutral_values_of_what_is_not_predicted_yet() -> None:
@@ -303,6 +303,6 @@ def test_every_framework_of_the_catalog_loads_in_every_version(name: str) -> Non
     for version in ("", *(catalog.entry("frameworks", name).get("versions") or {})):
         framework = read_framework(name, str(version))
         assert (framework.name, framework.version) == (name, str(version))
-        assert isinstance(framework.context_bytes, float)
+        assert isinstance(framework.memory.context_bytes, float)
         unknown = set(framework.offers) - {f.name for f in fields(Plan)}
         assert not unknown, f"{name} offers values of fields that a plan does not have"

@@ -1,12 +1,14 @@
 """What data parallelism adds to a step: nothing for one replica, volumes as ZeRO gives them, hidden where there is time."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from training_scenarios import training
+from training_scenarios import behaving, training
 
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import data_group
@@ -30,12 +32,12 @@ def cost(
     experts: float = 0.0,
     shard: int | None = None,
     stages: int = 1,
-    **habits: object,
+    behavior: Mapping[str, object] = MappingProxyType({}),
 ) -> DataParallelTime:
     scenario = training(model="gpt-125m", cluster=f"{replicas}x a100-sxm-80gb", global_batch=replicas)
     plan = training(model="gpt-125m", plan={"framework": framework, "micro_batch": 1}).plan
     plan = replace(plan, zero_stage=zero_stage, dtype=dtype, pipeline_parallel=stages)
-    plan = replace(plan, framework=replace(plan.framework, **habits))
+    plan = replace(plan, framework=behaving(plan.framework, behavior))
     shard = shard or replicas
     replica = Replica(
         parameters=Shared(PARAMETERS, experts),
@@ -80,8 +82,14 @@ def test_volumes_are_those_of_zero(zero_stage, bytes_per_parameter):
 
 def test_what_zero_2_moves_depends_on_the_framework():
     plain = cost(zero_stage=2).network_bytes
-    assert cost(zero_stage=2, reduces_every_micro_batch=True).network_bytes == plain + 3 * 2 * PARAMETERS
-    assert cost(zero_stage=2, regathers_every_micro_batch=True).network_bytes == plain + 3 * 2 * PARAMETERS
+    assert (
+        cost(zero_stage=2, behavior={"sharding.reduces_every_micro_batch": True}).network_bytes
+        == plain + 3 * 2 * PARAMETERS
+    )
+    assert (
+        cost(zero_stage=2, behavior={"sharding.regathers_every_micro_batch": True}).network_bytes
+        == plain + 3 * 2 * PARAMETERS
+    )
 
 
 def test_experts_move_among_fewer_replicas():
@@ -113,10 +121,10 @@ def test_fp32_moves_twice_what_16_bits_move():
 
 
 def test_overlap_hides_what_the_backward_pass_outlasts():
-    shown = cost(overlaps_gradients=False).exposed_s
-    hidden = cost(overlaps_gradients=True, compute_s=1.0).exposed_s
+    shown = cost(behavior={"overlap.gradients": False}).exposed_s
+    hidden = cost(behavior={"overlap.gradients": True}, compute_s=1.0).exposed_s
     assert hidden < 0.5 * shown
-    assert cost(overlaps_gradients=True, compute_s=0.0).exposed_s >= shown * 0.9
+    assert cost(behavior={"overlap.gradients": True}, compute_s=0.0).exposed_s >= shown * 0.9
 
 
 def test_more_micro_batches_cost_more_only_where_each_communicates():
@@ -150,23 +158,27 @@ def test_longer_compute_never_ends_earlier(compute_s, more_s, transfer_s, layers
 
 def test_a_pipeline_may_gather_once_and_reduce_beside_nothing():
     def of(stages: int, *, once: bool) -> DataParallelTime:
-        habits = {"regathers_every_micro_batch": True, "syncs_pipelines_once": once, "overlaps_gradients": True}
-        return cost(zero_stage=2, stages=stages, **habits)
+        behavior = {"sharding.regathers_every_micro_batch": True, "overlap.gradients": True}
+        behavior |= {"native.synchronizes_after_pipeline": once}
+        return cost(zero_stage=2, stages=stages, behavior=behavior)
 
     assert of(1, once=True) == of(1, once=False)
     once, often = of(2, once=True), of(2, once=False)
     assert once.network_bytes == (2 + 2) * PARAMETERS
     assert often.network_bytes == once.network_bytes + 3 * 2 * PARAMETERS
     # With no end of time to hide behind only what is reduced after all passes shows.
-    hidden, shown = (cost(zero_stage=2, stages=2, compute_s=1e6, syncs_pipelines_once=on) for on in (False, True))
+    hidden, shown = (
+        cost(zero_stage=2, stages=2, compute_s=1e6, behavior={"native.synchronizes_after_pipeline": on})
+        for on in (False, True)
+    )
     assert shown.exposed_s > hidden.exposed_s
 
 
 def test_gathered_weights_are_copied_once_per_gather():
-    plain, copied = (cost(zero_stage=3, copies_gathered=on) for on in (False, True))
+    plain, copied = (cost(zero_stage=3, behavior={"native.copies_gathered_parameters": on}) for on in (False, True))
     bandwidth = training(model="gpt-125m", cluster="1x a100-sxm-80gb").cluster.device.memory_bandwidth
     fraction = load_training("a100-sxm", "reference")[0].memory_fraction
     # Read and written, twice for each of four micro-batches.
     expected = 2 * 2 * 4 * 2 * PARAMETERS / (bandwidth * fraction)
     assert copied.exposed_s - plain.exposed_s == pytest.approx(expected, rel=1e-9)
-    assert cost(zero_stage=3, replicas=1, copies_gathered=True).exposed_s == 0
+    assert cost(zero_stage=3, replicas=1, behavior={"native.copies_gathered_parameters": True}).exposed_s == 0

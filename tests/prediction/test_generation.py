@@ -9,6 +9,7 @@ import pytest
 from generation_scenarios import generation
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from training_scenarios import behaving
 
 from sightline import catalog
 from sightline.cost.processor.constants import load_processor
@@ -258,18 +259,16 @@ def test_one_sequence_is_ahead_of_those_sent_with_it():
     plan = {"framework": "lmdeploy"}
     alone, together = (predict(generation(batch=batch, prompt_tokens=128, plan=plan)) for batch in (1, 16))
     scenario = generation(batch=16, prompt_tokens=128, plan=plan)
-    others = replace(scenario, plan=replace(scenario.plan, engine=replace(scenario.plan.engine, first_alone=False)))
-    first = replace(
-        generation(prompt_tokens=128, plan=plan),
-        plan=replace(scenario.plan, engine=replace(scenario.plan.engine, first_alone=False)),
-    )
+    waiting = replace(scenario.plan, engine=behaving(scenario.plan.engine, {"lmdeploy.first_alone": False}))
+    others = replace(scenario, plan=waiting)
+    first = replace(generation(prompt_tokens=128, plan=plan), plan=waiting)
     assert together.ttft_s == pytest.approx(predict(others).ttft_s + together.tpot_s)
     assert alone.ttft_s == pytest.approx(predict(first).ttft_s)
 
 
 def test_a_prompt_of_one_token_is_decoded():
     scenario = generation(prompt_tokens=1, plan={"framework": "lmdeploy"})
-    prefilled = replace(scenario.plan.engine, decodes_single_tokens=False)
+    prefilled = behaving(scenario.plan.engine, {"lmdeploy.decodes_single_tokens": False})
     waits_s = (
         predict(replace(scenario, plan=replace(scenario.plan, engine=prefilled))).ttft_s - predict(scenario).ttft_s
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.loading.engines import read_engine
+from sightline.frameworks import read_engine
 from sightline.prediction.generation_micro_batches import micro_batches
 from sightline.scenario import GenerationPlan
 

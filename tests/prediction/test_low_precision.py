@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from training_scenarios import training
+from training_scenarios import behaving, training
 
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile
@@ -26,7 +26,7 @@ def step(groups: bool = True, stages: int = 4, virtual_stages: int = 2, global_b
             "virtual_stages": virtual_stages,
         },
     )
-    framework = replace(scenario.plan.framework, overlaps_groups=groups)
+    framework = behaving(scenario.plan.framework, {"overlap.interleaved_groups": groups})
     return profile_of(replace(scenario, plan=replace(scenario.plan, framework=framework)))
 
 

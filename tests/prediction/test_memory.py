@@ -124,13 +124,14 @@ def test_a_compiled_loss_holds_logits_and_their_gradient():
     logits = 2048 * 32000
     assert stages(whole)["first"].items["logits and loss"] == logits * 4
     assert (
-        stages(layers)["first"].items["logits and loss"] == logits * layers.scenario.plan.framework.loss_bytes_per_logit
+        stages(layers)["first"].items["logits and loss"]
+        == logits * layers.scenario.plan.framework.memory.loss_bytes_per_logit
     )
     assert layers.phases["forward"] > whole.phases["forward"]
 
 
 def full_loss_bytes() -> float:
-    return ledger().scenario.plan.framework.loss_bytes_per_logit
+    return ledger().scenario.plan.framework.memory.loss_bytes_per_logit
 
 
 def test_the_fullest_stage_is_the_answer():
@@ -144,7 +145,7 @@ def test_the_fullest_stage_is_the_answer():
 
 def test_only_replicas_need_communication_buckets():
     one, many = (ledger(devices=d).memory_bytes["buffers"] for d in (1, 8))
-    assert many - one == pytest.approx(ledger().scenario.plan.framework.communication_buffer_bytes)
+    assert many - one == pytest.approx(ledger().scenario.plan.framework.memory.communication_buffer_bytes)
 
 
 def test_a_stage_that_holds_only_an_end_is_listed():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
+from sightline.frameworks import PLAIN_ALLOCATION
 from sightline.prediction.memory_reserve import RESERVED
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile, StageMemory
-from sightline.scenario.allocation import PLAIN_ALLOCATION
 from sightline.validation.quantities import allocated_bytes, reserved_bytes
 
 TOKENS, WIDTH, LAYERS, RANKS = 4096, 4096, 32, 4

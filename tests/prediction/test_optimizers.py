@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.loading.frameworks import read_framework
+from sightline.frameworks import read_framework
 from sightline.prediction.optimizers import update_traffic
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile
@@ -57,8 +57,8 @@ def test_fewer_bytes_take_less_time():
 
 @pytest.mark.parametrize("framework", ["reference", "megatron", "deepspeed", "fsdp", "transformers"])
 def test_the_frameworks_own_update_lies_between_fused_and_separate_kernels(framework):
-    habits = read_framework(framework)
-    fused, own, separate = (update_traffic(habits, "bf16", f"adamw{kind}") for kind in ("-fused", "", "-unfused"))
+    behavior = read_framework(framework)
+    fused, own, separate = (update_traffic(behavior, "bf16", f"adamw{kind}") for kind in ("-fused", "", "-unfused"))
     assert fused <= own <= separate
 
 

@@ -144,7 +144,7 @@ def test_recomputation_saves_memory_and_costs_time(scenario):
 
 def copies_weights_to_share_them(scenario):
     """Whether ZeRO adds a copy of weights that are fp32 themselves."""
-    return scenario.plan.framework.copies_full_precision and scenario.plan.dtype in ("fp32", "tf32")
+    return scenario.plan.framework.zero_engine.copies_full_precision and scenario.plan.dtype in ("fp32", "tf32")
 
 
 @given(strategies.trainings(data_parallel=1, tensor_parallel=1))
@@ -191,9 +191,9 @@ def test_every_zero_stage_holds_no_more_than_the_one_before(scenario):
         for part, (before, after) in zip(states, pairwise(stages), strict=True):
             # FSDP shards the weights from stage 2 on; the others from stage 3.
             framework = scenario.plan.framework
-            early = part == "weights" and framework.regathers_every_micro_batch
+            early = part == "weights" and framework.sharding.regathers_every_micro_batch
             # Gradients that are reduced once per step stay whole until then; freed ones are not there at every peak.
-            there = framework.reduces_every_micro_batch and not framework.allocation.frees_gradients
+            there = framework.sharding.reduces_every_micro_batch and not framework.allocation.frees_gradients
             late = part == "gradients" and not there
             assert after.memory_bytes[part] < before.memory_bytes[part] or early or late
 

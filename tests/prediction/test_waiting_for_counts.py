@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from training_scenarios import training
+from training_scenarios import behaving, training
 
 from sightline.cost.training_constants import load_training
 from sightline.prediction.block_times import PassTimes
@@ -39,7 +39,7 @@ def mixture(model: str = "qwen3-30b-a3b", **plan: Any) -> Scenario:
 
 def step(scenario: Scenario, *, waits: bool = True, launch_s: float = 4e-5) -> Profile:
     constants, _ = load_training("b200-sxm", "megatron", "bridge-26.04")
-    framework = replace(scenario.plan.framework, waits_for_counts=waits)
+    framework = behaving(scenario.plan.framework, {"transformer_engine.waits_for_counts": waits})
     scenario = replace(scenario, plan=replace(scenario.plan, framework=framework))
     return profile_of(scenario, replace(constants, launch_forward_s=launch_s, launch_backward_s=1e-6))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from training_scenarios import training
+from training_scenarios import behaving, training
 
 from sightline.prediction.step import profile_of
 from sightline.program import Operator, write_out
@@ -54,6 +54,6 @@ def test_ranks_share_the_heads_out_but_not_the_key():
 
 def test_other_attention_is_rotated_as_before():
     fused = scenario("bridge-26.06", "llama-3-8b")
-    habits = fused.plan.framework
-    without = replace(habits, fused=habits.fused - {"latent-rope"})
+    framework = fused.plan.framework
+    without = behaving(framework, {"fusion.fused": framework.fusion.fused - {"latent-rope"}})
     assert profile_of(fused).phases == profile_of(replace(fused, plan=replace(fused.plan, framework=without))).phases

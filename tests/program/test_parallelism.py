@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from training_scenarios import training
+from training_scenarios import behaving, training
 
 from sightline.program import Collective, Matmul, Program, write_out
 
@@ -141,7 +141,8 @@ def test_gathered_inputs_are_kept_or_gathered_again(recompute):
         cluster="8x h100-sxm-80gb",
         plan={"tensor_parallel": 8, "sequence_parallel": True, "recompute": recompute, "micro_batch": 1},
     )
-    keeping = replace(scenario.plan, framework=replace(scenario.plan.framework, keeps_gathered_inputs=True))
+    framework = behaving(scenario.plan.framework, {"native.keeps_gathered_inputs": True})
+    keeping = replace(scenario.plan, framework=framework)
     again, kept = (write_out(each) for each in (scenario, replace(scenario, plan=keeping)))
     gathers = [
         sum(isinstance(op, Collective) and op.kind == "all_gather" for op in p.layers[0].backward)

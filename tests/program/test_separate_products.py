@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_scenarios import training
+from training_scenarios import behaving, training
 
 from sightline.cost.training_constants import load_training
 from sightline.prediction.training import price
@@ -14,7 +14,7 @@ from sightline.program import Block, Collective, Elementwise, Matmul, Operator, 
 from sightline.scenario import Scenario
 
 TOKENS, HIDDEN, WIDTH, KEYS = 2048, 4096, 14336, 1024
-HABITS = ("separate_projections", "chunked_products", "turns_narrow_copies")
+BEHAVIOR = ("native.separate_projections", "native.chunked_products", "native.transposes_in_backward")
 
 
 def scenario(*, without: Sequence[str] = (), **plan: Any) -> Scenario:
@@ -25,7 +25,7 @@ def scenario(*, without: Sequence[str] = (), **plan: Any) -> Scenario:
         global_batch=8,
         plan={"framework": "torchtitan", "micro_batch": 1, "compile": True, **plan},
     )
-    framework = replace(asked.plan.framework, **dict.fromkeys(without, False))
+    framework = behaving(asked.plan.framework, dict.fromkeys(without, False))
     return replace(asked, plan=replace(asked.plan, framework=framework))
 
 
@@ -58,7 +58,7 @@ PLANS = ({}, {"dtype": "fp8"}, split(4), split(4, tensor_overlap="all"), split(4
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_apart_and_in_chunks_products_have_the_same_flops_and_keep_as_much(plan: dict[str, Any]) -> None:
-    own, joined = layer(**plan), layer(without=HABITS, **plan)
+    own, joined = layer(**plan), layer(without=BEHAVIOR, **plan)
     assert flops(own) == pytest.approx(flops(joined), rel=1e-12)
     assert kept(own) == pytest.approx(kept(joined), rel=1e-12)
 
@@ -71,7 +71,7 @@ def test_queries_keys_and_values_are_three_products_and_their_input_gradients_ar
     assert [op.m for op in products(block.backward, "qkv", "weight gradient")] == pytest.approx([HIDDEN, KEYS, KEYS])
     # Three in and one out, and two in and one out, of 16 bits each.
     assert traffic(block.backward, "input gradients summed") == (4 + 3) * 2 * TOKENS * HIDDEN
-    assert traffic(layer(without=HABITS).backward, "input gradients summed") == 0
+    assert traffic(layer(without=BEHAVIOR).backward, "input gradients summed") == 0
 
 
 def test_an_overlapped_collective_cuts_the_product_beside_it_by_rank() -> None:
@@ -121,7 +121,7 @@ def test_what_is_gathered_is_quantized_before_and_turned_over_after() -> None:
 
 def test_a_rope_in_complex_numbers_is_not_compiled() -> None:
     compiled = scenario()
-    real = replace(compiled.plan.framework, complex_rope=False)
+    real = behaving(compiled.plan.framework, {"native.complex_rope": False})
     fused = write_out(replace(compiled, plan=replace(compiled.plan, framework=real))).layers[0]
     assert traffic(write_out(compiled).layers[0].forward, "rope") == 5 * traffic(fused.forward, "rope")
 
@@ -160,7 +160,7 @@ def test_an_uncompiled_loss_is_differentiated_tensor_by_tensor() -> None:
 
     assert moved(1) == (22, 26)
     assert moved(4) == (38, 38)
-    assert moved(1, "differentiates_loss") == moved(4, "differentiates_loss") == (22, 14)
+    assert moved(1, "native.loss_by_autograd") == moved(4, "native.loss_by_autograd") == (22, 14)
 
 
 def test_products_without_parts_stay_whole() -> None:

@@ -47,7 +47,7 @@ def mesh_axes(scenario: Scenario) -> int:
         *(plan.tensor_parallel, plan.sequences, plan.sequence_parallel),
         *(plan.context_parallel, plan.expert_parallel, plan.expert_tensor_parallel),
         # Operators are the same on a pipeline of any length, but for what whole gradients move.
-        *((plan.pipeline_parallel,) if plan.framework.whole_accumulation_traffic else ()),
+        *((plan.pipeline_parallel,) if plan.framework.native.pipeline_accumulation_traffic else ()),
     )
     rates = (
         *(d.peak_flops[dtype] for dtype in (rate_dtype(plan.dtype), plan.wide_dtype)),

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
 from typing import Any
 
+from sightline.frameworks import offering
 from sightline.loading.context_checks import (
     chunks_are_put_together,
     heads_are_shared_out,
     sequence_is_cut,
     windows_are_not_sent_round,
 )
-from sightline.loading.frameworks import offering
 from sightline.loading.lengths import chosen_tokens_have_one_length
 from sightline.loading.parallel_checks import (
     batch_is_split,

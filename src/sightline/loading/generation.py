@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.frameworks import read_engine
 from sightline.loading.clusters import cluster_of
 from sightline.loading.complaints import Checked, Complaints, check, require
-from sightline.loading.engines import read_engine
 from sightline.loading.generation_checks import mistakes
 from sightline.loading.measured import read_measured
 from sightline.loading.model_sources import model_of
@@ -128,7 +128,7 @@ def _plan(
     values = {**engine.defaults, **stated}
     chosen: dict[str, Any] = {k: values[k] for k in _COPIED if k in values}
     chosen["dtype"] = values.get("dtype", "bf16")
-    chosen["memory_fraction"] = values.get("memory_fraction", engine.memory_fraction)
+    chosen["memory_fraction"] = values.get("memory_fraction", engine.memory.memory_fraction)
     chosen["quantization"] = read_quantization(values.get("quantization"), f"{key}.quantization", complaints)
     chosen["speculative"] = _speculation(values.get("speculative"), f"{key}.speculative", complaints)
     if checked.wrong or complaints.problems or cluster is None:
@@ -180,13 +180,13 @@ def _filling(
     Without any degree stated one replica spans the cluster by tensor parallelism, as far as the heads divide.
     """
     degrees = {"tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas"} & stated.keys()
-    if not degrees and not engine.splits_layers:
+    if not degrees and not engine.scheduling.splits_layers:
         shared = devices if model is None or model.heads % devices == 0 else 1
         plan = replace(plan, tensor_parallel=shared)
     left, rest = divmod(devices, int(plan.devices))
     if rest or left == 1:
         return plan
-    if engine.splits_layers and "pipeline_parallel" not in stated:
+    if engine.scheduling.splits_layers and "pipeline_parallel" not in stated:
         return replace(plan, pipeline_parallel=left * plan.pipeline_parallel)
     if "data_parallel" not in stated and plan.expert_parallel > plan.tensor_parallel:
         return replace(plan, data_parallel=left * plan.data_parallel)

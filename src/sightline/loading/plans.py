@@ -5,8 +5,8 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.frameworks import read_framework
 from sightline.loading.complaints import Complaints, check
-from sightline.loading.frameworks import read_framework
 from sightline.loading.not_yet import unpredicted
 from sightline.loading.schema import PlanKeys
 from sightline.loading.techniques import read_techniques
@@ -48,8 +48,8 @@ def read_plan(mapping: object, complaints: Complaints) -> ReadPlan:
             framework = read_framework(stated.get("framework", DEFAULT_FRAMEWORK), stated.get("framework_version", ""))
         except InputError as error:
             complaints.add(*error.problems)
-    habits = {} if framework is None else {"tensor_overlap": framework.overlaps_tensor, **framework.defaults}
-    values = {k: stated.get(k, habits.get(k, default)) for k, default in _DEFAULTS.items() if k not in wrong}
+    behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **framework.defaults}
+    values = {k: stated.get(k, behavior.get(k, default)) for k, default in _DEFAULTS.items() if k not in wrong}
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
     _settle_schedule(values, stated, complaints)

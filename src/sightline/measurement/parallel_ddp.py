@@ -38,7 +38,7 @@ def ddp(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         wrapped.compile()
 
     def between(last: bool) -> AbstractContextManager[Any]:
-        return nullcontext() if last or plan.framework.reduces_every_micro_batch else wrapped.no_sync()
+        return nullcontext() if last or plan.framework.sharding.reduces_every_micro_batch else wrapped.no_sync()
 
     return Trainer(
         model=model,

@@ -50,7 +50,7 @@ def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
 
     @contextmanager
     def between(last: bool) -> Iterator[None]:
-        reduces = last or plan.framework.reduces_every_micro_batch
+        reduces = last or plan.framework.sharding.reduces_every_micro_batch
         model.set_requires_gradient_sync(reduces)
         yield
 
@@ -88,7 +88,7 @@ def _policy(plan: Plan) -> Any:
     widths = {2: TORCH_DTYPES[plan.dtype], 4: "float32"}
     return MixedPrecisionPolicy(
         param_dtype=getattr(torch, TORCH_DTYPES[plan.dtype]),
-        reduce_dtype=getattr(torch, widths[int(plan.framework.gradient_reduce_bytes[plan.dtype])]),
+        reduce_dtype=getattr(torch, widths[int(plan.framework.sharding.gradient_reduce_bytes[plan.dtype])]),
     )
 
 

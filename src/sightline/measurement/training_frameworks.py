@@ -85,7 +85,7 @@ def _not_run(plan: Plan, way: str, field: str) -> str | None:
     value = getattr(plan, field)
     usual = {
         "data_parallel_shard": (None, plan.data_parallel),
-        "tensor_overlap": (None, plan.framework.overlaps_tensor),
+        "tensor_overlap": (None, plan.framework.overlap.tensor),
     }
     if value in usual[field] or (way, field) in _RUN:
         return None

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.pricing import Prices
+from sightline.frameworks import TensorOverlap
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
 from sightline.program.attention import MODULE as ATTENTION_CORE
 from sightline.program.context_blocks import FURTHER_CHUNKS
 from sightline.program.experts import BEHIND_COUNTS
 from sightline.program.linear import makes_weight_gradient
 from sightline.quantities import Number
-from sightline.scenario.framework import TensorOverlap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -86,7 +86,7 @@ def data_parallel_time(
     compute slower while they copy what they send, and nothing runs beside it.
     """
     framework = plan.framework
-    layered = framework.overlaps_gradients or framework.overlaps_parameters
+    layered = framework.overlap.gradients or framework.overlap.parameters
     messages = np.maximum(replica.layers, 1.0) if layered else 1.0
 
     def seconds(kind: str, size: Shared, among: Callable[[Ranks], Group]) -> Number:
@@ -116,10 +116,10 @@ def data_parallel_time(
     slow, layers = constants.overlap_slowdown, messages
     aside = machine is None
     shown_backward: Number = back_s
-    if framework.overlaps_gradients and aside:
+    if framework.overlap.gradients and aside:
         alone = moves.pipelines_once & (zero < 3)
         shown_backward = np.where(alone, back_s, exposed(replica.backward_s, back_s, layers, slow))
-    beside = np.where(moves.every_pass, framework.overlaps_parameters, framework.overlaps_update) & aside
+    beside = np.where(moves.every_pass, framework.overlap.parameters, framework.overlap.update) & aside
     shown_forward = np.where(beside, exposed(replica.forward_s, gather_s, layers, slow), gather_s)
     many, more = (1.0 * (np.asarray(held.all.size) > 1) for held in (ranks, expert_ranks))
     # With shards on one rank there is nothing to gather or scatter.
@@ -128,7 +128,7 @@ def data_parallel_time(
     moved = many * (split * (moves.reductions * gradients.common + gathered.common) + across * shards.common)
     moved = moved + more * (cut * (moves.reductions * gradients.experts + gathered.experts) + across * shards.experts)
     own_s: Number = 0.0
-    if framework.copies_gathered:
+    if framework.native.copies_gathered_parameters:
         in_place = 2.0 * (split * gathered.common + cut * gathered.experts)
         own_s = in_place / (cluster.device.memory_bandwidth * constants.memory_fraction)
     if machine is not None:

@@ -176,7 +176,7 @@ def _steps_ahead(workers: Workers) -> Number:
     others' prompts arrive, which end together and are sent together.
     """
     work = workers.scenario.workload
-    if not workers.scenario.plan.engine.first_alone or work.continuous:
+    if not workers.scenario.plan.engine.lmdeploy.first_alone or work.continuous:
         return 0.0
     return np.greater(workers.decoding.chunks.prompts, 1.0) * 1.0
 

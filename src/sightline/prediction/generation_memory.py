@@ -26,7 +26,7 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     plan, model = scenario.plan, scenario.model
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
     layers = sum(block.count * _weights(block) for block in decode.layers)
-    table_format = formats.parts["head"] if plan.engine.quantizes_head else formats.plain
+    table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
     head = 0.0 if model.tied_embeddings else _weights(decode.head)
     ends = np.where(np.equal(p, 1.0), table + head, np.maximum(table, head))
@@ -55,7 +55,7 @@ def _framework_bytes(scenario: GenerationScenario) -> float:
     device, plan = scenario.cluster.device, scenario.plan
     if calls_one_by_one(scenario):
         return load_processor(processor_family(device) or "", plan.dtype).framework_bytes
-    return plan.engine.context_bytes
+    return plan.engine.memory.context_bytes
 
 
 def _weights(block: Block) -> Number:

@@ -12,11 +12,11 @@ def micro_batches(plan: GenerationPlan, sequences: Number, new_tokens: Number) -
     As many as there are stages, or by the engine's rule of ``micro_batch_tokens``.
     """
     p, b = plan.pipeline_parallel, np.maximum(sequences, 1.0)
-    if not plan.engine.pipeline_micro_batches:
+    if not plan.engine.scheduling.pipeline_micro_batches:
         return 1.0
-    if plan.engine.micro_batch_tokens is None:
+    if plan.engine.scheduling.micro_batch_tokens is None:
         return np.minimum(p, b) * 1.0
-    return np.where(np.equal(p, 1), 1.0, _halved(b, p, new_tokens, plan.engine.micro_batch_tokens))
+    return np.where(np.equal(p, 1), 1.0, _halved(b, p, new_tokens, plan.engine.scheduling.micro_batch_tokens))
 
 
 def _halved(b: Number, p: Count, q: Number, most: float) -> Number:

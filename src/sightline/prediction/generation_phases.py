@@ -50,7 +50,7 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
     m = priced.chunks.micro_batches
     waits_s = _waits_s(times, constants)
     prefill_s: Number = constants.prefill_s
-    if plan.engine.decodes_single_tokens:
+    if plan.engine.lmdeploy.decodes_single_tokens:
         prefill_s = prefill_s * np.greater(x.q, 1.0)
     return Phase(
         times=times * ((p + m - 1.0) / p),
@@ -71,10 +71,10 @@ def _passes_in_turn(priced: PricedGeneration, launches: Number) -> Number:
     the stage that sets the pace has up to one more than its share.
     """
     plan, n = priced.scenario.plan, priced.chunks.passes
-    if not plan.engine.pipelines_chunks:
+    if not plan.engine.llama_cpp.pipelines_chunks:
         return n
     p = plan.pipeline_parallel * 1.0
-    kernels = launches + plan.engine.joined_kernels * priced.scenario.model.layers
+    kernels = launches + plan.engine.llama_cpp.joined_kernels * priced.scenario.model.layers
     room = LAUNCH_QUEUE * p / kernels
     together = np.floor(room) + 1.0
     group = np.maximum(together, p - 1.0 + together - room)
@@ -127,7 +127,7 @@ def tokens_per_pass(priced: PricedGeneration) -> Number:
 def _prompt_handover_s(priced: PricedGeneration, constants: InferenceConstants) -> Number:
     """Seconds of a pipeline boundary's activations of prompts, through the host where the engine takes that way."""
     x, plan = priced.prompt, priced.scenario.plan
-    if not plan.engine.copies_over_host:
+    if not plan.engine.llama_cpp.copies_over_host:
         return _handover_s(priced, x)
     return np.where(np.greater(plan.pipeline_parallel, 1), x.hidden_bytes / x.t / constants.host_copy_bandwidth, 0.0)
 

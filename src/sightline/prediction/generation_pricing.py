@@ -64,14 +64,14 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     """Write both passes of the scenario out and price their operators together."""
     plan, work, engine = scenario.plan, scenario.workload, scenario.plan.engine
     device = scenario.cluster.device
-    in_fp16 = engine.sums_in_fp16 and plan.dtype == "fp16" and HALF_SUMS in device.peak_flops
+    in_fp16 = engine.llama_cpp.sums_in_fp16 and plan.dtype == "fp16" and HALF_SUMS in device.peak_flops
     formats = formats_of(
         scenario.model,
         plan.quantization,
         HALF_SUMS if in_fp16 else plan.dtype,
         device,
-        whole_model=engine.quantizes_head,
-    ).with_weight_bytes(engine.weight_bytes)
+        whole_model=engine.kernels.quantizes_head,
+    ).with_weight_bytes(engine.kernels.weight_bytes)
     sequences = _rank_sequences(scenario)
     chunks = cut(scenario, sequences)
     prompt = _shapes(scenario, formats, chunks.sequences, chunks.new_tokens, chunks.context_tokens, decode=False)
@@ -85,11 +85,11 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         data_parallel=plan.data_parallel,
         library=cluster_collectives(
             scenario.cluster,
-            all_reduce=engine.summing,
-            whole_domain=engine.sums_over_domain,
-            block_bandwidth=engine.block_bandwidth,
+            all_reduce=engine.all_reduce_library,
+            whole_domain=engine.collectives.reduces_over_domain,
+            block_bandwidth=engine.collectives.block_bandwidth,
         ),
-        stream_kernels=engine.stream_kernels,
+        stream_kernels=engine.kernels.stream_kernels,
     )
     prefill, decode = write_pass(prompt), write_pass(step)
     prices = price_passes([prefill, decode], ranks, mesh_axes(scenario))
@@ -170,7 +170,7 @@ def _shapes(
 ) -> PassShapes:
     plan, device = scenario.plan, scenario.cluster.device
     unquantized = formats.operands[formats.plain]
-    expands = plan.engine.expands_weights and not decode
+    expands = plan.engine.llama_cpp.expands_weights and not decode
     if expands:
         expands = bool(np.any(np.greater(device.peak_flops[unquantized.compute_dtype], device.vector_flops)))
     return PassShapes(
@@ -178,7 +178,7 @@ def _shapes(
         engine=plan.engine,
         formats=formats,
         dtype=plain_dtype(plan.dtype, device),
-        element_bytes=plan.engine.activation_bytes or unquantized.activation_bytes,
+        element_bytes=plan.engine.llama_cpp.activation_bytes or unquantized.activation_bytes,
         b=plain(b),
         q=plain(q),
         c=plain(c),

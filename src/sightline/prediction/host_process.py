@@ -15,8 +15,8 @@ def beside_tensors(scenario: Scenario) -> tuple[float, float]:
     """
     family, framework = processor_family(scenario.cluster.device), scenario.plan.framework
     if family is not None:
-        return load_processor(family, scenario.plan.dtype).framework_bytes + framework.library_bytes, 0.0
-    return framework.context_bytes, framework.communication_buffer_bytes
+        return load_processor(family, scenario.plan.dtype).framework_bytes + framework.zero_engine.library_bytes, 0.0
+    return framework.memory.context_bytes, framework.memory.communication_buffer_bytes
 
 
 def bucket_bytes(scenario: Scenario, gradients: Shared) -> Number:
@@ -26,8 +26,8 @@ def bucket_bytes(scenario: Scenario, gradients: Shared) -> Number:
     """
     plan = scenario.plan
     framework = plan.framework
-    if processor_family(scenario.cluster.device) is None or not framework.bucket_elements:
+    if processor_family(scenario.cluster.device) is None or not framework.zero_engine.bucket_elements:
         return 0.0
-    whole = framework.bucket_elements * framework.states_in(plan.dtype).gradients
+    whole = framework.zero_engine.bucket_elements * framework.states_in(plan.dtype).gradients
     filled: Number = np.minimum(gradients.total, whole) * (np.asarray(plan.zero_stage) > 0)
     return filled

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.frameworks import Framework, StateBytes
 from sightline.prediction import placeholder_gradients
 from sightline.prediction.dualpipe import per_device
 from sightline.prediction.host_process import beside_tensors, bucket_bytes
@@ -26,7 +27,6 @@ from sightline.program.compiled import compiled
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Count, Number, added_up, either, plain
 from sightline.scenario import Scenario
-from sightline.scenario.framework import Framework, StateBytes
 
 GATHERED_LAYERS = 2.0
 """Layers whose full parameters are live under ZeRO-3: the one at work and the one prefetched."""
@@ -38,10 +38,12 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     zero, narrow = np.asarray(plan.zero_stage), ELEMENT_BYTES[plan.wide_dtype]
     replicated = np.asarray(plan.replicas) > 1
     # FSDP's SHARD_GRAD_OP keeps its shards and the whole gathered parameters from forward to backward.
-    whole = (zero == 2) & framework.regathers_every_micro_batch
+    whole = (zero == 2) & framework.sharding.regathers_every_micro_batch
     context_bytes, collectives_bytes = beside_tensors(scenario)
     held = held_states(scenario, program, stage)
-    held_places = framework.placeholder_gradients * placeholder_gradients.of_layers(program, stage.kinds, narrow)
+    held_places = framework.transformer_engine.placeholder_gradients * placeholder_gradients.of_layers(
+        program, stage.kinds, narrow
+    )
     gathered = _gathered(scenario, program, stage, whole)
     layers_kept = stage.in_flight * layer_sum(program, stage, lambda block: block.saved_bytes)
     ends_kept = stage.in_flight * _ends_kept(scenario, program, stage) + collected(scenario, program, stage)
@@ -49,13 +51,13 @@ def stage_memory(scenario: Scenario, program: Program, stage: StageContents) -> 
     # A device that has a head for one direction alone still holds all of its logits.
     loss_bytes = _loss_bytes(compiled(framework) if plan.compile else framework, plan.tensor_parallel)
     logits = np.ceil(stage.head) * program.head.logits * loss_bytes
-    if framework.placeholder_gradients:
+    if framework.transformer_engine.placeholder_gradients:
         logits = logits + stage.head * placeholder_gradients.of_head(program, narrow)
     recomputed = _most(program, stage, lambda block: block.working_bytes)
     transient = _most(program, stage, lambda block: block.transient_bytes)
     weights = per_device(plan, held.weights.shared(plan, (zero >= 3) | whole), (zero >= 3) | whole)
     # FSDP's units that reduce once per step add up whole gradients until then.
-    scattered = (zero >= 2) & ~(whole & (not framework.reduces_every_micro_batch))
+    scattered = (zero >= 2) & ~(whole & (not framework.sharding.reduces_every_micro_batch))
     all_gradients = per_device(plan, held.gradients.shared(plan, scattered), scattered)
     optimizer = per_device(plan, held.optimizer.shared(plan, zero >= 1), zero >= 1)
     moved = on_host(plan, gathered.live, gathered.layer)
@@ -185,7 +187,7 @@ def _gradients_there(scenario: Scenario, program: Program, stage: StageContents)
 def _loss_bytes(framework: Framework, tensor_parallel: Count) -> Number:
     """Live bytes per logit of the micro-batch whose loss runs, beside what is counted as kept."""
     kept, split = framework.allocation.kept_bytes_per_logit, framework.allocation.split_loss_bytes_per_logit
-    whole = max(framework.loss_bytes_per_logit - kept, 0.0)
+    whole = max(framework.memory.loss_bytes_per_logit - kept, 0.0)
     return np.where(np.asarray(tensor_parallel) > 1, max(split - kept, 0.0), whole) if split else whole
 
 
@@ -277,7 +279,7 @@ def held_states(scenario: Scenario, program: Program, stage: StageContents) -> H
 def _full_copies(scenario: Scenario, weights: Shared) -> Shared:
     """The optimizer's copies of trained weights that are fp32 already, under ZeRO."""
     plan = scenario.plan
-    copies = plan.framework.copies_full_precision and plan.dtype in ("fp32", "tf32")
+    copies = plan.framework.zero_engine.copies_full_precision and plan.dtype in ("fp32", "tf32")
     share: Number = copies * np.where(np.asarray(plan.zero_stage) > 0, 1.0, 0.0)
     return weights * share
 

@@ -61,8 +61,8 @@ def movement(replica: Replica, plan: Plan) -> Movement:
     """Return what moves in a step of ``plan``, whose ZeRO stage may be an array."""
     framework = plan.framework
     zero = np.asarray(plan.zero_stage)
-    once = framework.syncs_pipelines_once & (np.asarray(plan.pipeline_parallel) > 1)
-    gathers_each = (zero == 3) | ((zero == 2) & framework.regathers_every_micro_batch & ~once)
+    once = framework.native.synchronizes_after_pipeline & (np.asarray(plan.pipeline_parallel) > 1)
+    gathers_each = (zero == 3) | ((zero == 2) & framework.sharding.regathers_every_micro_batch & ~once)
     weights = replica.stored_bytes
     if plan.adapter is not None or plan.quantization != "none":
         # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
@@ -72,14 +72,14 @@ def movement(replica: Replica, plan: Plan) -> Movement:
             np.where(gathers_each, weights.experts, updated.experts),
         )
     again = weights
-    if framework.keeps_ends_gathered:
+    if framework.sharding.keeps_root_gathered:
         again = Shared(np.maximum(weights.common - replica.end_bytes, 0.0), weights.experts)
     m = replica.micro_batches
     return Movement(
-        gradients=replica.parameters * framework.gradient_reduce_bytes[plan.wide_dtype],
+        gradients=replica.parameters * framework.sharding.gradient_reduce_bytes[plan.wide_dtype],
         weights=weights,
         weights_again=again,
-        reductions=np.where(zero == 3, m, np.where((zero == 2) & framework.reduces_every_micro_batch, m, 1.0)),
+        reductions=np.where(zero == 3, m, np.where((zero == 2) & framework.sharding.reduces_every_micro_batch, m, 1.0)),
         # Parameters: stage 3 gathers before the forward and again before the backward pass.
         forward_gathers=np.where(zero == 0, 0.0, np.where(gathers_each, m, 1.0)),
         backward_gathers=np.where(zero == 3, m, 0.0),

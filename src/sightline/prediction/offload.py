@@ -115,4 +115,4 @@ def host_update_s(parameters: Number, plan: Plan, host: Host, devices: Number) -
     bandwidth = np.minimum(host.memory_bandwidth * MEMORY_SHARE, cores)
     own = update_traffic(plan.framework, plan.dtype, "adamw")
     saved = max(own - update_traffic(plan.framework, plan.dtype, plan.optimizer), 0.0)
-    return parameters * (plan.framework.host_update_traffic - saved) * devices / bandwidth
+    return parameters * (plan.framework.kernels.host_update_traffic - saved) * devices / bandwidth

@@ -6,8 +6,8 @@ none for plain SGD, two of one byte with a scale per block of 256 for 8-bit Adam
 
 from dataclasses import replace
 
+from sightline.frameworks import StateBytes
 from sightline.scenario import Framework
-from sightline.scenario.framework import StateBytes
 
 EIGHT_BIT_MOMENTS = 2.0 * (1.0 + 4.0 / 256.0)
 """Bytes per parameter of two blockwise quantized moments with their fp32 scales (bitsandbytes)."""
@@ -40,7 +40,7 @@ def update_traffic(framework: Framework, dtype: str, optimizer: str, *, matrix: 
     Each moment that is kept is read and written. ``adamw`` is the framework's own implementation; a fused one is no
     slower than that, separate kernels no faster. Left out: the products of Muon, which are operators.
     """
-    own, states = framework.optimizer_traffic, framework.states_in(dtype)
+    own, states = framework.kernels.optimizer_traffic, framework.states_in(dtype)
     match optimizer:
         case "adamw":
             return own
@@ -59,11 +59,11 @@ def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
     root = (states.optimizer - states.master) / 2.0 / states.weights
     match optimizer:
         case "adamw-unfused":
-            return max(framework.update_copies, root)
+            return max(framework.memory.update_copies, root)
         case "adamw-fused" | "adamw-8bit":
             return 0.0
         case _:
-            return framework.update_copies
+            return framework.memory.update_copies
 
 
 def _clipping(states: StateBytes) -> float:

@@ -32,7 +32,7 @@ def _fitting(priced: PricedGeneration) -> Number:
     memory = generation_memory(priced, priced, work)
     room = device.memory_bytes * plan.memory_fraction - (memory["total"] - memory["kv_cache"])
     whole = work.prompt_tokens + work.output_tokens
-    held = 1.0 if plan.engine.reserves_cache else (work.prompt_tokens + work.output_tokens / 2.0) / whole
+    held = 1.0 if plan.engine.scheduling.reserves_cache else (work.prompt_tokens + work.output_tokens / 2.0) / whole
     share = room / np.maximum(memory["kv_cache"] * held, 1.0)
     ranks = plan.data_parallel * plan.replicas
     fitting: Number = np.where(work.batch * share >= ranks, np.floor(work.batch * share), work.batch * 1.0)

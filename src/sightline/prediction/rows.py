@@ -70,7 +70,7 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
     plan, embedding = priced.scenario.plan, priced.program.embedding
     messages = 2.0 * times.micro_batches * plan.virtual_stages
     sent_bytes = messages * embedding.boundary_bytes / plan.tensor_parallel
-    table_bytes = embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.wide_dtype]
+    table_bytes = embedding.trained_parameters * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
     replicas = times.data_parallel
     sent = [
         ("pipeline", "activations and gradients", messages, sent_bytes, times.pipeline.transfer_s),

@@ -18,7 +18,7 @@ def sharding_code_s(moves: Movement, layers: Number, plan: Plan, device: Device,
     Every layer is a unit, and what is no layer's is one more.
     """
     found = machine.sharding
-    if found is None or not plan.framework.keeps_ends_gathered:
+    if found is None or not plan.framework.sharding.keeps_root_gathered:
         return 0.0
     units = layers + 1.0
     gathers = moves.forward_gathers * units + moves.backward_gathers * layers
@@ -32,7 +32,7 @@ def sharding_code_s(moves: Movement, layers: Number, plan: Plan, device: Device,
 def sharded_update_s(tensors: Number, plan: Plan, machine: ProcessorConstants) -> Number:
     """Return the seconds that the optimizer's step takes longer for so many sharded tensors."""
     found = machine.sharding
-    if found is None or not plan.framework.keeps_ends_gathered:
+    if found is None or not plan.framework.sharding.keeps_root_gathered:
         return 0.0
     time_s: Number = (np.asarray(plan.shards) > 1) * (found.update_call_s + found.update_tensor_s * tensors)
     return time_s

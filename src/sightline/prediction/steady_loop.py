@@ -49,7 +49,7 @@ def held_up(priced: PricedGeneration) -> Number:
     plan, work = priced.scenario.plan, priced.scenario.workload
     if not work.equal_lengths:
         return 1.0
-    if not plan.engine.mixed_batches:
+    if not plan.engine.scheduling.mixed_batches:
         return 0.5
     own = priced.chunks.prompts * plan.data_parallel * plan.replicas
     return 1.0 - np.minimum(own / work.batch, 1.0)
@@ -57,7 +57,7 @@ def held_up(priced: PricedGeneration) -> Number:
 
 def without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, constants: InferenceConstants) -> Phase:
     """Decode steps without those that prefills take along: of such a step its attention alone comes on top."""
-    if not priced.scenario.plan.engine.mixed_batches:
+    if not priced.scenario.plan.engine.scheduling.mixed_batches:
         return decode
     own_s = attention_time(priced.decode, priced.prices, constants)
     taken = np.minimum(prefills, decode.passes) * (1.0 - own_s / decode.pass_s)

@@ -101,11 +101,11 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     own = scenario.cluster.host.launch_time_s
     launches = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
     overlap = Overlap(
-        kind=scenario.plan.tensor_overlap or framework.overlaps_tensor,
+        kind=scenario.plan.tensor_overlap or framework.overlap.tensor,
         chunks=scenario.plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
         experts=scenario.plan.expert_overlap or scenario.plan.schedule == "dualpipe",
-        counts=framework.waits_for_counts and scenario.plan.expert_capacity == 0,
+        counts=framework.transformer_engine.waits_for_counts and scenario.plan.expert_capacity == 0,
     )
     embedding, *layers, head = (block_times(block, prices, *launches, overlap) for block in program.blocks)
     return Priced(
@@ -211,7 +211,7 @@ def step_times(priced: Priced) -> StepTimes:
     totals = [slot.total_s for slot in slots]
     transfer_s = _transfer_s(priced)
     # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
-    hidden = plan.framework.overlaps_pipeline & (np.asarray(v) > 1)
+    hidden = plan.framework.overlap.pipeline & (np.asarray(v) > 1)
     shown_transfer_s = np.where(hidden, 0.0, transfer_s)
     slowest = _slowest(stages, totals)
     slot = _slot(priced, slowest)
@@ -230,7 +230,7 @@ def step_times(priced: Priced) -> StepTimes:
     casts = stage_sum(priced.program, slowest, lambda block: block.narrow.cast_bytes)
     update = step_of_optimizer(scenario, priced.program, priced.prices, c, slowest, parameters, casts)
     twice = copies_in_pipeline(plan)
-    beside = _passes_beside(p, v, m) if plan.framework.overlaps_groups else 1.0
+    beside = _passes_beside(p, v, m) if plan.framework.overlap.interleaved_groups else 1.0
     replica = Replica(
         parameters=parameters * twice,
         stored_bytes=stored * twice,
@@ -352,7 +352,7 @@ def _tied_embedding_s(priced: Priced) -> Number:
     shared = scenario.model.tied_embeddings or plan.prediction_layers > 0
     if not shared or not np.any(p > 1):
         return 0.0
-    size = priced.program.embedding.trained_parameters * plan.framework.gradient_reduce_bytes[plan.wide_dtype]
+    size = priced.program.embedding.trained_parameters * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
     group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
     once = collective_time("send_recv", size, group=group, cluster=cluster, constants=cluster_collectives(cluster))
     return (p > 1) * np.greater(size, 0.0) * once * priced.constants.collective_slowdown

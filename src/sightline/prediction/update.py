@@ -86,7 +86,7 @@ def _elementwise_s(
     machine = processor_constants(device, "fp32")
     if machine is None:
         return traffic_bytes / (device.memory_bandwidth * constants.memory_fraction)
-    parameters = traffic_bytes / scenario.plan.framework.optimizer_traffic
+    parameters = traffic_bytes / scenario.plan.framework.kernels.optimizer_traffic
     return update_on_processor_s(parameters, stage.layers, program, scenario, machine)
 
 

@@ -68,7 +68,7 @@ def adapters_of(
     if JOINED in chosen and targets == QKV:
         return [Thin(inputs=inputs, outputs=outputs, rank=r / x.t, group_rank=r, added=outputs)]
     widths = [outputs * share for target, share in zip(targets, shares, strict=True) if share and target in chosen]
-    if widths and x.framework.joins_adapters and targets == QKV:
+    if widths and x.framework.litgpt.joins_adapters and targets == QKV:
         total = sum(widths)
         padded = outputs if len(widths) < len(targets) else 0.0
         rank = r * len(widths) / x.t
@@ -108,7 +108,7 @@ def adapter_backward(x: Shapes, module: str, thin: Thin) -> list[Operator]:
     inputs, outputs = tokens * thin.inputs, tokens * thin.added
     cast_bytes = casts * (4.0 + e) * (2.0 * inputs + thin.parameters)
     around = 2.0 * (4.0 * casts + e * (1.0 - casts)) * dropout * inputs + dropout * inputs
-    accumulation = x.framework.accumulation_traffic * thin.parameters
+    accumulation = x.framework.kernels.accumulation_traffic * thin.parameters
     return [
         Elementwise(
             module=module,
@@ -134,7 +134,7 @@ def keeps_input(x: Shapes, target: str) -> bool:
     if x.low is not None:
         return False
     adapter = x.trained.adapter
-    if x.trained.projections or (x.trained.quantization != "none" and x.framework.quantized_keeps_inputs):
+    if x.trained.projections or (x.trained.quantization != "none" and x.framework.litgpt.quantized_keeps_inputs):
         return True
     has = adapter is not None and target in adapter.projections(gated=x.model.gated)
     return has and not _dropout(x) and not _casts(x)
@@ -176,7 +176,7 @@ def _dropout(x: Shapes) -> float:
 
 def _casts(x: Shapes) -> float:
     """1.0 where adapters are kept in more bytes than the compute dtype has."""
-    return 1.0 * (x.framework.adapter_states.weights > x.element_bytes)
+    return 1.0 * (x.framework.memory.adapter_states.weights > x.element_bytes)
 
 
 def _matmul(

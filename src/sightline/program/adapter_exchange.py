@@ -48,7 +48,7 @@ def exchange_backward(x: Shapes, module: str, thin: Thin) -> list[Collective]:
 
 def _to_tokens(x: Shapes, module: str, whole: Number, *, always: float) -> list[Collective]:
     """Pieces of outputs become pieces of tokens: by an all-to-all, or gathered whole and cut."""
-    if not x.framework.exchanges_adapter_outputs:
+    if not x.framework.transformer_engine.exchanges_adapter_outputs:
         return _exchange(x, module, "all_gather", whole, np.maximum(x.split, always))
     through = _exchange(x, module, "all_to_all", whole / x.t, x.split)
     return [*through, *_exchange(x, module, "all_gather", whole, always * (1.0 - x.split))]

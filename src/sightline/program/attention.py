@@ -37,7 +37,7 @@ class Scores(NamedTuple):
 
 def attended(x: Shapes) -> Shapes:
     """Return the sizes that the core works with: key heads as many as query heads where a framework repeats them."""
-    if not x.framework.repeats_keys:
+    if not x.framework.native.repeats_keys:
         return x
     return replace(x, shape=replace(x.shape, kv_heads=x.shape.heads))
 
@@ -68,7 +68,11 @@ def core_backward(x: Shapes, kind: LayerKind, kernel: str) -> list[Operator]:
     """Return the backward operators from the context's gradient to those of queries, keys and values."""
     if kernel != "flash":
         return _eager_backward(x)
-    whole = x.low is not None and x.low.recipe.name in x.framework.unwindowed_backward and kind.mixer == "sliding"
+    whole = (
+        x.low is not None
+        and x.low.recipe.name in x.framework.transformer_engine.unwindowed_backward
+        and kind.mixer == "sliding"
+    )
     return [flash(x, scores_of(x, replace(kind, mixer="attention") if whole else kind), backward=True)]
 
 
@@ -81,7 +85,7 @@ def flash(x: Shapes, scores: Scores, *, backward: bool) -> FlashAttention:
     kept = x.element_bytes * x.tokens * (x.query_width + x.key_width + x.value_width) + 4.0 * x.tokens * x.heads
     if not keeps_input(x, "output"):
         kept = kept + x.element_bytes * x.tokens * x.context_width
-    if x.framework.keeps_joined_qkv and x.shape.heads == x.shape.kv_heads:
+    if x.framework.litgpt.keeps_joined_qkv and x.shape.heads == x.shape.kv_heads:
         kept = kept + x.element_bytes * x.tokens * (x.query_width + x.key_width)
     if x.framework.allocation.copies_context:
         kept = kept + x.element_bytes * x.tokens * x.context_width * (np.asarray(x.b) > 1)
@@ -161,7 +165,7 @@ def _scores(x: Shapes) -> Number:
 
 def _softmax_fused(x: Shapes) -> Number:
     """1.0 where the framework's fused softmax takes the scores' count of matrices, else 0.0."""
-    return ("softmax" in x.framework.fused) * (x.b * x.heads % x.framework.softmax_granule == 0) * 1.0
+    return ("softmax" in x.framework.fusion.fused) * (x.b * x.heads % x.framework.fusion.softmax_granule == 0) * 1.0
 
 
 def _eager_forward(x: Shapes) -> list[Operator]:

@@ -34,7 +34,7 @@ FP32 = 4.0
 def blocks(x: Shapes, *, backward: bool) -> list[Operator]:
     """Own keys under the causal mask, then n - 1 blocks of which the mask leaves half, with what ranks exchange for them."""
     n = x.c / x.y
-    if not x.framework.joins_in_fp32:
+    if not x.framework.native.joins_attention_in_fp32:
         return _ring(x, n, backward=backward)
     return _joined_in_fp32_backward(x, n) if backward else _joined_in_fp32_forward(x, n)
 
@@ -47,7 +47,7 @@ def block_bytes(x: Shapes) -> Number:
 def live_bytes(x: Shapes) -> Number:
     """Return the bytes of the blocks at work and on their way in the backward pass, and of fp32 sums."""
     block = block_bytes(x)
-    if not x.framework.joins_in_fp32:
+    if not x.framework.native.joins_attention_in_fp32:
         return 4.0 * block
     wide = FP32 / x.element_bytes
     kept = x.c * block if x.exchange == "all-gather" else 2.0 * block
@@ -113,12 +113,12 @@ def _joined_in_fp32_forward(x: Shapes, n: Number) -> list[Operator]:
     """
     cast, whole = x.element_bytes + FP32, 2.0 * FP32
     one_by_one = TOUCHED * (cast + 3.0 * FP32 + 2.0 * FP32 + 3.0 * FP32) + 0.5 * whole
-    traffic = x.element_bytes + whole if x.framework.waits_for_keys else one_by_one
+    traffic = x.element_bytes + whole if x.framework.native.waits_for_keys else one_by_one
     elements = x.tokens * x.context_width
     return [
         *_fetched(x, n),
         *_kernels(x, n, backward=False),
-        _joined(traffic * elements, n - 1.0, elements, kernels=1.0 if x.framework.waits_for_keys else 6.0),
+        _joined(traffic * elements, n - 1.0, elements, kernels=1.0 if x.framework.native.waits_for_keys else 6.0),
     ]
 
 
@@ -130,7 +130,7 @@ def _joined_in_fp32_backward(x: Shapes, n: Number) -> list[Operator]:
     queries = x.tokens * x.query_width * (TOUCHED * added + 0.25 * moved)
     keys = x.tokens * (x.key_width + x.value_width) * (TOUCHED * added + 0.25 * moved + moved)
     gradients = FP32 / x.element_bytes * block_bytes(x)
-    beside: CollectiveCompany = "nothing" if x.framework.waits_for_keys else "attention"
+    beside: CollectiveCompany = "nothing" if x.framework.native.waits_for_keys else "attention"
     return [
         *_fetched(x, n),
         *_kernels(x, n, backward=True),
@@ -143,7 +143,7 @@ def _joined_in_fp32_backward(x: Shapes, n: Number) -> list[Operator]:
 def _fetched(x: Shapes, n: Number) -> list[Operator]:
     """Keys and values from the other ranks: gathered, or sent round; made contiguous and put into one buffer before."""
     many, block = (n > 1) * 1.0, block_bytes(x)
-    beside: CollectiveCompany = "nothing" if x.framework.waits_for_keys else "attention"
+    beside: CollectiveCompany = "nothing" if x.framework.native.waits_for_keys else "attention"
     gathers = x.exchange == "all-gather"
     fetched = (
         exchanged("all_gather", block * n, many, "context", beside)

@@ -59,7 +59,7 @@ def exchange_bytes(x: Shapes) -> Number:
         return 0.0
     inner = _with_shared_heads(x)
     swapped = 2.0 * _qkv_bytes(x, inner) * (np.asarray(x.y) > 1)
-    if x.exchange == "all-gather" and not x.framework.joins_in_fp32:
+    if x.exchange == "all-gather" and not x.framework.native.joins_attention_in_fp32:
         return swapped + 2.0 * x.c * block_bytes(x) * (np.asarray(x.c) > 1)
     return swapped + live_bytes(inner) * (x.c / x.y > 1)
 
@@ -73,7 +73,9 @@ def _inner_core(x: Shapes, kind: LayerKind, kernel: str, *, backward: bool) -> l
     if x.exchange == "all-to-all":
         return core_backward(x, kind, kernel) if backward else core_forward(x, kind, kernel)
     # Selected tokens lie anywhere; blocks know no windows.
-    in_blocks = x.exchange != "all-gather" or (x.framework.joins_in_fp32 and kind.mixer in ("attention", "latent"))
+    in_blocks = x.exchange != "all-gather" or (
+        x.framework.native.joins_attention_in_fp32 and kind.mixer in ("attention", "latent")
+    )
     if kind.mixer == "sparse" or not in_blocks:
         return _gathered(x, kind, backward=backward)
     return blocks(x, backward=backward)

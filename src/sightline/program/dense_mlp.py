@@ -18,7 +18,7 @@ DOWN = ("down",)
 
 def keeps_product(x: Shapes) -> bool:
     """Whether the down projection keeps its input: a fused gate could recompute the product from what went into it."""
-    return x.framework.keeps_product or not (x.model.gated and "activation" in x.framework.fused)
+    return x.framework.memory.keeps_product or not (x.model.gated and "activation" in x.framework.fusion.fused)
 
 
 def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:

@@ -30,7 +30,7 @@ def norm(x: Shapes, module: str) -> Elementwise:
 
 def _norm_is_fused(x: Shapes) -> bool:
     """LayerNorm is one kernel of PyTorch's own; an RMSNorm is written out unless the framework fuses it."""
-    return "norm" in x.framework.fused or x.model.norm == "layernorm"
+    return "norm" in x.framework.fusion.fused or x.model.norm == "layernorm"
 
 
 def norm_gradient(x: Shapes, module: str) -> Elementwise:
@@ -71,9 +71,9 @@ def rope(x: Shapes, *, backward: bool, fused: bool | None = None) -> Elementwise
     ``fused`` is whether one kernel does it; None asks the framework.
     """
     rotated = x.element_bytes * x.tokens * (x.query_width + x.key_width)
-    fused = "rope" in x.framework.fused if fused is None else fused
+    fused = "rope" in x.framework.fusion.fused if fused is None else fused
     # In complex numbers a cast to fp32, one product and a cast back, of either tensor.
-    apart = (10.0, 6.0) if x.framework.complex_rope else (9.0, 10.0)
+    apart = (10.0, 6.0) if x.framework.native.complex_rope else (9.0, 10.0)
     return Elementwise(
         module="rope",
         name="rope gradient" if backward else "rope",
@@ -100,7 +100,7 @@ def activation(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | 
             saved_bytes=tensor,
             elements=rows * width,
         )
-    fused = "activation" in x.framework.fused
+    fused = "activation" in x.framework.fusion.fused
     return Elementwise(
         module=module,
         name="activation",
@@ -125,7 +125,7 @@ def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: 
             kernels=4.0 if apart else 1.0,
             elements=rows * width,
         )
-    fused = "activation" in x.framework.fused
+    fused = "activation" in x.framework.fusion.fused
     return Elementwise(
         module=module,
         name="activation gradient",
@@ -137,13 +137,13 @@ def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: 
 
 def _squares_apart(x: Shapes) -> bool:
     """Whether a squared ReLU is eager PyTorch's two functions, with a kernel for each and four for their gradients."""
-    return x.model.activation == "relu2" and "squared-relu" not in x.framework.fused
+    return x.model.activation == "relu2" and "squared-relu" not in x.framework.fusion.fused
 
 
 def residual(x: Shapes, *, bias: bool) -> Elementwise:
     """Bias, dropout and residual addition; a dropout keeps one byte per element."""
     mask = x.residual_bytes / x.element_bytes * (x.model.dropout > 0)
-    if "bias-dropout-add" in x.framework.fused or not (bias or x.model.dropout > 0):
+    if "bias-dropout-add" in x.framework.fusion.fused or not (bias or x.model.dropout > 0):
         return Elementwise(
             module="residual",
             name="residual",

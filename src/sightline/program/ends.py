@@ -68,7 +68,7 @@ def _table_gradient(x: Shapes) -> Elementwise:
     return Elementwise(
         module="embedding",
         name="table gradient",
-        traffic_bytes=elements * (x.element_bytes + x.framework.accumulation_traffic) + 3.0 * x.hidden_bytes,
+        traffic_bytes=elements * (x.element_bytes + x.framework.kernels.accumulation_traffic) + 3.0 * x.hidden_bytes,
         kernels=6.0,
         elements=elements,
     )
@@ -84,13 +84,13 @@ def head_block(x: Shapes) -> Block:
     logits_matmul = linear_forward(
         x, "head", h, x.vocabulary, saved_bytes=entered_bytes(x) * x.trained.head, name="logits"
     )
-    fused = "cross-entropy" in x.framework.fused
+    fused = "cross-entropy" in x.framework.fusion.fused
     products: list[Operator] = (
         linear_backward(x, "head", h, x.vocabulary, bias=False)
         if x.trained.head
         else [input_gradient(x, "head", h, x.vocabulary)]
     )
-    by_autograd = x.framework.differentiates_loss
+    by_autograd = x.framework.native.loss_by_autograd
     gradient_bytes = _unfused(x, AUTOGRAD_BACKWARD_BYTES if by_autograd else LOSS_BACKWARD_BYTES)
     forward: list[Operator] = [
         *join_streams(x, backward=False),
@@ -141,6 +141,6 @@ def head_block(x: Shapes) -> Block:
 
 def _unfused(x: Shapes, whole: float) -> Number:
     """Bytes per logit that a pass of an unfused loss moves, of which ``whole`` where every rank has all logits."""
-    if not x.framework.differentiates_loss:
+    if not x.framework.native.loss_by_autograd:
         return whole
     return np.where(np.asarray(x.t) > 1, SPLIT_LOSS_BYTES, whole)

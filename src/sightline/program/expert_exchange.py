@@ -75,7 +75,7 @@ class Exchange:
         Where weights are applied here and not in the activation, the outputs are kept for the weights' gradient.
         """
         again = self.many * (self.x.dispatch == "all-to-all")
-        here = "expert-weights" not in self.x.framework.fused
+        here = "expert-weights" not in self.x.framework.fusion.fused
         traffic = (1.0 + here * backward) * self.copied_bytes + self.token_bytes + 2.0 * again * self.copied_bytes
         return Elementwise(
             module=MODULE,

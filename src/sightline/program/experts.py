@@ -119,7 +119,7 @@ def _grouped(
     backward = projection_backward(
         x, MODULE, inputs, outputs, targets=(), bias=False, shares=(), rows=rows, experts=count
     )
-    if not x.framework.launches_each_expert:
+    if not x.framework.transformer_engine.launches_each_expert:
         return forward, backward
     return _launched_each(x, forward, count), _launched_each(x, backward, count)
 

@@ -119,7 +119,7 @@ def latent_norm(x: Shapes, elements: Number, *, backward: bool) -> Elementwise:
 
 def _rotated(x: Shapes, latent: LatentAttention, *, backward: bool) -> Elementwise:
     """Return the rotation of every query head's rotary part and of the one that all keys share."""
-    whole = elementwise.rope(x, backward=backward, fused=LATENT_ROPE in x.framework.fused)
+    whole = elementwise.rope(x, backward=backward, fused=LATENT_ROPE in x.framework.fusion.fused)
     elements = x.tokens * latent.rope_head_dim * (x.heads + 1.0)
     return replace(whole, traffic_bytes=whole.traffic_bytes * elements / whole.elements, elements=elements)
 
@@ -130,7 +130,7 @@ def _joined(x: Shapes, expanded_bytes: Number, keys_values: Number, *, backward:
     Where that is fused with the rotation, queries turn in place, and one kernel writes keys and values from what was
     projected.
     """
-    fused = LATENT_ROPE in x.framework.fused
+    fused = LATENT_ROPE in x.framework.fusion.fused
     keys_and_values = x.element_bytes * x.tokens * (keys_values + x.key_width + x.value_width)
     return Elementwise(
         module="qkv",

@@ -76,7 +76,7 @@ def _block(x: Shapes, kind: LayerKind, plan: Plan) -> Block:
         how,
         x.residual_bytes * x.model.residual_streams,
         core,
-        stops_early=plan.framework.recompute_stops_early,
+        stops_early=plan.framework.memory.recompute_stops_early,
         share=1.0 if how is None else how.share_of(x.model.layers, plan.pipeline_parallel * 1.0),
     )
 
@@ -88,9 +88,9 @@ def _transient_bytes(x: Shapes, last: Sublayer, *, quantized: bool) -> Number:
     layer's output, that of a weight, and either those of the product's two inputs or, gathered, the output's again.
     """
     widest, weight = x.element_bytes * last.widest, x.element_bytes * last.widest_weight
-    if x.framework.keeps_product and x.framework.allocation.frees_gradients:
+    if x.framework.memory.keeps_product and x.framework.allocation.frees_gradients:
         return x.residual_bytes + weight + np.maximum(widest, 0.5 * widest + x.split * x.hidden_bytes)
-    return (2.0 - x.framework.keeps_product) * widest + quantized * weight
+    return (2.0 - x.framework.memory.keeps_product) * widest + quantized * weight
 
 
 def core_heads(model: Model, kind: LayerKind) -> Heads:

@@ -89,7 +89,7 @@ def linear_backward(
     Frameworks that fuse accumulation add the product to the gradient inside the matmul; others write a gradient and
     add or copy it in a kernel of its own, for every micro-batch.
     """
-    fused = "gradient-accumulation" in x.framework.fused
+    fused = "gradient-accumulation" in x.framework.fusion.fused
     common: dict[str, Any] = {"module": module, "dtype": x.dtype, "element_bytes": x.element_bytes, "shares": shares}
     rows = x.tokens if rows is None else rows
     operators: list[Operator] = [
@@ -101,7 +101,7 @@ def linear_backward(
             k=rows,
             batch=experts,
             input_row=outputs,
-            output_bytes=x.framework.accumulation_traffic if fused else x.element_bytes,
+            output_bytes=x.framework.kernels.accumulation_traffic if fused else x.element_bytes,
             **common,
         ),
     ]
@@ -112,7 +112,7 @@ def linear_backward(
             Elementwise(
                 module=module,
                 name="gradient accumulation",
-                traffic_bytes=x.framework.accumulation_traffic * experts * inputs * outputs,
+                traffic_bytes=x.framework.kernels.accumulation_traffic * experts * inputs * outputs,
                 elements=experts * inputs * outputs,
             )
         )

@@ -37,7 +37,7 @@ def quantized(
     if x.low is None:
         return []
     recipe = x.low.recipe
-    late = x.framework.turns_narrow_copies
+    late = x.framework.native.transposes_in_backward
     written = (x.low.copies if for_weights and not late else 1.0) * recipe.operand_bytes
     if late and gathered:
         elements = elements / x.r
@@ -54,7 +54,7 @@ def quantized(
 
 def turned_operands(x: Shapes, module: str, elements: Number) -> list[Operator]:
     """Return the transposition of what a weight gradient takes, where quantization writes one layout alone."""
-    if x.low is None or not x.framework.turns_narrow_copies or x.low.copies == 1.0:
+    if x.low is None or not x.framework.native.transposes_in_backward or x.low.copies == 1.0:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
     return [

@@ -44,7 +44,7 @@ def projection_forward(
             *quantized(x, module, "input", elements, for_weights=True, gathered=gathered),
             *(chunked(x, narrowed(x, part)) if cut else narrowed(x, part) for part in apart(x, [plain])),
         ]
-    kept = x.trained.quantization != "none" and x.framework.quantized_keeps_inputs
+    kept = x.trained.quantization != "none" and x.framework.litgpt.quantized_keeps_inputs
     frozen = plain if kept else replace(plain, saved_bytes=0.0)
     operators = [
         *dequantize(x, module, experts * inputs * outputs),

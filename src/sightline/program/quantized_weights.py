@@ -39,7 +39,7 @@ def dequantize(x: Shapes, module: str, weights: Number) -> list[Operator]:
     if form == "none":
         return []
     least = STORED_BYTES[form] + x.element_bytes
-    traffic = x.framework.dequantization_traffic.get(form, least)
+    traffic = x.framework.low_precision.dequantization_traffic.get(form, least)
     return [
         Elementwise(
             module=module,

@@ -99,9 +99,9 @@ def low_precision_of(scenario: Scenario) -> LowPrecision | None:
     return LowPrecision(
         recipe=recipe,
         copies=2.0 if both else 1.0,
-        turns_weights=both and not recipe.columns_apart and not plan.framework.keeps_turned_weights,
-        gathered_bytes=plan.framework.narrow_weights.get(recipe.name),
-        casts_weights_often=plan.framework.casts_weights_often,
+        turns_weights=both and not recipe.columns_apart and not plan.framework.low_precision.keeps_transposed,
+        gathered_bytes=plan.framework.low_precision.weight_bytes.get(recipe.name),
+        casts_weights_often=plan.framework.low_precision.casts_every_pass,
     )
 
 

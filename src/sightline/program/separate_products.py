@@ -16,14 +16,14 @@ from sightline.program.shapes import Shapes
 
 def apart(x: Shapes, operators: Sequence[Operator]) -> list[Operator]:
     """Return the operators of one pass of a linear layer with the products of its parts apart; the first keeps the input."""
-    if not x.framework.separate_projections:
+    if not x.framework.native.separate_projections:
         return list(operators)
     return [part for operator in operators for part in _parts(x, operator)]
 
 
 def chunked(x: Shapes, operator: Operator) -> Operator:
     """Return a product beside a collective that is cut by rank: a kernel for every rank's tokens; itself where none is."""
-    if not x.framework.chunked_products or not isinstance(operator, Matmul) or not np.any(x.split):
+    if not x.framework.native.chunked_products or not isinstance(operator, Matmul) or not np.any(x.split):
         return operator
     return replace(operator, m=operator.m / x.r, count=operator.count * x.r, saved_bytes=operator.saved_bytes / x.r)
 

@@ -114,7 +114,7 @@ class Shapes:
     @property
     def vocabulary(self) -> Number:
         """Vocabulary rows on one device; frameworks that pad round up to whole tiles of 128."""
-        if not self.framework.pads_vocabulary:
+        if not self.framework.kernels.pads_vocabulary:
             return self.model.vocab_size / self.t
         return np.ceil(self.model.vocab_size / (128.0 * self.t)) * 128.0
 
@@ -153,14 +153,15 @@ def shapes_of(scenario: Scenario) -> Shapes:
 
 
 def _run_by(plan: Plan) -> Framework:
-    """Return the framework's habits under a plan: compiled or not, products in chunks only beside collectives in chunks."""
+    """Return the framework's behavior under a plan: compiled or not, products in chunks only with collectives in chunks."""
     framework = compiled(plan.framework) if plan.compile else plan.framework
-    whole = framework.whole_accumulation_traffic
+    whole = framework.native.pipeline_accumulation_traffic
     if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):
-        traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.accumulation_traffic)
-        framework = replace(framework, accumulation_traffic=traffic if traffic.ndim else float(traffic))
-    if plan.tensor_overlap != "all" and framework.chunked_products:
-        return replace(framework, chunked_products=False)
+        traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.kernels.accumulation_traffic)
+        kernels = replace(framework.kernels, accumulation_traffic=traffic if traffic.ndim else float(traffic))
+        framework = replace(framework, kernels=kernels)
+    if plan.tensor_overlap != "all" and framework.native.chunked_products:
+        return replace(framework, native=replace(framework.native, chunked_products=False))
     return framework
 
 

@@ -25,12 +25,12 @@ def reenter_region(x: Shapes, module: str) -> list[Collective]:
 
     Frozen weights have no gradient, and an adapter beside them has kept what was gathered for it.
     """
-    return enter_region(x, module) if x.trained.projections and not x.framework.keeps_gathered_inputs else []
+    return enter_region(x, module) if x.trained.projections and not x.framework.native.keeps_gathered_inputs else []
 
 
 def entered_bytes(x: Shapes) -> Number:
     """Return the bytes that a column-split projection keeps of its input at 16 bits: its piece, or all that it gathered."""
-    return x.hidden_bytes if x.framework.keeps_gathered_inputs else x.residual_bytes
+    return x.hidden_bytes if x.framework.native.keeps_gathered_inputs else x.residual_bytes
 
 
 def leave_region(x: Shapes, module: str) -> list[Operator]:
@@ -39,7 +39,7 @@ def leave_region(x: Shapes, module: str) -> list[Operator]:
     Where that moves in chunks, every rank finds a piece of each other's, which it adds up in a kernel of its own.
     """
     operators: list[Operator] = [*summed(x, module, x.hidden_bytes)]
-    if not x.framework.chunked_products or not np.any(x.split):
+    if not x.framework.native.chunked_products or not np.any(x.split):
         return operators
     traffic = x.hidden_bytes + x.residual_bytes
     return [*operators, Elementwise(module=module, name="pieces summed", traffic_bytes=traffic, count=x.split)]
@@ -51,7 +51,7 @@ def leave_backward(x: Shapes, module: str) -> list[Collective]:
     Frozen weights have none, so nothing is left to run beside (TransformerEngine's `layernorm_linear.py`). Where
     collectives are cut together with a product, a gradient that is a sum over projections apart leaves none to cut.
     """
-    alone = x.framework.separate_projections and x.framework.chunked_products
+    alone = x.framework.native.separate_projections and x.framework.native.chunked_products
     beside: CollectiveCompany = "projections" if x.trained.projections and not alone else "nothing"
     return summed(x, module, x.hidden_bytes, beside)
 

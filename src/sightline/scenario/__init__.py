@@ -1,5 +1,6 @@
 """The four plain descriptions - model, cluster, workload, plan - and the scenario they make up; or a single operator."""
 
+from sightline.frameworks import Engine, Framework
 from sightline.scenario.adapter import Adapter
 from sightline.scenario.blocks import (
     CompressedAttention,
@@ -12,8 +13,6 @@ from sightline.scenario.blocks import (
     StateSpace,
 )
 from sightline.scenario.cluster import Cluster, Device, Host, Interconnect, Network
-from sightline.scenario.engine import Engine
-from sightline.scenario.framework import Framework
 from sightline.scenario.generation import (
     Disaggregation,
     Generate,

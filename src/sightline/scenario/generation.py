@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from sightline.frameworks import Engine
 from sightline.quantities import Count, Number
 from sightline.scenario.cluster import Cluster
-from sightline.scenario.engine import Engine
 from sightline.scenario.model import Model
 
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from sightline.frameworks import Framework, TensorOverlap
 from sightline.quantities import Count, Number
 from sightline.scenario.adapter import Adapter
-from sightline.scenario.framework import Framework, TensorOverlap
 from sightline.scenario.low_precision import Fp8Recipe, wide_dtype
 from sightline.scenario.recomputation import Recomputation
 

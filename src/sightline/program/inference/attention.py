@@ -26,7 +26,7 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
         projections: list[Operator] = [x.linear("qkv", "qkv", wide + keys + projected, x.h)]
     else:
         projections = [x.linear("qkv", "query", wide, x.h), x.linear("qkv", "key, value", keys, x.h, count=2.0)]
-    grouped = x.engine.grouped_heads
+    grouped = x.engine.kernels.grouped_heads
     core = CachedAttention(
         module=CORE,
         name="attention",
@@ -43,7 +43,7 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
         dtype=x.dtype,
         element_bytes=x.element_bytes,
         cache_bytes=x.formats.cache_bytes,
-        kernels=5.0 if x.engine.writes_scores else 1.0,
+        kernels=5.0 if x.engine.llama_cpp.writes_scores else 1.0,
     )
     return [
         *projections,
@@ -51,7 +51,11 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
         *([_rope(x, query + keys)] if model.positions == "rotary" else []),
         x.stream(CORE, "cache write", 2.0 * x.tokens * (keys + values)),
         *(_selection(x, kind)),
-        *(_written_out(x, core) if x.engine.writes_scores and not x.decode else [_of_selected(x, kind, core)]),
+        *(
+            _written_out(x, core)
+            if x.engine.llama_cpp.writes_scores and not x.decode
+            else [_of_selected(x, kind, core)]
+        ),
         *([x.stream(CORE, "activation", 3.0 * x.tokens * query, name="gate")] if model.attention_gate else []),
         x.linear("output projection", "output", x.h, a * heads.value_dim),
     ]
@@ -260,7 +264,7 @@ def _written_out(x: PassShapes, core: CachedAttention) -> list[Operator]:
     The softmax reads and writes every score, which is then narrowed to the product's type.
     """
     pairs, seen, plain = core.batch * core.heads, core.context_tokens, x.formats.plain
-    if granule := x.engine.context_granule:
+    if granule := x.engine.llama_cpp.context_granule:
         seen = np.ceil(seen / granule) * granule
     scores = pairs * core.query_tokens * seen
     return [

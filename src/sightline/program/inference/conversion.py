@@ -30,7 +30,7 @@ def _around(x: PassShapes, op: Operator) -> list[Operator]:
         return [op]
     if x.expands_weights:
         return _expanded(x, op)
-    if x.engine.product_columns and not x.decode and op.kernel in UNPACKING_IN_PRODUCT:
+    if x.engine.llama_cpp.product_columns and not x.decode and op.kernel in UNPACKING_IN_PRODUCT:
         return [_unpacking(x, op), op]
     return _by_rows(x, op) if op.kernel in SINGLE_ROW_KERNELS else [op]
 
@@ -45,7 +45,7 @@ def _by_rows(x: PassShapes, op: Matmul) -> list[Operator]:
 
 def _unpacking(x: PassShapes, op: Matmul) -> Operator:
     """What the product's own kernel does beside multiplying: each tile of columns unpacks all weights again."""
-    tiles = np.ceil(op.m / x.engine.product_columns)
+    tiles = np.ceil(op.m / x.engine.llama_cpp.product_columns)
     inside = x.stream(op.module, "copy", 0.0, kernels=0.0, name="unpack weights", count=op.count)
     return replace(inside, arithmetic=UNPACKING_IN_PRODUCT[op.kernel] * op.batch * op.n * op.k * tiles)
 

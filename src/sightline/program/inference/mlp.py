@@ -120,7 +120,11 @@ def _combine(x: PassShapes, of: Experts, width: float) -> list[Operator]:
 def _exchange(x: PassShapes, of: Experts, among_all: CollectiveKind, moved: Number) -> list[Operator]:
     """``moved`` bytes of each rank, to all others or only where the tokens' experts are."""
     destinations = _destinations(x, of)
-    direct = np.less(destinations, x.d) if x.engine.dispatch == "fewest-bytes" else x.engine.dispatch == "all-to-all"
+    direct = (
+        np.less(destinations, x.d)
+        if x.engine.collectives.dispatch == "fewest-bytes"
+        else x.engine.collectives.dispatch == "all-to-all"
+    )
     ways: Sequence[tuple[CollectiveKind, Number, Any]] = (
         ("all_to_all", moved * destinations, direct),
         (among_all, moved * x.d, np.logical_not(direct)),

@@ -63,7 +63,7 @@ class PassShapes:
 
     def fuses(self, chain: str) -> bool:
         """Whether the engine runs that chain as one kernel."""
-        return chain in self.engine.fused
+        return chain in self.engine.kernels.fused
 
     def linear(
         self, module: str, name: str, n: Number, k: Number, part: WeightPart = "attention", *, count: Number = 1.0
@@ -84,13 +84,15 @@ class PassShapes:
         count: Number = 1.0,
     ) -> Matmul:
         """A product with weights in the format ``kernel``."""
-        stored, most_rows = self.formats.operands[kernel], self.engine.matrix_vector_rows
-        own = self.decode and most_rows > 0 and (self.engine.matrix_vector_plain or kernel != self.formats.plain)
+        stored, most_rows = self.formats.operands[kernel], self.engine.kernels.matrix_vector_rows
+        own = (
+            self.decode and most_rows > 0 and (self.engine.kernels.matrix_vector_16_bit or kernel != self.formats.plain)
+        )
         return (partial(MatrixVector, most_rows=most_rows) if own else Matmul)(
             module=module,
             name=name,
             count=count,
-            kernels=self.engine.product_kernels.get(kernel, 1.0),
+            kernels=self.engine.kernels.product_kernels.get(kernel, 1.0),
             m=m,
             n=n,
             k=k,
@@ -112,7 +114,7 @@ class PassShapes:
             name=name or kind,
             kind=kind,
             traffic_bytes=traffic,
-            arithmetic=self.engine.stream_instructions * elements,
+            arithmetic=self.engine.llama_cpp.stream_instructions * elements,
             kernels=kernels,
             count=count,
         )

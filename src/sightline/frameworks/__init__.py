@@ -1,0 +1,19 @@
+"""What training frameworks and inference engines do: their behavior in groups, by release line, as catalog entries state it."""
+
+from sightline.frameworks.allocation import PLAIN_ALLOCATION, Allocation
+from sightline.frameworks.behavior import offering, read_engine, read_framework
+from sightline.frameworks.engine import Engine, ExpertDispatch
+from sightline.frameworks.framework import Framework, StateBytes, TensorOverlap
+
+__all__ = [
+    "PLAIN_ALLOCATION",
+    "Allocation",
+    "Engine",
+    "ExpertDispatch",
+    "Framework",
+    "StateBytes",
+    "TensorOverlap",
+    "offering",
+    "read_engine",
+    "read_framework",
+]

@@ -1,0 +1,107 @@
+"""An inference engine's behavior in groups: kernels, collectives, scheduling, memory.
+
+Groups that one engine alone has are in that engine's own module (`llama_cpp`, `lmdeploy`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sightline.frameworks.llama_cpp import LlamaCpp
+from sightline.frameworks.lmdeploy import TurboMind
+
+AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
+ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
+StreamKernels = Literal["scalar", "vectorized"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineKernels:
+    """Kernels that an engine launches."""
+
+    fused: frozenset[str] = frozenset()
+    """Fused kernels: qkv, gate-up, norm (an RMS norm takes the residual before it along), layernorm (a layer norm takes
+    residual and bias along), rope, activation, quantization."""
+    stream_kernels: StreamKernels = "vectorized"
+    """How norms, rotations, activations and the like were written."""
+    grouped_heads: tuple[int, ...] | None = None
+    """Query heads per key/value head that a decoding kernel serves together, on matrix units; with any other number
+    each head reads its keys and values by itself, on vector units. None: the device's kernels serve any."""
+    matrix_vector_rows: float = 0.0
+    """Rows up to which decoding multiplies in kernels of the engine's own, which unpack weights on the way and compute on
+    the vector units; 0 for none."""
+    matrix_vector_16_bit: bool = True
+    """Those kernels serve weights in 16 bits too, not only quantized ones."""
+    weight_bytes: Mapping[str, float] = field(default_factory=dict)
+    """Bytes of a weight with its scales, by format, where the engine's groups are not the usual ones."""
+    product_kernels: Mapping[str, float] = field(default_factory=dict)
+    """Kernels that a product takes, by format of the weights, where they are more than one."""
+    quantizes_head: bool = False
+    """The head is quantized with the other weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collectives:
+    """How ranks exchange activations."""
+
+    all_reduce: AllReduce = "nccl"
+    """custom: one- and two-shot kernels over peer memory for small messages, as the usual engine has; an engine's name:
+    its own kernels, of the release that runs."""
+    reduces_over_domain: bool = False
+    """Those kernels reach every device that one switch joins, across hosts too, and not only those of a host."""
+    block_bandwidth: float | None = None
+    """Bytes per second that a block of those kernels takes in from its peers, where blocks share a message evenly, so
+    that next to none of them work where its size has a large prime factor; None: as many as the links need."""
+    dispatch: ExpertDispatch = "all-gather"
+    """How tokens reach experts on other data-parallel ranks: everything to all, each token where it is needed, or
+    whichever moves less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling:
+    """How requests become passes."""
+
+    mixed_batches: bool = False
+    """A decoding step takes waiting prompts along, instead of letting them go first."""
+    reserves_cache: bool = False
+    """A sequence is admitted when its whole cache fits; otherwise it gets blocks as it grows."""
+    pipeline_micro_batches: bool = False
+    """A batch is cut into as many micro-batches as there are pipeline stages, which then work at the same time."""
+    micro_batch_tokens: float | None = None
+    """Instead, a batch that the stages divide is split over them, and any is halved, while even, to so many tokens."""
+    splits_layers: bool = False
+    """Devices that no degree claims hold layers each, instead of being replicas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMemory:
+    """Memory outside weights and cache."""
+
+    memory_fraction: float
+    """Share of the device's memory that weights, cache and activations may take."""
+    context_bytes: float
+    """Memory taken before the first tensor: driver context, kernels, communicators, captured graphs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """An inference engine. ``offers`` lists the allowed values of the plan's field of that name."""
+
+    name: str
+    version: str = ""
+    kernels: EngineKernels = EngineKernels()
+    collectives: Collectives = Collectives()
+    scheduling: Scheduling = Scheduling()
+    memory: EngineMemory
+    llama_cpp: LlamaCpp = field(default_factory=LlamaCpp)
+    lmdeploy: TurboMind = field(default_factory=TurboMind)
+    offers: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    """Values of plan fields that a scenario leaves out."""
+
+    @property
+    def all_reduce_library(self) -> str:
+        """Whose all-reduce kernels run, with the release where an engine's own are known by it."""
+        kernels = self.collectives.all_reduce
+        own = kernels not in ("nccl", "custom") and self.version[:1].isdigit()
+        return f"{kernels} {self.version}" if own else kernels

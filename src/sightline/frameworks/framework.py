@@ -1,0 +1,174 @@
+"""A training framework's behavior in groups: sharding, overlap, fusion, kernels, memory, low precision.
+
+Groups that one framework alone has are in that framework's own module (`torchtitan`, `megatron`, `deepspeed`, `litgpt`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sightline.frameworks.allocation import PLAIN_ALLOCATION, Allocation
+from sightline.frameworks.deepspeed import ZeroEngine
+from sightline.frameworks.litgpt import LitGpt
+from sightline.frameworks.megatron import TransformerEngine
+from sightline.frameworks.torchtitan import NativePyTorch
+from sightline.quantities import Number
+
+TensorOverlap = Literal["none", "backward", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateBytes:
+    """Bytes per parameter of the model states in mixed precision (ZeRO, arXiv 1910.02054)."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    """Master weights and the two moments of AdamW together."""
+    master: float = 0.0
+    """Those of the optimizer's bytes that are master weights."""
+
+
+FULL_PRECISION = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """What data parallelism and ZeRO move, and when."""
+
+    gradient_reduce_bytes: Mapping[str, float]
+    """Bytes per gradient element that data parallelism moves, by compute dtype."""
+    reduces_every_micro_batch: bool = False
+    """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
+    regathers_every_micro_batch: bool = False
+    """ZeRO-2 gathers parameters for every micro-batch (FSDP's SHARD_GRAD_OP) instead of once per step."""
+    keeps_root_gathered: bool = False
+    """The outermost unit of parameters, those of no layer, stays gathered from the forward to the backward pass (FSDP)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Communication that runs at the same time as compute."""
+
+    gradients: bool = False
+    """Gradient reduction overlaps the backward pass."""
+    parameters: bool = False
+    """The parameter gathers of every micro-batch (ZeRO-3, FSDP) overlap compute."""
+    update: bool = False
+    """The gather of updated parameters under ZeRO-1 and -2 overlaps the next forward pass."""
+    tensor: TensorOverlap = "none"
+    """Tensor-parallel collectives that overlap matmuls: none; backward: those of the backward pass with its matmuls; all:
+    those of the forward pass too, cut into chunks."""
+    pipeline: bool = False
+    """With virtual stages, stage-to-stage transfers overlap compute."""
+    interleaved_groups: bool = False
+    """With virtual stages, replicas' transfers of a chunk of layers overlap the other chunks' passes of a whole group of
+    micro-batches, of which there are as many as stages; else one micro-batch's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fusion:
+    """Operators that run as one kernel."""
+
+    fused: frozenset[str] = frozenset()
+    """Fused kernels: norm, rope, latent-rope (rotation, joining and cutting of latent attention's heads), softmax,
+    activation (gated), squared-relu, bias-dropout-add, cross-entropy, gradient-accumulation, expert-weights."""
+    softmax_granule: int = 1
+    """The fused softmax works on this many score matrices at a time; other counts take the unfused path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """Memory traffic of kernels that depends on how a framework wrote them."""
+
+    accumulation_traffic: Number
+    """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket; where
+    accumulation is fused the matmul's output moves this much per element."""
+    optimizer_traffic: float
+    """Bytes per parameter that the optimizer step moves: clipping, unscaling, update and casts."""
+    host_update_traffic: float = 30.0
+    """Bytes per parameter of the host's memory that an update there moves: weight, moments and gradient in fp32 in,
+    three of them out, and the 16-bit weight."""
+    pads_vocabulary: bool = False
+    """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What a device holds: model states, saved activations, buffers of the framework."""
+
+    states: StateBytes
+    adapter_states: StateBytes = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
+    """Bytes per parameter of adapters."""
+    also_trained_states: StateBytes = StateBytes(weights=2.0, gradients=2.0, optimizer=4.0)
+    """The same of modules that are trained whole next to an adapter, as copies in the compute dtype."""
+    loss_bytes_per_logit: float
+    """Live bytes per logit while the loss runs: 16-bit logits, fp32 copy, gradient (8 to 10 in eager PyTorch)."""
+    communication_buffer_bytes: float
+    """Buckets and staging buffers of the collectives, where data parallelism is used."""
+    context_bytes: float
+    """Memory taken before the first tensor: driver context, kernels, communicators, allocator slack."""
+    update_copies: float = 0.0
+    """Tensors as large as all trained weights that live only while the optimizer steps."""
+    keeps_product: bool = False
+    """A linear layer saves its input even where that is a gated product, which the activation's kernel could make again."""
+    recompute_stops_early: bool = False
+    """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowPrecision:
+    """Weights below 16 bits: which copies there are and when they are made."""
+
+    weight_bytes: Mapping[str, float] = field(default_factory=dict)
+    """Recipes below 16 bits (delayed, current, blockwise, mxfp8, nvfp4) under which matmul weights are kept in that format
+    alone, and the bytes of each as replicas gather it; under others the copies are kept next to 16-bit weights."""
+    keeps_transposed: bool = True
+    """Where products take low-precision weights in one layout alone, a copy is kept for either pass; else it is made anew
+    in every backward pass."""
+    casts_every_pass: bool = False
+    """Weights are quantized in every pass and no low-precision copies kept, instead of once after each update."""
+    dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
+    """Bytes per weight whose transfer would take as long as expanding it does, by format; else the least there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """A training framework. ``offers`` lists the allowed values of the plan's field of that name."""
+
+    name: str
+    version: str = ""
+    sharding: Sharding
+    overlap: Overlap = Overlap()
+    fusion: Fusion = Fusion()
+    kernels: Kernels
+    memory: Memory
+    allocation: Allocation = PLAIN_ALLOCATION
+    low_precision: LowPrecision = LowPrecision()
+    native: NativePyTorch = field(default_factory=NativePyTorch)
+    transformer_engine: TransformerEngine = field(default_factory=TransformerEngine)
+    zero_engine: ZeroEngine = field(default_factory=ZeroEngine)
+    litgpt: LitGpt = field(default_factory=LitGpt)
+    selective: tuple[str, ...] = ("core_attention",)
+    """Modules that ``recompute: selective`` runs again (`sightline.scenario.recomputation`)."""
+    offload_needs: Mapping[str, Mapping[str, tuple[str | int, ...]]] = field(default_factory=dict)
+    """Other choices that offloading a part depends on: part, plan field, values of which one is needed."""
+    offers: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    """Values of plan fields that a scenario leaves out."""
+
+    def allows(self, field: str, value: object) -> bool:
+        """Whether the framework offers ``value`` of a plan's field; what it does not list it does not restrict."""
+        return field not in self.offers or value in self.offers[field]
+
+    def states_in(self, dtype: str) -> StateBytes:
+        """Model states in that compute dtype: mixed precision as the framework keeps it, full precision without copies."""
+        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.memory.states
+
+    def adapter_states_in(self, dtype: str) -> StateBytes:
+        """States of adapters next to weights in that dtype."""
+        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.memory.adapter_states
+
+    def copied_states_in(self, dtype: str) -> StateBytes:
+        """States of modules that are trained whole next to adapters, in that dtype."""
+        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.memory.also_trained_states
