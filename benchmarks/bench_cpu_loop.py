@@ -17,7 +17,6 @@ import numpy as np
 
 from sightline.calibration.dispatch import llama_keys, module_times
 from sightline.cost.processor.constants import processor_family
-from sightline.generation_profile import GenerationProfile
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.generation_runs import measure_generations
 from sightline.measurement.training_runs import Effort, Settings, measure_trainings
@@ -188,16 +187,14 @@ def _median(pairs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return _pair(pairs[0]["predicted_s"], np.median([pair["measured_s"] for pair in pairs]))
 
 
-def _modules(
-    predicted: Profile | GenerationProfile, actual: Profile | GenerationProfile
-) -> dict[str, dict[str, float]]:
+def _modules(predicted: Profile, actual: Profile) -> dict[str, dict[str, float]]:
     """By phase, block and module, those that take their share of the step."""
     ours, theirs = _by_module(predicted), _by_module(actual)
     total = sum(theirs.values())
     return {key: _pair(ours.get(key, 0.0), s) for key, s in theirs.items() if s > LEAST_SHARE * total and key in ours}
 
 
-def _by_module(profile: Profile | GenerationProfile) -> dict[str, float]:
+def _by_module(profile: Profile) -> dict[str, float]:
     return module_times(profile.table.to_dicts())
 
 

@@ -118,7 +118,7 @@ def answer_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has(profile: Any, name: str) -> bool:
-    return getattr(profile, name, None) is not None
+    return getattr(profile, name, None) not in (None, {})
 
 
 def _row_sums(rows: Iterable[Any]) -> dict[str, Any]:

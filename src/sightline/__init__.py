@@ -10,10 +10,8 @@ if TYPE_CHECKING:
     from sightline.errors import InputError, SightlineError
     from sightline.explanation.compare import compare
     from sightline.explanation.comparison import Comparison
-    from sightline.generation_profile import GenerationProfile
     from sightline.loading import load
     from sightline.measurement.measure import measure
-    from sightline.operator_profile import OperatorProfile
     from sightline.prediction import predict
     from sightline.profile import Profile
     from sightline.scenario import (
@@ -40,11 +38,9 @@ __all__ = [
     "Finetune",
     "Generate",
     "GenerationPlan",
-    "GenerationProfile",
     "GenerationScenario",
     "InputError",
     "Model",
-    "OperatorProfile",
     "OperatorScenario",
     "Plan",
     "Pretrain",
@@ -62,10 +58,8 @@ _HOMES = {
     "sightline.errors": ("InputError", "SightlineError"),
     "sightline.explanation.compare": ("compare",),
     "sightline.explanation.comparison": ("Comparison",),
-    "sightline.generation_profile": ("GenerationProfile",),
     "sightline.loading": ("load",),
     "sightline.measurement.measure": ("measure",),
-    "sightline.operator_profile": ("OperatorProfile",),
     "sightline.prediction": ("predict",),
     "sightline.profile": ("Profile",),
     "sightline.scenario": (

@@ -59,6 +59,11 @@ def anywhere(condition: Any) -> bool:
     return bool(condition.any()) if isinstance(condition, np.ndarray) else bool(condition)
 
 
+def as_python(value: Any) -> Any:
+    """Return a NumPy scalar as Python's own number; arrays and all other values as they are."""
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
+
+
 def identity(value: Number) -> object:
     """Return what tells two numbers or arrays apart, as the key of a dictionary."""
     return value.tobytes() if isinstance(value, np.ndarray) else value

@@ -7,9 +7,9 @@ import pytest
 from sightline.calibration.from_tables import calibrate, read_tables
 from sightline.loading import load
 from sightline.measurement.operator_suite import KERNELS
-from sightline.operator_profile import OperatorProfile
 from sightline.prediction import predict
-from sightline.report.results import answer_to_dict
+from sightline.profile import Profile
+from sightline.profile.results import profile_to_dict
 
 LATENCY_S, SHARE = 4e-6, 0.6
 """Of an invented machine that reaches this share of its memory's bandwidth."""
@@ -25,10 +25,10 @@ def result(operator: str, elements: int) -> dict:
     work = predict(scenario)
     seconds = LATENCY_S + work.bytes / (SHARE * scenario.cluster.device.memory_bandwidth)
     record = {"implementation": "fused", "repeats": 20}
-    measured = OperatorProfile(
+    measured = Profile(
         scenario=scenario, source="measured", time_s=seconds, flops=work.flops, bytes=work.bytes, measurement=record
     )
-    return answer_to_dict(measured)
+    return profile_to_dict(measured)
 
 
 def test_the_constants_of_kernels_are_found(tmp_path) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sightline.generation_profile import PHASES
+from sightline.profile import GENERATION
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_a_prediction_is_a_short_table(in_process, generate):
 def test_json_has_the_documented_keys(in_process, generate):
     result = json.loads(in_process("predict", generate, "--json")[1])
     assert sum(result["phases"].values()) == pytest.approx(result["latency_s"])
-    assert set(result["phases"]) == set(PHASES)
+    assert set(result["phases"]) == set(GENERATION.phases)
     assert result["latency_s"] == pytest.approx(result["ttft_s"] + 127 * result["tpot_s"])
     assert result["output_tokens_per_s"] == pytest.approx(16 * 128 / result["latency_s"])
 

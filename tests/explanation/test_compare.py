@@ -46,16 +46,16 @@ def measured(profile, factor=1.0, spread=0.002, **changes):
         "rows": [replace(row, time_s=row.time_s * factor) for row in profile.rows],
         "interval": {"step_time_s": (step_s * math.exp(-spread), step_s * math.exp(spread))},
     }
-    return replace(profile, **(fields | changes))
+    return profile.replace(**(fields | changes))
 
 
 def stored(profile, name="tiny", **environment):
     """The profile as a run of the store, its table with intervals of its own where it has them."""
     from sightline.loading import to_mapping
-    from sightline.report.results import answer_to_dict
+    from sightline.profile.results import profile_to_dict
     from sightline.runs.writer import Run
 
-    result = answer_to_dict(profile)
+    result = profile_to_dict(profile)
     scenario = result.pop("scenario")
     assert scenario == to_mapping(profile.scenario)
     writer = open_store().begin(name, scenario=scenario)
@@ -147,7 +147,7 @@ def test_adapters_differ_by_what_is_said_of_them():
 @pytest.mark.parametrize("scenario", [TRAINING, GENERATION, OPERATOR])
 def test_a_run_is_compared_with_what_is_predicted_for_its_scenario(scenario):
     profile = sl.predict(sl.load(scenario))
-    run = stored(replace(profile, source="measured"))
+    run = stored(profile.replace(source="measured"))
     found = sl.compare(run, "predicted")
     assert (found.a.name, found.b.name, found.b.source) == (run, "predicted", "predicted")
     assert [row.ratio for row in found.rows] == pytest.approx([1.0] * len(found.rows), rel=1e-9)
@@ -172,7 +172,7 @@ def test_the_interval_of_a_prediction_counts():
 
 
 def test_a_prediction_that_does_not_know_its_error_is_remarked_on():
-    predicted = replace(sl.predict(sl.load(TRAINING)), interval={})
+    predicted = sl.predict(sl.load(TRAINING)).replace(interval={})
     found = sl.compare(predicted, measured(predicted, 1.5), levels=["step"])
     assert found.warnings == ["how far predicted may be off is not known: intervals of ratios leave that out"]
     assert found.rows[0].verdict == "slower"
@@ -182,7 +182,7 @@ def test_prefill_is_as_uncertain_as_the_first_token_and_decode_as_the_others():
     profile = sl.predict(sl.load(GENERATION))
     ends = {"ttft_s": 0.3, "tpot_s": 0.1, "latency_s": 0.2}
     intervals = {k: (getattr(profile, k) / math.exp(s), getattr(profile, k) * math.exp(s)) for k, s in ends.items()}
-    found = sl.compare(replace(profile, interval=intervals), replace(profile, source="measured", interval={}))
+    found = sl.compare(profile.replace(interval=intervals), profile.replace(source="measured", interval={}))
     for phase, spread in (("prefill", 0.3), ("decode", 0.1)):
         for level in ("phase", "module"):
             row = rows_at(found, level, phase=phase)[0]
@@ -223,11 +223,11 @@ def test_what_makes_a_comparison_unfair_is_said(override, sentence):
 
 
 def test_files_of_results_have_the_tables_that_their_scenarios_still_give(place):
+    from sightline.profile.results import profile_to_dict
     from sightline.report.csv_lines import to_csv
-    from sightline.report.results import answer_to_dict
 
     profile = sl.predict(sl.load(TRAINING))
-    (place / "one.json").write_text(json.dumps(answer_to_dict(profile)))
+    (place / "one.json").write_text(json.dumps(profile_to_dict(profile)))
     (place / "one.csv").write_text(to_csv([profile, measured(profile, 2.0)]))
     found = sl.compare(place / "one.json", str(place / "one.csv#1"))
     assert {row.level for row in found.rows} == {"step", "phase", "memory", "module", "operator"}
@@ -236,7 +236,7 @@ def test_files_of_results_have_the_tables_that_their_scenarios_still_give(place)
     assert second.rows[0].verdict == "slower"
     assert second.rows[0].interval[1] > 2.0 * 1.01
     assert any("has no table" in warning for warning in second.warnings)
-    changed = answer_to_dict(profile) | {"step_time_s": 1.1 * profile.step_time_s}
+    changed = profile_to_dict(profile) | {"step_time_s": 1.1 * profile.step_time_s}
     (place / "old.json").write_text(json.dumps(changed))
     assert not rows_at(sl.compare(place / "old.json", profile), "module")
 

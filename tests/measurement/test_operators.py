@@ -11,7 +11,7 @@ from sightline.measurement.operators import measure_operator
 from sightline.measurement.operators_attention import IMPLEMENTATIONS
 from sightline.measurement.operators_elementwise import row_width
 from sightline.measurement.timing import HostClock, Rule
-from sightline.report.results import answer_to_dict
+from sightline.profile.results import profile_to_dict
 from sightline.scenario.operation import ELEMENTWISE
 
 torch = pytest.importorskip("torch")
@@ -102,7 +102,7 @@ def test_the_time_is_that_of_the_calls(monkeypatch) -> None:
 
 
 def test_results_bear_the_documented_keys() -> None:
-    result = answer_to_dict(measured(operator="norm", tokens=8, width=64))
+    result = profile_to_dict(measured(operator="norm", tokens=8, width=64))
     assert {"scenario", "source", "time_s", "flops", "bytes", "interval", "measurement", "warnings"} <= result.keys()
     assert result["source"] == "measured"
     assert "bound" not in result

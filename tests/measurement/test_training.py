@@ -24,7 +24,7 @@ from sightline.measurement.training_nodes import nodes_of  # noqa: E402
 from sightline.measurement.training_profile import _phases, profile_of, result_of, waiting_s  # noqa: E402
 from sightline.measurement.training_runs import Effort, Settings, measure_trainings  # noqa: E402
 from sightline.prediction import predict  # noqa: E402
-from sightline.report.results import answer_to_dict  # noqa: E402
+from sightline.profile.results import profile_to_dict  # noqa: E402
 from sightline.runs import open_store  # noqa: E402
 
 TINY = {
@@ -164,7 +164,7 @@ def test_a_single_process_trains_and_is_stored(tmp_path, monkeypatch) -> None:
     assert {"up", "down", "weight gradient"} <= {r.operator for r in profile.rows if r.module == "mlp"}
     # What is stored reads back as the same answer.
     again = profile_of(measured.scenario, json.loads(json.dumps(measured.run.result)))
-    assert again.tokens_per_s == profile.tokens_per_s == answer_to_dict(profile)["tokens_per_s"]
+    assert again.tokens_per_s == profile.tokens_per_s == profile_to_dict(profile)["tokens_per_s"]
 
 
 @pytest.mark.slow

@@ -13,10 +13,9 @@ from training_scenarios import behaving
 
 from sightline import catalog
 from sightline.cost.processor.constants import load_processor
-from sightline.generation_profile import PHASES
 from sightline.prediction import predict
 from sightline.prediction.generation import predict_generation
-from sightline.profile import BOUNDS, MEMORY_PARTS
+from sightline.profile import BOUNDS, GENERATION, MEMORY_PARTS
 
 SIZES = {
     "batch": st.sampled_from([1, 3, 16, 128]),
@@ -39,7 +38,7 @@ def test_parts_add_up(sizes: dict[str, int], plan: dict[str, Any], continuous: b
     profile = predict(
         generation(model="llama-2-70b", cluster="8x h100-sxm-80gb", plan=plan, continuous=continuous, **sizes)
     )
-    assert sum(profile.phases[p] for p in PHASES) == pytest.approx(profile.latency_s)
+    assert sum(profile.phases[p] for p in GENERATION.phases) == pytest.approx(profile.latency_s)
     assert sum(profile.limits[b] for b in BOUNDS) == pytest.approx(profile.latency_s)
     assert sum(profile.memory_bytes[p] for p in MEMORY_PARTS) == pytest.approx(profile.memory_bytes["total"])
     device_s = sum(row.time_s for row in profile.rows)
@@ -242,7 +241,7 @@ def test_on_a_processor_every_layer_takes_its_calls():
     assert many.tpot_s - few.tpot_s > 4 * machine.calls["layer forward"]
     assert many.ttft_s - few.ttft_s > 4 * machine.calls["layer forward"]
     assert few.phases["host"] == 0.0
-    assert sum(few.phases[p] for p in PHASES) == pytest.approx(few.latency_s)
+    assert sum(few.phases[p] for p in GENERATION.phases) == pytest.approx(few.latency_s)
     assert few.memory_bytes["framework"] == pytest.approx(machine.framework_bytes, rel=0.5)
 
 

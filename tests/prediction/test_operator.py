@@ -12,9 +12,9 @@ from sightline.cost.matmul.constants import load_matmul
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.operator_profile import OperatorProfile
 from sightline.prediction import predict
 from sightline.prediction.elementwise_kernels import KERNELS
+from sightline.profile import Profile
 from sightline.program.matmul_formats import MATMUL_FORMATS
 from sightline.scenario import (
     AttentionOperation,
@@ -31,7 +31,7 @@ DEVICES = st.sampled_from(sorted(catalog.names("devices")))
 SIZE = st.integers(1, 20_000)
 
 
-def profile(workload: Any, cluster: str = "8x a100-sxm-80gb") -> OperatorProfile:
+def profile(workload: Any, cluster: str = "8x a100-sxm-80gb") -> Profile:
     return predict(OperatorScenario(cluster=read_cluster(cluster), workload=workload))
 
 

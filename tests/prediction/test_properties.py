@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sightline.prediction.step import profile_of
-from sightline.profile import BOUNDS, MEMORY_PARTS, PHASES, Profile
+from sightline.profile import BOUNDS, MEMORY_PARTS, TRAINING, Profile
 from sightline.scenario import Scenario
 
 ROUNDING = 1e-12
@@ -43,7 +43,7 @@ def numbers(profile: Profile) -> dict[str, Any]:
 def test_parts_sum_to_the_whole(scenario):
     profile = profile_of(scenario)
     step_s = pytest.approx(float(profile.step_time_s), rel=ROUNDING)
-    assert list(profile.phases) == list(PHASES)
+    assert list(profile.phases) == list(TRAINING.phases)
     assert sum(profile.phases.values()) == step_s
     assert list(profile.limits) == list(BOUNDS)
     assert sum(profile.limits.values()) == pytest.approx(float(profile.step_time_s), rel=1e-9)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sightline.generation_profile import GenerationProfile
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.profile import Profile, Row
 from sightline.scenario import GenerationScenario, Scenario
@@ -84,7 +83,7 @@ def make_generation_scenario(plan: dict[str, Any] | None = None, **workload: Any
     return generation_from_mapping(mapping)
 
 
-def make_generation(**changes: Any) -> GenerationProfile:
+def make_generation(**changes: Any) -> Profile:
     """Return a profile with 0.5 s to the first token and 20 ms for each of a hundred more."""
     parts = {"weights": 6.0 * GIB, "activations": 1.0 * GIB, "kv_cache": 1.0 * GIB, "framework": 2.0 * GIB}
     fields: dict[str, Any] = {
@@ -101,7 +100,7 @@ def make_generation(**changes: Any) -> GenerationProfile:
         "evidence": {"framework": "calibrated"},
         "interval": {"ttft_s": (0.4, 0.625), "tpot_s": (0.016, 0.025), "latency_s": (2.0, 3.1)},
     }
-    return GenerationProfile(**(fields | changes))
+    return Profile(**(fields | changes))
 
 
 def _row(phase: str, module: str, time_s: float) -> Row:
@@ -153,13 +152,13 @@ def without_total_tokens() -> Scenario:
 
 
 @pytest.fixture
-def generation() -> GenerationProfile:
+def generation() -> Profile:
     """A prediction of generation."""
     return make_generation()
 
 
 @pytest.fixture
-def generations() -> list[GenerationProfile]:
+def generations() -> list[Profile]:
     """The same over four batches; the largest does not fit."""
     return [
         make_generation(scenario=make_generation_scenario(batch=batch), tpot_s=0.01 + batch / 1000, fits=batch < 64)

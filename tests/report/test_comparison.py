@@ -16,8 +16,7 @@ def compared(profile):
     """A prediction and a measurement that took half as long again, but for one module that is missing."""
     rows = [replace(row, time_s=1.5 * row.time_s) for row in profile.rows if row.module != "adam"]
     step_s = 1.5 * profile.step_time_s
-    slower = replace(
-        profile,
+    slower = profile.replace(
         source="measured",
         step_time_s=step_s,
         rows=rows,

@@ -28,7 +28,7 @@ def texts(profiles):
 
 
 def plan_of(profile, **changes):
-    return replace(profile, scenario=replace(profile.scenario, plan=replace(profile.scenario.plan, **changes)))
+    return profile.replace(scenario=replace(profile.scenario, plan=replace(profile.scenario.plan, **changes)))
 
 
 def test_one_prediction_says_everything_a_reader_asks(generation):
@@ -67,14 +67,12 @@ def test_what_takes_nothing_is_not_shown(generation):
 
 def test_a_measurement_is_set_against_the_prediction(generation):
     measured = {"tpot_s": 0.016, "source": "a page"}
-    text = render(
-        generation_terminal.one(replace(generation, scenario=replace(generation.scenario, measured=measured)))
-    )
+    text = render(generation_terminal.one(generation.replace(scenario=replace(generation.scenario, measured=measured))))
     assert "measured tpot_s 0.01600 (a page): predicted is +25.0 %" in text
 
 
 def test_without_spreads_nothing_is_said_of_intervals(generation):
-    assert generation_summary.interval_sentences(replace(generation, interval={})) == []
+    assert generation_summary.interval_sentences(generation.replace(interval={})) == []
 
 
 def test_formats_are_named_where_they_are_not_plain(generation):
@@ -90,7 +88,7 @@ def test_formats_are_named_where_they_are_not_plain(generation):
 def test_of_very_many_modules_the_rest_is_added_up(generation):
     row = generation.rows[0]
     rows = [replace(row, module=f"module {n}", time_s=1.0 + n) for n in range(20)]
-    parts = generation_summary.modules(replace(generation, rows=rows))
+    parts = generation_summary.modules(generation.replace(rows=rows))
     assert parts[-1].label == "everything else"
     assert sum(part.value for part in parts) == pytest.approx(sum(r.time_s for r in rows))
 

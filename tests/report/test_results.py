@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from sightline.profile.results import flatten, plain, profile_to_dict
 from sightline.report.csv_lines import to_csv
-from sightline.report.results import flatten, plain, profile_to_dict
 
 KEYS = {
     "scenario",

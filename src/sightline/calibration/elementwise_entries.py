@@ -15,7 +15,7 @@ from sightline.calibration.elementwise_tables import (
 )
 from sightline.calibration.entries import Entry, between, device_of, existing, figures, provenance
 from sightline.cost.elementwise import ElementwiseConstants, bytes_per_cycle, memory_share
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.quantities import significant
 from sightline.scenario import Device
 

@@ -53,7 +53,7 @@ def _show_kinds(listing: dict[str, tuple[str, ...]], as_json: bool) -> None:
 
 def _show_list(kind: str, entries: dict[str, dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        from sightline.report.results import plain
+        from sightline.profile.results import plain
 
         output.print_json([{"name": name, **plain(fields)} for name, fields in entries.items()])
         return
@@ -64,7 +64,7 @@ def _show_list(kind: str, entries: dict[str, dict[str, Any]], as_json: bool) -> 
 
 def _show_entry(kind: str, name: str, fields: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        from sightline.report.results import plain
+        from sightline.profile.results import plain
 
         output.print_json({"kind": kind, "name": name, **plain(fields)})
         return

@@ -248,7 +248,7 @@ def _print(measured: "Sequence[Measured]", *, as_json: bool, as_csv: bool, out: 
 
 def _result(measured: "Measured") -> dict[str, Any]:
     """The result keys, the run they are stored in, and what it ran on."""
-    from sightline.report.results import answer_to_dict
+    from sightline.profile.results import profile_to_dict
 
     run = measured.run
     if measured.profile is None:
@@ -260,7 +260,7 @@ def _result(measured: "Measured") -> dict[str, Any]:
             "reason": run.reason,
             "run": run.id,
         }
-    return answer_to_dict(measured.profile) | {
+    return profile_to_dict(measured.profile) | {
         "run": run.id,
         "command": list(run.command),
         "environment": dict(run.environment),

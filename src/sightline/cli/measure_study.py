@@ -41,13 +41,13 @@ def _answered(cell: "MeasuredCell", store: "Store") -> "Answered":
     from sightline.errors import InputError
     from sightline.explanation.compare import compare
     from sightline.prediction import predict
-    from sightline.report.results import answer_to_dict, flatten
+    from sightline.profile.results import flatten, profile_to_dict
     from sightline.report.study import Answered
 
     predicted: dict[str, Any] = {}
     if cell.scenario is not None:
         try:
-            predicted = flatten(answer_to_dict(predict(cell.scenario)))
+            predicted = flatten(profile_to_dict(predict(cell.scenario)))
         except InputError as error:
             output.print_remark(f"not predicted: {cell.cell.row}, {cell.cell.column}: {'; '.join(error.problems)}")
     done = cell.status == "ok"

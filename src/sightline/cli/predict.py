@@ -8,8 +8,6 @@ from sightline.cli import output
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.answer import Answer
-    from sightline.generation_profile import GenerationProfile
     from sightline.loading.loader import Asked
     from sightline.profile import Profile
 
@@ -97,7 +95,7 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
         raise InputError(f"'{picture}': a picture is of training or of generation, both were asked for; ask apart")
 
 
-def _predict_all(scenarios: "list[Asked]") -> "list[Answer]":
+def _predict_all(scenarios: "list[Asked]") -> "list[Profile]":
     from sightline.prediction import predict as predict_one
 
     answers = []
@@ -108,7 +106,7 @@ def _predict_all(scenarios: "list[Asked]") -> "list[Answer]":
     return answers
 
 
-def _write_files(answers: "list[Answer]", chart: str | None, html: str | None, trace: str | None) -> None:
+def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:
     steps, generations = _by_kind(answers)
     if chart is not None:
         from sightline.report.charts import prediction_chart
@@ -125,20 +123,19 @@ def _write_files(answers: "list[Answer]", chart: str | None, html: str | None, t
         output.write_file(trace, chrome_trace(steps[0]))
 
 
-def _by_kind(answers: "list[Answer]") -> "tuple[list[Profile], list[GenerationProfile]]":
+def _by_kind(answers: "list[Profile]") -> "tuple[list[Profile], list[Profile]]":
     """Return the training steps among the answers, and the generations."""
-    from sightline.generation_profile import GenerationProfile
-    from sightline.profile import Profile
+    from sightline.profile import GENERATION, TRAINING
 
-    return [a for a in answers if isinstance(a, Profile)], [a for a in answers if isinstance(a, GenerationProfile)]
+    return [a for a in answers if a.task is TRAINING], [a for a in answers if a.task is GENERATION]
 
 
-def _print(answers: "list[Answer]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
+def _print(answers: "list[Profile]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
     _print_warnings(answers)
     if as_json:
-        from sightline.report.results import answer_to_dict
+        from sightline.profile.results import profile_to_dict
 
-        results = [answer_to_dict(a) for a in answers]
+        results = [profile_to_dict(a) for a in answers]
         output.print_json(results[0] if is_one else results)
     elif as_csv:
         from sightline.report.csv_lines import to_csv
@@ -151,7 +148,7 @@ def _print(answers: "list[Answer]", *, is_one: bool, as_json: bool, as_csv: bool
             output.print_table(table)
 
 
-def _print_warnings(profiles: "list[Answer]") -> None:
+def _print_warnings(profiles: "list[Profile]") -> None:
     """Print each warning once, and of very many the first few; each result holds its own."""
     warnings = list(dict.fromkeys(w for p in profiles for w in (*p.scenario.warnings, *p.warnings)))
     for warning in warnings[:_MOST_WARNINGS]:

@@ -84,7 +84,7 @@ def show(
     """
     from dataclasses import asdict
 
-    from sightline.report.results import plain
+    from sightline.profile.results import plain
     from sightline.report.runs import one
 
     opened = _open(store)
@@ -112,7 +112,7 @@ def query(
       sightline runs query "SELECT name, step_time_s FROM runs ORDER BY step_time_s"
       sightline runs query "SELECT module, sum(time_s) FROM rows GROUP BY module" --json
     """
-    from sightline.report.results import plain
+    from sightline.profile.results import plain
     from sightline.report.runs import answer, answer_to_list
     from sightline.runs.query import query as ask
 

@@ -10,7 +10,7 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
 from sightline.cost.operator_cost import OperatorCost
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 

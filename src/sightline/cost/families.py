@@ -7,7 +7,7 @@ family may have been measured in some parts only; for the others the device's re
 from functools import cache
 
 from sightline.catalog import entry, names
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.scenario import Device
 
 UNMEASURED = "generic"

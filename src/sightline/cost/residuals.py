@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sightline.catalog import entry
 from sightline.cost.families import UNMEASURED, family_of
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 

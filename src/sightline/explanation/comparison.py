@@ -4,18 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from sightline import generation_profile, profile
 from sightline.errors import InputError, nearest
 from sightline.explanation.dissimilarity import about, unfair
-from sightline.explanation.kinds import Kind
 from sightline.explanation.operator_names import under_common_names
 from sightline.explanation.ratios import EXACT, difference, interval_of, ratio_spread
 from sightline.explanation.side import LEVELS, Address, Figure, Side
+from sightline.profile import GENERATION, TRAINING, Task
 
 if TYPE_CHECKING:
     import polars
 
-_PHASES = (*(p for p in generation_profile.PHASES if p not in profile.PHASES), *profile.PHASES)
+_PHASES = tuple(dict.fromkeys((*GENERATION.phases[:-1], *TRAINING.phases)))
 FASTER, SLOWER, MORE, LESS = "faster", "slower", "more", "less"
 NO_DIFFERENCE = "no difference found"
 ONLY_A, ONLY_B = "only in a", "only in b"
@@ -107,7 +106,7 @@ def _place(at: Address) -> int:
     return _PHASES.index(at.phase) if at.phase in _PHASES else len(_PHASES)
 
 
-def _row(level: str, at: Address, a: Figure | None, b: Figure | None, kind: Kind, *, exact: bool) -> Difference:
+def _row(level: str, at: Address, a: Figure | None, b: Figure | None, kind: Task, *, exact: bool) -> Difference:
     there = {"level": level, **at._asdict(), "a": a and a.value, "b": b and b.value}
     if a is None or b is None:
         return Difference(**there, verdict=ONLY_B if a is None else ONLY_A)
@@ -117,7 +116,7 @@ def _row(level: str, at: Address, a: Figure | None, b: Figure | None, kind: Kind
     return Difference(**there, ratio=ratio, interval=interval, verdict=_verdict(at, difference(ratio, spread), kind))
 
 
-def _verdict(at: Address, found: int, kind: Kind) -> str:
+def _verdict(at: Address, found: int, kind: Task) -> str:
     """The word for b being larger (1), smaller (-1) or neither."""
     if found == 0:
         return NO_DIFFERENCE

@@ -90,6 +90,6 @@ def _with_table(side: Side) -> Side:
         again = predicted(side.scenario, side.name, side.name)
     except InputError:
         return side
-    key = side.kind.headline
+    key = side.kind.whole
     same = again.kind is side.kind and isclose(again.figures[key], side.figures[key], rel_tol=1e-6)
     return replace(side, cells=again.cells) if same else side

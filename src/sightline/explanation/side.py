@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sightline.explanation.kinds import Kind
 from sightline.explanation.ratios import ANOTHER_BUSY_RUN, ANOTHER_RUN, EXACT, Spread, spread_of
+from sightline.profile import Task
 
 LEVELS = ("step", "phase", "memory", "module", "operator")
 """From coarse to fine: key figures, seconds by phase, bytes by part, seconds by module, seconds by operator."""
@@ -51,7 +51,7 @@ class Side:
     """The scenario's name."""
     source: str
     """predicted or measured."""
-    kind: Kind
+    kind: Task
     scenario: Mapping[str, Any]
     """As a scenario file says it; empty where it is not known."""
     figures: Mapping[str, float]
@@ -77,7 +77,7 @@ class Side:
     @property
     def is_bare(self) -> bool:
         """Whether it does not say how far its headline may be off."""
-        return self._of_headline(self.kind.headline) is None
+        return self._of_headline(self.kind.whole) is None
 
     def at(self, level: str) -> dict[Address, Figure]:
         """Return the figures of a level by address; one of 0, such as seconds per further token of a single one, is none."""
@@ -104,7 +104,7 @@ class Side:
     def _of_figure(self, key: str, value: float) -> Spread:
         own = spread_of(value, self.intervals.get(key))
         if own is None:
-            headline = self._of_headline(self.kind.headline) or EXACT
+            headline = self._of_headline(self.kind.whole) or EXACT
             own = headline.mirrored if key in self.kind.rates else headline
         return self._between_runs(own)
 
@@ -122,8 +122,8 @@ class Side:
 
     def _of_part(self, phase: str) -> Spread:
         """That of the time which a part of a phase is part of."""
-        whole = self._of_headline(self.kind.headline_of_phase.get(phase, self.kind.headline))
-        return whole or self._of_headline(self.kind.headline) or EXACT
+        whole = self._of_headline(self.kind.phase_times.get(phase, self.kind.whole))
+        return whole or self._of_headline(self.kind.whole) or EXACT
 
     def _of_headline(self, key: str) -> Spread | None:
         return spread_of(self.figures.get(key, 0.0), self.intervals.get(key))

@@ -3,19 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sightline.answer import Answer
 from sightline.errors import InputError
-from sightline.explanation.kinds import KINDS, Kind, kind_of
 from sightline.explanation.side import Cell, Side
-from sightline.generation_profile import GenerationProfile
 from sightline.loading import to_mapping
-from sightline.operator_profile import OperatorProfile
-from sightline.profile import Profile
+from sightline.profile import TASKS, Profile, Task, task_of
 
 
-def side_of_profile(profile: Answer, name: str = "") -> Side:
+def side_of_profile(profile: Profile, name: str = "") -> Side:
     """Return a profile of one plan as a side."""
-    if not isinstance(profile, Profile | GenerationProfile | OperatorProfile):
+    if not isinstance(profile, Profile):
         raise InputError(f"compare takes profiles, runs and files, not {type(profile).__name__}")
     kind = _kind(profile.scenario.workload.task, name or "the profile")
     return Side(
@@ -24,14 +20,11 @@ def side_of_profile(profile: Answer, name: str = "") -> Side:
         source=profile.source,
         kind=kind,
         scenario=to_mapping(profile.scenario),
-        figures=_numbers({key: getattr(profile, key, None) for key in kind.figures}),
-        phases=_numbers(getattr(profile, "phases", {})),
-        memory_bytes=_numbers(getattr(profile, "memory_bytes", {})),
+        figures=_numbers({key: getattr(profile, key) for key in kind.headline}),
+        phases=_numbers(profile.phases),
+        memory_bytes=_numbers(profile.memory_bytes),
         intervals=_intervals(profile.interval),
-        cells=[
-            Cell(row.phase, row.module, row.operator, float(row.time_s))
-            for row in (() if isinstance(profile, OperatorProfile) else profile.rows)
-        ],
+        cells=[Cell(row.phase, row.module, row.operator, float(row.time_s)) for row in profile.rows],
     )
 
 
@@ -57,7 +50,7 @@ def side_of_result(
         source=str(result.get("source", "measured")),
         kind=kind,
         scenario=asked,
-        figures=_numbers({key: result.get(key) for key in kind.figures} | _derived(result, kind)),
+        figures=_numbers({key: result.get(key) for key in kind.headline} | _derived(result, kind)),
         phases=_numbers(result.get("phases") or {}),
         memory_bytes=_numbers(result.get("memory_bytes") or {}),
         intervals=_intervals(result.get("interval") or {}),
@@ -69,30 +62,30 @@ def side_of_result(
 
 def is_result(mapping: Mapping[str, Any]) -> bool:
     """Whether a mapping holds an answer rather than a question."""
-    return mapping.get("source") in ("predicted", "measured") and any(kind.headline in mapping for kind in KINDS)
+    return mapping.get("source") in ("predicted", "measured") and any(kind.whole in mapping for kind in TASKS)
 
 
-def _kind(task: str, name: str) -> Kind:
-    kind = kind_of(task)
+def _kind(task: str, name: str) -> Task:
+    kind = task_of(task)
     if kind is None:
-        raise InputError(f"{name} is of task {task}; compare takes {', '.join(t for k in KINDS for t in k.tasks)}")
+        raise InputError(f"{name} is of task {task}; compare takes {', '.join(t for k in TASKS for t in k.workloads)}")
     return kind
 
 
-def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> Kind:
+def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> Task:
     task = (scenario.get("workload") or {}).get("task")
     if task is not None:
         kind = _kind(str(task), name)
     else:
-        kind = next((kind for kind in KINDS if kind.headline in result), KINDS[0])
-    if kind.headline not in result:
+        kind = next((kind for kind in TASKS if kind.whole in result), TASKS[0])
+    if kind.whole not in result:
         several = result.get("results")
-        held = f"{len(several)} operators of a suite" if isinstance(several, Sequence) else f"no {kind.headline}"
+        held = f"{len(several)} operators of a suite" if isinstance(several, Sequence) else f"no {kind.whole}"
         raise InputError(f"'{name}' holds {held}; compare takes the result of one scenario")
     return kind
 
 
-def _derived(result: Mapping[str, Any], kind: Kind) -> dict[str, float]:
+def _derived(result: Mapping[str, Any], kind: Task) -> dict[str, float]:
     """Rates of an operator, which a stored measurement leaves to the reader."""
     seconds = result.get("time_s")
     if kind.name != "operator" or not seconds:

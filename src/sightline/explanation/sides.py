@@ -3,18 +3,18 @@
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from sightline.answer import Answer
 from sightline.errors import InputError, nearest
 from sightline.explanation.result_files import predicted, side_of_file
 from sightline.explanation.side import Side
 from sightline.explanation.side_reading import side_of_profile, side_of_result
+from sightline.profile import Profile
 from sightline.runs import Run
 from sightline.runs.store import LATEST
 
 PREDICTED = "predicted"
 _ENDINGS = (".yaml", ".yml", ".json", ".csv")
 
-Asked: TypeAlias = Answer | Run | str | Path
+Asked: TypeAlias = Profile | Run | str | Path
 """A profile, a run, the name of a run or file, or ``predicted``."""
 
 

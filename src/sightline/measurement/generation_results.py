@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.generation_profile import GenerationProfile
 from sightline.measurement.repeats import median_of_runs, spread_of_samples
-from sightline.profile import BOUNDS, MEMORY_PARTS, Row
+from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row
 from sightline.scenario import GenerationScenario
 
 ROW_KEYS = tuple(Row.__dataclass_fields__)
@@ -55,10 +54,10 @@ def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:
     }
 
 
-def profile_of(scenario: GenerationScenario, result: Mapping[str, Any]) -> GenerationProfile:
+def profile_of(scenario: GenerationScenario, result: Mapping[str, Any]) -> Profile:
     """Return stored result keys and rows as a profile."""
     energy_j = result["energy_j"]
-    return GenerationProfile(
+    return Profile(
         scenario=scenario,
         energy_j=float("nan") if energy_j is None else energy_j,
         interval={key: (float(low), float(high)) for key, (low, high) in result["interval"].items()},

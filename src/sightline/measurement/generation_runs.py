@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.generation_profile import GenerationProfile
 from sightline.loading import to_mapping
 from sightline.loading.this_machine import processor
 from sightline.measurement import generation_entry, generation_process
@@ -21,6 +20,7 @@ from sightline.measurement.training_fit import FORCED
 from sightline.measurement.training_models import check_checkpoint
 from sightline.measurement.training_runs import PACKAGES, RowStore
 from sightline.prediction.generation import predict_generation
+from sightline.profile import Profile
 from sightline.scenario import GenerationScenario
 
 LONGEST_S = 3600.0
@@ -31,7 +31,7 @@ LONGEST_S = 3600.0
 class MeasuredGeneration:
     """A measured generation and the run it is stored in."""
 
-    profile: GenerationProfile
+    profile: Profile
     run: Any
 
 
@@ -118,7 +118,7 @@ def run_generations(
 
 def measure_generation(
     scenario: GenerationScenario, implementation: str | None = None, *, weights: str | None = None, quick: bool = False
-) -> GenerationProfile:
+) -> Profile:
     """Measure one scenario in this process: a single run, of which nothing is stored.
 
     Raises:

@@ -1,20 +1,16 @@
 """Measure a scenario of any task."""
 
 from sightline.errors import InputError
-from sightline.generation_profile import GenerationProfile
 from sightline.measurement.generation_runs import measure_generation
 from sightline.measurement.operators import measure_operator
 from sightline.measurement.timing import FULL, QUICK
 from sightline.measurement.training_runs import QUICK as QUICK_TRAINING
 from sightline.measurement.training_runs import Effort, Settings, measure_training
-from sightline.operator_profile import OperatorProfile
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 
-def measure(
-    scenario: object, *, implementation: str | None = None, quick: bool = False
-) -> OperatorProfile | GenerationProfile | Profile:
+def measure(scenario: object, *, implementation: str | None = None, quick: bool = False) -> Profile:
     """Run the scenario on this machine and return its profile; ``sightline measure`` also stores it as a run.
 
     Training takes processes of its own, everything else this one. ``implementation`` names one of several ways that PyTorch has; ``quick`` asks for fewer repeats.

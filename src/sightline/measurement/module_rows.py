@@ -6,7 +6,7 @@ import numpy as np
 
 from sightline.measurement.module_regions import Address
 from sightline.measurement.module_timeline import Passage
-from sightline.profile import PHASES, Row
+from sightline.profile import TRAINING, Row
 from sightline.scenario import Device
 
 INTENSITY = 10.0
@@ -59,5 +59,5 @@ def _bound(phase: str, flops: float, moved: float, intensity: float) -> str:
 
 
 def _phase(address: Address) -> int:
-    order = ("prefill", "decode", *PHASES)
+    order = ("prefill", "decode", *TRAINING.phases)
     return order.index(address.phase)

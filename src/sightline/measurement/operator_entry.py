@@ -9,7 +9,7 @@ from sightline.measurement.case_process import Emit
 from sightline.measurement.operators import measure_operator
 from sightline.measurement.outcome import UnsupportedCaseError
 from sightline.measurement.timing import BRIEF, FULL, QUICK
-from sightline.operator_profile import OperatorProfile
+from sightline.profile import Profile
 
 ONE, SEVERAL = (f"{__name__}:{name}" for name in ("one", "several"))
 """Entries of cases; their arguments are ``scenario``, or ``scenarios`` and ``operators``, and ``quick``."""
@@ -68,7 +68,7 @@ def _median_round(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {**chosen, "measurement": record}
 
 
-def result_of(profile: OperatorProfile) -> dict[str, Any]:
+def result_of(profile: Profile) -> dict[str, Any]:
     """Return a measured profile under the result keys, its scenario left out."""
     return {
         "source": profile.source,

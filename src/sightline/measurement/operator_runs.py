@@ -13,7 +13,7 @@ from sightline.measurement.outcome import Limits
 from sightline.measurement.processor_suite import HOW
 from sightline.measurement.suite import Case, Step, Store, run_suite
 from sightline.measurement.torch_machine import INSTALL
-from sightline.operator_profile import OperatorProfile
+from sightline.profile import Profile
 from sightline.scenario import OperatorScenario
 
 GROUP = 48
@@ -31,7 +31,7 @@ OnStep = Callable[[Step], None]
 class Measured:
     """A measured operator and the run it is stored in."""
 
-    profile: OperatorProfile
+    profile: Profile
     run: Any
 
 
@@ -143,7 +143,7 @@ def complain(runs: Sequence[Any]) -> None:
         raise WorkError("\n".join(failed))
 
 
-def _profile(scenario: OperatorScenario, result: Mapping[str, Any]) -> OperatorProfile:
+def _profile(scenario: OperatorScenario, result: Mapping[str, Any]) -> Profile:
     fields = {k: result[k] for k in ("source", "time_s", "flops", "bytes", "measurement")}
     interval = {key: (float(low), float(high)) for key, (low, high) in result["interval"].items()}
-    return OperatorProfile(scenario=scenario, interval=interval, warnings=tuple(result["warnings"]), **fields)
+    return Profile(scenario=scenario, interval=interval, warnings=tuple(result["warnings"]), **fields)

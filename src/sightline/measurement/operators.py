@@ -14,8 +14,8 @@ from sightline.measurement.operators_matmul import matmul_case
 from sightline.measurement.operators_recorded import IMPLEMENTATIONS, recorded_case
 from sightline.measurement.timing import FULL, Rule, Timing, measure_calls
 from sightline.measurement.torch_machine import Machine, import_torch, machine_of
-from sightline.operator_profile import OperatorProfile
 from sightline.prediction.operator import predict_operator
+from sightline.profile import Profile
 from sightline.scenario import (
     AttentionOperation,
     CollectiveOperation,
@@ -33,7 +33,7 @@ def measure_operator(
     *,
     cached: bool = False,
     flushed: bool = False,
-) -> OperatorProfile:
+) -> Profile:
     """Measure the scenario's operator here; FLOPs and bytes are those that a prediction counts.
 
     ``implementation`` names one of several ways that PyTorch has; ``on_sample`` is told each sample's seconds. Operands
@@ -55,7 +55,7 @@ def measure_operator(
     # Operands take turns, so none of them is found in the cache.
     device = replace(scenario.cluster.device, l2_bytes=1.0)
     work = predict_operator(replace(scenario, cluster=replace(scenario.cluster, device=device)))
-    return OperatorProfile(
+    return Profile(
         scenario=scenario,
         source="measured",
         time_s=timing.median,

@@ -7,7 +7,7 @@ import numpy as np
 
 from sightline.measurement.communication_watch import EXPOSED
 from sightline.measurement.repeats import median_of_runs, spread_of_samples
-from sightline.profile import BOUNDS, MEMORY_PARTS, PHASES, Profile, Row
+from sightline.profile import BOUNDS, MEMORY_PARTS, TRAINING, Profile, Row
 from sightline.scenario import Scenario
 
 ROW_KEYS = tuple(Row.__dataclass_fields__)
@@ -90,7 +90,7 @@ def _phases(
     Waiting for a late rank is no communication and the host's too. Recomputation runs inside the backward pass; its share of it is that of the steps whose modules were told apart.
     """
     whole = sum(s["step_time_s"] for s in samples)
-    share = {phase: sum(s["phases"].get(phase, 0.0) for s in samples) / whole for phase in PHASES}
+    share = {phase: sum(s["phases"].get(phase, 0.0) for s in samples) / whole for phase in TRAINING.phases}
     share[EXPOSED] = max(share[EXPOSED] - waited_s / whole, 0.0)
     backward, again = (sum(r["time_s"] for r in rows if r["phase"] == phase) for phase in ("backward", "recompute"))
     if again:

@@ -1,24 +1,13 @@
 """The one way in: a scenario of any task to its answer."""
 
-from typing import overload
-
-from sightline.answer import Answer
 from sightline.cost.training_constants import TrainingConstants
-from sightline.generation_profile import GenerationProfile
-from sightline.operator_profile import OperatorProfile
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 
-@overload
-def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile: ...
-@overload
-def predict(scenario: OperatorScenario) -> OperatorProfile: ...
-@overload
-def predict(scenario: GenerationScenario) -> GenerationProfile: ...
 def predict(
     scenario: Scenario | OperatorScenario | GenerationScenario, constants: TrainingConstants | None = None
-) -> Answer:
+) -> Profile:
     """Predict a training step of a `Scenario`, a `GenerationScenario`, or the operator of an `OperatorScenario`.
 
     Sizes, degrees and the device's numbers may be arrays that broadcast; then every number of the answer is an array.

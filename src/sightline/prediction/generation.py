@@ -1,6 +1,6 @@
 """The prediction of generation: a batch's prefill and its decode steps, assembled into a profile."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,7 +9,6 @@ import numpy as np
 from sightline.cost.clock import at_its_clock
 from sightline.cost.inference_constants import InferenceConstants, borrowed_releases, load_inference
 from sightline.cost.processor_passes import ONE_BY_ONE, calls_one_by_one
-from sightline.generation_profile import GenerationProfile, latency_s, output_tokens_per_s
 from sightline.prediction.energy import energy_of_generation_j
 from sightline.prediction.generation_advice import what_would_fit
 from sightline.prediction.generation_evidence import evidence_of_passes
@@ -20,11 +19,14 @@ from sightline.prediction.generation_pricing import PricedGeneration, price_gene
 from sightline.prediction.generation_rows import generation_rows
 from sightline.prediction.resident_sequences import of_resident
 from sightline.prediction.steady_loop import LIGHTER, held_up, supplied_step, without_shared
-from sightline.profile import RowsOnDemand
+from sightline.profile import Profile
+from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.inference.cache import cached_bytes
 from sightline.program.matmul_formats import conversion
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
+
+Predict = Callable[[GenerationScenario], Profile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,27 +69,19 @@ class Latencies:
         return output_tokens_per_s(self.workers.scenario.workload, self.ttft_s, self.tpot_s)
 
 
-def predict_generation(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> GenerationProfile:
+def predict_generation(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> Profile:
     """Predict a batch's generation; sizes and degrees may be arrays that broadcast.
 
-    ``constants`` replace those of the catalog's engine, as a fit does. A single prediction that does not fit says what
-    would.
+    ``constants`` replace those of the catalog's engine, as a fit does.
     """
-    profile = profile_of(scenario, constants)
-    if np.ndim(profile.tpot_s) == 0 and not profile.fits:
-        return replace(profile, advice=what_would_fit(profile, partial(profile_of, constants=constants)))
-    return profile
-
-
-def profile_of(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> GenerationProfile:
-    """The profile of a generation, without advice."""
+    again = partial(predict_generation, constants=constants)
     engine, evidence = scenario.plan.engine, "given"
     if constants is None and calls_one_by_one(scenario):
         constants, evidence = ONE_BY_ONE, "estimated"
     elif constants is None:
         constants, evidence = load_inference(engine.name, engine.version)
     workers = price_workers(scenario)
-    return _profile(workers, latencies(workers, constants), constants, evidence)
+    return _profile(workers, latencies(workers, constants), constants, evidence, again)
 
 
 def price_workers(scenario: GenerationScenario) -> Workers:
@@ -187,29 +181,30 @@ def _prompts_together(priced: PricedGeneration) -> Number:
     return np.maximum(priced.chunks.prompts, 1.0) * plan.data_parallel * plan.replicas
 
 
-def _profile(workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str) -> GenerationProfile:
+def _profile(
+    workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str, again: Predict
+) -> Profile:
     scenario = workers.scenario
     parts = [(found.prefills, found.prefill), (found.steps, found.decode)]
-    phases, limits = _phases(parts, workers.moved_s), _limits(parts, workers.moved_s)
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
     on_device = constants.multiplying_on(scenario.cluster.device)
-    write_rows = partial(generation_rows, workers.prefilling, workers.decoding, parts, on_device)
     scalar = np.ndim(found.tpot_s) == 0
-    profile = GenerationProfile(
+    return Profile(
         scenario=scenario,
         source="predicted",
         ttft_s=found.ttft_s,
         tpot_s=found.tpot_s,
-        phases=phases,
+        phases=_phases(parts, workers.moved_s),
         memory_bytes=memory,
         fits=memory["total"] <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction,
-        limits=limits,
-        energy_j=energy_of_generation_j(scenario, limits),
-        rows=RowsOnDemand(write_rows) if scalar else (),
+        limits=lambda _: _limits(parts, workers.moved_s),
+        energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
+        rows=(lambda _: generation_rows(workers.prefilling, workers.decoding, parts, on_device)) if scalar else (),
+        interval=(lambda p: generation_intervals(p, constants)) if scalar else {},
+        advice=(lambda p: () if p.fits else what_would_fit(p, again)) if scalar else (),
         evidence=evidence_of_passes(workers.decoding) | {"framework": evidence},
         warnings=(*scenario.warnings, *_remarks(workers.decoding)),
     )
-    return replace(profile, interval=generation_intervals(profile, constants)) if scalar else profile
 
 
 def _remarks(priced: PricedGeneration) -> Iterator[str]:

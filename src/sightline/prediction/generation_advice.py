@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from sightline.generation_profile import GenerationProfile
+from sightline.profile import Profile
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 GIB = 2.0**30
@@ -11,9 +11,7 @@ NARROWER = ("fp8", "w4a16")
 """Formats of the weights that are tried."""
 
 
-def what_would_fit(
-    profile: GenerationProfile, profile_of: Callable[[GenerationScenario], GenerationProfile]
-) -> list[str]:
+def what_would_fit(profile: Profile, profile_of: Callable[[GenerationScenario], Profile]) -> list[str]:
     """Return sentences: what is needed of what there is, and single changes under which it fits."""
     scenario = profile.scenario
     parts = {k: float(v) for k, v in profile.memory_bytes.items()}

@@ -9,9 +9,9 @@ from sightline.cost.matmul.constants import matmul_evidence
 from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
 from sightline.cost.processor.constants import PART
 from sightline.cost.processor_passes import calls_one_by_one
-from sightline.operator_profile import Evidence
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.operator_answer import MEASURED_DTYPES, within
+from sightline.profile import Evidence
 from sightline.scenario import Device
 
 _WORST: tuple[Evidence, ...] = ("datasheet", "extrapolated", "calibrated")

@@ -3,10 +3,10 @@
 from math import exp
 
 from sightline.cost.inference_constants import InferenceConstants
-from sightline.generation_profile import GenerationProfile
+from sightline.profile import Profile
 
 
-def generation_intervals(profile: GenerationProfile, constants: InferenceConstants) -> dict[str, tuple[float, float]]:
+def generation_intervals(profile: Profile, constants: InferenceConstants) -> dict[str, tuple[float, float]]:
     """Return the interval of each result; none where the spreads are unknown.
 
     Symmetric in the logarithm. The latency joins both spreads by their shares of it; they add up, because the same

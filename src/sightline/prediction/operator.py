@@ -13,12 +13,12 @@ from sightline.cost.collectives.groups import whole_group
 from sightline.cost.elementwise import elementwise_cost, load_elementwise, measured_generation
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.residuals import covers, family_half_width, first_stated, half_width
-from sightline.operator_profile import Evidence, OperatorProfile
 from sightline.prediction.elementwise_kernels import KERNELS
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, on_roofline, within
 from sightline.prediction.operator_attention import attention_answer
 from sightline.prediction.operator_matmul import grouped_answer, matmul_answer
 from sightline.prediction.operator_processor import is_for_processor, processor_answer
+from sightline.profile import Evidence, Profile
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import (
@@ -38,22 +38,22 @@ MEASURED_RANKS = (2, 4, 8)
 """Devices of the collectives in the tables."""
 
 
-def predict_operator(scenario: OperatorScenario) -> OperatorProfile:
+def predict_operator(scenario: OperatorScenario) -> Profile:
     """Predict one execution of the scenario's operator; sizes may be arrays that broadcast.
 
     Raises:
         InputError: the collective library has no such version.
     """
     answer = _answer(at_its_clock(scenario))
-    low, high = answer.time_s * np.exp(-answer.half_width), answer.time_s * np.exp(answer.half_width)
-    return OperatorProfile(
+    factor = np.exp(answer.half_width)
+    return Profile(
         scenario=scenario,
         source="predicted",
-        time_s=_plain(answer.time_s),
-        flops=_plain(answer.flops),
-        bytes=_plain(answer.bytes),
+        time_s=answer.time_s,
+        flops=answer.flops,
+        bytes=answer.bytes,
         bound=answer.bound,
-        interval={"time_s": (_plain(low), _plain(high))},
+        interval={"time_s": (answer.time_s / factor, answer.time_s * factor)},
         evidence=answer.evidence,
         warnings=answer.warnings,
     )
@@ -125,8 +125,3 @@ def _collective_half_width(kind: str, cluster: Cluster, library: CollectiveConst
     # Sizes are left out for the newest release of an engine alone; of the others the fit's own errors are stated.
     path = first_stated(family, "collectives", ("residuals", "held_out", named), ("residuals", "fitted", named))
     return family_half_width(family, "collectives", path, ranges, evidence)
-
-
-def _plain(number: Number) -> Number:
-    """A scalar as Python's own float."""
-    return float(number) if np.ndim(number) == 0 else number

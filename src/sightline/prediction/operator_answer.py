@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 

@@ -7,8 +7,8 @@ from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, m
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.cost.residuals import covers, half_width
-from sightline.operator_profile import Evidence
 from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
+from sightline.profile import Evidence
 from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
 from sightline.program.routing import expected_active
 from sightline.quantities import Number

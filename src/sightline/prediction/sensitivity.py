@@ -12,12 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.answer import Answer
-from sightline.generation_profile import GenerationProfile
-from sightline.operator_profile import OperatorProfile
 from sightline.prediction.answer import predict
 from sightline.prediction.neighbours import Neighbour, neighbours
-from sightline.profile import Profile
+from sightline.profile import TRAINING, Profile
 from sightline.quantities import Number
 from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
 
@@ -74,7 +71,7 @@ NUMBERS: Mapping[str, Scale] = {
 class Sensitivity:
     """What a prediction hangs on."""
 
-    answer: Answer
+    answer: Profile
     elasticity: Mapping[str, Mapping[str, float]]
     """By number (`NUMBERS`), then by result key."""
     neighbours: Sequence[Neighbour]
@@ -88,7 +85,7 @@ def sensitivity(scenario: AnyScenario) -> Sensitivity:
         InputError: what `predict` raises.
     """
     answer = predict(scenario)
-    beside = neighbours(answer.scenario) if isinstance(answer, Profile) else []
+    beside = neighbours(answer.scenario) if answer.task is TRAINING else []
     return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario), neighbours=beside)
 
 
@@ -118,12 +115,6 @@ def _factors(position: int) -> NDArray[np.float64]:
     return factors
 
 
-def _results(answer: Answer) -> dict[str, Number]:
+def _results(answer: Profile) -> dict[str, Number]:
     """The times of an answer by their result keys."""
-    match answer:
-        case Profile():
-            return {"step_time_s": answer.step_time_s}
-        case GenerationProfile():
-            return {"ttft_s": answer.ttft_s, "tpot_s": answer.tpot_s, "latency_s": answer.latency_s}
-        case OperatorProfile():
-            return {"time_s": answer.time_s}
+    return {key: getattr(answer, key) for key in answer.task.times}

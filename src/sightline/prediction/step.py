@@ -1,6 +1,5 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +20,7 @@ from sightline.prediction.operator_answer import within
 from sightline.prediction.remarks import host_remarks, remarks
 from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training import price, step_times
-from sightline.profile import Profile, RowsOnDemand
+from sightline.profile import Profile
 from sightline.scenario import Scenario
 
 
@@ -38,12 +37,7 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
     answer = partial(profile_of, constants=constants)
     if scenario.plan.micro_batch is None:
         scenario = with_fastest_micro_batch(scenario, answer)
-    profile = answer(scenario)
-    if np.ndim(profile.step_time_s) == 0:
-        profile = replace(profile, interval=intervals(profile, spread_of(scenario, constants)))
-        if not profile.fits:
-            profile = replace(profile, advice=what_would_fit(profile, answer))
-    return profile
+    return answer(scenario)
 
 
 def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
@@ -55,6 +49,7 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
     scalar = np.ndim(step_time_s) == 0
     stages = [stage_memory(run, priced.program, s) for s in times.stages if not scalar or not s.is_empty]
     memory = fullest(stages)
+    answer = partial(profile_of, constants=constants)
     return Profile(
         scenario=scenario,
         source="predicted",
@@ -64,12 +59,14 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         fits=(memory["total"] <= scenario.cluster.device.memory_bytes) & fits_on_host(stages, scenario.cluster),
         model_flops=model_flops(scenario),
         hardware_flops=hardware_flops(scenario, priced.program),
-        limits=limits_of(priced, times),
-        energy_per_step_j=energy_per_step_j(scenario, times.phases),
-        rows=RowsOnDemand(lambda: rows_of(priced, times)) if scalar else (),
+        limits=lambda _: limits_of(priced, times),
+        energy_per_step_j=lambda _: energy_per_step_j(scenario, times.phases),
+        rows=(lambda _: rows_of(priced, times)) if scalar else (),
         stages=stages,
         stage_times=times.slot_s,
         forward_pass_s=times.forward_pass_s,
+        interval=(lambda p: intervals(p, spread_of(scenario, constants))) if scalar else {},
+        advice=(lambda p: () if p.fits else what_would_fit(p, answer)) if scalar else (),
         evidence={**_operator_evidence(scenario), "framework": priced.evidence},
         warnings=(*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
     )

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.profile.results import plain
 from sightline.report import units
-from sightline.report.results import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

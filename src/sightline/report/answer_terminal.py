@@ -3,21 +3,18 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sightline.answer import Answer
-from sightline.generation_profile import GenerationProfile
-from sightline.operator_profile import OperatorProfile
-from sightline.profile import Profile
+from sightline.profile import GENERATION, OPERATOR, TRAINING, Profile
 from sightline.report import generation_terminal, operator_terminal, terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def tables(answers: Sequence[Answer]) -> "list[RenderableType]":
+def tables(answers: Sequence[Profile]) -> "list[RenderableType]":
     """Return, for each kind of answer, a block for one and a table for several."""
-    steps = [a for a in answers if isinstance(a, Profile)]
-    generations = [a for a in answers if isinstance(a, GenerationProfile)]
-    operators = [a for a in answers if isinstance(a, OperatorProfile)]
+    steps = [a for a in answers if a.task is TRAINING]
+    generations = [a for a in answers if a.task is GENERATION]
+    operators = [a for a in answers if a.task is OPERATOR]
     found = [terminal.one(steps[0]) if len(steps) == 1 else terminal.many(steps)] if steps else []
     if generations:
         one = len(generations) == 1

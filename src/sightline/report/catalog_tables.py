@@ -143,7 +143,7 @@ def _listed(key: str, value: Any) -> str:
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    from sightline.report.results import flatten
+    from sightline.profile.results import flatten
 
     return flatten(fields)
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.generation_profile import GenerationProfile
-from sightline.profile import Profile
+from sightline.profile import GENERATION, TRAINING, Profile
 from sightline.report import look, panels, summary, units
 from sightline.report.comparison_chart import comparison_chart
 from sightline.report.generation_charts import generation_chart, generations_chart
@@ -12,18 +11,18 @@ from sightline.report.generation_charts import generation_chart, generations_cha
 _COMPUTE_PHASES = ("forward", "backward", "recompute")
 
 
-def prediction_chart(profiles: Sequence[Profile | GenerationProfile]) -> dict[str, Any]:
+def prediction_chart(profiles: Sequence[Profile]) -> dict[str, Any]:
     """Return the Vega-Lite specification for one prediction, or for several of one kind side by side."""
-    generations = [p for p in profiles if isinstance(p, GenerationProfile)]
-    steps = [p for p in profiles if isinstance(p, Profile)]
+    generations = [p for p in profiles if p.task is GENERATION]
+    steps = [p for p in profiles if p.task is TRAINING]
     if len(profiles) == 1:
         return single_chart(profiles[0])
     return comparison_chart(steps) if steps else generations_chart(generations)
 
 
-def single_chart(profile: Profile | GenerationProfile, *, titled: bool = True) -> dict[str, Any]:
+def single_chart(profile: Profile, *, titled: bool = True) -> dict[str, Any]:
     """Return one prediction as three panels: time by phase, time by module, memory by part."""
-    if isinstance(profile, GenerationProfile):
+    if profile.task is GENERATION:
         return generation_chart(profile, titled=titled)
     import altair as alt
 

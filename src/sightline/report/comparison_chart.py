@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.generation_profile import GenerationProfile
 from sightline.profile import Profile
 from sightline.report import look, summary, units
 
@@ -27,7 +26,7 @@ def comparison_chart(profiles: Sequence[Profile]) -> dict[str, Any]:
     return look.configure(chart, comparison_title(profiles), lines)
 
 
-def comparison_title(profiles: Sequence[Profile] | Sequence[GenerationProfile]) -> str:
+def comparison_title(profiles: Sequence[Profile]) -> str:
     """Return the scenarios' common name, or how many they are."""
     names = list(dict.fromkeys(summary.title(p.scenario) for p in profiles))
     return names[0] if len(names) == 1 else f"{len(profiles):,} scenarios compared"
@@ -56,7 +55,7 @@ def time_bars(
     return _panel(bars, texts, rows, look.PHASE_COLOURS, f"{title} ({unit})", reach, named=True)
 
 
-def memory_bars(chosen: Sequence[tuple[str, Profile | GenerationProfile]], rows: list[str]) -> Any:
+def memory_bars(chosen: Sequence[tuple[str, Profile]], rows: list[str]) -> Any:
     """Return a stacked bar of memory by part per scenario, with a tick at what may be filled."""
     import altair as alt
 

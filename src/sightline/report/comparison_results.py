@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.explanation.comparison import Comparison, Difference
 from sightline.explanation.side import Side
-from sightline.report.results import plain
+from sightline.profile.results import plain
 
 
 def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:

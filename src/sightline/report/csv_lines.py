@@ -5,16 +5,16 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.answer import Answer
+from sightline.profile import Profile
+from sightline.profile.results import flatten, profile_to_dict
 from sightline.report import summary
-from sightline.report.results import answer_to_dict, flatten
 from sightline.scenario import OperatorScenario
 
 _SCENARIO_KEYS = ("workload.", "plan.")
 _LISTS = ("advice", "warnings")
 
 
-def to_csv(profiles: Sequence[Answer]) -> str:
+def to_csv(profiles: Sequence[Profile]) -> str:
     """Return the results as CSV text: name, model and cluster, the workload, the plan, then the result keys."""
     lines = [_line(profile) for profile in profiles]
     header = list(dict.fromkeys(key for line in lines for key in line))
@@ -25,8 +25,8 @@ def to_csv(profiles: Sequence[Answer]) -> str:
     return buffer.getvalue()
 
 
-def _line(profile: Answer) -> dict[str, Any]:
-    result = answer_to_dict(profile)
+def _line(profile: Profile) -> dict[str, Any]:
+    result = profile_to_dict(profile)
     scenario = flatten(result.pop("scenario"))
     model = {} if isinstance(profile.scenario, OperatorScenario) else {"model": profile.scenario.model.name}
     line: dict[str, Any] = {

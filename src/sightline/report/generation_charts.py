@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sightline.generation_profile import GenerationProfile
+from sightline.profile import Profile
 from sightline.report import generation_summary, look, panels, summary, units
 from sightline.report.comparison_chart import comparison_title, memory_bars, time_bars
 from sightline.report.generation_curve import curve_chart
@@ -13,7 +13,7 @@ _MOST = 60
 _TEXT_ROOM = 2.3
 
 
-def generation_chart(profile: GenerationProfile, *, titled: bool = True) -> dict[str, Any]:
+def generation_chart(profile: Profile, *, titled: bool = True) -> dict[str, Any]:
     """Return one prediction as three panels: latency by phase, device time by module, memory by part."""
     import altair as alt
 
@@ -30,12 +30,12 @@ def generation_chart(profile: GenerationProfile, *, titled: bool = True) -> dict
     return look.configure(chart, summary.title(profile.scenario), lines)
 
 
-def generations_chart(profiles: Sequence[GenerationProfile]) -> dict[str, Any]:
+def generations_chart(profiles: Sequence[Profile]) -> dict[str, Any]:
     """Return several predictions: a curve over the batch where that is what varies, else bars side by side."""
     return curve_chart(profiles) or _bars(profiles)
 
 
-def _bars(profiles: Sequence[GenerationProfile]) -> dict[str, Any]:
+def _bars(profiles: Sequence[Profile]) -> dict[str, Any]:
     import altair as alt
 
     labels = summary.variant_labels([p.scenario for p in profiles])
@@ -52,13 +52,13 @@ def _bars(profiles: Sequence[GenerationProfile]) -> dict[str, Any]:
     return look.configure(chart, comparison_title(profiles), lines)
 
 
-def _figures(profile: GenerationProfile) -> str:
+def _figures(profile: Profile) -> str:
     """What stands behind a bar: both latencies and the throughput."""
     first, step = units.seconds(float(profile.ttft_s)), units.seconds(float(profile.tpot_s))
     return f"TTFT {first} · TPOT {step} · {units.digits(float(profile.output_tokens_per_s))} tokens/s"
 
 
-def _headline(profile: GenerationProfile) -> str:
+def _headline(profile: Profile) -> str:
     figures: Mapping[str, str] = dict(generation_summary.cards(profile))
     shown = [f"{name} {figures[name]}" for name in ("TTFT", "TPOT", "latency")]
     rate = f"{figures['tokens/s']} tokens/s"

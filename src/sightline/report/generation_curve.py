@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import Any
 
-from sightline.generation_profile import GenerationProfile
+from sightline.profile import Profile
 from sightline.report import look, summary
 
 _WIDTH, _HEIGHT = 330, 300
@@ -16,7 +16,7 @@ _COLOURS = (
 )
 
 
-def curve_chart(profiles: Sequence[GenerationProfile]) -> dict[str, Any] | None:
+def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
     """Return two panels over the batch, a line per whatever else differs; None where there is no such curve.
 
     Left: tokens per second against time per token, the batch beside each point. Right: time to first token.
@@ -40,12 +40,12 @@ def curve_chart(profiles: Sequence[GenerationProfile]) -> dict[str, Any] | None:
     return look.configure(chart, _title(profiles), lines)
 
 
-def _title(profiles: Sequence[GenerationProfile]) -> str:
+def _title(profiles: Sequence[Profile]) -> str:
     names = list(dict.fromkeys(summary.title(p.scenario) for p in profiles))
     return names[0] if len(names) == 1 else f"{len(names)} set-ups over the batch"
 
 
-def _points(profiles: Sequence[GenerationProfile]) -> list[dict[str, Any]]:
+def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
     """A point per scenario; its line is named by what differs besides the batch."""
     labels = summary.line_labels([p.scenario for p in profiles], _BATCH)
     return [

@@ -1,6 +1,6 @@
 """What every face of a generation's profile shows: headline figures, where the latency goes, intervals."""
 
-from sightline.generation_profile import PHASES, GenerationProfile
+from sightline.profile import GENERATION, Profile
 from sightline.report import summary, units
 from sightline.scenario import GenerationPlan, GenerationScenario
 
@@ -51,7 +51,7 @@ def _formats(scenario: GenerationScenario) -> str:
     return ", ".join((scenario.plan.dtype, *(stated or ("not quantized",))))
 
 
-def headline(profile: GenerationProfile) -> list[tuple[str, str, str, str]]:
+def headline(profile: Profile) -> list[tuple[str, str, str, str]]:
     """Return the figures that a reader asks for first, two to a line."""
     return [
         ("TTFT", units.seconds(float(profile.ttft_s)), "TPOT", units.seconds(float(profile.tpot_s))),
@@ -61,18 +61,18 @@ def headline(profile: GenerationProfile) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _rate(profile: GenerationProfile) -> str:
+def _rate(profile: Profile) -> str:
     total, each = float(profile.output_tokens_per_s), float(profile.output_tokens_per_s_per_device)
     return f"{units.digits(total)} ({units.digits(each)} per device)"
 
 
-def _rent(profile: GenerationProfile) -> tuple[str, str]:
+def _rent(profile: Profile) -> tuple[str, str]:
     if profile.cost_usd_per_million_tokens is None:
         return "", ""
     return "rent", f"{units.money(float(profile.cost_usd_per_million_tokens))} per million tokens"
 
 
-def cards(profile: GenerationProfile) -> list[tuple[str, str]]:
+def cards(profile: Profile) -> list[tuple[str, str]]:
     """Return the headline figures one by one."""
     figures = [
         ("TTFT", units.seconds(float(profile.ttft_s))),
@@ -88,7 +88,7 @@ def cards(profile: GenerationProfile) -> list[tuple[str, str]]:
     return figures
 
 
-def compared(profile: GenerationProfile) -> tuple[str, ...]:
+def compared(profile: Profile) -> tuple[str, ...]:
     """Return a scenario's cells under ``COMPARED``."""
     return (
         units.seconds(float(profile.ttft_s)),
@@ -101,12 +101,12 @@ def compared(profile: GenerationProfile) -> tuple[str, ...]:
     )
 
 
-def phases(profile: GenerationProfile) -> list[summary.Part]:
+def phases(profile: Profile) -> list[summary.Part]:
     """Return the phases of the latency that take any time, in the order they are documented."""
-    return summary.parts(PHASES, profile.phases, float(profile.latency_s))
+    return summary.parts(GENERATION.phases, profile.phases, float(profile.latency_s))
 
 
-def modules(profile: GenerationProfile) -> list[summary.Part]:
+def modules(profile: Profile) -> list[summary.Part]:
     """Return device time by phase and module, longest first; of very many the rest is added up."""
     sums = [(phase, module, s) for module, times in summary.modules(profile) for phase, s in times.items() if s > 0]
     sums.sort(key=lambda item: -item[2])
@@ -119,7 +119,7 @@ def modules(profile: GenerationProfile) -> list[summary.Part]:
     return found
 
 
-def interval_sentences(profile: GenerationProfile) -> list[str]:
+def interval_sentences(profile: Profile) -> list[str]:
     """Say where four in five measurements lie and what that rests on; nothing where nobody knows."""
     ranges = [
         f"{name} {units.seconds(float(low))} to {units.seconds(float(high))}"

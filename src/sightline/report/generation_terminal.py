@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sightline.generation_profile import GenerationProfile
+from sightline.profile import Profile
 from sightline.report import generation_summary, summary, terminal_parts
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _COLOURS = {
 }
 
 
-def one(profile: GenerationProfile) -> "RenderableType":
+def one(profile: Profile) -> "RenderableType":
     """Return a single prediction: headline figures, phases, memory, modules, measurements."""
     from rich.console import Group
     from rich.text import Text
@@ -44,7 +44,7 @@ def one(profile: GenerationProfile) -> "RenderableType":
     return Group(*blocks)
 
 
-def many(profiles: Sequence[GenerationProfile]) -> "RenderableType":
+def many(profiles: Sequence[Profile]) -> "RenderableType":
     """Return several predictions as one table, a line each; the one with most tokens per device in bold."""
     labels = summary.variant_labels([p.scenario for p in profiles])
     rates = [float(p.output_tokens_per_s_per_device) if p.fits else -1.0 for p in profiles]
@@ -53,5 +53,5 @@ def many(profiles: Sequence[GenerationProfile]) -> "RenderableType":
     return terminal_parts.comparison(labels, generation_summary.COMPARED, rows, best)
 
 
-def _modules(profile: GenerationProfile) -> tuple[str, Sequence[summary.Part]]:
+def _modules(profile: Profile) -> tuple[str, Sequence[summary.Part]]:
     return "device time by phase and module", generation_summary.modules(profile)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sightline.operator_profile import OperatorProfile
+from sightline.profile import Profile
 from sightline.report import summary, units
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def one(profile: OperatorProfile) -> "RenderableType":
+def one(profile: Profile) -> "RenderableType":
     """Return a single operator: its time, what it does in it, what bounds it, what that rests on."""
     from rich.console import Group
     from rich.table import Table
@@ -33,7 +33,7 @@ def one(profile: OperatorProfile) -> "RenderableType":
     return Group(*head, Text(), grid, *([Text()] if sentences else []), *sentences)
 
 
-def many(profiles: Sequence[OperatorProfile]) -> "RenderableType":
+def many(profiles: Sequence[Profile]) -> "RenderableType":
     """Return several operators as one table, a line each."""
     from rich.table import Table
     from rich.text import Text
@@ -49,7 +49,7 @@ def many(profiles: Sequence[OperatorProfile]) -> "RenderableType":
     return table
 
 
-def basis(profile: OperatorProfile) -> tuple[tuple[str, str], tuple[str, str]]:
+def basis(profile: Profile) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return what bounds a predicted operator and what that rests on; of a measured one, what ran and how often."""
     how = profile.measurement
     if how:
@@ -57,14 +57,14 @@ def basis(profile: OperatorProfile) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("bound by", str(profile.bound)), ("evidence", str(profile.evidence))
 
 
-def spread(profile: OperatorProfile) -> str:
+def spread(profile: Profile) -> str:
     """Return how far the interval reaches above the time; a dash where there is none."""
     if not profile.interval or not profile.time_s:
         return "-"
     return f"± {100 * (float(profile.interval['time_s'][1]) / float(profile.time_s) - 1):.0f} %"
 
 
-def rates(profile: OperatorProfile) -> tuple[str, str]:
+def rates(profile: Profile) -> tuple[str, str]:
     """Return the FLOP/s and the bytes per second an operator reaches; a dash for what it has none of."""
     flops, bytes_per_s = float(profile.flops_per_s or 0.0), float(profile.bytes_per_s or 0.0)
     return units.rate(flops, "FLOP/s") if flops else "-", units.rate(bytes_per_s, "B/s") if bytes_per_s else "-"

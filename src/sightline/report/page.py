@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from sightline.generation_profile import GenerationProfile
-from sightline.profile import Profile
+from sightline.profile import GENERATION, Profile
+from sightline.profile.results import scenario_to_dict
 from sightline.report import generation_summary, summary, units
 from sightline.report.charts import prediction_chart, single_chart
 from sightline.report.drawing import chart_element, html_document
-from sightline.report.results import scenario_to_dict
 
 _MOST_DETAILS = 24
 """Scenarios shown in full when many were asked; beyond that the page would grow heavy."""
@@ -32,7 +31,7 @@ details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor
 """
 
 
-Shown = Profile | GenerationProfile
+Shown = Profile
 
 
 def page(profiles: Sequence[Shown]) -> str:
@@ -56,7 +55,7 @@ def page(profiles: Sequence[Shown]) -> str:
 
 def _detail(profile: Shown, identifier: str) -> str:
     """Return everything about one prediction."""
-    if isinstance(profile, GenerationProfile):
+    if profile.task is GENERATION:
         subtitle, cards = generation_summary.subtitle(profile.scenario), generation_summary.cards(profile)
         intervals, stages = generation_summary.interval_sentences(profile), ""
     else:
@@ -137,10 +136,10 @@ def _evidence(profile: Shown) -> str:
 
 
 def _comparison(labels: Sequence[str], profiles: Sequence[Shown]) -> str:
-    generation = isinstance(profiles[0], GenerationProfile)
+    generation = profiles[0].task is GENERATION
     headings = generation_summary.COMPARED if generation else summary.COMPARED
     rows = [
-        (label, *(generation_summary.compared(p) if isinstance(p, GenerationProfile) else summary.compared(p)))
+        (label, *(generation_summary.compared(p) if generation else summary.compared(p)))
         for label, p in zip(labels, profiles, strict=True)
     ]
     return _table(("scenario", *headings), rows)
@@ -158,7 +157,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: b
 def _yaml(profile: Shown) -> str:
     import yaml
 
-    from sightline.report.results import plain
+    from sightline.profile.results import plain
 
     mapping: Mapping[str, object] = plain(scenario_to_dict(profile.scenario))
     return yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, width=100)

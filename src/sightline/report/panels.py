@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sightline.generation_profile import GenerationProfile
-from sightline.profile import Profile
+from sightline.profile import TRAINING, Profile
 from sightline.report import look, summary, units
 
 _WIDTH, _LABELS = 560, 150
@@ -19,14 +18,14 @@ def time_panel(parts: Sequence[summary.Part], total_s: float, title: str, whole:
     return _waterfall_panel(bars, colours, title, f"{unit} on one device", (whole, units.seconds(total_s)))
 
 
-def memory_panel(profile: Profile | GenerationProfile) -> Any:
+def memory_panel(profile: Profile) -> Any:
     """Return the fullest device's memory by part against what may be filled."""
     import altair as alt
 
     parts = summary.memory(profile)
     bars = _waterfall(parts, 2**30, [f"{units.gib(p.value)} · {units.percent(p.share)}" for p in parts])
     total, usable = float(profile.memory_bytes["total"]), summary.usable_bytes(profile)
-    whose = "on the device" if isinstance(profile, Profile) else "for the engine"
+    whose = "on the device" if profile.task is TRAINING else "for the engine"
     panel = _waterfall_panel(
         bars,
         [look.MEMORY_COLOURS[p.key] for p in parts],

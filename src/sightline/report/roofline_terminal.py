@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
+from sightline.profile.results import scenario_to_dict
 from sightline.report import summary, units
-from sightline.report.results import scenario_to_dict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -41,7 +41,7 @@ def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> "Ren
     from rich.console import Group
     from rich.text import Text
 
-    from sightline.report.results import flatten
+    from sightline.profile.results import flatten
 
     table = _table("", "")
     table.show_header = False

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.prediction.neighbours import Neighbour
 from sightline.prediction.sensitivity import Sensitivity
+from sightline.profile.results import plain, profile_to_dict
 from sightline.report import summary, terminal_parts, units
-from sightline.report.results import answer_to_dict, plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,7 +31,7 @@ def sensitivity_to_dict(found: Sensitivity) -> dict[str, Any]:
     """Return the prediction's result keys, ``elasticity`` by number and result key, and ``neighbours``."""
     document: dict[str, Any] = plain(
         {
-            **answer_to_dict(found.answer),
+            **profile_to_dict(found.answer),
             "elasticity": found.elasticity,
             "neighbours": [_neighbour(n) for n in found.neighbours],
         }
@@ -76,7 +76,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> "Table":
 def _beside(found: Sensitivity) -> "Table":
     from rich.text import Text
 
-    own = _neighbour(Neighbour("as asked", found.answer))  # type: ignore[arg-type]  # neighbours are of training
+    own = _neighbour(Neighbour("as asked", found.answer))
     table = terminal_parts.grid(4)
     for line in (own, *map(_neighbour, found.neighbours)):
         fits = Text("fits", style="green") if line["fits"] else Text("does not fit", style="red")

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.answer import Answer
-from sightline.generation_profile import GenerationProfile
-from sightline.profile import MEMORY_PARTS, PHASES, Profile
+from sightline.profile import GENERATION, MEMORY_PARTS, TRAINING, Profile
+from sightline.profile.results import flatten, profile_to_dict, scenario_to_dict
 from sightline.report import units
-from sightline.report.results import answer_to_dict, flatten, scenario_to_dict
 from sightline.scenario import CollectiveOperation, GenerationScenario, OperatorScenario, Plan, Scenario
 
 _USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
@@ -103,15 +101,15 @@ def _techniques(plan: Plan) -> list[str]:
 
 def phases(profile: Profile) -> list[Part]:
     """Return the phases of the step that take any time, in the order they are documented."""
-    return parts(PHASES, profile.phases, float(profile.step_time_s))
+    return parts(TRAINING.phases, profile.phases, float(profile.step_time_s))
 
 
-def memory(profile: Profile | GenerationProfile) -> list[Part]:
+def memory(profile: Profile) -> list[Part]:
     """Return the parts of the fullest device's memory that hold anything."""
     return parts(MEMORY_PARTS, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
 
 
-def modules(profile: Profile | GenerationProfile) -> list[tuple[str, dict[str, float]]]:
+def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
     """Return seconds by module and phase, the module that takes longest first."""
     table: dict[str, dict[str, float]] = {}
     for row in profile.rows:
@@ -133,9 +131,9 @@ def run_figures(profile: Profile) -> list[tuple[str, str]]:
     return figures
 
 
-def measured_sentences(profile: Answer) -> list[str]:
+def measured_sentences(profile: Profile) -> list[str]:
     """Return, for each figure that somebody measured, how far the prediction is from it."""
-    measured, predicted = flatten(profile.scenario.measured), flatten(answer_to_dict(profile))
+    measured, predicted = flatten(profile.scenario.measured), flatten(profile_to_dict(profile))
     source = f" ({measured['source']})" if "source" in measured else ""
     sentences = []
     for key, value in measured.items():
@@ -147,16 +145,16 @@ def measured_sentences(profile: Answer) -> list[str]:
     return sentences
 
 
-def fit_sentence(profile: Profile | GenerationProfile) -> str:
+def fit_sentence(profile: Profile) -> str:
     """Return whether the fullest device's memory is enough, with both figures."""
     verdict = "fits" if profile.fits else "does not fit"
     return f"{verdict}: {units.gib(float(profile.memory_bytes['total']))} of {units.gib(usable_bytes(profile))}"
 
 
-def usable_bytes(profile: Profile | GenerationProfile) -> float:
+def usable_bytes(profile: Profile) -> float:
     """Return the bytes of a device that may be filled: all of them, or the share that an engine takes."""
     there = float(profile.scenario.cluster.device.memory_bytes)
-    if isinstance(profile, GenerationProfile):
+    if profile.task is GENERATION:
         return there * float(profile.scenario.plan.memory_fraction)
     return there
 

@@ -8,7 +8,7 @@ from sightline.cost.attention.constants import AttentionConstants, load_prefill_
 from sightline.cost.attention.decode_constants import PARTS, DecodeAttentionConstants, DecodeKind, load_decode_attention
 from sightline.cost.clock import REFERENCE_HZ, clock_hz
 from sightline.cost.families import UNMEASURED, evidence_of, family_of
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.scenario import Device
 
 AttentionPhase = Literal["prefill", "decode", "mla-decode"]

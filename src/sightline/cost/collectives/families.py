@@ -15,7 +15,7 @@ from sightline.cost.clock import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
 from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce, KindConstants
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError, nearest
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Cluster, Device, Interconnect
 

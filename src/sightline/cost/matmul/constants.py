@@ -12,7 +12,7 @@ from sightline.catalog import entry
 from sightline.cost import clock
 from sightline.cost.families import UNMEASURED, evidence_of, family_of
 from sightline.cost.residual_surface import ResidualSurface
-from sightline.operator_profile import Evidence
+from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 

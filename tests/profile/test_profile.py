@@ -1,4 +1,4 @@
-"""The answer table: what it derives, and one plan out of many."""
+"""Profiles: what they derive and compute on demand, and one plan out of many."""
 
 from dataclasses import fields, replace
 from functools import partial
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.step import profile_of
+from sightline.prediction.step import predict, profile_of
 from sightline.profile import BETWEEN_PASSES, BOUNDS, MEMORY_PARTS, NumbersOnDemand, Profile, Row, StageMemory
 
 SCENARIO = training(
@@ -56,7 +56,7 @@ def profile(**changes: object) -> Profile:
         stages=[stage(1e9)],
         stage_times={"first": (0.5, 1.0, 0.5)},
     )
-    return replace(plain, **changes)
+    return plain.replace(**changes)
 
 
 def test_rates_follow_from_the_step():
@@ -161,3 +161,52 @@ def test_numbers_of_the_cluster_are_picked_with_the_plan_s():
         assert one.peak_flops == peak
         assert one.scenario.cluster.intra_node.bandwidth == bandwidth
         assert one.mfu == pytest.approx(both.mfu[i])
+
+
+def test_every_metric_is_an_attribute_with_a_meaning_and_python_s_own_type():
+    plain = profile(fits=np.bool_(True), step_time_s=np.float64(2.0), phases={"forward": np.array(1.5)})
+    assert (type(plain.fits), type(plain.step_time_s), type(plain.phases["forward"])) == (bool, float, float)
+    for key, metric in plain.task.metrics.items():
+        assert metric.label
+        assert metric.meaning.endswith(".")
+        assert type(getattr(plain, key)) in (float, int, type(None))
+
+
+def test_a_figure_given_as_a_function_is_computed_once_and_when_it_is_read():
+    read: list[str] = []
+
+    def advice(of: Profile) -> tuple[str, ...]:
+        read.append(of.source)
+        return ("recompute: full would fit",)
+
+    lazy = profile(advice=advice)
+    assert not read
+    assert lazy.advice == lazy.advice == ("recompute: full would fit",)
+    assert read == ["predicted"]
+
+
+def test_a_profile_takes_and_has_what_its_task_declares_and_never_changes():
+    with pytest.raises(TypeError, match="a profile of training has no ttft_s"):
+        profile(ttft_s=1.0)
+    with pytest.raises(AttributeError, match="a profile of training has no ttft_s"):
+        _ = profile().ttft_s
+    with pytest.raises(AttributeError, match="replace"):
+        profile().step_time_s = 1.0
+
+
+def test_a_profile_shows_itself_in_a_line_and_in_a_notebook():
+    assert repr(profile()) == (
+        "<predicted profile of training: step_time_s=2, tokens_per_s=1000, mfu=0.3205, hfu=0.4006, fits=True>"
+    )
+    assert "step_time_s=1 to 4" in repr(many())
+    assert "<td>mfu</td><td>0.3205</td>" in profile()._repr_html_()
+
+
+def test_what_does_not_fit_predicts_its_neighbours_when_asked_for_advice(monkeypatch):
+    tried: list[object] = []
+    monkeypatch.setattr("sightline.prediction.step.what_would_fit", lambda p, _: tried.append(p) or ["less would fit"])
+    large = training(model="llama-2-70b", cluster="1x a100-sxm-80gb", sequence_length=2048, global_batch=1, plan={})
+    predicted = predict(large)
+    assert (predicted.fits, tried) == (False, [])
+    assert predicted.to_dict()["advice"] == ["less would fit"]
+    assert tried == [predicted]

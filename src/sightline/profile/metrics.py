@@ -1,0 +1,274 @@
+"""What a profile of each task consists of: its metrics with unit, meaning and formula, its phases, its short tables."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sightline.quantities import Number
+from sightline.scenario import Generate
+from sightline.scenario.low_precision import rate_dtype
+
+if TYPE_CHECKING:
+    from sightline.profile.profile import Profile
+
+BOUNDS = ("compute", "memory", "network", "host", "bubble")
+"""What may limit an operator, a step or a batch."""
+
+Evidence = Literal["calibrated", "extrapolated", "datasheet"]
+"""Where a constant comes from: fitted on this device's measurements, on a relative's, or the datasheet."""
+
+Unit: TypeAlias = Literal["s", "tokens/s", "tokens", "FLOP", "FLOP/s", "B", "B/s", "J", "USD", "share", "count", "word"]
+
+
+Formula: TypeAlias = "Callable[[Profile], Any]"
+
+
+def _always(_: "Profile") -> bool:
+    return True
+
+
+class Metric(NamedTuple):
+    """One figure of a profile; its key in the task's ``metrics`` is its result key."""
+
+    unit: Unit
+    label: str
+    """A short name for tables and charts."""
+    meaning: str
+    formula: "Formula | None" = None
+    """How it follows from the other metrics; None for one that a prediction or measurement states."""
+    applies: "Callable[[Profile], bool]" = _always
+    """Whether a scenario has this metric at all; one that applies and is unknown is None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a profile of one task declares."""
+
+    name: str
+    """training, generation or operator."""
+    workloads: tuple[str, ...]
+    """Values of ``workload.task``."""
+    metrics: Mapping[str, Metric]
+    whole: str
+    """The time that phases and limits sum to; its interval stands for that of all parts that have none of their own."""
+    headline: tuple[str, ...]
+    """Metrics of the short table."""
+    details: tuple[str, ...] = ()
+    """Further metrics of a report."""
+    totals: tuple[str, ...] = ()
+    """Amounts of the whole run or batch."""
+    compared: tuple[str, ...]
+    """Columns of a table with one line per scenario: metrics, ``memory``, ``fits``, ``bottleneck``, ``evidence``."""
+    best: str
+    """The metric of which more is better when scenarios are compared."""
+    phases: tuple[str, ...] = ()
+    """Parts of ``whole``, in seconds; they sum to it."""
+    phase_times: Mapping[str, str] = field(default_factory=dict)
+    """Metrics whose interval stands for that of a phase."""
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The times among the headline's metrics."""
+        return tuple(key for key in self.headline if self.metrics[key].unit == "s")
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """The headline's metrics of which more is faster."""
+        return tuple(key for key in self.headline if self.metrics[key].unit != "s")
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        """Rates that are shares of a device's; more is not always better."""
+        return tuple(key for key in self.headline if self.metrics[key].unit == "share")
+
+
+def latency_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
+    """Return seconds from arrival to the last token."""
+    return ttft_s + (work.output_tokens - 1.0) * tpot_s
+
+
+def output_tokens_per_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
+    """Return tokens generated per second: those of all sequences over the latency of one.
+
+    In a steady loop too: during the latency of one sequence all sequences together generate as many tokens.
+    """
+    return work.batch * work.output_tokens / latency_s(work, ttft_s, tpot_s)
+
+
+def _batch_s(profile: "Profile") -> Number:
+    """Seconds that a batch occupies the cluster: its latency, in a steady loop its share of the time."""
+    seconds: Number = _output_tokens(profile) / profile.output_tokens_per_s
+    return seconds
+
+
+def _output_tokens(profile: "Profile") -> Number:
+    work = profile.scenario.workload
+    tokens: Number = work.batch * work.output_tokens * 1.0
+    return tokens
+
+
+def _rent_usd(profile: "Profile", seconds: Number) -> Number | None:
+    """Rent of all devices for some time; None where the device has no price."""
+    cluster = profile.scenario.cluster
+    price = cluster.device.usd_per_hour
+    return None if price is None else seconds / 3600 * cluster.devices * price
+
+
+def _per_million_tokens_usd(profile: "Profile") -> Number | None:
+    rent = profile.cost_usd
+    return None if rent is None else rent / _output_tokens(profile) * 1e6
+
+
+def _per_device(key: str) -> Formula:
+    return lambda p: getattr(p, key) / p.scenario.cluster.devices
+
+
+def _of_run(key: str) -> Formula:
+    """A figure of one step times the steps of the run; None without ``total_tokens``."""
+    return lambda p: None if p.steps is None else p.steps * getattr(p, key)
+
+
+def _reached(key: str) -> Formula:
+    """An amount per second; None for an operator that takes no time."""
+    return lambda p: None if np.all(np.equal(p.time_s, 0.0)) else getattr(p, key) / p.time_s
+
+
+def _utilization(key: str) -> Formula:
+    """FLOPs of a step per second and device over a device's peak."""
+    return lambda p: getattr(p, key) / p.step_time_s / p.scenario.cluster.devices / p.peak_flops
+
+
+def _has_length(profile: "Profile") -> bool:
+    return bool(profile.scenario.workload.total_tokens is not None)
+
+
+def _steps(profile: "Profile") -> Number | None:
+    work = profile.scenario.workload
+    return work.total_tokens / work.tokens_per_step if _has_length(profile) else None
+
+
+def _latency_s(profile: "Profile") -> Number:
+    return latency_s(profile.scenario.workload, profile.ttft_s, profile.tpot_s)
+
+
+def _output_rate(profile: "Profile") -> Number:
+    return output_tokens_per_s(profile.scenario.workload, profile.ttft_s, profile.tpot_s)
+
+
+def _cost_of_run_usd(profile: "Profile") -> Number | None:
+    return None if profile.run_time_s is None else _rent_usd(profile, profile.run_time_s)
+
+
+def _tokens_per_s(profile: "Profile") -> Any:
+    return profile.scenario.workload.tokens_per_step / profile.step_time_s
+
+
+def _peak_flops(profile: "Profile") -> Any:
+    return profile.scenario.cluster.device.peak_flops[rate_dtype(profile.scenario.plan.dtype)]
+
+
+_TRAINING = {
+    "step_time_s": Metric("s", "step time", "One optimizer step."),
+    "tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens trained per second on the whole cluster.", _tokens_per_s),
+    "tokens_per_s_per_device": Metric(
+        "tokens/s", "tokens/s per device", "Tokens trained per second and device.", _per_device("tokens_per_s")
+    ),
+    "model_flops": Metric(
+        "FLOP", "model FLOPs", "FLOPs of a step on all devices, without recomputation; attention counted unmasked."
+    ),
+    "hardware_flops": Metric("FLOP", "hardware FLOPs", "FLOPs of a step on all devices, with recomputation."),
+    "model_flops_per_s_per_device": Metric(
+        "FLOP/s",
+        "model FLOP/s per device",
+        "FLOP/s per device without recomputation.",
+        lambda p: p.model_flops / p.step_time_s / p.scenario.cluster.devices,
+    ),
+    "peak_flops": Metric("FLOP/s", "peak FLOP/s", "Dense peak of a device in the plan's compute dtype.", _peak_flops),
+    "mfu": Metric("share", "MFU", "Model FLOPs utilization: without recomputation.", _utilization("model_flops")),
+    "hfu": Metric("share", "HFU", "Hardware FLOPs utilization: with recomputation.", _utilization("hardware_flops")),
+    "forward_pass_s": Metric(
+        "s", "forward pass", "A micro-batch's forward pass on the first stage, with the host's time per micro-batch."
+    ),
+    "energy_per_step_j": Metric("J", "energy of a step", "Joules of all devices in one step."),
+    "total_tokens": Metric(
+        "tokens", "whole run", "Tokens of the whole run.", lambda p: p.scenario.workload.total_tokens, _has_length
+    ),
+    "steps": Metric("count", "steps", "Optimizer steps of the whole run.", _steps, _has_length),
+    "run_time_s": Metric("s", "run time", "Seconds of the whole run.", _of_run("step_time_s"), _has_length),
+    "energy_j": Metric("J", "energy", "Joules of the whole run.", _of_run("energy_per_step_j"), _has_length),
+    "cost_usd": Metric("USD", "rent", "Rent of all devices for the whole run.", _cost_of_run_usd, _has_length),
+}
+_GENERATION = {
+    "ttft_s": Metric("s", "TTFT", "From the batch's arrival to the first token of all its sequences."),
+    "tpot_s": Metric("s", "TPOT", "Mean time per output token of a sequence after the first."),
+    "latency_s": Metric("s", "latency", "From arrival to the last token.", _latency_s),
+    "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated on the whole cluster.", _output_rate),
+    "output_tokens_per_s_per_device": Metric(
+        "tokens/s", "tokens/s per device", "Tokens generated per device.", _per_device("output_tokens_per_s")
+    ),
+    "energy_j": Metric("J", "energy", "Joules of all devices for the whole batch."),
+    "cost_usd": Metric(
+        "USD",
+        "rent",
+        "Rent of all devices for the batch; in a steady loop for its share of the time.",
+        lambda p: _rent_usd(p, _batch_s(p)),
+    ),
+    "cost_usd_per_million_tokens": Metric(
+        "USD", "rent per million tokens", "Rent of all devices per million generated tokens.", _per_million_tokens_usd
+    ),
+}
+_OPERATOR = {
+    "time_s": Metric(
+        "s", "time", "One execution on a device, or of a collective on all; without the host's launch to a GPU."
+    ),
+    "flops": Metric("FLOP", "FLOPs", "Floating-point operations; causal attention counts unmasked scores."),
+    "bytes": Metric("B", "bytes", "Least bytes to and from device memory; of a collective, its buffer."),
+    "flops_per_s": Metric("FLOP/s", "FLOP/s", "FLOP/s reached.", _reached("flops")),
+    "bytes_per_s": Metric(
+        "B/s", "bytes/s", "Bytes per second; of a collective, nccl-tests' algorithm bandwidth.", _reached("bytes")
+    ),
+    "bound": Metric("word", "bound by", "compute, memory or network: the longest leg of the predicted roofline."),
+}
+
+TRAINING = Task(
+    name="training",
+    workloads=("pretrain", "finetune"),
+    metrics=_TRAINING,
+    whole="step_time_s",
+    headline=("step_time_s", "tokens_per_s", "mfu", "hfu"),
+    details=("tokens_per_s_per_device", "model_flops_per_s_per_device"),
+    totals=("total_tokens", "run_time_s", "energy_j", "cost_usd"),
+    compared=("step_time_s", "tokens_per_s", "mfu", "memory", "fits", "bottleneck"),
+    best="tokens_per_s_per_device",
+    phases=("forward", "backward", "recompute", "optimizer", "communication_exposed", "pipeline_bubble", "host"),
+)
+GENERATION = Task(
+    name="generation",
+    workloads=("generate",),
+    metrics=_GENERATION,
+    whole="latency_s",
+    headline=("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s"),
+    details=("output_tokens_per_s_per_device",),
+    totals=("energy_j", "cost_usd_per_million_tokens"),
+    compared=("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s", "memory", "fits", "bottleneck"),
+    best="output_tokens_per_s_per_device",
+    phases=("prefill", "decode", "communication", "transfer", "host"),
+    phase_times={"prefill": "ttft_s", "decode": "tpot_s"},
+)
+OPERATOR = Task(
+    name="operator",
+    workloads=("operator",),
+    metrics=_OPERATOR,
+    whole="time_s",
+    headline=("time_s", "flops_per_s", "bytes_per_s"),
+    compared=("time_s", "interval", "flops_per_s", "bytes_per_s", "bottleneck", "evidence"),
+    best="flops_per_s",
+)
+TASKS = (TRAINING, GENERATION, OPERATOR)
+
+
+def task_of(workload: str) -> Task | None:
+    """Return the task that answers a ``workload.task``; None for one that none answers yet."""
+    return next((task for task in TASKS if workload in task.workloads), None)

@@ -1,0 +1,215 @@
+"""The answer to a scenario of any task: metrics, phases, memory, rows, and what they rest on.
+
+Predicted and measured profiles hold the same figures under the same names, in SI units. A number may be an array when
+the scenario holds arrays; ``profile[i]`` is the profile of one of its plans.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.profile.memory import StageMemory
+from sightline.profile.metrics import BOUNDS, Task, task_of
+from sightline.profile.rows import Row, row_table
+from sightline.quantities import Number, as_python
+
+if TYPE_CHECKING:
+    import polars
+
+_DEFAULTS: Mapping[str, Any] = {
+    "fits": None,
+    "phases": {},
+    "limits": {},
+    "memory_bytes": {},
+    "rows": (),
+    "stages": (),
+    "stage_times": {},
+    "interval": {},
+    "evidence": {},
+    "advice": (),
+    "measurement": {},
+    "warnings": (),
+}
+
+
+class Profile:
+    """What a prediction or a measurement says; every metric that its task declares is an attribute.
+
+    Any figure may be given as a function of the profile, which runs when the figure is first read: most predictions are
+    asked for few of them.
+    """
+
+    __slots__ = ("_given", "task")
+
+    task: Task
+    """The declaration of its metrics and phases."""
+    scenario: Any
+    """What was asked, fully resolved."""
+    source: str
+    """predicted or measured."""
+    fits: bool | Any
+    """Whether the fullest device's total is within its memory; None for a single operator."""
+    phases: Mapping[str, Number]
+    """Seconds by phase; they sum to the task's whole."""
+    limits: Mapping[str, Number]
+    """The same seconds by what bounds them (``BOUNDS``)."""
+    memory_bytes: Mapping[str, Number]
+    """The fullest device by part (``MEMORY_PARTS``), with ``total``."""
+    rows: Sequence[Row]
+    """What each operator address does on one device."""
+    stages: Sequence[StageMemory]
+    """Of training: the memory ledger of the first, the heaviest middle and the last pipeline stage."""
+    stage_times: Mapping[str, tuple[Number, Number, Number]]
+    """Of training: seconds of a micro-batch by stage: its forward pass, its backward pass (with recomputation), and the
+    weight gradients in the latter."""
+    interval: Mapping[str, tuple[Number, Number]]
+    """80 % intervals by result key, where the residuals behind them are known."""
+    evidence: Any
+    """Where the constants come from, by kind (of a single operator a word): calibrated, extrapolated, datasheet,
+    estimated, or given by the caller."""
+    advice: Sequence[str]
+    """When it does not fit: changes that would fit, as sentences."""
+    measurement: Mapping[str, Any]
+    """How it was measured: repeats, spread, library, overhead; empty for a prediction."""
+    warnings: Sequence[str]
+
+    def __init__(self, *, scenario: Any, source: str, **given: Any) -> None:
+        task = task_of(scenario.workload.task)
+        if task is None:
+            raise TypeError(f"no profile answers the task {scenario.workload.task}")
+        unknown = [key for key in given if key not in _DEFAULTS and key not in task.metrics]
+        if unknown:
+            raise TypeError(f"a profile of {task.name} has no {', '.join(unknown)}")
+        values = {**_DEFAULTS, **{key: _plain(value) for key, value in given.items()}}
+        object.__setattr__(self, "task", task)
+        object.__setattr__(self, "_given", {"scenario": scenario, "source": source, **values})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a profile does not change; replace({name}=...) returns another")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        given = self._given
+        if name in given:
+            value = given[name]
+            if callable(value):
+                given[name] = value = _plain(value(self))
+            return value
+        metric = self.task.metrics.get(name)
+        if metric is None:
+            raise AttributeError(f"a profile of {self.task.name} has no {name}")
+        return None if metric.formula is None else as_python(metric.formula(self))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._given, *self.task.metrics})
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The figures that were given, not derived."""
+        return tuple(self._given)
+
+    def replace(self, **changes: Any) -> "Profile":
+        """Return the profile with other values of some figures."""
+        return Profile(**{**self._given, **changes})
+
+    def __getitem__(self, index: Any) -> "Profile":
+        """The profile of one plan of an array-valued profile, by its index in the broadcast shape."""
+        pick = partial(_picked, shape=self._shape(), index=index)
+        chosen = {key: _later(pick, value) if callable(value) else pick(value) for key, value in self._given.items()}
+        held = [s for s in chosen["stages"] if np.ndim(s.parts["weights"]) or s.parts["weights"] > 0]
+        return Profile(**{**chosen, "stages": held})
+
+    def _shape(self) -> tuple[int, ...]:
+        """The shape of the plans: that of times, memory, energy and price together."""
+        joules = (key for key in ("energy_per_step_j", "energy_j") if key in self._given)
+        figures = [getattr(self, key) for key in (*self.task.times, "fits", *joules)]
+        return np.broadcast_shapes(*map(np.shape, (*figures, self.scenario.cluster.device.usd_per_hour)))
+
+    @property
+    def whole_s(self) -> Number:
+        """Seconds that the phases sum to: of a step, a batch or an operator."""
+        whole: Number = getattr(self, self.task.whole)
+        return whole
+
+    @property
+    def bottleneck(self) -> Any:
+        """What bounds the largest part of the time; an array of names for many plans."""
+        if not self.limits:
+            return self.bound
+        if all(np.ndim(self.limits[b]) == 0 for b in BOUNDS):
+            return max(BOUNDS, key=lambda b: float(self.limits[b]))
+        seconds = np.stack(np.broadcast_arrays(*(self.limits[b] for b in BOUNDS)))
+        return np.array(BOUNDS)[seconds.argmax(axis=0)]
+
+    @property
+    def memory_peak(self) -> str:
+        """The moment of a step at which the fullest stage's device is fullest (one plan only); empty if unknown."""
+        fullest = max(self.stages, key=lambda stage: float(stage.total), default=None)
+        return "" if fullest is None else fullest.peak
+
+    @property
+    def table(self) -> "polars.DataFrame":
+        """The rows as a data frame (one plan only)."""
+        return row_table(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented result keys, in SI units and plain Python numbers."""
+        from sightline.profile.results import profile_to_dict
+
+        return profile_to_dict(self)
+
+    def _headline(self) -> dict[str, Any]:
+        """The headline's metrics by key, and whether it fits."""
+        found = {key: getattr(self, key) for key in self.task.headline}
+        found["fits"] = self.fits
+        return {key: value for key, value in found.items() if value is not None}
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{key}={_shown(value)}" for key, value in self._headline().items())
+        return f"<{self.source} profile of {self.task.name}: {figures}>"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks."""
+        title = escape(str(self.scenario.name or f"{self.task.name}, {self.source}"))
+        rows = "".join(f"<tr><td>{key}</td><td>{_shown(value)}</td></tr>" for key, value in self._headline().items())
+        return f"<table><caption>{title}</caption>{rows}</table>"
+
+
+def _shown(value: Any) -> str:
+    """A figure in four digits; of many plans the range."""
+    if np.ndim(value):
+        return f"{_shown(np.min(value).item())} to {_shown(np.max(value).item())}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a figure with Python's own numbers where it holds scalars of NumPy."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return as_python(value)
+
+
+def _later(pick: Any, value: Any) -> Any:
+    """Return the function of a picked profile that reads the whole profile's function and picks from it."""
+    return lambda profile: pick(value(profile))
+
+
+def _picked(value: Any, shape: tuple[int, ...], index: Any) -> Any:
+    """Return one plan's value of every array in ``value``, after broadcasting it to the plans' ``shape``."""
+    pick = partial(_picked, shape=shape, index=index)
+    if isinstance(value, Mapping):
+        return {key: pick(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(map(pick, value))
+    if isinstance(value, np.ndarray):
+        return as_python(np.broadcast_to(value, shape)[index])
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: pick(getattr(value, f.name)) for f in fields(value)})
+    return value

@@ -1,0 +1,72 @@
+"""The documented result keys: a profile as JSON says it."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sightline.profile.profile import Profile
+
+SCHEMA = 1
+"""Version of the result keys; it grows when a key changes its meaning, not when keys are added."""
+_PARTS = ("phases", "memory_bytes", "interval", "evidence", "advice", "warnings", "memory_peak", "measurement")
+
+
+def stamped(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON document with Sightline's ``version`` and the ``schema`` of its keys in front."""
+    from sightline import __version__
+
+    return {"version": __version__, "schema": SCHEMA, **document}
+
+
+def profile_to_dict(profile: "Profile") -> dict[str, Any]:
+    """Return one plan's profile under the documented result keys, in SI units and plain Python numbers."""
+    stated = set(profile.stated)
+    metrics = {
+        key: getattr(profile, key)
+        for key, metric in profile.task.metrics.items()
+        if key in stated or (metric.formula is not None and metric.applies(profile))
+    }
+    about = {"scenario": scenario_to_dict(profile.scenario), "source": profile.source}
+    verdicts = {"fits": profile.fits, "bottleneck": profile.bottleneck} if profile.memory_bytes else {}
+    warnings = list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings)))
+    parts = {key: getattr(profile, key) for key in _PARTS} | {"warnings": warnings}
+    always = ("interval", "warnings", *(("phases", "memory_bytes", "advice") if profile.task.phases else ()))
+    held = {key: part for key, part in parts.items() if part or key in always}
+    result: dict[str, Any] = plain(stamped({**about, **verdicts, **metrics, **held}))
+    return result
+
+
+def scenario_to_dict(scenario: Any) -> dict[str, Any]:
+    """Return the fully resolved scenario as the mapping a scenario file would hold."""
+    from sightline.loading import to_mapping
+
+    return dict(to_mapping(scenario))
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` as JSON can say it: without NumPy types, tuples, NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, set | frozenset):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one level of dotted keys; lists of plain values stay as they are."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
