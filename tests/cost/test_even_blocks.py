@@ -67,9 +67,9 @@ def test_only_kernels_over_a_switch_share_evenly():
 
 
 def test_tensorrt_llm_had_such_kernels_from_0_8_to_0_9():
-    assert read_engine("tensorrt-llm", "0.8").block_bandwidth == 30e9
-    assert read_engine("tensorrt-llm", "0.7").block_bandwidth is None
-    assert read_engine("tensorrt-llm", "1.0").block_bandwidth is None
+    assert read_engine("tensorrt-llm", "0.8").collectives.block_bandwidth == 30e9
+    assert read_engine("tensorrt-llm", "0.7").collectives.block_bandwidth is None
+    assert read_engine("tensorrt-llm", "1.0").collectives.block_bandwidth is None
 
     def first_s(version, prompt):
         scenario = {
