@@ -17,12 +17,12 @@ from sightline.cost.mixers.prices import (
 from sightline.loading.clusters import read_cluster
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 
-ADDRESS: dict[str, Any] = {"module": "core", "name": "core", "element_bytes": 2.0}
+ADDRESS: dict[str, Any] = {"module": "core", "part": "core", "element_bytes": 2.0}
 SIZES = st.fixed_dictionaries({"sequences": st.integers(1, 8), "new_tokens": st.integers(128, 65536)})
 
 
 def of_each_kind(sizes: dict[str, Any], *, backward: bool) -> list[tuple[Any, Any]]:
-    common = ADDRESS | sizes | {"backward": backward}
+    common = ADDRESS | sizes | {"direction": "backward" if backward else "forward"}
     mixed = common | {"decode": False, "dtype": "bf16"}
     indexer = {k: v for k, v in common.items() if k != "element_bytes"}
     return [

@@ -128,9 +128,9 @@ def test_the_axes_are_those_of_plan_and_device():
 
 
 def test_attributes_stack_in_front_of_the_axes():
-    operators = [Elementwise(module="", name="", traffic_bytes=x) for x in (1.0, 2.0, 3.0)]
+    operators = [Elementwise(module="mlp", part="norm", traffic_bytes=x) for x in (1.0, 2.0, 3.0)]
     assert stacked(operators, "traffic_bytes", 2).shape == (3, 1, 1)
-    wide = [*operators, Elementwise(module="", name="", traffic_bytes=np.arange(4.0))]
+    wide = [*operators, Elementwise(module="mlp", part="norm", traffic_bytes=np.arange(4.0))]
     assert stacked(wide, "traffic_bytes", 1).shape == (4, 4)
     assert stacked(wide, "traffic_bytes", 3).shape == (4, 1, 1, 4)
     assert stacked(wide, "traffic_bytes", 3)[1].tolist() == [[[2.0] * 4]]

@@ -27,8 +27,8 @@ from sightline.cost.processor.constants import load_processor, processor_family
 from sightline.cost.processor_pricing import price_on_processor
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, Program
+from sightline.program.address import GRADIENTS_OF_LINEAR
 from sightline.program.expert_exchange import MODULE as EXPERTS
-from sightline.program.linear import GRADIENTS
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number, identity
@@ -111,7 +111,7 @@ def _price_matmuls(operators: Sequence[Operator], scenario: Scenario, constants:
     slowdown = slowdown * np.where(of_experts, constants.expert_matmul_slowdown, 1.0)
     slowdown = slowdown * constants.format_slowdown(first.kernel)
     if first.kernel == "fp8" and constants.exact_gradients_slowdown != 1.0:
-        gradients = np.array([op.name in GRADIENTS for op in operators]).reshape(in_head.shape)
+        gradients = np.array([op.direction in GRADIENTS_OF_LINEAR for op in operators]).reshape(in_head.shape)
         slowdown = slowdown * np.where(gradients, constants.exact_gradients_slowdown, 1.0)
     # A board that clocks above its datasheet has a slowdown below 1, but stays behind the datasheet's peak.
     return cost._replace(time_s=np.maximum(cost.time_s * slowdown, cost.compute_s))

@@ -15,7 +15,7 @@ from sightline.cost.processor.constants import ProcessorConstants
 from sightline.cost.processor.formulas import CALLS, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.training_constants import TrainingConstants
 from sightline.program import Block, Elementwise, FlashAttention, Matmul, Operator, Program
-from sightline.program.attention import MODULE as ATTENTION_CORE
+from sightline.program.address import ATTENTION_CORE, GRADIENTS_OF_LINEAR
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Device, Scenario
@@ -33,8 +33,8 @@ TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9.0, 3.0
 """Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 UPDATE_TENSORS = 16.0
 """Tensors that parameters came in where updates were measured."""
-UNCALLED = {"adapter chain gradient": 2.0}
-"""Kernels that a program counts and a processor's first backward pass has not: gradients of leaves are kept as they are."""
+UNCALLED = 2.0
+"""Kernels of an adapter's backward chain that a program counts and a processor's first backward pass has not: gradients of leaves are kept as they are."""
 UPDATE_BYTES = 16.0
 """Of a parameter, its gradient and two moments."""
 
@@ -64,7 +64,7 @@ def price_on_processor(
                     cost = _slower(_attention(op, scenario, machine, missing), constants.attention_slowdown)
                 case Elementwise():
                     cost = _chain(op, scenario, machine, missing)
-                    if op.name == "gradient accumulation":
+                    if op.part == "accumulation":
                         cost = _slower(cost, again)
                 case _:
                     continue
@@ -175,7 +175,7 @@ def _linear(
 
 
 def _order(op: Matmul) -> str:
-    return next((order for order in ("input gradient", "weight gradient") if op.name.endswith(order)), "forward")
+    return op.direction if op.direction in GRADIENTS_OF_LINEAR else "forward"
 
 
 def _attention(op: FlashAttention, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:
@@ -235,24 +235,30 @@ def framework_calls(op: Operator) -> float:
         case Matmul():
             return float(len(op.shares))
         case Elementwise():
-            return CALLS.get(op.name, 1.0)
+            return CALLS.get(_measured_as(op), 1.0)
         case FlashAttention():
             return 1.0
     return 0.0
 
 
 def _chain(op: Elementwise, scenario: Scenario, machine: ProcessorConstants, missing: Number) -> OperatorCost:
-    kind = "residual" if op.name in ("residual gradient", "gradient accumulation") else op.name
     return kernels_cost(
-        kind,
+        _measured_as(op),
         op.elements,
         op.traffic_bytes,
-        op.kernels - UNCALLED.get(op.name, 0.0),
+        op.kernels - UNCALLED * (op.part == "adapter chain" and op.backward),
         dtype=scenario.plan.dtype,
         device=scenario.cluster.device,
         constants=machine,
         missing=missing,
     )
+
+
+def _measured_as(op: Elementwise) -> str:
+    """The chain that was measured in place of an operator; gradients are added up as residuals are."""
+    if op.part in ("residual", "accumulation"):
+        return "residual"
+    return f"{op.part} gradient" if op.backward else op.part
 
 
 def _repeats(scenario: Scenario) -> Number:

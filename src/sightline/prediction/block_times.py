@@ -8,10 +8,9 @@ import numpy as np
 from sightline.cost.pricing import Prices
 from sightline.frameworks import TensorOverlap
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
-from sightline.program.attention import MODULE as ATTENTION_CORE
+from sightline.program.address import ATTENTION_CORE
 from sightline.program.context_blocks import FURTHER_CHUNKS
 from sightline.program.experts import BEHIND_COUNTS
-from sightline.program.linear import makes_weight_gradient
 from sightline.quantities import Number
 
 
@@ -109,7 +108,7 @@ def block_times(
         recompute=_pass_times(block.recomputed, prices, forward_launch, overlap, backward=False)
         * block.recomputed_share,
         backward=_pass_times(block.backward, prices, backward_launch, overlap, backward=True),
-        weight_s=_seconds([op for op in block.backward if makes_weight_gradient(op)], prices),
+        weight_s=_seconds([op for op in block.backward if op.direction == "weight gradient"], prices),
     )
 
 
@@ -124,7 +123,7 @@ def _pass_times(
     # Attention's products wait for the collective's result; projections run beside it.
     beside = [op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE]
     # A block of keys travels while attention works on the one before, each about as long as the next.
-    chunks = [op for op in work if isinstance(op, FlashAttention) and op.name in FURTHER_CHUNKS]
+    chunks = [op for op in work if isinstance(op, FlashAttention) and op.part in FURTHER_CHUNKS]
     exposed_s = overlap.exposed_s(collectives["projections"], _seconds(beside, prices), backward=backward)
     exposed_s = exposed_s + overlap.behind(collectives["attention"], _seconds(chunks, prices))
     launches = _total(op.count * op.kernels for op in operators)

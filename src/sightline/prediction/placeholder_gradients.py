@@ -37,5 +37,5 @@ def _shapes(block: Block, elsewhere: str = "") -> _Shapes:
     return {
         (identity(op.m), identity(op.n)): (op.m * op.n, 1.0)
         for op in block.backward
-        if isinstance(op, Matmul) and op.name == "weight gradient" and op.module not in ("router", elsewhere)
+        if isinstance(op, Matmul) and op.makes_own_weight_gradient and op.module not in ("router", elsewhere)
     }

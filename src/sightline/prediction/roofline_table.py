@@ -7,18 +7,20 @@ are its rows.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from sightline.cost.pass_pricing import price_operators
 from sightline.prediction.generation_pricing import price_generation
 from sightline.program import Matmul
+from sightline.program.address import ATTENTION_CORE, Part
 from sightline.program.inference import CachedAttention, GroupedMatmul, Pass
 from sightline.scenario import Device, GenerationScenario
 
 Phase = Literal["prefill", "decode"]
-SCORES, CONTEXT = PRODUCTS = ("scores", "context")
+SCORES: Final[Part] = "scores"
+CONTEXT: Final[Part] = "context"
 """The two products of attention."""
 ALIGNED = 16
 """Keys that a cache block holds: kernels read whole ones, whatever the context's length."""
@@ -108,10 +110,10 @@ def _unfused(op: CachedAttention) -> tuple[Matmul, Matmul]:
         seen = np.minimum(seen, op.window + op.query_tokens)
     rows, heads = op.query_tokens * op.heads / op.kv_heads, op.batch * op.kv_heads
 
-    def product(name: str, n: float, k: float) -> Matmul:
+    def product(part: Part, n: float, k: float) -> Matmul:
         return Matmul(
             module=op.module,
-            name=name,
+            part=part,
             m=rows,
             n=n,
             k=k,
@@ -127,7 +129,7 @@ def _unfused(op: CachedAttention) -> tuple[Matmul, Matmul]:
 
 def _in_blocks(op: Matmul | GroupedMatmul) -> Matmul | GroupedMatmul:
     """A product over the context as a kernel runs it, over whole cache blocks; any other as it is."""
-    if isinstance(op, GroupedMatmul) or op.name not in PRODUCTS:
+    if isinstance(op, GroupedMatmul) or op.part not in (SCORES, CONTEXT):
         return op
     return replace(op, n=np.ceil(op.n / ALIGNED) * ALIGNED, k=np.ceil(op.k / ALIGNED) * ALIGNED)
 
@@ -152,6 +154,6 @@ def _row(phase: Phase, layer: str, op: Matmul | GroupedMatmul, time_s: float, de
 
 def _name(op: Matmul | GroupedMatmul) -> str:
     """The module, and the operator where that says more."""
-    if op.module == "attention core":
-        return op.name
-    return op.module if op.name in op.module else f"{op.module} {op.name}"
+    if op.module == ATTENTION_CORE:
+        return op.part
+    return op.module if op.part in op.module else f"{op.module} {op.part}"

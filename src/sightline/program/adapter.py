@@ -11,6 +11,7 @@ Tensor parallelism cuts both matrices: ``A`` like the projection beside it, ``B`
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sightline.program.address import Direction, Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
@@ -76,7 +77,7 @@ def adapters_of(
     return [Thin(inputs=inputs, outputs=width, rank=r / x.t, group_rank=r, added=width) for width in widths]
 
 
-def adapter_forward(x: Shapes, module: str, thin: Thin, *, input_is_kept: bool) -> list[Operator]:
+def adapter_forward(x: Shapes, module: Module, thin: Thin, *, input_is_kept: bool) -> list[Operator]:
     """Return one adapter's forward operators; ``input_is_kept`` where another one has kept the same input."""
     e, tokens = x.element_bytes, x.tokens
     dropout, casts = _dropout(x), _casts(x)
@@ -90,7 +91,7 @@ def adapter_forward(x: Shapes, module: str, thin: Thin, *, input_is_kept: bool) 
     return [
         Elementwise(
             module=module,
-            name="adapter chain",
+            part="adapter chain",
             traffic_bytes=cast_bytes + 2.0 * around * inputs + dropout * inputs + 5.0 * e * outputs + padding,
             kernels=2.0 + 4.0 * casts + dropout + PADDING_LAUNCHES * (thin.padded > 0),
             saved_bytes=dropout * inputs + e * outputs * (thin.padded > 0),
@@ -101,7 +102,7 @@ def adapter_forward(x: Shapes, module: str, thin: Thin, *, input_is_kept: bool) 
     ]
 
 
-def adapter_backward(x: Shapes, module: str, thin: Thin) -> list[Operator]:
+def adapter_backward(x: Shapes, module: Module, thin: Thin) -> list[Operator]:
     """Return one adapter's backward operators: four thin matmuls and the gradients of the chains."""
     e, tokens = x.element_bytes, x.tokens
     dropout, casts = _dropout(x), _casts(x)
@@ -112,7 +113,8 @@ def adapter_backward(x: Shapes, module: str, thin: Thin) -> list[Operator]:
     return [
         Elementwise(
             module=module,
-            name="adapter chain gradient",
+            part="adapter chain",
+            direction="backward",
             traffic_bytes=cast_bytes
             + around
             + 2.0 * e * outputs
@@ -122,10 +124,12 @@ def adapter_backward(x: Shapes, module: str, thin: Thin) -> list[Operator]:
             kernels=4.0 + 4.0 * casts + dropout + PADDING_LAUNCHES * (thin.padded > 0),
             elements=inputs,
         ),
-        _matmul(x, module, "adapter B weight gradient", thin.outputs, thin.group_rank, tokens, row=thin.outputs),
-        _matmul(x, module, "adapter B input gradient", tokens, thin.group_rank, thin.outputs),
-        _matmul(x, module, "adapter A weight gradient", thin.rank, thin.inputs, tokens, row=thin.inputs),
-        _matmul(x, module, "adapter A input gradient", tokens, thin.inputs, thin.rank),
+        _matmul(
+            x, module, "adapter B", thin.outputs, thin.group_rank, tokens, row=thin.outputs, direction="weight gradient"
+        ),
+        _matmul(x, module, "adapter B", tokens, thin.group_rank, thin.outputs, direction="input gradient"),
+        _matmul(x, module, "adapter A", thin.rank, thin.inputs, tokens, row=thin.inputs, direction="weight gradient"),
+        _matmul(x, module, "adapter A", tokens, thin.inputs, thin.rank, direction="input gradient"),
     ]
 
 
@@ -181,18 +185,20 @@ def _casts(x: Shapes) -> float:
 
 def _matmul(
     x: Shapes,
-    module: str,
-    name: str,
+    module: Module,
+    part: Part,
     m: Number,
     n: Number,
     k: Number,
     *,
     saved_bytes: Number = 0.0,
     row: Number | None = None,
+    direction: Direction = "forward",
 ) -> Matmul:
     return Matmul(
         module=module,
-        name=name,
+        part=part,
+        direction=direction,
         m=m,
         n=n,
         k=k,

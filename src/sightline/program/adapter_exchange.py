@@ -9,13 +9,14 @@ nothing.
 import numpy as np
 
 from sightline.program.adapter import Thin, adapters_of
+from sightline.program.address import Module
 from sightline.program.operators import Collective, CollectiveKind
 from sightline.program.shapes import Shapes
 from sightline.program.tensor_parallel import enter_region, exchanged, gathered
 from sightline.quantities import Number
 
 
-def enter_adapted(x: Shapes, module: str, targets: tuple[str, ...]) -> list[Collective]:
+def enter_adapted(x: Shapes, module: Module, targets: tuple[str, ...]) -> list[Collective]:
     """Forward before the column-split projections ``targets``: with sequence parallelism the sequence is gathered.
 
     An adapter takes the norm's output as it is, so that is gathered before it is quantized and before any product runs
@@ -27,7 +28,7 @@ def enter_adapted(x: Shapes, module: str, targets: tuple[str, ...]) -> list[Coll
     return gathered(x, module, x.hidden_bytes, "nothing")
 
 
-def exchange_forward(x: Shapes, module: str, thin: Thin) -> list[Collective]:
+def exchange_forward(x: Shapes, module: Module, thin: Thin) -> list[Collective]:
     """Forward: the narrow activation made whole, and an adapter's outputs taken to where they are added."""
     narrow = x.element_bytes * x.tokens * thin.group_rank
     if not thin.sums:
@@ -36,7 +37,7 @@ def exchange_forward(x: Shapes, module: str, thin: Thin) -> list[Collective]:
     return [*_exchange(x, module, "all_reduce", narrow), *_to_tokens(x, module, whole, always=1.0)]
 
 
-def exchange_backward(x: Shapes, module: str, thin: Thin) -> list[Collective]:
+def exchange_backward(x: Shapes, module: Module, thin: Thin) -> list[Collective]:
     """Backward: gradients taken to the ranks that hold those outputs, and the narrow gradient added up.
 
     Without sequence parallelism every rank has the whole gradient of the outputs already.
@@ -46,7 +47,7 @@ def exchange_backward(x: Shapes, module: str, thin: Thin) -> list[Collective]:
     return [*back, *_exchange(x, module, "all_reduce", narrow)]
 
 
-def _to_tokens(x: Shapes, module: str, whole: Number, *, always: float) -> list[Collective]:
+def _to_tokens(x: Shapes, module: Module, whole: Number, *, always: float) -> list[Collective]:
     """Pieces of outputs become pieces of tokens: by an all-to-all, or gathered whole and cut."""
     if not x.framework.transformer_engine.exchanges_adapter_outputs:
         return _exchange(x, module, "all_gather", whole, np.maximum(x.split, always))
@@ -54,7 +55,7 @@ def _to_tokens(x: Shapes, module: str, whole: Number, *, always: float) -> list[
     return [*through, *_exchange(x, module, "all_gather", whole, always * (1.0 - x.split))]
 
 
-def _exchange(x: Shapes, module: str, kind: CollectiveKind, size: Number, count: Number = 1.0) -> list[Collective]:
+def _exchange(x: Shapes, module: Module, kind: CollectiveKind, size: Number, count: Number = 1.0) -> list[Collective]:
     """A collective of the adapters, where there are ranks and it runs at all."""
     times = count * (x.t > 1)
     return [exchanged(module, kind, size, 1.0 * times, "nothing")] if np.any(times) else []

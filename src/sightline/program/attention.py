@@ -1,11 +1,12 @@
 """The attention core: scores, softmax and context, as one flash kernel or as separate eager kernels."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from sightline.program.adapter import keeps_input
+from sightline.program.address import Direction, Part
 from sightline.program.indexer import selected
 from sightline.program.operators import Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.shapes import Shapes
@@ -13,7 +14,7 @@ from sightline.program.soft_caps import capped_scores
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
-MODULE = "attention core"
+MODULE: Final = "attention core"
 
 SOFTMAX_ARITHMETIC = 20.0
 """Vector instructions per score: scale, mask, maximum, exponential, sum, division, conversions (estimate)."""
@@ -51,7 +52,8 @@ def repeated(x: Shapes, *, backward: bool) -> list[Operator]:
     return [
         Elementwise(
             module="qkv",
-            name="heads summed" if backward else "heads repeated",
+            part="heads repeated",
+            direction="backward" if backward else "forward",
             traffic_bytes=x.element_bytes * x.tokens * widths,
             kernels=2.0,
             elements=x.tokens * (wide.key_width + wide.value_width),
@@ -91,7 +93,7 @@ def flash(x: Shapes, scores: Scores, *, backward: bool) -> FlashAttention:
         kept = kept + x.element_bytes * x.tokens * x.context_width * (np.asarray(x.b) > 1)
     return FlashAttention(
         module=MODULE,
-        name="flash attention",
+        part="flash attention",
         batch=scores.sequences,
         heads=x.heads,
         kv_heads=x.kv_heads,
@@ -101,7 +103,7 @@ def flash(x: Shapes, scores: Scores, *, backward: bool) -> FlashAttention:
         context_tokens=scores.keys,
         causal=scores.causal,
         unseen=scores.unseen,
-        backward=backward,
+        direction="backward" if backward else "forward",
         dtype=x.dtype,
         element_bytes=x.element_bytes,
         saved_bytes=0.0 if backward else kept,
@@ -134,7 +136,8 @@ def gate(x: Shapes, *, backward: bool) -> list[Operator]:
     return [
         Elementwise(
             module=MODULE,
-            name="gate gradient" if backward else "gate",
+            part="gate",
+            direction="backward" if backward else "forward",
             traffic_bytes=(5.0 if backward else 3.0) * tensor,
             kernels=2.0,
             saved_bytes=0.0 if backward else 2.0 * tensor,
@@ -143,10 +146,19 @@ def gate(x: Shapes, *, backward: bool) -> list[Operator]:
     ]
 
 
-def _product(x: Shapes, name: str, m: Number, n: Number, k: Number, saved_bytes: Number = 0.0) -> Matmul:
+def _product(
+    x: Shapes,
+    part: Part,
+    m: Number,
+    n: Number,
+    k: Number,
+    saved_bytes: Number = 0.0,
+    direction: Direction = "forward",
+) -> Matmul:
     return Matmul(
         module=MODULE,
-        name=name,
+        part=part,
+        direction=direction,
         m=m,
         n=n,
         k=k,
@@ -178,7 +190,7 @@ def _eager_forward(x: Shapes) -> list[Operator]:
         # Unfused: cast to fp32, scale, build the mask, fill it in, softmax, cast back.
         Elementwise(
             module=MODULE,
-            name="softmax",
+            part="softmax",
             traffic_bytes=(6.0 * e + 12.0 - fused * (4.0 * e + 12.0)) * elements,
             arithmetic=SOFTMAX_ARITHMETIC * elements,
             kernels=9.0 - 8.0 * fused,
@@ -193,15 +205,15 @@ def _eager_forward(x: Shapes) -> list[Operator]:
             x.context,
             saved_bytes=e * values + e * elements * (x.model.dropout > 0),
         ),
-        Elementwise(module=MODULE, name="layout", traffic_bytes=2.0 * e * x.tokens * x.context_width, kernels=3.0),
+        Elementwise(module=MODULE, part="layout", traffic_bytes=2.0 * e * x.tokens * x.context_width, kernels=3.0),
     ]
     if x.model.positions == "alibi":
-        operators.append(Elementwise(module=MODULE, name="alibi", traffic_bytes=2.0 * e * elements))
+        operators.append(Elementwise(module=MODULE, part="alibi", traffic_bytes=2.0 * e * elements))
     if x.model.dropout > 0:
         operators.append(
             Elementwise(
                 module=MODULE,
-                name="dropout",
+                part="dropout",
                 traffic_bytes=(2.0 * e + 1.0) * elements,
                 arithmetic=RANDOM_ARITHMETIC * elements,
                 saved_bytes=elements,
@@ -216,19 +228,22 @@ def _eager_backward(x: Shapes) -> list[Operator]:
     dv = float(x.shape.value_dim)
     fused = _softmax_fused(x)
     operators: list[Operator] = [
-        _product(x, "probabilities gradient", x.s, x.context, dv),
-        _product(x, "values gradient", x.context, dv, x.s),
+        _product(x, "probabilities", x.s, x.context, dv, direction="backward"),
+        _product(x, "values", x.context, dv, x.s, direction="backward"),
         Elementwise(
             module=MODULE,
-            name="softmax gradient",
+            part="softmax",
+            direction="backward",
             traffic_bytes=(5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
             kernels=7.0 - 6.0 * fused,
         ),
         *capped_scores(x, MODULE, elements, backward=True),
-        _product(x, "queries gradient", x.s, d, x.context),
-        _product(x, "keys gradient", x.context, d, x.s),
-        Elementwise(module=MODULE, name="layout gradient", traffic_bytes=3.0 * e * widths, kernels=4.0),
+        _product(x, "queries", x.s, d, x.context, direction="backward"),
+        _product(x, "keys", x.context, d, x.s, direction="backward"),
+        Elementwise(module=MODULE, part="layout", direction="backward", traffic_bytes=3.0 * e * widths, kernels=4.0),
     ]
     if x.model.dropout > 0:
-        operators.append(Elementwise(module=MODULE, name="dropout gradient", traffic_bytes=(2.0 * e + 1.0) * elements))
+        operators.append(
+            Elementwise(module=MODULE, part="dropout", direction="backward", traffic_bytes=(2.0 * e + 1.0) * elements)
+        )
     return operators

@@ -6,6 +6,8 @@ what an indexer selects (`sightline.program.indexer`), heavily folded ones every
 code and configuration.
 """
 
+from typing import Final
+
 from sightline.program import elementwise
 from sightline.program.context_heads import gather_tokens
 from sightline.program.indexer import indexer_backward, indexer_forward, indexer_weights, mean_seen, selected
@@ -20,7 +22,7 @@ from sightline.program.tensor_parallel import enter_region, gathered, leave_regi
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
-CORE = "attention core"
+CORE: Final = "attention core"
 FOLDING_KERNELS = 5.0
 """Position biases, softmax over the tokens of a fold, product, sum, norm."""
 
@@ -39,7 +41,7 @@ def compressed_attention(x: Shapes, kind: LayerKind) -> Sublayer:
     kept = e * x.tokens * queries
     forward: list[Operator] = [
         *projection_forward(
-            x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, name="down", shares=(), rows=pieces
+            x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, part="down", shares=(), rows=pieces
         ),
         latent_norm(x, (low.query_rank + dim) * pieces, backward=False),
         *_folding(x, folding * pieces, backward=False),
@@ -51,7 +53,7 @@ def compressed_attention(x: Shapes, kind: LayerKind) -> Sublayer:
             queries,
             targets=(),
             saved_bytes=e * x.tokens * low.query_rank,
-            name="query up",
+            part="query up",
             shares=(),
         ),
         elementwise.rope(x, backward=False),
@@ -59,7 +61,7 @@ def compressed_attention(x: Shapes, kind: LayerKind) -> Sublayer:
         *gather_tokens(x, CORE, dim + dim / kind.compression * (kind.compression > 1), backward=False),
         _core(x, kind, backward=False),
         linear_forward(
-            x, "output projection", grouped, outputs, saved_bytes=kept, name="group down", experts=groups, shares=()
+            x, "output projection", grouped, outputs, saved_bytes=kept, part="group down", experts=groups, shares=()
         ),
         *projection_forward(
             x,
@@ -109,7 +111,7 @@ def _core(x: Shapes, kind: LayerKind, *, backward: bool) -> Operator:
     if kind.indexed:
         return SelectedAttention(
             module=CORE,
-            name="selected attention",
+            part="selected attention",
             sequences=x.b,
             new_tokens=x.s,
             context_tokens=x.context,
@@ -118,7 +120,7 @@ def _core(x: Shapes, kind: LayerKind, *, backward: bool) -> Operator:
             key_dim=dim,
             value_dim=dim,
             decode=False,
-            backward=backward,
+            direction="backward" if backward else "forward",
             dtype=x.dtype,
             element_bytes=e,
             cache_bytes=e,
@@ -127,7 +129,7 @@ def _core(x: Shapes, kind: LayerKind, *, backward: bool) -> Operator:
     folded = mean_seen(x.context / kind.compression, x.context) if kind.compression > 1 else 0.0
     return FlashAttention(
         module=CORE,
-        name="flash attention",
+        part="flash attention",
         batch=x.b,
         heads=x.heads,
         kv_heads=1.0,
@@ -136,7 +138,7 @@ def _core(x: Shapes, kind: LayerKind, *, backward: bool) -> Operator:
         query_tokens=x.s,
         context_tokens=window + folded,
         causal=False,
-        backward=backward,
+        direction="backward" if backward else "forward",
         dtype=x.dtype,
         element_bytes=e,
         saved_bytes=kept,
@@ -150,7 +152,8 @@ def _folding(x: Shapes, elements: Number, *, backward: bool) -> list[Operator]:
     return [
         Elementwise(
             module="qkv",
-            name="folding gradient" if backward else "folding",
+            part="folding",
+            direction="backward" if backward else "forward",
             traffic_bytes=(10.0 if backward else 6.0) * size,
             kernels=FOLDING_KERNELS * (2.0 if backward else 1.0),
             saved_bytes=0.0 if backward else 2.0 * size,

@@ -10,6 +10,7 @@ Legend as in `sightline.program.shapes`; ``n`` ranks on the ring.
 
 from dataclasses import replace
 
+from sightline.program.address import Part
 from sightline.program.attention import MODULE, Scores, flash
 from sightline.program.operators import (
     Collective,
@@ -23,7 +24,7 @@ from sightline.program.operators import (
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
-FURTHER_CHUNKS = ("flash attention to earlier keys", "flash attention of later queries")
+FURTHER_CHUNKS: tuple[Part, ...] = ("flash attention to earlier keys", "flash attention of later queries")
 """Kernels that work on blocks from other ranks: half of these hold keys that all own queries see, of which only the
 early half, half of them keys that only the own late queries see."""
 TOUCHED = 0.75
@@ -60,14 +61,14 @@ def exchanged(
 ) -> Collective:
     """Return a collective of keys and values among the ranks of a sequence."""
     return Collective(
-        module=MODULE, name="keys and values", kind=kind, buffer_bytes=size, count=count, ranks=ranks, beside=beside
+        module=MODULE, part="keys and values", kind=kind, buffer_bytes=size, count=count, ranks=ranks, beside=beside
     )
 
 
 def layout(size: Number, count: Number) -> Elementwise:
     """Return a copy that puts chunks in order."""
     return Elementwise(
-        module=MODULE, name="layout of chunks", traffic_bytes=2.0 * size, kernels=2.0, count=count, elements=size
+        module=MODULE, part="layout of chunks", traffic_bytes=2.0 * size, kernels=2.0, count=count, elements=size
     )
 
 
@@ -80,8 +81,8 @@ def _kernels(x: Shapes, n: Number, *, backward: bool) -> list[FlashAttention]:
     return [
         flash(x, Scores(b, s, s, causal=True), backward=backward),
         *(
-            replace(flash(x, scores, backward=backward), name=name, count=(n - 1.0) / 2.0, saved_bytes=0.0)
-            for name, scores in zip(FURTHER_CHUNKS, further, strict=True)
+            replace(flash(x, scores, backward=backward), part=part, count=(n - 1.0) / 2.0, saved_bytes=0.0)
+            for part, scores in zip(FURTHER_CHUNKS, further, strict=True)
         ),
     ]
 
@@ -155,5 +156,5 @@ def _fetched(x: Shapes, n: Number) -> list[Operator]:
 
 def _joined(traffic: Number, count: Number, elements: Number, kernels: float = 2.0) -> Elementwise:
     return Elementwise(
-        module=MODULE, name="chunks joined", count=count, traffic_bytes=traffic, kernels=kernels, elements=elements
+        module=MODULE, part="chunks joined", count=count, traffic_bytes=traffic, kernels=kernels, elements=elements
     )

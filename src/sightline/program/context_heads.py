@@ -8,23 +8,24 @@ from, is gathered, since any token may be chosen. Degree 1 adds nothing.
 
 import numpy as np
 
+from sightline.program.address import Module, Part
 from sightline.program.operators import Collective, CollectiveKind, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
 
-def exchange(x: Shapes, module: str, width: Number, name: str) -> list[Operator]:
+def exchange(x: Shapes, module: Module, width: Number, part: Part) -> list[Operator]:
     """Return the all-to-all of ``width`` elements per token that turns pieces of sequences into shares of heads, or back."""
-    return _collective(x, module, "all_to_all", x.element_bytes * x.tokens * width, name)
+    return _collective(x, module, "all_to_all", x.element_bytes * x.tokens * width, part)
 
 
-def gather_tokens(x: Shapes, module: str, width: Number, *, backward: bool) -> list[Operator]:
+def gather_tokens(x: Shapes, module: Module, width: Number, *, backward: bool) -> list[Operator]:
     """Return the gathering of ``width`` elements of every token of the sequences, or the summing of their gradients."""
     kind: CollectiveKind = "reduce_scatter" if backward else "all_gather"
     return _collective(x, module, kind, x.element_bytes * x.b * x.context * width, "shared keys")
 
 
-def _collective(x: Shapes, module: str, kind: CollectiveKind, size: Number, name: str) -> list[Operator]:
+def _collective(x: Shapes, module: Module, kind: CollectiveKind, size: Number, part: Part) -> list[Operator]:
     many = np.asarray(x.c) > 1
     if not np.any(many):
         return []
@@ -32,7 +33,7 @@ def _collective(x: Shapes, module: str, kind: CollectiveKind, size: Number, name
     return [
         Collective(
             module=module,
-            name=name,
+            part=part,
             kind=kind,
             ranks="context",
             beside="nothing",

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sightline.program.address import Part
 from sightline.program.attention import Scores, core_backward, core_forward, flash, scores_of
 from sightline.program.context_blocks import FURTHER_CHUNKS, block_bytes, blocks, exchanged, layout, live_bytes
 from sightline.program.operators import Operator
@@ -21,7 +22,13 @@ from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
-EXCHANGE = ("keys and values", "heads for tokens", "tokens for heads", "layout of chunks", "chunks joined")
+EXCHANGE: tuple[Part, ...] = (
+    "keys and values",
+    "heads for tokens",
+    "tokens for heads",
+    "layout of chunks",
+    "chunks joined",
+)
 """Other operators that the exchange adds to the forward pass."""
 
 
@@ -106,13 +113,13 @@ def _gathered(x: Shapes, kind: LayerKind, *, backward: bool) -> list[Operator]:
     return [*gathered, core, *(summed if backward else [])]
 
 
-def _swap(x: Shapes, size: Number, name: str) -> list[Operator]:
+def _swap(x: Shapes, size: Number, part: Part) -> list[Operator]:
     """Ranks swap heads for tokens or back; data is brought in order before and after."""
     many = (np.asarray(x.y) > 1) * 1.0
     if not np.any(many):
         return []
     swap = exchanged("all_to_all", size, many, "context heads", "nothing")
-    return [layout(2.0 * size, many), replace(swap, name=name)]
+    return [layout(2.0 * size, many), replace(swap, part=part)]
 
 
 def _qkv_bytes(x: Shapes, inner: Shapes) -> Number:
@@ -124,5 +131,5 @@ def _output_bytes(x: Shapes) -> Number:
     return x.element_bytes * x.tokens * x.context_width
 
 
-RECOMPUTED: Sequence[str] = (*FURTHER_CHUNKS, *EXCHANGE)
+RECOMPUTED: Sequence[Part] = (*FURTHER_CHUNKS, *EXCHANGE)
 """What recomputing the attention core runs again beside the core itself."""

@@ -2,6 +2,7 @@
 
 from sightline.program import elementwise
 from sightline.program.adapter_exchange import enter_adapted
+from sightline.program.address import Module
 from sightline.program.projection import adapter_elements, projection_backward, projection_forward
 from sightline.program.shapes import Shapes
 from sightline.program.sublayer import Sublayer
@@ -21,7 +22,7 @@ def keeps_product(x: Shapes) -> bool:
     return x.framework.memory.keeps_product or not (x.model.gated and "activation" in x.framework.fusion.fused)
 
 
-def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
+def dense_mlp(x: Shapes, width: float, module: Module = "mlp") -> Sublayer:
     """Return an MLP of ``width``, cut over the tensor-parallel ranks.
 
     In a parallel block without a norm of its own it works on what attention has gathered already.
@@ -42,7 +43,7 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
                 inputs,
                 targets=up_targets,
                 saved_bytes=entered_bytes(x),
-                name="up",
+                part="up",
                 shares=shares,
                 gathered=True,
             ),
@@ -54,7 +55,7 @@ def dense_mlp(x: Shapes, width: float, module: str = "mlp") -> Sublayer:
                 h,
                 targets=DOWN,
                 saved_bytes=x.element_bytes * x.tokens * f * keeps_product(x),
-                name="down",
+                part="down",
                 scattered=True,
             ),
             *leave_region(x, module),

@@ -5,21 +5,22 @@ Each function returns one operator for a micro-batch on one device, with the byt
 
 from dataclasses import replace
 
+from sightline.program.address import Module
 from sightline.program.operators import Elementwise
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
 
-def norm(x: Shapes, module: str) -> Elementwise:
+def norm(x: Shapes, module: Module) -> Elementwise:
     """Forward norm: read and write; unfused it upcasts, squares, averages, scales and casts back in seven kernels."""
     n = x.residual_bytes / x.element_bytes
     if _norm_is_fused(x):
         return Elementwise(
-            module=module, name="norm", traffic_bytes=2.0 * x.residual_bytes, saved_bytes=x.residual_bytes, elements=n
+            module=module, part="norm", traffic_bytes=2.0 * x.residual_bytes, saved_bytes=x.residual_bytes, elements=n
         )
     return Elementwise(
         module=module,
-        name="norm",
+        part="norm",
         traffic_bytes=(28.0 + 4.0 * x.element_bytes) * n,
         kernels=7.0,
         # The normalized input in 16 bits is for the weight's gradient.
@@ -33,16 +34,22 @@ def _norm_is_fused(x: Shapes) -> bool:
     return "norm" in x.framework.fusion.fused or x.model.norm == "layernorm"
 
 
-def norm_gradient(x: Shapes, module: str) -> Elementwise:
+def norm_gradient(x: Shapes, module: Module) -> Elementwise:
     """Backward norm: input and output gradient in, input gradient out, and the weight's sums."""
     n = x.residual_bytes / x.element_bytes
     if _norm_is_fused(x):
         return Elementwise(
-            module=module, name="norm gradient", traffic_bytes=4.0 * x.residual_bytes, kernels=2.0, elements=n
+            module=module,
+            part="norm",
+            direction="backward",
+            traffic_bytes=4.0 * x.residual_bytes,
+            kernels=2.0,
+            elements=n,
         )
     return Elementwise(
         module=module,
-        name="norm gradient",
+        part="norm",
+        direction="backward",
         traffic_bytes=(48.0 + 8.0 * x.element_bytes) * n,
         # Ten of them for the input, four for the weight.
         kernels=10.0 + 4.0 * x.trained.rest,
@@ -54,7 +61,7 @@ def head_norm(x: Shapes, *, backward: bool) -> Elementwise:
     """Norms of the query and key heads, a call for each."""
     whole = norm_gradient(x, "qkv") if backward else norm(x, "qkv")
     heads = narrower(whole, x.tokens * (x.query_width + x.key_width))
-    return replace(heads, name=f"head {whole.name}", kernels=2.0 * whole.kernels)
+    return replace(heads, part="head norm", kernels=2.0 * whole.kernels)
 
 
 def narrower(norm: Elementwise, elements: Number) -> Elementwise:
@@ -76,14 +83,15 @@ def rope(x: Shapes, *, backward: bool, fused: bool | None = None) -> Elementwise
     apart = (10.0, 6.0) if x.framework.native.complex_rope else (9.0, 10.0)
     return Elementwise(
         module="rope",
-        name="rope gradient" if backward else "rope",
+        part="rope",
+        direction="backward" if backward else "forward",
         traffic_bytes=(2.0 if fused else apart[0]) * rotated,
         kernels=2.0 if fused else apart[1],
         elements=rotated / x.element_bytes,
     )
 
 
-def activation(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | None = None) -> Elementwise:
+def activation(x: Shapes, width: Number, *, module: Module = "mlp", rows: Number | None = None) -> Elementwise:
     """Forward GELU, ReLU or SwiGLU over ``width`` elements of each of ``rows`` (the tokens): inputs in, product out.
 
     The inputs are kept.
@@ -94,7 +102,7 @@ def activation(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | 
         kernels = 2.0 if _squares_apart(x) else 1.0
         return Elementwise(
             module=module,
-            name="activation",
+            part="activation",
             traffic_bytes=2.0 * kernels * tensor,
             kernels=kernels,
             saved_bytes=tensor,
@@ -103,7 +111,7 @@ def activation(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | 
     fused = "activation" in x.framework.fusion.fused
     return Elementwise(
         module=module,
-        name="activation",
+        part="activation",
         traffic_bytes=(3.0 if fused else 5.0) * tensor,
         kernels=1.0 if fused else 2.0,
         saved_bytes=(2.0 if fused else 3.0) * tensor,
@@ -111,7 +119,7 @@ def activation(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | 
     )
 
 
-def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: Number | None = None) -> Elementwise:
+def activation_gradient(x: Shapes, width: Number, *, module: Module = "mlp", rows: Number | None = None) -> Elementwise:
     """Backward of ``activation``."""
     rows = x.tokens if rows is None else rows
     tensor = x.element_bytes * rows * width
@@ -120,7 +128,8 @@ def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: 
         apart = _squares_apart(x)
         return Elementwise(
             module=module,
-            name="activation gradient",
+            part="activation",
+            direction="backward",
             traffic_bytes=(10.0 if apart else 3.0) * tensor,
             kernels=4.0 if apart else 1.0,
             elements=rows * width,
@@ -128,7 +137,8 @@ def activation_gradient(x: Shapes, width: Number, *, module: str = "mlp", rows: 
     fused = "activation" in x.framework.fusion.fused
     return Elementwise(
         module=module,
-        name="activation gradient",
+        part="activation",
+        direction="backward",
         traffic_bytes=(5.0 if fused else 9.0) * tensor,
         kernels=1.0 if fused else 3.0,
         elements=rows * width,
@@ -146,7 +156,7 @@ def residual(x: Shapes, *, bias: bool) -> Elementwise:
     if "bias-dropout-add" in x.framework.fusion.fused or not (bias or x.model.dropout > 0):
         return Elementwise(
             module="residual",
-            name="residual",
+            part="residual",
             traffic_bytes=3.0 * x.residual_bytes + mask,
             saved_bytes=mask,
             elements=x.residual_bytes / x.element_bytes,
@@ -154,7 +164,7 @@ def residual(x: Shapes, *, bias: bool) -> Elementwise:
     steps = 2.0 if x.model.dropout > 0 else 1.0
     return Elementwise(
         module="residual",
-        name="residual",
+        part="residual",
         traffic_bytes=(1.0 + 2.0 * steps) * x.residual_bytes + mask,
         kernels=steps,
         saved_bytes=mask,
@@ -168,7 +178,8 @@ def residual_gradient(x: Shapes) -> Elementwise:
     branches = 5.0 if x.model.dropout > 0 else 3.0
     return Elementwise(
         module="residual",
-        name="residual gradient",
+        part="residual",
+        direction="backward",
         traffic_bytes=branches * x.residual_bytes + mask,
         kernels=2.0 if x.model.dropout > 0 else 1.0,
         elements=x.residual_bytes / x.element_bytes,

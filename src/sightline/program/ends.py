@@ -31,7 +31,7 @@ def embedding_block(x: Shapes) -> Block:
     forward: list[Operator] = [
         Elementwise(
             module="embedding",
-            name="lookup",
+            part="lookup",
             traffic_bytes=lookups * x.hidden_bytes,
             kernels=4.0,
             elements=x.tokens * h,
@@ -44,8 +44,8 @@ def embedding_block(x: Shapes) -> Block:
         backward.append(elementwise.norm_gradient(x, "embedding"))
     if x.model.dropout > 0:
         traffic = 2.0 * x.residual_bytes + mask
-        forward.append(Elementwise(module="embedding", name="dropout", traffic_bytes=traffic, saved_bytes=mask))
-        backward.append(Elementwise(module="embedding", name="dropout gradient", traffic_bytes=traffic))
+        forward.append(Elementwise(module="embedding", part="dropout", traffic_bytes=traffic, saved_bytes=mask))
+        backward.append(Elementwise(module="embedding", part="dropout", direction="backward", traffic_bytes=traffic))
     if x.trained.embedding:
         backward += [*enter_region(x, "embedding"), _table_gradient(x)]
     positions = x.model.embedding_parameters - x.model.vocab_size * x.model.hidden_size
@@ -67,7 +67,8 @@ def _table_gradient(x: Shapes) -> Elementwise:
     elements = x.vocabulary * float(x.model.hidden_size)
     return Elementwise(
         module="embedding",
-        name="table gradient",
+        part="table",
+        direction="backward",
         traffic_bytes=elements * (x.element_bytes + x.framework.kernels.accumulation_traffic) + 3.0 * x.hidden_bytes,
         kernels=6.0,
         elements=elements,
@@ -82,7 +83,7 @@ def head_block(x: Shapes) -> Block:
     h = float(x.model.hidden_size)
     logits = x.tokens * x.vocabulary
     logits_matmul = linear_forward(
-        x, "head", h, x.vocabulary, saved_bytes=entered_bytes(x) * x.trained.head, name="logits"
+        x, "head", h, x.vocabulary, saved_bytes=entered_bytes(x) * x.trained.head, part="logits"
     )
     fused = "cross-entropy" in x.framework.fusion.fused
     products: list[Operator] = (
@@ -96,12 +97,12 @@ def head_block(x: Shapes) -> Block:
         *join_streams(x, backward=False),
         elementwise.norm(x, "final norm"),
         *enter_region(x, "head"),
-        *quantized(x, "head", "input", x.tokens * h, for_weights=x.trained.head),
+        *quantized(x, "head", "input quantization", x.tokens * h, for_weights=x.trained.head),
         narrowed(x, logits_matmul),
         *capped_logits(x, logits, backward=False),
         Elementwise(
             module="head",
-            name="cross-entropy",
+            part="cross-entropy",
             traffic_bytes=(2.0 * x.element_bytes if fused else _unfused(x, LOSS_FORWARD_BYTES)) * logits,
             kernels=2.0 if fused else 8.0,
             elements=logits,
@@ -110,14 +111,15 @@ def head_block(x: Shapes) -> Block:
     backward: list[Operator] = [
         Elementwise(
             module="head",
-            name="cross-entropy gradient",
+            part="cross-entropy",
+            direction="backward",
             traffic_bytes=(2.0 * x.element_bytes if fused else gradient_bytes) * logits,
             kernels=1.0 if fused else 3.0,
             elements=logits,
         ),
         *capped_logits(x, logits, backward=True),
         *turned_weights(x, "head", h * x.vocabulary),
-        *quantized(x, "head", "gradient", logits, for_weights=x.trained.head),
+        *quantized(x, "head", "gradient quantization", logits, for_weights=x.trained.head),
         *(narrowed(x, product) for product in products),
         *leave_region(x, "head"),
         elementwise.norm_gradient(x, "final norm"),

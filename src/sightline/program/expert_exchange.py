@@ -6,17 +6,18 @@ outputs added up, beside the experts.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from sightline.program.address import Part
 from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Elementwise, Operator
 from sightline.program.routing import distinct_ranks
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 from sightline.scenario import Experts
 
-MODULE = "experts"
-FORWARD, BACKWARD = ("dispatch", "combine"), ("dispatch gradient", "combine gradient")
+MODULE: Final = "experts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,7 +64,8 @@ class Exchange:
         again = self.many * (self.x.dispatch == "all-to-all")
         return Elementwise(
             module=MODULE,
-            name="permutation gradient" if backward else "permutation",
+            part="permutation",
+            direction="backward" if backward else "forward",
             traffic_bytes=self.copied_bytes + self.token_bytes + 2.0 * again * self.copied_bytes,
             kernels=1.0 + again,
             elements=self.copied_bytes / self.x.element_bytes,
@@ -79,25 +81,25 @@ class Exchange:
         traffic = (1.0 + here * backward) * self.copied_bytes + self.token_bytes + 2.0 * again * self.copied_bytes
         return Elementwise(
             module=MODULE,
-            name="weighted sum gradient" if backward else "weighted sum",
+            part="weighted sum",
+            direction="backward" if backward else "forward",
             traffic_bytes=traffic,
             kernels=1.0 + again,
             saved_bytes=self.copied_bytes * (here and not backward),
             elements=self.copied_bytes / self.x.element_bytes,
         )
 
-    def travel(self, name: str) -> list[Operator]:
+    def travel(self, part: Part, *, gathers: bool) -> list[Operator]:
         """Copies travel to the ranks of their experts or back; ranks that share an expert get all its tokens."""
-        gathers = name in ("dispatch", "combine gradient")
         kind: CollectiveKind = "all_gather" if gathers else "reduce_scatter"
         legs = [
-            self._leg("all_to_all", self.sent_bytes, name, "expert", self.x.e),
-            self._leg(kind, self.copied_bytes * self.x.u, name, "expert tensor", self.x.u),
+            self._leg("all_to_all", self.sent_bytes, part, "expert", self.x.e),
+            self._leg(kind, self.copied_bytes * self.x.u, part, "expert tensor", self.x.u),
         ]
         return [op for leg in (legs if gathers else reversed(legs)) for op in leg]
 
     def _leg(
-        self, kind: CollectiveKind, size: Number, name: str, ranks: CollectiveRanks, degree: Number
+        self, kind: CollectiveKind, size: Number, part: Part, ranks: CollectiveRanks, degree: Number
     ) -> list[Operator]:
         many = np.asarray(degree) > 1
         if not np.any(many):
@@ -108,7 +110,7 @@ class Exchange:
         return [
             Collective(
                 module=MODULE,
-                name=name,
+                part=part,
                 kind=kind,
                 buffer_bytes=size,
                 ranks=ranks,

@@ -7,10 +7,12 @@ products are one matmul per expert side by side. Source of the flow: Megatron-Co
 """
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from sightline.program import elementwise
+from sightline.program.address import Part
 from sightline.program.dense_mlp import dense_mlp, keeps_product
 from sightline.program.expert_exchange import MODULE, Exchange
 from sightline.program.linear import linear_backward, linear_forward
@@ -22,7 +24,7 @@ from sightline.program.sublayer import Sublayer
 from sightline.quantities import Number
 from sightline.scenario import Experts
 
-SHARED = "shared experts"
+SHARED: Final = "shared experts"
 BEHIND_COUNTS = frozenset({MODULE, SHARED})
 """Modules whose operators are launched once the numbers of tokens of each expert are known."""
 ROUTER_KERNELS = 6.0
@@ -50,15 +52,15 @@ def experts(x: Shapes) -> Sublayer:
     # The norm's output feeds router and experts; shared experts keep it where there are any.
     read = e * own * h * (shared is None)
     forward: list[Operator] = [
-        linear_forward(x, "router", h, float(of.count), saved_bytes=read, name="router", rows=own),
+        linear_forward(x, "router", h, float(of.count), saved_bytes=read, part="router", rows=own),
         _choice(own * of.count, backward=False),
         *(_latent_forward(x, "to latent", h, width, own, kept=0.0) if latent else []),
         exchange.permutation(backward=False),
-        *exchange.travel("dispatch"),
+        *exchange.travel("dispatch", gathers=True),
         *up_forward,
         elementwise.activation(x, f, module=MODULE, rows=rows),
         *down_forward,
-        *exchange.travel("combine"),
+        *exchange.travel("combine", gathers=False),
         exchange.weighted_sum(backward=False),
         *(_latent_forward(x, "from latent", width, h, own, kept=e * own * width) if latent else []),
         *([*shared.forward, _joined(x, e * own * h)] if shared else []),
@@ -67,11 +69,11 @@ def experts(x: Shapes) -> Sublayer:
         *([_joined(x, e * own * h), *shared.backward] if shared else []),
         *(linear_backward(x, MODULE, width, h, bias=False, rows=own) if latent else []),
         exchange.weighted_sum(backward=True),
-        *exchange.travel("combine gradient"),
+        *exchange.travel("combine", gathers=True),
         *down_backward,
         elementwise.activation_gradient(x, f, module=MODULE, rows=rows),
         *up_backward,
-        *exchange.travel("dispatch gradient"),
+        *exchange.travel("dispatch", gathers=False),
         exchange.permutation(backward=True),
         *(linear_backward(x, MODULE, h, width, bias=False, rows=own) if latent else []),
         _choice(own * of.count, backward=True),
@@ -110,11 +112,11 @@ def _loads(x: Shapes, of: Experts, own: Number) -> tuple[Number, Number]:
 
 
 def _grouped(
-    x: Shapes, name: str, inputs: Number, outputs: Number, rows: Number, count: Number, *, saved_bytes: Number
+    x: Shapes, part: Part, inputs: Number, outputs: Number, rows: Number, count: Number, *, saved_bytes: Number
 ) -> tuple[list[Operator], list[Operator]]:
     """The products of all the rank's experts, forward and backward; some libraries launch a kernel for each."""
     forward = projection_forward(
-        x, MODULE, inputs, outputs, targets=(), saved_bytes=saved_bytes, name=name, shares=(), rows=rows, experts=count
+        x, MODULE, inputs, outputs, targets=(), saved_bytes=saved_bytes, part=part, shares=(), rows=rows, experts=count
     )
     backward = projection_backward(
         x, MODULE, inputs, outputs, targets=(), bias=False, shares=(), rows=rows, experts=count
@@ -138,16 +140,17 @@ def _launched_each(x: Shapes, operators: list[Operator], count: Number) -> list[
 
 
 def _latent_forward(
-    x: Shapes, name: str, inputs: Number, outputs: Number, rows: Number, *, kept: Number
+    x: Shapes, part: Part, inputs: Number, outputs: Number, rows: Number, *, kept: Number
 ) -> list[Operator]:
-    return [linear_forward(x, MODULE, inputs, outputs, saved_bytes=kept, name=name, rows=rows)]
+    return [linear_forward(x, MODULE, inputs, outputs, saved_bytes=kept, part=part, rows=rows)]
 
 
 def _choice(elements: Number, *, backward: bool) -> Elementwise:
     """The router's scores in fp32, softmax and choice; scores and probabilities are kept."""
     return Elementwise(
         module="router",
-        name="choice gradient" if backward else "choice",
+        part="choice",
+        direction="backward" if backward else "forward",
         traffic_bytes=(24.0 if backward else 32.0) * elements,
         kernels=ROUTER_KERNELS,
         saved_bytes=0.0 if backward else 9.0 * elements,
@@ -157,4 +160,4 @@ def _choice(elements: Number, *, backward: bool) -> Elementwise:
 
 def _joined(x: Shapes, size: Number) -> Elementwise:
     """Outputs of the shared experts are added to those of the routed ones; their gradients meet likewise."""
-    return Elementwise(module=SHARED, name="sum", traffic_bytes=3.0 * size, elements=size / x.element_bytes)
+    return Elementwise(module=SHARED, part="sum", traffic_bytes=3.0 * size, elements=size / x.element_bytes)

@@ -6,6 +6,8 @@ gradients. Attention's weights are added up over all heads for that, in a pass o
 dense warm-up, in which the indexer alone is trained.
 """
 
+from typing import Final
+
 import numpy as np
 
 from sightline.program.context_heads import gather_tokens
@@ -16,7 +18,7 @@ from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 from sightline.scenario import LayerKind, SparseAttention
 
-MODULE = "indexer"
+MODULE: Final = "indexer"
 
 
 def mean_seen(tokens: Number, most: Number) -> Number:
@@ -48,11 +50,11 @@ def indexer_forward(x: Shapes, kind: LayerKind) -> list[Operator]:
     learns = 1.0 * x.trained.projections
     kept = learns * e * x.tokens * (width + sparse.head_dim + sparse.heads)
     return [
-        linear_forward(x, MODULE, query_inputs(x), width, saved_bytes=0.0, name="query"),
-        linear_forward(x, MODULE, float(x.model.hidden_size), _keys(x, sparse), saved_bytes=0.0, name="key, weights"),
+        linear_forward(x, MODULE, query_inputs(x), width, saved_bytes=0.0, part="query"),
+        linear_forward(x, MODULE, float(x.model.hidden_size), _keys(x, sparse), saved_bytes=0.0, part="key, weights"),
         Elementwise(
             module=MODULE,
-            name="rope",
+            part="rope",
             traffic_bytes=2.0 * e * x.tokens * (width + sparse.head_dim),
             kernels=2.0,
             saved_bytes=kept,
@@ -61,7 +63,7 @@ def indexer_forward(x: Shapes, kind: LayerKind) -> list[Operator]:
         *gather_tokens(x, MODULE, sparse.head_dim / kind.compression, backward=False),
         Indexer(
             module=MODULE,
-            name="scores",
+            part="scores",
             sequences=x.b,
             new_tokens=x.s,
             context_tokens=entries,
@@ -73,7 +75,7 @@ def indexer_forward(x: Shapes, kind: LayerKind) -> list[Operator]:
         # Scores in fp32 are read twice; the chosen places are kept as 32-bit numbers.
         Elementwise(
             module=MODULE,
-            name="top-k",
+            part="top-k",
             traffic_bytes=8.0 * x.tokens * entries,
             kernels=2.0,
             saved_bytes=4.0 * x.tokens * np.minimum(entries, float(sparse.selected_tokens)),
@@ -93,7 +95,7 @@ def indexer_backward(x: Shapes, kind: LayerKind, heads: Number, key_dim: float) 
     chosen = selected(x, kind)
     target = 4.0 * x.tokens * chosen
     summed = (
-        [Collective(module=MODULE, name="all-reduce", kind="all_reduce", buffer_bytes=target, count=(x.t > 1) * 1.0)]
+        [Collective(module=MODULE, part="all-reduce", kind="all_reduce", buffer_bytes=target, count=(x.t > 1) * 1.0)]
         if np.any(x.t > 1)
         else []
     )
@@ -101,7 +103,7 @@ def indexer_backward(x: Shapes, kind: LayerKind, heads: Number, key_dim: float) 
     return [
         SelectedAttention(
             module=MODULE,
-            name="target",
+            part="target",
             sequences=x.b,
             new_tokens=x.s,
             context_tokens=x.context,
@@ -115,16 +117,16 @@ def indexer_backward(x: Shapes, kind: LayerKind, heads: Number, key_dim: float) 
             cache_bytes=x.element_bytes,
         ),
         *summed,
-        Elementwise(module=MODULE, name="loss", traffic_bytes=4.0 * target, kernels=6.0, elements=x.tokens * chosen),
+        Elementwise(module=MODULE, part="loss", traffic_bytes=4.0 * target, kernels=6.0, elements=x.tokens * chosen),
         Indexer(
             module=MODULE,
-            name="scores gradient",
+            part="scores",
+            direction="backward",
             sequences=x.b,
             new_tokens=x.s,
             context_tokens=chosen,
             heads=float(sparse.heads),
             head_dim=float(sparse.head_dim),
-            backward=True,
             dtype=x.dtype,
             key_bytes=x.element_bytes,
         ),

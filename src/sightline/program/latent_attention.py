@@ -41,7 +41,7 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     expanded = e * x.tokens * (x.query_width + x.key_width + x.value_width)
     forward: list[Operator] = [
         *projection_forward(
-            x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, name="down", shares=(), rows=pieces
+            x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, part="down", shares=(), rows=pieces
         ),
         latent_norm(x, down * pieces, backward=False),
         *gathered(x, "qkv", e * x.tokens * down),
@@ -49,11 +49,11 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     backward: list[Operator] = []
     if latent.query_rank is None:
         forward += projection_forward(
-            x, "qkv", query_inputs, queries, targets=(), saved_bytes=0.0, name="query", shares=()
+            x, "qkv", query_inputs, queries, targets=(), saved_bytes=0.0, part="query", shares=()
         )
     for width, outputs in ups:
         forward += projection_forward(
-            x, "qkv", width, outputs, targets=(), saved_bytes=e * x.tokens * width, name="up", shares=()
+            x, "qkv", width, outputs, targets=(), saved_bytes=e * x.tokens * width, part="up", shares=()
         )
     forward += [
         _rotated(x, latent, backward=False),
@@ -134,7 +134,8 @@ def _joined(x: Shapes, expanded_bytes: Number, keys_values: Number, *, backward:
     keys_and_values = x.element_bytes * x.tokens * (keys_values + x.key_width + x.value_width)
     return Elementwise(
         module="qkv",
-        name="heads split" if backward else "heads joined",
+        part="heads joined",
+        direction="backward" if backward else "forward",
         traffic_bytes=keys_and_values if fused else 2.0 * expanded_bytes,
         kernels=1.0 if fused else 3.0,
         elements=expanded_bytes / x.element_bytes,

@@ -2,28 +2,20 @@
 
 from typing import Any
 
+from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
-GRADIENTS = ("input gradient", "weight gradient")
-"""The products of a backward pass."""
-_WEIGHT_GRADIENTS = ("weight gradient", "bias gradient", "gradient accumulation")
-
-
-def makes_weight_gradient(operator: Operator) -> bool:
-    """Whether an operator of a backward pass serves the update alone, so that the rest of the pass need not wait for it."""
-    return operator.name.endswith(_WEIGHT_GRADIENTS)
-
 
 def linear_forward(
     x: Shapes,
-    module: str,
+    module: Module,
     inputs: Number,
     outputs: Number,
     *,
     saved_bytes: Number,
-    name: str = "matmul",
+    part: Part = "matmul",
     shares: tuple[float, ...] = (1.0,),
     rows: Number | None = None,
     experts: Number = 1.0,
@@ -35,7 +27,7 @@ def linear_forward(
     """
     return Matmul(
         module=module,
-        name=name,
+        part=part,
         m=x.tokens if rows is None else rows,
         n=outputs,
         k=inputs,
@@ -50,7 +42,7 @@ def linear_forward(
 
 def input_gradient(
     x: Shapes,
-    module: str,
+    module: Module,
     inputs: Number,
     outputs: Number,
     *,
@@ -61,7 +53,8 @@ def input_gradient(
     """Return the matmul that takes the gradient of the outputs to that of the inputs."""
     return Matmul(
         module=module,
-        name="input gradient",
+        part="matmul",
+        direction="input gradient",
         m=x.tokens if rows is None else rows,
         n=inputs,
         k=outputs,
@@ -75,7 +68,7 @@ def input_gradient(
 
 def linear_backward(
     x: Shapes,
-    module: str,
+    module: Module,
     inputs: Number,
     outputs: Number,
     *,
@@ -95,7 +88,8 @@ def linear_backward(
     operators: list[Operator] = [
         input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts),
         Matmul(
-            name="weight gradient",
+            part="matmul",
+            direction="weight gradient",
             m=outputs,
             n=inputs,
             k=rows,
@@ -111,7 +105,8 @@ def linear_backward(
         operators.append(
             Elementwise(
                 module=module,
-                name="gradient accumulation",
+                part="accumulation",
+                direction="weight gradient",
                 traffic_bytes=x.framework.kernels.accumulation_traffic * experts * inputs * outputs,
                 elements=experts * inputs * outputs,
             )
@@ -120,8 +115,13 @@ def linear_backward(
 
 
 def bias_gradient(
-    x: Shapes, module: str, outputs: Number, *, rows: Number | None = None, experts: Number = 1.0
+    x: Shapes, module: Module, outputs: Number, *, rows: Number | None = None, experts: Number = 1.0
 ) -> Elementwise:
     """Return the sum of the outputs' gradients over all rows."""
     rows = x.tokens if rows is None else rows
-    return Elementwise(module=module, name="bias gradient", traffic_bytes=x.element_bytes * experts * rows * outputs)
+    return Elementwise(
+        module=module,
+        part="bias",
+        direction="weight gradient",
+        traffic_bytes=x.element_bytes * experts * rows * outputs,
+    )

@@ -5,8 +5,9 @@ its output. Kept for the backward pass is what the kernels of flash-linear-atten
 normed queries and keys, values, decays, the inverted triangle of every chunk, the output and its gate.
 """
 
-from typing import Any
+from typing import Any, Final
 
+from sightline.program.address import Direction, Module
 from sightline.program.context_heads import exchange
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution
 from sightline.program.operators import Elementwise, Operator
@@ -23,7 +24,7 @@ from sightline.program.tensor_parallel import (
 from sightline.quantities import Number
 from sightline.scenario import LinearAttention
 
-CORE = "linear attention"
+CORE: Final = "linear attention"
 CHUNK = 64.0
 """Tokens of a chunk, whose triangle of corrections is kept."""
 GATE_KERNELS = 6.0
@@ -100,11 +101,13 @@ def _core(x: Shapes, linear: LinearAttention, *, backward: bool) -> list[Operato
     repeated = heads * linear.key_dim
     decays = heads if linear.gate_rank is None else repeated
     kept = 0.0 if backward else 1.0
-    sequences: dict[str, Any] = {"sequences": x.b, "new_tokens": x.s * x.c, "decode": False, "backward": backward}
+    sequences: dict[str, Any] = {"sequences": x.b, "new_tokens": x.s * x.c, "decode": False}
+    way: Direction = "backward" if backward else "forward"
+    sequences |= {"direction": way}
     operators: list[Operator] = [
         ShortConvolution(
             module=CORE,
-            name="conv",
+            part="conv",
             channels=(2.0 * key + value) / x.c,
             width=float(linear.conv_width),
             element_bytes=e,
@@ -114,7 +117,8 @@ def _core(x: Shapes, linear: LinearAttention, *, backward: bool) -> list[Operato
         # Keys are repeated for every value head; queries and keys are normed.
         Elementwise(
             module=CORE,
-            name="norm of queries and keys",
+            part="norm of queries and keys",
+            direction=way,
             traffic_bytes=(2.0 if backward else 1.0) * e * tokens * (2.0 * key + 2.0 * repeated),
             kernels=2.0 + 2.0 * (linear.value_heads > linear.key_heads),
             saved_bytes=kept * e * tokens * (2.0 * repeated + value),
@@ -122,7 +126,8 @@ def _core(x: Shapes, linear: LinearAttention, *, backward: bool) -> list[Operato
         ),
         Elementwise(
             module=CORE,
-            name="decay and strength",
+            part="decay and strength",
+            direction=way,
             traffic_bytes=(2.0 if backward else 1.0) * tokens * (16.0 + 4.0 * e) * decays,
             kernels=GATE_KERNELS,
             saved_bytes=kept * tokens * ((4.0 + e) * decays + 4.0 * heads),
@@ -130,7 +135,7 @@ def _core(x: Shapes, linear: LinearAttention, *, backward: bool) -> list[Operato
         ),
         GatedDelta(
             module=CORE,
-            name="gated delta",
+            part="gated delta",
             key_heads=heads / x.c,
             value_heads=heads / x.c,
             key_dim=float(linear.key_dim),
@@ -146,12 +151,13 @@ def _core(x: Shapes, linear: LinearAttention, *, backward: bool) -> list[Operato
     return operators[::-1] if backward else operators
 
 
-def gated_norm(x: Shapes, module: str, width: Number, *, backward: bool) -> Elementwise:
+def gated_norm(x: Shapes, module: Module, width: Number, *, backward: bool) -> Elementwise:
     """A norm of ``width`` elements per token times the activation of as wide a gate, in one kernel; both are kept."""
     tensor = x.element_bytes * x.tokens * width
     return Elementwise(
         module=module,
-        name="gated norm gradient" if backward else "gated norm",
+        part="gated norm",
+        direction="backward" if backward else "forward",
         traffic_bytes=(5.0 if backward else 3.0) * tensor,
         kernels=2.0 if backward else 1.0,
         saved_bytes=0.0 if backward else 2.0 * tensor,

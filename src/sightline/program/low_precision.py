@@ -7,6 +7,7 @@ embedding and head stay wide. At 16 bits and above nothing here adds anything.
 
 from dataclasses import replace
 
+from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.program import NO_NARROW_WEIGHTS, Block, NarrowWeights
 from sightline.program.shapes import Shapes
@@ -28,7 +29,7 @@ def narrowed(x: Shapes, operator: Operator) -> Operator:
 
 
 def quantized(
-    x: Shapes, module: str, name: str, elements: Number, *, for_weights: bool, gathered: bool = False
+    x: Shapes, module: Module, part: Part, elements: Number, *, for_weights: bool, gathered: bool = False
 ) -> list[Operator]:
     """Return the quantization of an activation or a gradient.
 
@@ -44,7 +45,7 @@ def quantized(
     return [
         Elementwise(
             module=module,
-            name=f"{name} quantization",
+            part=part,
             traffic_bytes=(recipe.reads + written) * elements,
             kernels=recipe.kernels,
             elements=elements,
@@ -52,29 +53,29 @@ def quantized(
     ]
 
 
-def turned_operands(x: Shapes, module: str, elements: Number) -> list[Operator]:
+def turned_operands(x: Shapes, module: Module, elements: Number) -> list[Operator]:
     """Return the transposition of what a weight gradient takes, where quantization writes one layout alone."""
     if x.low is None or not x.framework.native.transposes_in_backward or x.low.copies == 1.0:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
     return [
-        Elementwise(module=module, name="operand transposition", traffic_bytes=traffic, kernels=2.0, elements=elements)
+        Elementwise(module=module, part="operand transposition", traffic_bytes=traffic, kernels=2.0, elements=elements)
     ]
 
 
-def quantized_weights(x: Shapes, module: str, elements: Number) -> list[Operator]:
+def quantized_weights(x: Shapes, module: Module, elements: Number) -> list[Operator]:
     """Return the quantization of a weight in a pass, where a framework keeps no narrow copies."""
     if x.low is None or not x.low.casts_weights_often:
         return []
-    return quantized(x, module, "weight", elements, for_weights=x.trained.projections)
+    return quantized(x, module, "weight quantization", elements, for_weights=x.trained.projections)
 
 
-def turned_weights(x: Shapes, module: str, elements: Number) -> list[Operator]:
+def turned_weights(x: Shapes, module: Module, elements: Number) -> list[Operator]:
     """Return the transposition of a narrow weight before its backward product, where a framework keeps one layout."""
     if x.low is None or not x.low.turns_weights:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
-    return [Elementwise(module=module, name="weight transposition", traffic_bytes=traffic, elements=elements)]
+    return [Elementwise(module=module, part="weight transposition", traffic_bytes=traffic, elements=elements)]
 
 
 def gathered_share(x: Shapes) -> float:

@@ -24,7 +24,6 @@ class GatedDelta(Operator):
     key_dim: float
     value_dim: float
     decode: bool
-    backward: bool = False
     dtype: str
     element_bytes: float
 
@@ -57,7 +56,6 @@ class StateSpaceScan(Operator):
     groups: Number
     state: float
     decode: bool
-    backward: bool = False
     dtype: str
     element_bytes: float
 
@@ -86,7 +84,6 @@ class ShortConvolution(Operator):
     channels: Number
     width: float
     decode: bool
-    backward: bool = False
     element_bytes: float
 
     @property
@@ -108,7 +105,6 @@ class SelectedAttention(Operator):
     key_dim: float
     value_dim: float
     decode: bool
-    backward: bool = False
     dtype: str
     element_bytes: float
     cache_bytes: float
@@ -131,15 +127,16 @@ class SelectedAttention(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Indexer(Operator):
-    """Scores of every cached token for choosing those that sparse attention reads (DeepSeek V3.2's lightning indexer)."""
+    """Scores of every cached token for choosing those that sparse attention reads (DeepSeek V3.2's lightning indexer).
+
+    Backward, ``context_tokens`` are those that were selected, whose scores are made again.
+    """
 
     sequences: Number
     new_tokens: Number
     context_tokens: Number
     heads: float
     head_dim: float
-    backward: bool = False
-    """Gradients of queries and keys; ``context_tokens`` are then those that were selected, whose scores it makes again."""
     dtype: str
     key_bytes: float
 

@@ -7,14 +7,16 @@ values and a gate are matrices of their own. Embedding, head, norms and biases s
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
+from sightline.program.address import Part
 from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.program import Block
 from sightline.quantities import Number
 
-MODULE = "optimizer"
+MODULE: Final = "optimizer"
 ITERATIONS = 5.0
 ELEMENT_BYTES = 2.0
 AROUND_BYTES = 14.0
@@ -23,7 +25,7 @@ AROUND_BYTES = 14.0
 
 def with_muon(block: Block, dtype: str) -> Block:
     """Return a layer whose trained matrices are orthogonalized in ``dtype`` once per step."""
-    gradients = [op for op in block.backward if isinstance(op, Matmul) and op.name == "weight gradient"]
+    gradients = [op for op in block.backward if isinstance(op, Matmul) and op.makes_own_weight_gradient]
     operators: list[Operator] = []
     for op in gradients:
         # A share of 0 is no matrix: values that are keys.
@@ -35,11 +37,16 @@ def with_muon(block: Block, dtype: str) -> Block:
 def _newton_schulz(matrices: Number, outputs: Number, inputs: Number, dtype: str) -> Sequence[Operator]:
     """One set of matrices: A, A^2, and their sum times X, five times, and what lies around them."""
     rows, columns = np.minimum(outputs, inputs), np.maximum(outputs, inputs)
-    sizes = {"gram": (rows, rows, columns), "square": (rows, rows, rows), "product": (rows, columns, rows)}
+    sizes: dict[Part, tuple[Number, Number, Number]] = {
+        "orthogonalization gram": (rows, rows, columns),
+        "orthogonalization square": (rows, rows, rows),
+        "orthogonalization product": (rows, columns, rows),
+    }
     products: list[Operator] = [
         Matmul(
             module=MODULE,
-            name=f"orthogonalization {name}",
+            part=part,
+            direction="update",
             count=ITERATIONS,
             m=m,
             n=n,
@@ -48,14 +55,15 @@ def _newton_schulz(matrices: Number, outputs: Number, inputs: Number, dtype: str
             dtype=dtype,
             element_bytes=ELEMENT_BYTES,
             # The product before is added in the same kernel.
-            output_bytes=ELEMENT_BYTES if name == "gram" else 2.0 * ELEMENT_BYTES,
+            output_bytes=ELEMENT_BYTES if part == "orthogonalization gram" else 2.0 * ELEMENT_BYTES,
         )
-        for name, (m, n, k) in sizes.items()
+        for part, (m, n, k) in sizes.items()
     ]
     elements = matrices * rows * columns
     around = Elementwise(
         module=MODULE,
-        name="orthogonalization norm",
+        part="orthogonalization norm",
+        direction="update",
         traffic_bytes=AROUND_BYTES * elements,
         kernels=6.0,
         elements=elements,

@@ -3,15 +3,26 @@
 Sizes are per execution on one device, in elements unless the name says bytes; each may be an array.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sightline.program.address import ADAPTER_PRODUCTS, Direction, Module, Part, display_name
 from sightline.quantities import Number
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
 CollectiveRanks = Literal["tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data"]
 """Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that share out the experts, or those
 that an expert is cut over; of context-parallel ones those that share out heads, or neighbours on a ring."""
+
+COLLECTIVE_PARTS: Mapping[CollectiveKind, Part] = {
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "all_to_all": "all-to-all",
+    "send_recv": "send-recv",
+}
+"""What a collective is called that has no other task than its kind says."""
 
 CollectiveCompany = Literal["projections", "attention", "micro-batch", "nothing"]
 """What a collective may run beside: the projections, as far as the framework overlaps them; the kernels of attention
@@ -20,16 +31,27 @@ that work on what came before; another micro-batch, where the plan overlaps expe
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operator:
-    """Something a device executes, at an address: the module it belongs to and its own name."""
+    """Something a device executes, at an address: the module it belongs to, its part of it, and what it makes."""
 
-    module: str
-    name: str
+    module: Module
+    part: Part
+    direction: Direction = "forward"
     count: Number = 1.0
     """Executions per block and micro-batch; 0 masks an operator that a plan does not have."""
     kernels: Number = 1.0
     """Kernels the host launches per execution."""
     saved_bytes: Number = 0.0
     """Tensors that an execution keeps for the backward pass."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return display_name(self.part, self.direction)
+
+    @property
+    def backward(self) -> bool:
+        """Whether it makes gradients of its inputs, as kernels other than a linear layer's products do."""
+        return self.direction == "backward"
 
     @property
     def flops(self) -> Number:
@@ -73,6 +95,11 @@ class Matmul(Operator):
     A processor is charged for products of their own; constants of accelerators were fitted to joined ones."""
 
     @property
+    def makes_own_weight_gradient(self) -> bool:
+        """Whether it makes the gradient of a weight of the model itself, not of an adapter."""
+        return self.direction == "weight gradient" and self.part not in ADAPTER_PRODUCTS
+
+    @property
     def row(self) -> Number:
         """``input_row``, or ``k``."""
         return self.k if self.input_row is None else self.input_row
@@ -105,7 +132,6 @@ class FlashAttention(Operator):
     causal: bool
     unseen: Number = 0.0
     """Share of the scores that a mask hides and that is left out by calling the kernel with fewer keys or queries."""
-    backward: bool
     dtype: str
     element_bytes: float
 

@@ -6,10 +6,12 @@ of its own (DeepSeek V3, arXiv 2412.19437, section 2.2). It stands on the last p
 """
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from sightline.program import elementwise
+from sightline.program.address import Part
 from sightline.program.layer import layer_block
 from sightline.program.linear import linear_backward, linear_forward
 from sightline.program.operators import Collective, Elementwise, Operator
@@ -18,7 +20,7 @@ from sightline.program.shapes import Shapes
 from sightline.program.tensor_parallel import enter_region
 from sightline.scenario import LayerKind, Plan
 
-MODULE = "prediction"
+MODULE: Final = "prediction"
 
 
 def prediction_block(x: Shapes, ends: Shapes, head: Block, kind: LayerKind, plan: Plan) -> Block:
@@ -31,12 +33,12 @@ def prediction_block(x: Shapes, ends: Shapes, head: Block, kind: LayerKind, plan
     outputs = h / x.t
     twice = 2.0 * x.residual_bytes
     forward: list[Operator] = [
-        Elementwise(module=MODULE, name="lookup", traffic_bytes=2.0 * x.hidden_bytes, elements=x.tokens * h),
+        Elementwise(module=MODULE, part="lookup", traffic_bytes=2.0 * x.hidden_bytes, elements=x.tokens * h),
         elementwise.norm(ends, MODULE),
         elementwise.norm(ends, MODULE),
         _copy(x, "joined"),
         *enter_region(ends, MODULE),
-        linear_forward(ends, MODULE, 2.0 * h, outputs, saved_bytes=twice, name="joining"),
+        linear_forward(ends, MODULE, 2.0 * h, outputs, saved_bytes=twice, part="joining"),
         *_gather(x),
         *layer.forward,
         *head.forward,
@@ -61,11 +63,11 @@ def prediction_block(x: Shapes, ends: Shapes, head: Block, kind: LayerKind, plan
     )
 
 
-def _copy(x: Shapes, name: str) -> Elementwise:
+def _copy(x: Shapes, part: Part) -> Elementwise:
     """Both halves are copied beside each other, or their gradients apart."""
     return Elementwise(
         module=MODULE,
-        name=name,
+        part=part,
         traffic_bytes=4.0 * x.residual_bytes,
         elements=2.0 * x.residual_bytes / x.element_bytes,
     )
@@ -77,5 +79,5 @@ def _gather(x: Shapes) -> list[Operator]:
     if not np.any(many):
         return []
     return [
-        Collective(module=MODULE, name="all-gather", kind="all_gather", buffer_bytes=x.hidden_bytes, count=many * 1.0)
+        Collective(module=MODULE, part="all-gather", kind="all_gather", buffer_bytes=x.hidden_bytes, count=many * 1.0)
     ]

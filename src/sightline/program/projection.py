@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sightline.program.adapter import adapter_backward, adapter_forward, adapters_of
 from sightline.program.adapter_exchange import exchange_backward, exchange_forward
+from sightline.program.address import Module, Part
 from sightline.program.linear import bias_gradient, input_gradient, linear_backward, linear_forward
 from sightline.program.low_precision import narrowed, quantized, quantized_weights, turned_operands, turned_weights
 from sightline.program.operators import Operator
@@ -15,13 +16,13 @@ from sightline.quantities import Number
 
 def projection_forward(
     x: Shapes,
-    module: str,
+    module: Module,
     inputs: Number,
     outputs: Number,
     *,
     targets: tuple[str, ...],
     saved_bytes: Number,
-    name: str = "matmul",
+    part: Part = "matmul",
     shares: tuple[float, ...] = (1.0,),
     rows: Number | None = None,
     experts: Number = 1.0,
@@ -34,21 +35,21 @@ def projection_forward(
     ``gathered``: sequence parallelism gathers the input; ``scattered``: it scatters the output.
     """
     plain = linear_forward(
-        x, module, inputs, outputs, saved_bytes=saved_bytes, name=name, shares=shares, rows=rows, experts=experts
+        x, module, inputs, outputs, saved_bytes=saved_bytes, part=part, shares=shares, rows=rows, experts=experts
     )
     elements = experts * (x.tokens if rows is None else rows) * inputs
     cut = gathered or scattered
     if x.trained.projections:
         return [
             *quantized_weights(x, module, experts * inputs * outputs),
-            *quantized(x, module, "input", elements, for_weights=True, gathered=gathered),
+            *quantized(x, module, "input quantization", elements, for_weights=True, gathered=gathered),
             *(chunked(x, narrowed(x, part)) if cut else narrowed(x, part) for part in apart(x, [plain])),
         ]
     kept = x.trained.quantization != "none" and x.framework.litgpt.quantized_keeps_inputs
     frozen = plain if kept else replace(plain, saved_bytes=0.0)
     operators = [
         *dequantize(x, module, experts * inputs * outputs),
-        *quantized(x, module, "input", elements, for_weights=False, gathered=gathered),
+        *quantized(x, module, "input quantization", elements, for_weights=False, gathered=gathered),
         narrowed(x, frozen),
     ]
     for i, thin in enumerate(adapters_of(x, inputs, outputs, targets, shares)):
@@ -61,7 +62,7 @@ def projection_forward(
 
 def projection_backward(
     x: Shapes,
-    module: str,
+    module: Module,
     inputs: Number,
     outputs: Number,
     *,
@@ -84,17 +85,17 @@ def projection_backward(
         products = linear_backward(x, module, inputs, outputs, bias=bias, shares=shares, rows=rows, experts=experts)
         return [
             *turned,
-            *quantized(x, module, "gradient", elements, for_weights=True, gathered=gathered),
+            *quantized(x, module, "gradient quantization", elements, for_weights=True, gathered=gathered),
             *turned_operands(x, module, elements + each * inputs),
             *(
-                chunked(x, narrowed(x, part)) if gathered and part.name == "input gradient" else narrowed(x, part)
+                chunked(x, narrowed(x, part)) if gathered and part.direction == "input gradient" else narrowed(x, part)
                 for part in apart(x, products)
             ),
         ]
     operators = [
         *dequantize(x, module, experts * inputs * outputs),
         *turned,
-        *quantized(x, module, "gradient", elements, for_weights=False, gathered=gathered),
+        *quantized(x, module, "gradient quantization", elements, for_weights=False, gathered=gathered),
         narrowed(x, input_gradient(x, module, inputs, outputs, shares=shares, rows=rows, experts=experts)),
     ]
     if bias and x.trained.rest:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from sightline.program.address import Module
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
@@ -29,7 +30,7 @@ def stored_bytes(x: Shapes) -> float:
     return STORED_BYTES.get(x.trained.quantization, x.element_bytes)
 
 
-def dequantize(x: Shapes, module: str, weights: Number) -> list[Operator]:
+def dequantize(x: Shapes, module: Module, weights: Number) -> list[Operator]:
     """Return the expansion of ``weights`` elements to the compute dtype, or nothing where they are not quantized.
 
     The least traffic is the stored bytes in and the expanded out; kernels of real libraries work slower than that and
@@ -43,7 +44,7 @@ def dequantize(x: Shapes, module: str, weights: Number) -> list[Operator]:
     return [
         Elementwise(
             module=module,
-            name="dequantize",
+            part="dequantize",
             traffic_bytes=traffic * weights,
             kernels=EXPANSION_KERNELS[form],
             elements=weights,

@@ -5,11 +5,12 @@ where a norm, an activation or an up projection gives up its output, which the n
 torchtitan (arXiv 2410.06511). What is not kept comes back for one layer at a time, so nothing is ever gained or lost.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from sightline.program.address import Module, Part
 from sightline.program.attention import MODULE as CORE
 from sightline.program.context_parallel import RECOMPUTED
 from sightline.program.operators import Collective, Matmul, Operator
@@ -17,9 +18,11 @@ from sightline.program.program import Block
 from sightline.quantities import Number
 from sightline.scenario.recomputation import Recomputation
 
-CORE_NAMES = (
-    *("scores", "softmax", "alibi", "dropout", "context", "flash attention", "selected attention", "capped scores"),
-    *RECOMPUTED,
+CORE_PARTS: frozenset[Part] = frozenset(
+    (
+        *("scores", "softmax", "alibi", "dropout", "context", "flash attention", "selected attention", "capped scores"),
+        *RECOMPUTED,
+    )
 )
 """The attention core: cheap to recompute, large to keep."""
 PROJECTIONS = ("qkv", "rope")
@@ -27,7 +30,7 @@ WHOLE = {"mlp": ("mlp",), "shared_experts": ("shared experts",), "moe": ("router
 """Modules that run again from their input, which is kept."""
 FED_BY_NORM = ("qkv", "mlp", "shared experts")
 """Modules whose first matmul keeps what a norm has put out."""
-FED_BY_ACTIVATION = {"activation": "mlp", "moe_activation": "experts"}
+FED_BY_ACTIVATION: Mapping[str, Module] = {"activation": "mlp", "moe_activation": "experts"}
 """Modules whose down projection keeps what their activation has put out."""
 
 
@@ -71,16 +74,16 @@ def _again(forward: Sequence[Operator], modules: frozenset[str], *, stops_early:
             inside = [op for op in forward if op.module in parts]
             chosen += _up_to_last_kept(inside) if stops_early else inside
     if "layernorm" in modules:
-        chosen += [op for op in forward if op.name == "norm"]
+        chosen += [op for op in forward if op.part == "norm"]
     if modules & {"core_attention", "attention"}:
         chosen += _core(forward)
     if modules & {"qkv", "attention"}:
         chosen += [op for op in forward if op.module in PROJECTIONS]
     if "latent_up" in modules:
-        chosen += [op for op in forward if op.module == "rope" or _named(op, "qkv", ("up", "heads joined"))]
+        chosen += [op for op in forward if op.module == "rope" or _is(op, "qkv", "up", "heads joined")]
     for word, module in FED_BY_ACTIVATION.items():
         if word in modules:
-            chosen += [op for op in forward if _named(op, module, ("activation",))]
+            chosen += [op for op in forward if _is(op, module, "activation")]
     found = {id(op) for op in chosen}
     return [op for op in forward if id(op) in found]
 
@@ -111,14 +114,14 @@ def _giving_up(forward: Sequence[Operator], modules: frozenset[str]) -> Iterator
     if "layernorm" in modules:
         for module in FED_BY_NORM:
             yield from _keeping(op for op in forward if op.module == module)[:1]
-        yield from (op for op in forward if _named(op, "router", ("router",)))
+        yield from (op for op in forward if _is(op, "router", "router"))
     if modules & {"qkv", "attention"}:
         yield from _keeping(op for op in forward if op.module in PROJECTIONS)[1:]
     if "attention" in modules:
         yield from (op for op in forward if op.module == "output projection")
     for word, module in FED_BY_ACTIVATION.items():
         if word in modules:
-            yield from (op for op in forward if _named(op, module, ("down",)))
+            yield from (op for op in forward if _is(op, module, "down"))
 
 
 def _every_other_product(
@@ -152,11 +155,11 @@ def _every_other_product(
 
 
 def _core(forward: Iterable[Operator]) -> list[Operator]:
-    return [op for op in forward if op.module == CORE and op.name in CORE_NAMES]
+    return [op for op in forward if op.module == CORE and op.part in CORE_PARTS]
 
 
-def _named(op: Operator, module: str, names: tuple[str, ...]) -> bool:
-    return op.module == module and op.name in names
+def _is(op: Operator, module: Module, *parts: Part) -> bool:
+    return op.module == module and op.part in parts
 
 
 def _kept(operators: Iterable[Operator]) -> Number:

@@ -32,7 +32,7 @@ def _parts(x: Shapes, operator: Operator) -> list[Operator]:
     shares = [share for share in operator.shares if share > 0.0] if isinstance(operator, Matmul) else []
     if not isinstance(operator, Matmul) or len(shares) < 2:
         return [operator]
-    match operator.name:
+    match operator.direction:
         case "input gradient":
             products = [replace(operator, k=operator.k * share, shares=(1.0,)) for share in shares]
             return [*products, _summed(x, operator, len(shares))]
@@ -48,7 +48,7 @@ def _summed(x: Shapes, operator: Matmul, parts: int) -> Elementwise:
     elements = operator.batch * operator.m * operator.n
     return Elementwise(
         module=operator.module,
-        name="input gradients summed",
+        part="input gradients summed",
         traffic_bytes=(parts + 1.0) * x.element_bytes * elements,
         elements=elements,
     )

@@ -5,26 +5,28 @@ on the way: left out is the tanh in these, which takes no bytes, and caps in pas
 without caps has none of it.
 """
 
+from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
 
-def capped_scores(x: Shapes, module: str, elements: Number, *, backward: bool) -> list[Operator]:
+def capped_scores(x: Shapes, module: Module, elements: Number, *, backward: bool) -> list[Operator]:
     """Return the cap on ``elements`` scores of eager attention, or its gradient."""
-    return [_cap(x, module, "scores", elements, backward=backward)] if x.model.score_cap else []
+    return [_cap(x, module, "capped scores", elements, backward=backward)] if x.model.score_cap else []
 
 
 def capped_logits(x: Shapes, elements: Number, *, backward: bool) -> list[Operator]:
     """Return the cap on ``elements`` logits, or its gradient."""
-    return [_cap(x, "head", "logits", elements, backward=backward)] if x.model.logit_cap else []
+    return [_cap(x, "head", "capped logits", elements, backward=backward)] if x.model.logit_cap else []
 
 
-def _cap(x: Shapes, module: str, what: str, elements: Number, *, backward: bool) -> Elementwise:
+def _cap(x: Shapes, module: Module, part: Part, elements: Number, *, backward: bool) -> Elementwise:
     tensor = x.element_bytes * elements
     return Elementwise(
         module=module,
-        name=f"capped {what} gradient" if backward else f"capped {what}",
+        part=part,
+        direction="backward" if backward else "forward",
         traffic_bytes=(7.0 if backward else 6.0) * tensor,
         kernels=3.0,
         saved_bytes=0.0 if backward else tensor,

@@ -5,6 +5,8 @@ projection; in between a kernel gathers the selected latent vectors of every que
 the choice and its own loss.
 """
 
+from typing import Final
+
 from sightline.program.context_heads import gather_tokens
 from sightline.program.indexer import indexer_backward, indexer_forward, selected
 from sightline.program.linear import linear_backward, linear_forward
@@ -13,7 +15,7 @@ from sightline.program.operators import Operator
 from sightline.program.shapes import Shapes
 from sightline.scenario import LatentAttention, LayerKind
 
-MODULE = "attention core"
+MODULE: Final = "attention core"
 
 
 def sparse_forward(x: Shapes, kind: LayerKind) -> list[Operator]:
@@ -30,12 +32,12 @@ def sparse_forward(x: Shapes, kind: LayerKind) -> list[Operator]:
             float(latent.nope_head_dim),
             rank,
             saved_bytes=queries * latent.nope_head_dim,
-            name="absorb query",
+            part="absorb query",
             experts=a,
         ),
         _selected(x, kind, latent, backward=False),
         linear_forward(
-            x, MODULE, rank, float(latent.value_head_dim), saved_bytes=queries * rank, name="expand value", experts=a
+            x, MODULE, rank, float(latent.value_head_dim), saved_bytes=queries * rank, part="expand value", experts=a
         ),
     ]
 
@@ -65,7 +67,7 @@ def _selected(x: Shapes, kind: LayerKind, latent: LatentAttention, *, backward: 
     kept = x.element_bytes * x.tokens * (x.heads + 1.0) * key + 4.0 * x.tokens * x.heads
     return SelectedAttention(
         module=MODULE,
-        name="selected attention",
+        part="selected attention",
         sequences=x.b,
         new_tokens=x.s,
         context_tokens=x.context,
@@ -74,7 +76,7 @@ def _selected(x: Shapes, kind: LayerKind, latent: LatentAttention, *, backward: 
         key_dim=key,
         value_dim=rank,
         decode=False,
-        backward=backward,
+        direction="backward" if backward else "forward",
         dtype=x.dtype,
         element_bytes=x.element_bytes,
         cache_bytes=x.element_bytes,

@@ -4,7 +4,7 @@ Its fused kernel keeps the projection's output and its own, and runs the convolu
 the authors' implementation and the frameworks that call it do.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from sightline.program.context_heads import exchange
 from sightline.program.linear_attention import gated_norm
@@ -22,7 +22,7 @@ from sightline.program.tensor_parallel import (
 )
 from sightline.scenario import StateSpace
 
-CORE = "state space"
+CORE: Final = "state space"
 
 
 def state_space(x: Shapes) -> Sublayer:
@@ -71,10 +71,10 @@ def _core(x: Shapes, space: StateSpace, *, backward: bool) -> list[Operator]:
     def convolution(*, backward: bool) -> ShortConvolution:
         return ShortConvolution(
             module=CORE,
-            name="conv",
+            part="conv",
             channels=channels / x.c,
             width=float(space.conv_width),
-            backward=backward,
+            direction="backward" if backward else "forward",
             element_bytes=e,
             # Gate and steps, which the gated norm and the scan keep, lie beside the channels.
             saved_bytes=0.0 if backward else e * x.tokens * (channels + space.heads / x.t),
@@ -83,12 +83,12 @@ def _core(x: Shapes, space: StateSpace, *, backward: bool) -> list[Operator]:
 
     scan = StateSpaceScan(
         module=CORE,
-        name="scan",
+        part="scan",
         heads=space.heads / x.t / x.c,
         head_dim=float(space.head_dim),
         groups=space.groups / x.t / x.c,
         state=float(space.state),
-        backward=backward,
+        direction="backward" if backward else "forward",
         dtype=x.dtype,
         element_bytes=e,
         kernels=10.0 if backward else 5.0,

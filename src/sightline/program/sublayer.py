@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sightline.program.address import Module
 from sightline.program.operators import Operator
 from sightline.quantities import Number
 
@@ -11,7 +12,7 @@ from sightline.quantities import Number
 class Sublayer:
     """Operators of one micro-batch on one device, in order of execution, and the parameters they work with."""
 
-    module: str
+    module: Module
     """Where the norm before it and its biases are booked."""
     forward: Sequence[Operator]
     backward: Sequence[Operator]

@@ -6,13 +6,21 @@ replaces each all-reduce by an all-gather and a reduce-scatter of the same total
 
 import numpy as np
 
+from sightline.program.address import Module
 from sightline.program.low_precision import gathered_share
-from sightline.program.operators import Collective, CollectiveCompany, CollectiveKind, Elementwise, Operator
+from sightline.program.operators import (
+    COLLECTIVE_PARTS,
+    Collective,
+    CollectiveCompany,
+    CollectiveKind,
+    Elementwise,
+    Operator,
+)
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number
 
 
-def enter_region(x: Shapes, module: str) -> list[Collective]:
+def enter_region(x: Shapes, module: Module) -> list[Collective]:
     """Forward before a column-split projection: with sequence parallelism the sequence is gathered.
 
     Below 16 bits it is quantized first.
@@ -20,7 +28,7 @@ def enter_region(x: Shapes, module: str) -> list[Collective]:
     return gathered(x, module, x.hidden_bytes * gathered_share(x))
 
 
-def reenter_region(x: Shapes, module: str) -> list[Collective]:
+def reenter_region(x: Shapes, module: Module) -> list[Collective]:
     """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole.
 
     Frozen weights have no gradient, and an adapter beside them has kept what was gathered for it.
@@ -33,7 +41,7 @@ def entered_bytes(x: Shapes) -> Number:
     return x.hidden_bytes if x.framework.native.keeps_gathered_inputs else x.residual_bytes
 
 
-def leave_region(x: Shapes, module: str) -> list[Operator]:
+def leave_region(x: Shapes, module: Module) -> list[Operator]:
     """Forward after a row-split projection: partial sums are reduced, scattered with sequence parallelism.
 
     Where that moves in chunks, every rank finds a piece of each other's, which it adds up in a kernel of its own.
@@ -42,10 +50,10 @@ def leave_region(x: Shapes, module: str) -> list[Operator]:
     if not x.framework.native.chunked_products or not np.any(x.split):
         return operators
     traffic = x.hidden_bytes + x.residual_bytes
-    return [*operators, Elementwise(module=module, name="pieces summed", traffic_bytes=traffic, count=x.split)]
+    return [*operators, Elementwise(module=module, part="pieces summed", traffic_bytes=traffic, count=x.split)]
 
 
-def leave_backward(x: Shapes, module: str) -> list[Collective]:
+def leave_backward(x: Shapes, module: Module) -> list[Collective]:
     """Backward after a column-split projection: partial gradients of its input are reduced beside its weight gradient.
 
     Frozen weights have none, so nothing is left to run beside (TransformerEngine's `layernorm_linear.py`). Where
@@ -56,12 +64,12 @@ def leave_backward(x: Shapes, module: str) -> list[Collective]:
     return summed(x, module, x.hidden_bytes, beside)
 
 
-def gathered(x: Shapes, module: str, size: Number, beside: CollectiveCompany = "projections") -> list[Collective]:
+def gathered(x: Shapes, module: Module, size: Number, beside: CollectiveCompany = "projections") -> list[Collective]:
     """Return how a tensor of ``size`` bytes that sequence parallelism has cut is gathered."""
     return [exchanged(module, "all_gather", size, x.split, beside)] if np.any(x.split) else []
 
 
-def summed(x: Shapes, module: str, size: Number, beside: CollectiveCompany = "projections") -> list[Collective]:
+def summed(x: Shapes, module: Module, size: Number, beside: CollectiveCompany = "projections") -> list[Collective]:
     """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
     if not np.any(x.t > 1):
         return []
@@ -71,7 +79,10 @@ def summed(x: Shapes, module: str, size: Number, beside: CollectiveCompany = "pr
     return operators
 
 
-def exchanged(module: str, kind: CollectiveKind, size: Number, count: Number, beside: CollectiveCompany) -> Collective:
+def exchanged(
+    module: Module, kind: CollectiveKind, size: Number, count: Number, beside: CollectiveCompany
+) -> Collective:
     """Return a collective of the tensor-parallel ranks, named after its kind."""
-    name = kind.replace("_", "-")
-    return Collective(module=module, name=name, kind=kind, buffer_bytes=size, count=count, beside=beside)
+    return Collective(
+        module=module, part=COLLECTIVE_PARTS[kind], kind=kind, buffer_bytes=size, count=count, beside=beside
+    )

@@ -1,9 +1,11 @@
 """Mixers that attend: full and windowed attention with grouped heads, and multi-head latent attention."""
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
+from sightline.program.address import Module
 from sightline.program.inference.operators import CachedAttention
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.mixer_operators import Indexer, SelectedAttention
@@ -11,7 +13,7 @@ from sightline.program.operators import Elementwise, Operator
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
 
-CORE = "attention core"
+CORE: Final = "attention core"
 
 
 def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
@@ -29,7 +31,7 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
     grouped = x.engine.kernels.grouped_heads
     core = CachedAttention(
         module=CORE,
-        name="attention",
+        part="attention",
         batch=x.b,
         heads=a,
         kv_heads=kv,
@@ -56,7 +58,7 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
             if x.engine.llama_cpp.writes_scores and not x.decode
             else [_of_selected(x, kind, core)]
         ),
-        *([x.stream(CORE, "activation", 3.0 * x.tokens * query, name="gate")] if model.attention_gate else []),
+        *([x.stream(CORE, "activation", 3.0 * x.tokens * query, part="gate")] if model.attention_gate else []),
         x.linear("output projection", "output", x.h, a * heads.value_dim),
     ]
 
@@ -66,7 +68,7 @@ def _qk_norm(x: PassShapes, width: Number) -> list[Operator]:
     if not x.model.wide_qk_norm or not np.any(np.greater(x.t, 1.0)):
         return [x.stream("qkv", "norm", 2.0 * x.tokens * width, kernels=2.0)]
     return [
-        x.stream("qkv", "norm", x.tokens * width, kernels=2.0, name="squares"),
+        x.stream("qkv", "norm", x.tokens * width, kernels=2.0, part="squares"),
         *x.collective("qkv", "all_reduce", 2.0 * 4.0 * x.tokens),
         x.stream("qkv", "norm", 2.0 * x.tokens * width, kernels=2.0),
     ]
@@ -123,7 +125,7 @@ def compressed_attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
         *_selection(x, kind),
         CachedAttention(
             module=CORE,
-            name="attention",
+            part="attention",
             batch=x.b,
             heads=a,
             kv_heads=1.0,
@@ -159,10 +161,10 @@ def _expanded(x: PassShapes, a: Number) -> list[Operator]:
     seen = x.b * (x.c + x.q)
     return [
         x.matmul(CORE, "key, value up", seen, expanded, float(latent.kv_rank), x.formats.parts["attention"]),
-        x.stream(CORE, "copy", 2.0 * seen * a * latent.rope_head_dim, name="join keys"),
+        x.stream(CORE, "copy", 2.0 * seen * a * latent.rope_head_dim, part="join keys"),
         CachedAttention(
             module=CORE,
-            name="attention",
+            part="attention",
             batch=x.b,
             heads=a,
             kv_heads=a,
@@ -188,7 +190,7 @@ def _absorbed(x: PassShapes, a: Number) -> list[Operator]:
         x.matmul(CORE, "absorb query", x.tokens, rank, float(latent.nope_head_dim), plain, batch=a),
         CachedAttention(
             module=CORE,
-            name="attention",
+            part="attention",
             batch=x.b,
             heads=a,
             kv_heads=1.0,
@@ -220,7 +222,7 @@ def _selection(x: PassShapes, kind: LayerKind) -> list[Operator]:
         _rope(x, width + sparse.head_dim, module="indexer"),
         Indexer(
             module="indexer",
-            name="scores",
+            part="scores",
             sequences=x.b,
             new_tokens=x.q,
             context_tokens=context,
@@ -229,7 +231,7 @@ def _selection(x: PassShapes, kind: LayerKind) -> list[Operator]:
             dtype=x.formats.index_dtype,
             key_bytes=1.0 if x.formats.index_dtype == "fp8" else x.element_bytes,
         ),
-        x.stream("indexer", "softmax", 4.0 * x.tokens * context, kernels=2.0, name="top-k"),
+        x.stream("indexer", "softmax", 4.0 * x.tokens * context, kernels=2.0, part="top-k"),
     ]
 
 
@@ -243,7 +245,7 @@ def _of_selected(x: PassShapes, kind: LayerKind, operator: Operator) -> Operator
         return replace(operator, window=chosen)
     return SelectedAttention(
         module=operator.module,
-        name="selected attention",
+        part="selected attention",
         sequences=operator.batch,
         new_tokens=operator.query_tokens,
         context_tokens=operator.context_tokens,
@@ -274,7 +276,7 @@ def _written_out(x: PassShapes, core: CachedAttention) -> list[Operator]:
     ]
 
 
-def _rope(x: PassShapes, width: Number, module: str = "rope") -> Elementwise:
+def _rope(x: PassShapes, width: Number, module: Module = "rope") -> Elementwise:
     """Rotary embedding of ``width`` elements per token; unfused it slices, negates, joins, multiplies and adds."""
     fused = x.fuses("rope")
     elements = (2.0 if fused else 9.0) * x.tokens * width

@@ -46,7 +46,7 @@ def _by_rows(x: PassShapes, op: Matmul) -> list[Operator]:
 def _unpacking(x: PassShapes, op: Matmul) -> Operator:
     """What the product's own kernel does beside multiplying: each tile of columns unpacks all weights again."""
     tiles = np.ceil(op.m / x.engine.llama_cpp.product_columns)
-    inside = x.stream(op.module, "copy", 0.0, kernels=0.0, name="unpack weights", count=op.count)
+    inside = x.stream(op.module, "copy", 0.0, kernels=0.0, part="unpack weights", count=op.count)
     return replace(inside, arithmetic=UNPACKING_IN_PRODUCT[op.kernel] * op.batch * op.n * op.k * tiles)
 
 
@@ -57,9 +57,9 @@ def _expanded(x: PassShapes, op: Matmul) -> list[Operator]:
     around: list[Operator] = [replace(product, output_bytes=plain.activation_bytes)]
     if op.kernel != x.formats.plain:
         elements = op.batch * op.n * op.k * (stored + plain.weight_bytes) / wide
-        expansion = x.stream(op.module, "copy", elements, kernels=op.kernels, name="expand weights", count=op.count)
+        expansion = x.stream(op.module, "copy", elements, kernels=op.kernels, part="expand weights", count=op.count)
         around.insert(0, replace(expansion, arithmetic=UNPACKING * op.batch * op.n * op.k))
     if wide > plain.activation_bytes:
         elements = op.batch * op.m * op.n * (1.0 + plain.activation_bytes / wide)
-        around.append(x.stream(op.module, "copy", elements, name="widen", count=op.count))
+        around.append(x.stream(op.module, "copy", elements, part="widen", count=op.count))
     return around

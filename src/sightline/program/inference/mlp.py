@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.program.address import Module, Part
 from sightline.program.inference.operators import GroupedMatmul
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.matmul_formats import WIDE_ROUTER
@@ -17,7 +18,7 @@ from sightline.scenario import Experts
 from sightline.scenario.model import WeightPart
 
 
-def dense(x: PassShapes, width: float, module: str = "mlp", part: WeightPart = "dense") -> list[Operator]:
+def dense(x: PassShapes, width: float, module: Module = "mlp", part: WeightPart = "dense") -> list[Operator]:
     """An MLP of ``width``, cut over the tensor-parallel ranks."""
     f = width / x.t
     up: list[Operator]
@@ -45,14 +46,14 @@ def experts(x: PassShapes) -> list[Operator]:
     latent = of.latent_width is not None
     return [
         *_router(x, of),
-        x.stream("router", "softmax", 4.0 * x.tokens * of.count, kernels=2.0, name="choice"),
+        x.stream("router", "softmax", 4.0 * x.tokens * of.count, kernels=2.0, part="choice"),
         *([x.linear("experts", "to latent", width, x.h, "shared")] if latent else []),
         *_dispatch(x, of, width),
-        x.stream("experts", "copy", 2.0 * rows * width, name="permutation"),
+        x.stream("experts", "copy", 2.0 * rows * width, part="permutation"),
         _grouped(x, "up", rows, local, active, inputs, width),
         x.stream("experts", "activation", rows * (inputs + f)),
         _grouped(x, "down", rows, local, active, width, f),
-        x.stream("experts", "copy", rows * width + x.tokens * width, name="weighted sum"),
+        x.stream("experts", "copy", rows * width + x.tokens * width, part="weighted sum"),
         *_combine(x, of, width),
         *([x.linear("experts", "from latent", x.h, width, "shared")] if latent else []),
         *(dense(x, float(of.shared * of.shared_width), "shared experts", "shared") if of.shared else []),
@@ -66,7 +67,7 @@ def _router(x: PassShapes, of: Experts) -> list[Operator]:
     if not dtype or x.expands_weights:
         return [product]
     wide = ELEMENT_BYTES["fp32"]
-    widened = x.stream("router", "copy", x.tokens * x.h * (1.0 + wide / x.element_bytes), name="widen")
+    widened = x.stream("router", "copy", x.tokens * x.h * (1.0 + wide / x.element_bytes), part="widen")
     product = replace(product, dtype=dtype, kernel=WIDE_ROUTER)
     return [widened, replace(product, element_bytes=wide, weight_bytes=wide, output_bytes=wide)]
 
@@ -85,13 +86,13 @@ def _busiest(x: PassShapes, of: Experts, local: Number) -> tuple[Number, Number]
 
 
 def _grouped(
-    x: PassShapes, name: str, rows: Number, local: Number, active: Number, n: Number, k: Number
+    x: PassShapes, part: Part, rows: Number, local: Number, active: Number, n: Number, k: Number
 ) -> GroupedMatmul:
     kernel = x.formats.parts["experts"]
     stored = x.formats.operands[kernel]
     return GroupedMatmul(
         module="experts",
-        name=name,
+        part=part,
         rows=rows,
         experts=local,
         active=active,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sightline.program.address import Module
 from sightline.program.inference import attention, mlp, recurrent
 from sightline.program.inference.conversion import expanded
 from sightline.program.inference.operators import GroupedMatmul
@@ -63,7 +64,7 @@ def _layer(x: PassShapes, kind: LayerKind) -> list[Operator]:
     experts = kind.mlp == "experts"
     mixer = _mixer(x, kind) if kind.mixer != "none" else []
     second = (mlp.experts(x) if experts else mlp.dense(x, float(x.model.width_of(kind)))) if kind.mlp != "none" else []
-    module = "experts" if experts else "mlp"
+    module: Module = "experts" if experts else "mlp"
     if x.model.parallel_block:
         return [*_norm(x, "attention norm"), *mixer, *second, *_leave(x, module, bias=False)]
     operators: list[Operator] = []
@@ -87,7 +88,7 @@ def _quantization(x: PassShapes, op: Operator) -> list[Operator]:
         return []
     inputs = op.batch * op.m * op.k if isinstance(op, Matmul) else op.rows * op.k
     elements = inputs * (1.0 + op.element_bytes / x.element_bytes)
-    return [x.stream(op.module, "copy", elements, name="quantization", count=op.count)]
+    return [x.stream(op.module, "copy", elements, part="quantization", count=op.count)]
 
 
 def _mixer(x: PassShapes, kind: LayerKind) -> list[Operator]:
@@ -104,7 +105,7 @@ def _mixer(x: PassShapes, kind: LayerKind) -> list[Operator]:
             return attention.attention(x, kind)
 
 
-def _norm(x: PassShapes, module: str) -> list[Operator]:
+def _norm(x: PassShapes, module: Module) -> list[Operator]:
     """A norm with the residual before it, in as many kernels as the engine needs.
 
     RMS norms come with the residual in one kernel, layer norms only where the engine has such a kernel ("layernorm");
@@ -116,14 +117,14 @@ def _norm(x: PassShapes, module: str) -> list[Operator]:
     residual = x.stream("residual", "residual", 3.0 * elements)
     if x.fuses("norm"):
         return [residual, x.stream(module, "norm", 2.0 * elements)]
-    return [residual, x.stream(module, "norm", 18.0 * elements, kernels=7.0, name="unfused norm")]
+    return [residual, x.stream(module, "norm", 18.0 * elements, kernels=7.0, part="unfused norm")]
 
 
-def _leave(x: PassShapes, module: str, *, bias: bool) -> list[Operator]:
+def _leave(x: PassShapes, module: Module, *, bias: bool) -> list[Operator]:
     """Partial sums of a row-split projection are added up, then its bias, if no other kernel takes that along."""
     sums = x.collective(module, "all_reduce", x.hidden_bytes)
     apart = bias and bool(sums) and not x.fuses("layernorm")
-    return [*sums, *([x.stream(module, "residual", 2.0 * x.tokens * x.h, name="bias")] if apart else [])]
+    return [*sums, *([x.stream(module, "residual", 2.0 * x.tokens * x.h, part="bias")] if apart else [])]
 
 
 def _head(x: PassShapes) -> list[Operator]:

@@ -1,11 +1,14 @@
 """Mixers that keep a state of fixed size: gated delta (linear attention) and Mamba-2."""
 
+from typing import Final
+
+from sightline.program.address import Module
 from sightline.program.inference.shapes import PassShapes
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.operators import Operator
 from sightline.quantities import Number
 
-CORE = "linear attention"
+CORE: Final = "linear attention"
 
 
 def gated_delta(x: PassShapes) -> list[Operator]:
@@ -33,7 +36,7 @@ def gated_delta(x: PassShapes) -> list[Operator]:
         _convolution(x, CORE, 2.0 * key + value, float(linear.conv_width)),
         GatedDelta(
             module=CORE,
-            name="gated delta",
+            part="gated delta",
             sequences=x.b,
             new_tokens=x.q,
             key_heads=linear.key_heads / x.t,
@@ -44,7 +47,7 @@ def gated_delta(x: PassShapes) -> list[Operator]:
             dtype=x.dtype,
             element_bytes=x.element_bytes,
         ),
-        x.stream(CORE, "norm", 3.0 * x.tokens * value, name="gated norm"),
+        x.stream(CORE, "norm", 3.0 * x.tokens * value, part="gated norm"),
         x.linear("output projection", "output", x.h, value),
     ]
 
@@ -60,7 +63,7 @@ def state_space(x: PassShapes) -> list[Operator]:
         _convolution(x, "state space", inner + shared, float(space.conv_width)),
         StateSpaceScan(
             module="state space",
-            name="scan",
+            part="scan",
             sequences=x.b,
             new_tokens=x.q,
             heads=space.heads / x.t,
@@ -71,15 +74,15 @@ def state_space(x: PassShapes) -> list[Operator]:
             dtype=x.dtype,
             element_bytes=x.element_bytes,
         ),
-        x.stream("state space", "norm", 3.0 * x.tokens * inner, name="gated norm"),
+        x.stream("state space", "norm", 3.0 * x.tokens * inner, part="gated norm"),
         x.linear("output projection", "output", x.h, inner),
     ]
 
 
-def _convolution(x: PassShapes, module: str, channels: Number, width: float) -> ShortConvolution:
+def _convolution(x: PassShapes, module: Module, channels: Number, width: float) -> ShortConvolution:
     return ShortConvolution(
         module=module,
-        name="conv",
+        part="conv",
         sequences=x.b,
         new_tokens=x.q,
         channels=channels,

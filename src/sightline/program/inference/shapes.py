@@ -9,9 +9,17 @@ from functools import partial
 
 import numpy as np
 
+from sightline.program.address import KernelClass, Module, Part
 from sightline.program.formats import Formats
 from sightline.program.inference.operators import MatrixVector
-from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Elementwise, Matmul
+from sightline.program.operators import (
+    COLLECTIVE_PARTS,
+    Collective,
+    CollectiveKind,
+    CollectiveRanks,
+    Elementwise,
+    Matmul,
+)
 from sightline.quantities import Number
 from sightline.scenario import Engine, Model
 from sightline.scenario.model import WeightPart
@@ -66,15 +74,15 @@ class PassShapes:
         return chain in self.engine.kernels.fused
 
     def linear(
-        self, module: str, name: str, n: Number, k: Number, part: WeightPart = "attention", *, count: Number = 1.0
+        self, module: Module, part: Part, n: Number, k: Number, of: WeightPart = "attention", *, count: Number = 1.0
     ) -> Matmul:
-        """A projection of the new tokens from ``k`` to ``n`` elements, whose weights belong to ``part``."""
-        return self.matmul(module, name, self.tokens, n, k, self.formats.parts[part], count=count)
+        """A projection of the new tokens from ``k`` to ``n`` elements, whose weights belong to part ``of``."""
+        return self.matmul(module, part, self.tokens, n, k, self.formats.parts[of], count=count)
 
     def matmul(
         self,
-        module: str,
-        name: str,
+        module: Module,
+        part: Part,
         m: Number,
         n: Number,
         k: Number,
@@ -90,7 +98,7 @@ class PassShapes:
         )
         return (partial(MatrixVector, most_rows=most_rows) if own else Matmul)(
             module=module,
-            name=name,
+            part=part,
             count=count,
             kernels=self.engine.kernels.product_kernels.get(kernel, 1.0),
             m=m,
@@ -105,13 +113,20 @@ class PassShapes:
         )
 
     def stream(
-        self, module: str, kind: str, elements: Number, *, kernels: Number = 1.0, name: str = "", count: Number = 1.0
+        self,
+        module: Module,
+        kind: KernelClass,
+        elements: Number,
+        *,
+        kernels: Number = 1.0,
+        part: Part | None = None,
+        count: Number = 1.0,
     ) -> Elementwise:
         """A bandwidth-bound kernel (or several) moving ``elements`` in all, read and written together."""
         traffic = self.element_bytes * elements
         return Elementwise(
             module=module,
-            name=name or kind,
+            part=part or kind,
             kind=kind,
             traffic_bytes=traffic,
             arithmetic=self.engine.llama_cpp.stream_instructions * elements,
@@ -120,7 +135,7 @@ class PassShapes:
         )
 
     def collective(
-        self, module: str, kind: CollectiveKind, buffer_bytes: Number, ranks: CollectiveRanks = "tensor"
+        self, module: Module, kind: CollectiveKind, buffer_bytes: Number, ranks: CollectiveRanks = "tensor"
     ) -> list[Collective]:
         """A collective over ``ranks``; nothing where they are one."""
         size = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks]
@@ -128,5 +143,5 @@ class PassShapes:
         if not (many if isinstance(many, bool) else np.any(many)):
             return []
         count: Number = many * 1.0
-        name = kind.replace("_", "-")
-        return [Collective(module=module, name=name, kind=kind, buffer_bytes=buffer_bytes, ranks=ranks, count=count)]
+        part = COLLECTIVE_PARTS[kind]
+        return [Collective(module=module, part=part, kind=kind, buffer_bytes=buffer_bytes, ranks=ranks, count=count)]
