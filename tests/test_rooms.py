@@ -1,0 +1,40 @@
+"""Packages import only from packages before them, so that there is no circle and nothing climbs back up."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "sightline"
+ROOMS = (
+    *("errors", "__version__", "quantities", "catalog", "frameworks", "scenario", "runs", "loading", "profile"),
+    *("program", "cost", "prediction", "calibration", "validation", "explanation", "measurement", "report", "cli"),
+)
+"""From the ground up."""
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Packages of Sightline that a file imports, also inside functions; what only type checkers see is left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "sightline":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline."):
+            yield str(node.module).split(".")[1]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_from_rooms_before_it(room):
+    below = {*ROOMS[: ROOMS.index(room)], room}
+    files = [PACKAGE / f"{room}.py"] if (PACKAGE / f"{room}.py").exists() else sorted((PACKAGE / room).rglob("*.py"))
+    upward = [(path.name, name) for path in files for name in _imports(path) if name not in below]
+    assert not upward
+
+
+def test_every_package_has_its_place():
+    there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert there - {"__init__", "__main__", "__version__"} <= set(ROOMS)
