@@ -119,7 +119,7 @@ def test_adapters_can_be_swept() -> None:
         ({"offload": "optimizer", "framework": "deepspeed", "zero_stage": 0}, "needs plan.zero_stage 1, 2, 3"),
         ({"offload": "optimizer", "framework": "fsdp"}, "plan.offload optimizer of fsdp needs plan.offload parameters"),
         ({"data_parallel_shard": 3}, "plan.data_parallel_shard is 3; allowed: a divisor of plan.data_parallel 8"),
-        ({"data_parallel_shard": 4}, "with plan.zero_stage 0, which shares nothing out; allowed: zero_stage 1, 2, 3"),
+        ({"data_parallel_shard": 4}, "with plan.zero_stage 0, which shards nothing; allowed: zero_stage 1, 2, 3"),
         ({"data_parallel_shard": 4, "framework": "litgpt"}, "litgpt offers none (it is offered by: deepspeed, fsdp"),
         ({"tensor_overlap": "all", "framework": "fsdp"}, "plan.tensor_overlap is 'all'; fsdp offers none"),
         ({"optimizer": "muon", "framework": "fsdp"}, "(it is offered by: deepspeed, megatron, reference)"),

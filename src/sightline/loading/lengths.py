@@ -1,13 +1,12 @@
 """``workload.lengths``: how long samples are, as a number, a list or a distribution."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from sightline.loading.complaints import Complaints, check, require
 from sightline.loading.fields import choice, quantity
 from sightline.loading.schema import Section
 from sightline.quantities import COUNT, show
-from sightline.scenario import Model
 from sightline.scenario.lengths import Lengths
 
 KEY = "workload.lengths"
@@ -76,13 +75,3 @@ def _values(stated: object, complaints: Complaints) -> tuple[float, ...]:
         wrong = next((v for v in listed if v not in good), stated)
         complaints.add(f"{KEY}.values has {show(wrong)}; allowed: a list of lengths of 1 token or more")
     return tuple(float(v) for v in good)
-
-
-def chosen_tokens_have_one_length(task: str, model: Model, lengths: Lengths) -> Iterator[str]:
-    """What selects or folds the tokens it sees is written out for samples of one length."""
-    others = sorted({kind.mixer for kind in model.kinds} & {"sparse", "compressed"})
-    if task in ("pretrain", "finetune") and others:
-        yield (
-            f"{KEY} is {lengths.distribution}; {model.name} has {', '.join(others)} attention, which is predicted on samples "
-            "that all have workload.sequence_length tokens; allowed: no lengths"
-        )

@@ -10,8 +10,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import device_computes_in_dtype
-from sightline.loading.clusters import cluster_of
 from sightline.loading.complaints import Complaints, check, require
 from sightline.loading.measured import read_measured
 from sightline.loading.not_yet import unpredicted
@@ -22,6 +20,7 @@ from sightline.loading.operation_checks import (
     grouped_mistakes,
     matmul_mistakes,
 )
+from sightline.loading.scenarios import CLUSTER, read_parts
 from sightline.loading.schema import (
     AttentionKeys,
     CollectiveKeys,
@@ -29,7 +28,6 @@ from sightline.loading.schema import (
     GroupedMatmulKeys,
     MatmulKeys,
     PlanKeys,
-    ScenarioKeys,
 )
 from sightline.quantities import show
 from sightline.scenario import (
@@ -44,6 +42,7 @@ from sightline.scenario import (
 )
 from sightline.scenario.low_precision import LOW_PRECISION
 from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE, PLAIN_DTYPES
+from sightline.scenario.rules import broken_rules, techniques
 
 OPERATORS = ("matmul", "grouped_matmul", "attention", *COLLECTIVES, *ELEMENTWISE)
 _SIZE = "a whole number of 1 or more"
@@ -66,17 +65,15 @@ def is_operation(mapping: object) -> bool:
 def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
     """Return the scenario of a mapping whose workload is an operator; raise `InputError` with every mistake in it."""
     complaints = Complaints()
-    top = check(ScenarioKeys, mapping, "", complaints)
-    require(top, {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}, "", complaints)
-    cluster = cluster_of(top, complaints)
-    dtype = _plan_dtype(top.values.get("plan"), mapping["workload"].get("operator"), complaints)
+    parts = read_parts(mapping, CLUSTER, None, complaints)
+    dtype = _plan_dtype(parts.plan, mapping["workload"].get("operator"), complaints)
     operation = _operation(mapping["workload"], dtype, complaints)
-    if cluster is not None and isinstance(operation, _WITH_PRODUCTS):
-        complaints.add(*_dtype_mistakes(cluster, operation.dtype, mapping))
-    measured = read_measured(top.values.get("measured"), complaints)
-    if complaints.problems or cluster is None or operation is None:
+    if parts.cluster is not None and isinstance(operation, _WITH_PRODUCTS):
+        complaints.add(*_dtype_mistakes(parts.cluster, operation.dtype, mapping))
+    measured = read_measured(parts.measured, complaints)
+    if complaints.problems or parts.cluster is None or operation is None:
         raise InputError(complaints.problems)
-    return OperatorScenario(name=top.values.get("name", ""), cluster=cluster, workload=operation, measured=measured)
+    return OperatorScenario(name=parts.name, cluster=parts.cluster, workload=operation, measured=measured)
 
 
 def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:
@@ -159,5 +156,6 @@ def _dtype_mistakes(cluster: Cluster, dtype: str, mapping: Mapping[str, Any]) ->
     own = "dtype" in mapping["workload"]
     plan = mapping.get("plan")
     stated = own or (isinstance(plan, Mapping) and "dtype" in plan)
-    for sentence in device_computes_in_dtype(cluster.device, dtype, stated):
+    facts = {"device": cluster.device, "dtype": dtype, "dtype_is_stated": stated}
+    for sentence in broken_rules((techniques.dtype,), facts):
         yield sentence.replace("plan.", "workload.", 1) if own else sentence

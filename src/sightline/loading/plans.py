@@ -1,68 +1,134 @@
-"""``plan``: what the scenario states, else the framework's defaults, else those of `Plan`."""
+"""``plan`` of training and of generation: what is stated, else the framework's or engine's defaults, else our own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sightline.errors import InputError
-from sightline.frameworks import read_framework
-from sightline.loading.complaints import Complaints, check
+from sightline.frameworks import read_engine, read_framework
+from sightline.loading.complaints import Checked, Complaints, check, require
 from sightline.loading.not_yet import unpredicted
-from sightline.loading.schema import PlanKeys
+from sightline.loading.quantization import read_quantization
+from sightline.loading.schema import PlanKeys, PoolKeys, SpeculationKeys
 from sightline.loading.techniques import read_techniques
-from sightline.scenario import Framework, Plan
+from sightline.quantities import show
+from sightline.scenario import Engine, Framework, GenerationPlan, Plan, Speculation
 
 DEFAULT_FRAMEWORK = "reference"
-TECHNIQUES = ("offload", "recompute", "quantization", "adapter")
-"""Keys whose values are words, lists or mappings."""
+"""Of training and of generation."""
 
-_DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Plan) if f.default is not MISSING}
+_TECHNIQUES = ("offload", "recompute", "quantization", "adapter")
+"""Keys of training whose values are words, lists or mappings."""
+
+_TRAINING_ONLY: Mapping[str, object] = {
+    "sequence_parallel": False,
+    "virtual_stages": 1,
+    "context_parallel": 1,
+    "context_exchange": None,
+    "micro_batch": None,
+    "zero_stage": 0,
+    "recompute": "none",
+    "schedule": None,
+    "offload": "none",
+    "adapter": "none",
+    "optimizer": None,
+    "compile": False,
+    "attention": "flash",
+}
+"""Plan keys that generation has no use for, with the value that says so."""
+
+F = TypeVar("F", Framework, Engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
+class ReadPlan(Generic[F]):
     """A plan as far as it could be read."""
 
-    framework: Framework | None
+    framework: F | None
     values: Mapping[str, Any]
-    """Fields of `Plan` with a good value, ``framework`` aside; ``data_parallel`` only where it is stated."""
-    stated: frozenset[str]
-    """Keys the scenario states."""
+    """Fields with a good value, the framework aside."""
+    stated: Mapping[str, Any]
+    """Good values of the keys that the scenario states, as it states them."""
 
 
-def read_plan(mapping: object, complaints: Complaints) -> ReadPlan:
-    """Return what of a ``plan`` is right, its mistakes noted."""
+def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Framework]:
+    """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated."""
     checked = check(PlanKeys, mapping, "plan", complaints)
-    stated = dict(checked.values)
-    wrong = set(checked.wrong)
-    for key, sentence in unpredicted(stated):
-        complaints.add(sentence)
-        wrong.add(key)
-    techniques = {key: stated[key] for key in TECHNIQUES if key in stated}
-    read = read_techniques(techniques, complaints)
-    wrong |= techniques.keys() - read.keys()
-    stated |= read
-    framework = None
-    if "framework" not in wrong and "framework_version" not in wrong:
-        try:
-            framework = read_framework(stated.get("framework", DEFAULT_FRAMEWORK), stated.get("framework_version", ""))
-        except InputError as error:
-            complaints.add(*error.problems)
+    wrong = dict(unpredicted(checked.values))
+    complaints.add(*wrong.values())
+    stated = {key: value for key, value in checked.values.items() if key not in wrong}
+    framework = _framework(read_framework, checked, complaints)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **framework.defaults}
-    values = {k: stated.get(k, behavior.get(k, default)) for k, default in _DEFAULTS.items() if k not in wrong}
+    techniques = {key: stated[key] for key in _TECHNIQUES if key in stated}
+    read = read_techniques(techniques, complaints)
+    bad = checked.wrong | wrong.keys() | (techniques.keys() - read.keys())
+    values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
-    _settle_schedule(values, stated, complaints)
-    return ReadPlan(framework=framework, values=values, stated=frozenset(stated))
+    return ReadPlan(framework=framework, values=values, stated=stated)
 
 
-def _settle_schedule(values: dict[str, Any], stated: Mapping[str, Any], complaints: Complaints) -> None:
-    """More than one virtual stage means the interleaved schedule."""
-    if values.get("virtual_stages", 1) == 1 or "schedule" not in values:
-        return
-    if stated.get("schedule") in ("gpipe", "zero-bubble", "dualpipe"):
-        complaints.add(
-            f"plan.schedule is '{stated['schedule']}' with plan.virtual_stages {values['virtual_stages']}; allowed: interleaved, "
-            "or virtual_stages 1"
-        )
-    values["schedule"] = "interleaved"
+def read_generation_plan(mapping: object, complaints: Complaints) -> ReadPlan[Engine]:
+    """Return what of a plan of generation is right, its mistakes noted."""
+    checked = check(PlanKeys, mapping, "plan", complaints)
+    stated = checked.values
+    for key, nothing in _TRAINING_ONLY.items():
+        if key in stated and not _says_nothing(stated[key], nothing):
+            complaints.add(f"plan.{key} is {show(stated[key])}; it is for training, generation has no use for it")
+    engine = _framework(read_engine, checked, complaints)
+    behavior = {} if engine is None else {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
+    values = {**behavior, **stated}
+    before = len(complaints.problems)
+    values["quantization"] = read_quantization(values.get("quantization"), "plan.quantization", complaints)
+    values["speculative"] = _speculation(values.get("speculative"), complaints)
+    wrong = {"quantization", "speculative"} if len(complaints.problems) > before else set()
+    settled = _settled(GenerationPlan, values, checked.wrong | wrong | {"disaggregate"})
+    return ReadPlan(framework=engine, values=settled, stated=stated)
+
+
+def _framework(read: Callable[[str, str], F], checked: Checked, complaints: Complaints) -> F | None:
+    """The framework or engine that a plan names, or None with the reason noted."""
+    if {"framework", "framework_version"} & checked.wrong:
+        return None
+    stated = checked.values
+    try:
+        return read(stated.get("framework", DEFAULT_FRAMEWORK), stated.get("framework_version", ""))
+    except InputError as error:
+        complaints.add(*error.problems)
+        return None
+
+
+def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str] | set[str]) -> dict[str, Any]:
+    """The fields of a plan's description: values, else the description's defaults; those that are wrong left out."""
+    return {
+        f.name: values.get(f.name, f.default)
+        for f in fields(description)
+        if f.default is not MISSING and f.name not in wrong
+    }
+
+
+def _says_nothing(value: object, nothing: object) -> bool:
+    """Whether a value is the one that asks for nothing, of its very type: ``true`` is not 1."""
+    return value in ([], ["none"], {"kind": "none"}) or (type(value) is type(nothing) and value == nothing)
+
+
+def _speculation(mapping: object, complaints: Complaints) -> Speculation | None:
+    if mapping is None:
+        return None
+    key = "plan.speculative"
+    checked = check(SpeculationKeys, mapping, key, complaints)
+    require(checked, {"tokens": "tokens drafted per pass", "acceptance": "a number from 0 to below 1"}, key, complaints)
+    return Speculation(**checked.values) if {"tokens", "acceptance"} <= checked.values.keys() else None
+
+
+def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, Any]]:
+    """Return what ``plan.disaggregate`` states of prefill and of decode workers, mistakes noted."""
+    if mapping is None:
+        return {}
+    if not isinstance(mapping, Mapping) or set(mapping) != {"prefill", "decode"}:
+        complaints.add(f"plan.disaggregate is {show(mapping)}; allowed: a mapping with prefill and decode")
+        return {}
+    return {
+        pool: check(PoolKeys, mapping[pool], f"plan.disaggregate.{pool}", complaints).values
+        for pool in ("prefill", "decode")
+    }

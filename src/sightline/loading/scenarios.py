@@ -1,12 +1,11 @@
-"""One scenario's mapping into a `Scenario`, or every mistake in it."""
+"""One scenario's mapping into a training scenario, or every mistake in it; and the parts that all tasks have."""
 
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import mistakes
 from sightline.loading.clusters import cluster_of
 from sightline.loading.complaints import Complaints, check, require
 from sightline.loading.lengths import read_lengths
@@ -14,18 +13,45 @@ from sightline.loading.measured import read_measured
 from sightline.loading.model_sources import model_of
 from sightline.loading.models import ReadModel
 from sightline.loading.not_yet import PREDICTED_TASKS, TASKS
-from sightline.loading.plans import ReadPlan, read_plan
+from sightline.loading.plans import ReadPlan, read_training_plan
 from sightline.loading.schema import ScenarioKeys, WorkloadKeys
 from sightline.quantities import show
-from sightline.scenario import Cluster, Finetune, Plan, Pretrain, Scenario, Workload
+from sightline.scenario import Cluster, Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
+from sightline.scenario.rules import TRAINING_RULES, broken_rules, known_facts
 
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
-_PARTS = {
-    "model": "a name of the catalog, a path or a mapping",
-    "cluster": "'<count>x <device>', a name of the catalog or a mapping",
-    "workload": "a mapping with task, sequence_length and global_batch",
-}
+MODEL = {"model": "a name of the catalog, a path or a mapping"}
+CLUSTER = {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}
+_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
+
+
+class Parts(NamedTuple):
+    """What scenarios of all tasks have, as far as it could be read."""
+
+    name: str
+    model: ReadModel | None
+    cluster: Cluster | None
+    measured: Any
+    workload: Any
+    plan: Any
+
+
+def read_parts(
+    mapping: Mapping[str, Any], needed: Mapping[str, str], base: Path | str | None, complaints: Complaints
+) -> Parts:
+    """Return the parts of a scenario, mistakes noted; a model is read only where one is ``needed``."""
+    top = check(ScenarioKeys, mapping, "", complaints)
+    if isinstance(mapping, Mapping):
+        require(top, needed, "", complaints)
+    return Parts(
+        name=top.values.get("name", ""),
+        model=model_of(top, Path(base or ""), complaints) if "model" in needed else None,
+        cluster=cluster_of(top, complaints),
+        measured=top.values.get("measured"),
+        workload=top.values.get("workload"),
+        plan=top.values.get("plan"),
+    )
 
 
 def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = None) -> Scenario:
@@ -34,26 +60,25 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
     Raise `InputError` with every mistake in it.
     """
     complaints = Complaints()
-    top = check(ScenarioKeys, mapping, "", complaints)
-    if isinstance(mapping, Mapping):
-        require(top, _PARTS, "", complaints)
-    model = model_of(top, Path(base or ""), complaints)
-    cluster = cluster_of(top, complaints)
-    workload = _workload(top.values.get("workload"), complaints)
-    plan = read_plan(top.values.get("plan"), complaints)
-    measured = read_measured(top.values.get("measured"), complaints)
-    facts = _facts(model, cluster, workload, plan)
-    complaints.add(*mistakes(facts))
-    if complaints.problems or model is None or cluster is None or plan.framework is None:
+    parts = read_parts(mapping, {**MODEL, **CLUSTER, **_WORKLOAD}, base, complaints)
+    workload = _workload(parts.workload, complaints)
+    plan = read_training_plan(parts.plan, complaints)
+    measured = read_measured(parts.measured, complaints)
+    facts = _facts(parts, workload, plan)
+    complaints.add(*broken_rules(TRAINING_RULES, facts))
+    if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
         raise InputError(complaints.problems)
+    settled = {"data_parallel": facts["data_parallel"]}
+    if plan.values["virtual_stages"] > 1:
+        settled["schedule"] = "interleaved"
     return Scenario(
-        name=top.values.get("name", ""),
-        model=model.model,
-        cluster=cluster,
+        name=parts.name,
+        model=parts.model.model,
+        cluster=parts.cluster,
         workload=_task(workload),
-        plan=Plan(framework=plan.framework, **{**plan.values, "data_parallel": facts["data_parallel"]}),
+        plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
         measured=measured,
-        warnings=_warnings(model, workload),
+        warnings=_warnings(parts.model, workload),
     )
 
 
@@ -87,22 +112,18 @@ def _task(values: Mapping[str, Any]) -> Workload:
     return _TASKS[values["task"]](**{k: v for k, v in values.items() if k != "task"})
 
 
-def _facts(
-    model: ReadModel | None, cluster: Cluster | None, workload: Mapping[str, Any], plan: ReadPlan
-) -> dict[str, Any]:
-    """What is known of the scenario, by the names the checks use."""
-    facts: dict[str, Any] = {**workload, **plan.values, "plan": plan.values, "dtype_is_stated": "dtype" in plan.stated}
-    facts["fp8_recipe_is_stated"] = "fp8_recipe" in plan.stated
-    if plan.framework is not None:
-        facts["framework"] = plan.framework
-    if model is not None:
-        facts["model"] = model.model
-        facts |= {"heads": model.model.heads, "layers": model.model.layers}
-    if cluster is not None:
-        facts |= {"devices": cluster.devices, "device": cluster.device}
-    facts["data_parallel_is_free"] = "data_parallel" not in facts
+def _facts(parts: Parts, workload: Mapping[str, Any], plan: ReadPlan[Framework]) -> dict[str, Any]:
+    """What is known of the scenario. Data parallelism takes what is left of the cluster where it is not stated."""
+    facts = known_facts(
+        model=None if parts.model is None else parts.model.model,
+        cluster=parts.cluster,
+        workload=workload,
+        plan=plan.values,
+        framework=plan.framework,
+        stated=plan.stated,
+    )
     degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel")
-    if facts["data_parallel_is_free"] and {"devices", *degrees} <= facts.keys():
+    if "data_parallel" not in facts and {"devices", *degrees} <= facts.keys():
         left, rest = divmod(facts["devices"], prod(facts[degree] for degree in degrees))
         facts |= {} if rest else {"data_parallel": left}
     return facts

@@ -59,6 +59,7 @@ def read_techniques(stated: Mapping[str, Any], complaints: Complaints) -> dict[s
 def _adapter(value: object, quantization: str | None, complaints: Complaints) -> dict[str, Any]:
     if value == "none":
         return {"adapter": None}
+    before = len(complaints.problems)
     checked = check(AdapterKeys, {"kind": value} if isinstance(value, str) else value, "plan.adapter", complaints)
     values = dict(checked.values)
     if "kind" not in values and "kind" not in checked.wrong:
@@ -73,13 +74,7 @@ def _adapter(value: object, quantization: str | None, complaints: Complaints) ->
     if "also_trained" in values:
         key = "plan.adapter.also_trained"
         values["also_trained"] = words_of(values["also_trained"], key, ALSO_TRAINED, {}, complaints)
-    if complaints.problems:
+    if len(complaints.problems) > before:
         return {}
-    if values["kind"] != "qlora":
-        return {"adapter": Adapter(**values)}
-    if quantization == "none":
-        complaints.add(
-            "plan.quantization is none with plan.adapter.kind qlora, which keeps the frozen weights in 4 bits; allowed: "
-            f"{', '.join(q for q in TRAINING_QUANTIZATIONS)}, or adapter.kind lora"
-        )
-    return {"adapter": Adapter(**values), "quantization": quantization or QLORA_FORMAT}
+    adapter = {"adapter": Adapter(**values)}
+    return adapter if values["kind"] == "lora" else adapter | {"quantization": quantization or QLORA_FORMAT}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
-from sightline.scenario.context_exchange import can_be_cut
+from sightline.scenario.rules import breaks_no_rule
 
 GIB = 2.0**30
 
@@ -67,5 +67,5 @@ def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     ):
         degree = 2 * getattr(plan, field)
         wider = replace(plan, data_parallel=half, **{field: degree})
-        if limit % degree == 0 and plan.framework.allows(field, degree) and can_be_cut(model, wider, length):
+        if limit % degree == 0 and breaks_no_rule(replace(scenario, plan=wider)):
             yield f"{field}: {degree}", wider

@@ -17,8 +17,8 @@ from sightline.errors import InputError, nearest
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
-from sightline.scenario.context_exchange import can_be_cut
 from sightline.scenario.plan import MESH_AXES
+from sightline.scenario.rules import verdict
 
 PLANS_PER_CHUNK = 1 << 17
 """About a megabyte per array: few enough to stay cached, many enough to hide NumPy's cost per call."""
@@ -63,24 +63,4 @@ def mesh_profiles(
 
 def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:
     """Return which plans of a mesh could run at all, by the rules that loading applies to a single one."""
-    plan, model, batch = scenario.plan, scenario.model, scenario.workload.global_batch
-    t, p, v, d = (
-        np.asarray(x) for x in (plan.tensor_parallel, plan.pipeline_parallel, plan.virtual_stages, plan.data_parallel)
-    )
-    share = d * np.asarray(plan.sequences)
-    experts = 1 if model.experts is None else model.experts.count
-    e, kept, copies = np.asarray(plan.expert_parallel), plan.expert_shards, plan.copies
-    return np.asarray(
-        (model.heads % t == 0)
-        & (d == np.floor(d))
-        & (d >= 1)
-        & (np.floor(batch / share) * share == batch)
-        & (experts % e == 0)
-        & (copies == np.floor(copies))
-        & (copies >= 1)
-        & (kept == np.floor(kept))
-        & (kept >= 1)
-        & can_be_cut(model, plan, scenario.workload.sequence_length)
-        & (p <= model.layers + 2)
-        & ((v == 1) | ((p > 1) & (p * v <= model.layers + 2)))
-    )
+    return verdict(scenario).valid

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, get_args
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
-from sightline.scenario.context_exchange import can_be_cut
 from sightline.scenario.plan import ContextExchange
+from sightline.scenario.rules import breaks_no_rule
 
 
 class Neighbour(NamedTuple):
@@ -34,9 +34,8 @@ def plans_beside(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     """
     plan = scenario.plan
     for change in (*_choices(plan), *_micro_batches(scenario), *_splits(scenario)):
-        offered = all(plan.framework.allows(field, value) for field, value in change.items())
         other = replace(plan, **change)
-        if offered and can_be_cut(scenario.model, other, scenario.workload.sequence_length):
+        if breaks_no_rule(replace(scenario, plan=other)):
             stated = {field: value for field, value in change.items() if field != "data_parallel"}
             yield ", ".join(f"{field}: {_said(value)}" for field, value in stated.items()), other
 

@@ -4,7 +4,6 @@ from functools import reduce
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.quantities import Count
 from sightline.scenario.blocks import LayerKind
@@ -35,19 +34,6 @@ def head_ranks(plan: Plan, model: Model, per_node: int) -> Count:
     inside = np.gcd(c, np.maximum(per_node // t, 1))
     shared = np.gcd(inside, np.maximum(exchanged_heads(model) // t, 1))
     return shared if shared.ndim else int(shared)
-
-
-def can_be_cut(model: Model, plan: Plan, sequence_length: int) -> NDArray[np.bool_]:
-    """Return whether attention of a sequence can be cut over the plan's context-parallel ranks, plan by plan.
-
-    Every rank has an early and a late chunk; shared-out heads stay whole; chunks of scores are put together from what
-    fused kernels return; a ring passes every block to every rank, which windows have no use for.
-    """
-    t, c = np.asarray(plan.tensor_parallel), np.asarray(plan.context_parallel)
-    shares, rings = plan.context_exchange == "all-to-all", plan.context_exchange in ("ring", "mixed")
-    possible = (np.mod(sequence_length, 2 * c) == 0) & ((model.heads % (t * c) == 0) | (not shares))
-    possible &= (plan.attention == "flash" or shares) and not (rings and has_windows(model, sequence_length))
-    return np.asarray((c == 1) | possible)
 
 
 def has_windows(model: Model, sequence_length: int) -> bool:

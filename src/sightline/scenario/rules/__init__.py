@@ -1,0 +1,168 @@
+"""What a plan may be: one list of rules per task, by which loading reports, meshes mask and searches count."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from math import prod
+from typing import Any
+
+from sightline.frameworks import Engine, Framework
+from sightline.scenario.cluster import Cluster
+from sightline.scenario.generation import GenerationPlan, GenerationScenario
+from sightline.scenario.model import Model
+from sightline.scenario.rules import degrees, generation, techniques
+from sightline.scenario.rules.rulebook import Rule, Verdict, broken_rules, judged
+from sightline.scenario.scenario import Scenario
+
+__all__ = [
+    "ENGINE_DEGREES",
+    "GENERATION_RULES",
+    "POOL_RULES",
+    "TRAINING_RULES",
+    "Verdict",
+    "breaks_no_rule",
+    "broken_rules",
+    "generation_questions",
+    "known_facts",
+    "verdict",
+]
+
+TRAINING_RULES: tuple[Rule, ...] = (
+    degrees.tensor_heads,
+    degrees.state_heads,
+    degrees.device_count,
+    degrees.expert_ranks,
+    degrees.replica_groups,
+    degrees.expert_options,
+    degrees.context_length,
+    degrees.context_heads,
+    degrees.context_kernel,
+    degrees.context_windows,
+    degrees.sample_lengths,
+    degrees.global_batch,
+    degrees.stage_layers,
+    degrees.virtual_stages,
+    degrees.interleaving,
+    degrees.dualpipe,
+    techniques.dtype,
+    techniques.low_precision,
+    techniques.framework_options,
+    techniques.offloading,
+    techniques.muon,
+    techniques.recomputed_modules,
+    techniques.adapter_task,
+    techniques.adapter_targets,
+    techniques.adapter_layers,
+    techniques.adapter_weights,
+    techniques.prediction_layers,
+)
+"""What a training plan may be."""
+
+POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, generation.engine_stages, generation.engine_experts)
+"""What the degrees of an engine, or of its prefill or decode workers, may be."""
+
+GENERATION_RULES: tuple[Rule, ...] = (
+    *POOL_RULES,
+    generation.engine_devices,
+    generation.disaggregated_devices,
+    generation.engine_expert_tensor_parallel,
+    generation.engine_dtype,
+    techniques.framework_options,
+    generation.engine_quantization,
+    generation.sequences_in_flight,
+    generation.prefix_tokens,
+)
+"""What a plan of generation may be."""
+
+
+def known_facts(
+    *,
+    model: Model | None,
+    cluster: Cluster | None,
+    workload: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    framework: Framework | Engine | None,
+    stated: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what is known of a scenario, by the names that rules use.
+
+    ``plan`` holds resolved values and ``stated`` what the scenario itself states.
+    """
+    facts = {
+        **{key: value for key, value in workload.items() if value is not None},
+        **plan,
+        **{f"{key}_is_stated": key in stated for key in ("dtype", "fp8_recipe", "schedule")},
+        "plan": plan,
+        "key": "plan",
+        "stated_data_parallel": plan.get("data_parallel"),
+        "stated_expert_tensor_parallel": stated.get("expert_tensor_parallel"),
+        "max_sequences": stated.get("max_sequences"),
+        "framework": framework,
+        **({} if model is None else {"model": model, "heads": model.heads, "layers": model.layers}),
+        **({} if cluster is None else {"devices": cluster.devices, "device": cluster.device}),
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None or name in _MAY_BE_NONE}
+
+
+_MAY_BE_NONE = ("adapter", "micro_batch", "data_parallel_shard", "quantization", "stated_data_parallel")
+"""Facts whose absence means something; any other that is None is not known."""
+
+
+ENGINE_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas")
+"""Degrees whose product is the devices of an engine's plan."""
+
+
+def generation_questions(
+    facts: Mapping[str, Any], pools: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[tuple[Rule, ...], Mapping[str, Any]]]:
+    """Yield rules and the facts they are asked of; prefill and decode workers, where they differ, one after the other.
+
+    ``pools`` holds the degrees that each kind of workers states.
+    """
+    if not pools:
+        yield GENERATION_RULES, facts
+        return
+    for pool, own in pools.items():
+        yield POOL_RULES, {**facts, **own, "key": f"plan.disaggregate.{pool}"}
+    whole = {pool: {**facts, **own} for pool, own in pools.items()}
+    taken = {
+        f"{pool}_devices": prod(known[degree] for degree in ENGINE_DEGREES)
+        for pool, known in whole.items()
+        if known.keys() >= set(ENGINE_DEGREES)
+    }
+    # No single degree is the plan's: rules about degrees were asked of each kind of workers.
+    shared = {
+        k: v for k, v in {**facts, **pools["decode"]}.items() if k not in ("tensor_parallel", "pipeline_parallel")
+    }
+    yield GENERATION_RULES, shared | taken
+
+
+def verdict(scenario: Scenario | GenerationScenario) -> Verdict:
+    """Return which plans of a scenario with array-valued fields break no rule, and how many break each."""
+    plan, workload = _fields(scenario.plan), _fields(scenario.workload)
+    facts = known_facts(
+        model=scenario.model,
+        cluster=scenario.cluster,
+        workload={"task": scenario.workload.task, **workload},
+        plan=plan,
+        framework=scenario.plan.framework if isinstance(scenario, Scenario) else scenario.plan.engine,
+        # A resolved plan has a recipe of plain fp8 whether or not it computes in it.
+        stated={key: value for key, value in plan.items() if key != "fp8_recipe"},
+    )
+    if isinstance(scenario, Scenario):
+        return judged([(TRAINING_RULES, facts)])
+    split = scenario.plan.disaggregate
+    pools = {} if split is None else {"prefill": _degrees(split.prefill), "decode": _degrees(scenario.plan)}
+    return judged(generation_questions(facts, pools))
+
+
+def breaks_no_rule(scenario: Scenario | GenerationScenario) -> bool:
+    """Return whether a scenario with one plan breaks no rule."""
+    return bool(verdict(scenario).valid)
+
+
+def _fields(description: Any) -> dict[str, Any]:
+    return {f.name: getattr(description, f.name) for f in fields(description)}
+
+
+def _degrees(plan: GenerationPlan) -> dict[str, Any]:
+    return {name: getattr(plan, name) for name in (*ENGINE_DEGREES, "expert_parallel")}

@@ -1,0 +1,93 @@
+"""How rules are written down, worded for one plan and evaluated for many.
+
+A rule is a function whose parameters name facts of a scenario. It yields pairs: a mask that is true where a plan is
+allowed, and the sentence for a plan that is not. Facts may be arrays that broadcast, so one rule serves the loader,
+which reports sentences, and a search, which masks a million plans. A rule runs when all its facts are known: one wrong
+value of a file then hides no other mistake and causes no misleading one. The name of the function is the rule's name
+in counts of rejected plans and stays as it is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, reduce
+from inspect import signature
+from math import prod
+from operator import and_
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mask: TypeAlias = bool | np.bool_ | NDArray[np.bool_]
+Sentence: TypeAlias = str | Callable[[], str]
+"""A sentence, or what words it: wording an array would be slow, and nobody reads it."""
+Checks: TypeAlias = Iterator[tuple[Mask, Sentence]]
+Rule: TypeAlias = Callable[..., Checks]
+Facts: TypeAlias = Mapping[str, Any]
+"""What is known of a scenario: fields of plan and workload, figures of model and cluster, by name."""
+
+
+class Verdict(NamedTuple):
+    """Which plans of a mesh could run at all, and why the others could not."""
+
+    valid: NDArray[np.bool_]
+    """In the shape of the whole mesh."""
+    rejected: Mapping[str, int]
+    """Plans that break each rule; a plan that breaks several counts for each of them."""
+
+
+@cache
+def needed(rule: Rule) -> tuple[str, ...]:
+    """Return the names of the facts that a rule looks at."""
+    return tuple(signature(rule).parameters)
+
+
+def broken_rules(rules: Iterable[Rule], facts: Facts) -> Iterator[str]:
+    """Yield a sentence for everything that one plan breaks, as far as the facts are known."""
+    for rule in rules:
+        if all(name in facts for name in needed(rule)):
+            for allowed, sentence in rule(**{name: facts[name] for name in needed(rule)}):
+                if not allowed:
+                    yield sentence() if callable(sentence) else sentence
+
+
+def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:
+    """Return which plans of a mesh break none of the rules that are asked of facts, and how many break each.
+
+    Masks stay as small as the axes that they depend on. Only the last steps touch the whole mesh.
+    """
+    asked = list(questions)
+    arrays = [np.shape(v) for _, facts in asked for v in facts.values() if isinstance(v, np.ndarray)]
+    shape = np.broadcast_shapes(*arrays)
+    masks: dict[tuple[int, ...], list[NDArray[np.bool_]]] = {}
+    rejected: dict[str, int] = {}
+    for rules, facts in asked:
+        for rule in rules:
+            allowed = _allowed(rule, facts)
+            broken = (allowed.size - int(np.count_nonzero(allowed))) * (prod(shape) // allowed.size)
+            if broken:
+                rejected[rule.__name__] = rejected.get(rule.__name__, 0) + broken
+                masks.setdefault(allowed.shape, []).append(allowed)
+    small = sorted((reduce(and_, same) for same in masks.values()), key=np.size)
+    return Verdict(np.broadcast_to(reduce(and_, small, np.asarray(True)), shape), rejected)
+
+
+def _allowed(rule: Rule, facts: Facts) -> NDArray[np.bool_]:
+    """The mask of a rule, true where facts are not known."""
+    names = needed(rule)
+    if not all(name in facts for name in names):
+        return np.asarray(True)
+    masks = (mask for mask, _ in rule(**{name: facts[name] for name in names}))
+    # A check that nothing breaks is left out, so that its axes do not enlarge the mask.
+    allowed = np.asarray(reduce(and_, (mask for mask in masks if not np.all(mask)), True))
+    if "data_parallel" not in names or not np.any(part := np.mod(facts["data_parallel"], 1)):
+        return allowed
+    # Without a whole number of replicas there is nothing to ask: `device_count` rejects the plan.
+    return np.asarray(allowed | (part > 0))
+
+
+def is_one_of(value: Any, allowed: Iterable[Any]) -> Mask:
+    """Return whether a value is one of a few, element by element where it is a numeric array."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        numbers = [v for v in allowed if isinstance(v, int | float)]
+        return np.isin(value, numbers)
+    return value in tuple(allowed)

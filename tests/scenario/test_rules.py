@@ -1,0 +1,219 @@
+"""One rulebook: what loads, what a mesh masks and what a search counts are the same."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from generation_scenarios import generation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from training_scenarios import training
+
+from sightline.errors import InputError
+from sightline.prediction.mesh import open_mesh, valid_plans
+from sightline.scenario import GenerationScenario, Scenario
+from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES, broken_rules, verdict
+
+MODELS = {
+    "dense": "llama-3-8b",
+    "multi-query": "falcon-7b",
+    "experts": "mixtral-8x7b",
+    "latent": "deepseek-v3",
+    "sparse": "deepseek-v3.2",
+    "linear": "qwen3-next-80b-a3b",
+    "state-space": "nemotron-3-nano-30b-a3b",
+    "windowed": "gemma-2-9b",
+    "chunked": "llama-4-scout",
+}
+"""A model of every kind."""
+
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "schedule": ("1f1b", "gpipe", "zero-bubble", "dualpipe", "interleaved"),
+    "attention": ("flash", "eager"),
+    "context_exchange": ("ring", "all-gather", "all-to-all", "mixed"),
+    "expert_dispatch": ("all-to-all", "deduplicated"),
+    "expert_overlap": (False, True),
+    "dtype": ("bf16", "fp8", "nvfp4"),
+    "optimizer": ("adamw", "muon"),
+    "bf16_layers": (0, 2, 200),
+    "prediction_layers": (0, 1),
+    "recompute": ("none", "selective", "full"),
+}
+AXES: dict[str, tuple[int, ...]] = {
+    "tensor_parallel": (1, 2, 3, 4, 8, 16),
+    "pipeline_parallel": (1, 2, 3, 4, 64),
+    "micro_batch": (1, 2, 3, 16),
+    "virtual_stages": (1, 2, 40),
+    "zero_stage": (0, 1, 2, 3),
+    "sequence_parallel": (0, 1),
+    "context_parallel": (1, 2, 3, 4, 16),
+    "expert_parallel": (1, 2, 8, 64),
+    "expert_tensor_parallel": (1, 2, 3),
+    "data_parallel_shard": (1, 2, 3, 8),
+}
+
+
+def loads(model: str, frame: dict[str, Any], plan: dict[str, Any]) -> bool:
+    """Whether a plan loads; the axes of a mesh are whole numbers, of a file also switches."""
+    stated = {k: bool(v) if k == "sequence_parallel" else v for k, v in plan.items()}
+    try:
+        training(model=model, plan=stated, **frame)
+    except InputError:
+        return False
+    return True
+
+
+@st.composite
+def meshes(draw: st.DrawFn) -> tuple[str, dict[str, Any], dict[str, Any], dict[str, list[int]]]:
+    """Return a model, the frame of a training, choices of a plan, and the axes of a small mesh."""
+    chosen = draw(st.sets(st.sampled_from(sorted(CHOICES)), max_size=2))
+    plan = {field: draw(st.sampled_from(CHOICES[field])) for field in sorted(chosen)}
+    plan["framework"] = draw(st.sampled_from(["reference", "megatron", "torchtitan", "deepspeed"]))
+    axes = draw(st.lists(st.sampled_from(sorted(AXES)), min_size=1, max_size=3, unique=True))
+    if "micro_batch" not in axes:
+        plan["micro_batch"] = 1
+    values = {axis: draw(st.lists(st.sampled_from(AXES[axis]), min_size=1, max_size=3, unique=True)) for axis in axes}
+    frame = {
+        "cluster": draw(st.sampled_from(["8x h100-sxm-80gb", "24x a100-sxm-80gb", "64x b200-sxm-180gb"])),
+        "sequence_length": draw(st.sampled_from([2048, 4096, 24576])),
+        "global_batch": draw(st.sampled_from([24, 96, 128])),
+    }
+    return draw(st.sampled_from(sorted(MODELS.values()))), frame, plan, values
+
+
+def mesh_of(model: str, frame: dict[str, Any], plan: dict[str, Any], axes: dict[str, list[int]]) -> Scenario:
+    """The mesh of plans, valid or not, around a scenario that loads."""
+    loading = {"framework": plan["framework"], "dtype": "bf16", "micro_batch": 1}
+    base = training(model=model, plan=loading, **{**frame, "global_batch": 192})
+    base = replace(base, workload=replace(base.workload, global_batch=frame["global_batch"]))
+    defaults = {**base.plan.framework.defaults, "dtype": "bf16", **plan}
+    fields = {k: v for k, v in defaults.items() if k != "framework"}
+    return open_mesh(replace(base, plan=replace(base.plan, **fields)), axes)
+
+
+@settings(max_examples=150, deadline=None)
+@given(meshes())
+def test_a_mesh_holds_valid_exactly_the_plans_that_load(
+    drawn: tuple[str, dict[str, Any], dict[str, Any], dict[str, list[int]]],
+) -> None:
+    model, frame, plan, axes = drawn
+    mesh = mesh_of(model, frame, plan, axes)
+    valid, rejected = verdict(mesh)
+    assert valid.shape == tuple(len(values) for values in axes.values())
+    assert bool(rejected) == (not valid.all())
+    for index, values in zip(np.ndindex(valid.shape), product(*axes.values()), strict=True):
+        stated = plan | dict(zip(axes, values, strict=True))
+        assert valid[index] == loads(model, frame, stated), stated
+
+
+@pytest.mark.parametrize(
+    ("model", "cluster", "plan", "axes"),
+    [
+        ("mixtral-8x7b", "24x h100-sxm-80gb", {}, {"expert_tensor_parallel": [1, 2, 3], "expert_parallel": [1, 8, 3]}),
+        ("llama-3-8b", "24x h100-sxm-80gb", {}, {"expert_tensor_parallel": [1, 2], "expert_parallel": [1, 2]}),
+        (
+            "llama-3-8b",
+            "8x h100-sxm-80gb",
+            {"schedule": "dualpipe"},
+            {"pipeline_parallel": [1, 2, 4, 8], "virtual_stages": [1, 2], "micro_batch": [1, 2, 8]},
+        ),
+        ("nemotron-3-nano-30b-a3b", "64x h100-sxm-80gb", {}, {"tensor_parallel": [1, 2, 16], "context_parallel": [1, 2, 8]}),
+        ("qwen3-next-80b-a3b", "64x h100-sxm-80gb", {}, {"tensor_parallel": [1, 16], "context_parallel": [1, 2]}),
+        ("llama-3-8b", "64x h100-sxm-80gb", {}, {"tensor_parallel": [1, 16, 32, 64]}),
+        (
+            "llama-3-8b",
+            "32x h100-sxm-80gb",
+            {"context_exchange": "all-to-all"},
+            {"tensor_parallel": [1, 4, 8], "context_parallel": [1, 3, 8]},
+        ),
+        (
+            "mixtral-8x7b",
+            "16x h100-sxm-80gb",
+            {},
+            {"data_parallel_shard": [1, 2, 3, 8, 16], "zero_stage": [0, 1], "expert_parallel": [1, 8]},
+        ),
+        ("gemma-2-9b", "16x h100-sxm-80gb", {"context_exchange": "ring"}, {"context_parallel": [1, 2]}),
+        ("llama-3-8b", "16x h100-sxm-80gb", {"framework": "deepspeed"}, {"virtual_stages": [1, 2], "pipeline_parallel": [1, 4]}),
+    ],
+)  # fmt: skip
+def test_a_mesh_and_the_loader_agree(
+    model: str, cluster: str, plan: dict[str, Any], axes: dict[str, list[int]]
+) -> None:
+    plan = {"framework": "reference", "micro_batch": 1} | plan
+    frame = {"cluster": cluster, "sequence_length": 24576, "global_batch": 192}
+    valid = valid_plans(mesh_of(model, frame, plan, axes))
+    seen = [loads(model, frame, plan | dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
+    assert valid.ravel().tolist() == seen
+    assert True in seen
+    assert False in seen or model == "llama-3-8b"
+
+
+def test_every_rule_counts_the_plans_that_break_it() -> None:
+    frame = {"cluster": "96x h100-sxm-80gb", "sequence_length": 2048, "global_batch": 96}
+    axes = {"tensor_parallel": [1, 3, 5], "micro_batch": [1, 2, 5, 7], "zero_stage": [0, 1]}
+    valid, rejected = verdict(mesh_of("llama-3-8b", frame, {"framework": "reference"}, axes))
+    # 5 divides no cluster of 96, so nothing is asked about its batch; 3 divides no 32 heads.
+    assert rejected == {"tensor_heads": 16, "device_count": 8, "global_batch": (3 + 3) * 2}
+    assert int(valid.sum()) == 2
+
+
+def test_small_masks_stay_small_until_the_end() -> None:
+    axes = {"tensor_parallel": [1, 2, 3, 4], "micro_batch": list(range(1, 1001)), "zero_stage": [0, 1, 2, 3]}
+    frame = {"cluster": "8x h100-sxm-80gb", "sequence_length": 2048, "global_batch": 1024}
+    valid, rejected = verdict(mesh_of("llama-3-8b", frame, {"framework": "reference"}, axes))
+    assert valid.shape == (4, 1000, 4)
+    assert valid.strides[2] == 0  # no rule looks at the ZeRO stage, so its axis is never laid out
+    assert rejected["tensor_heads"] == 1000 * 4
+
+
+def test_rules_have_names_of_their_own() -> None:
+    names = [rule.__name__ for rule in TRAINING_RULES]
+    assert len(names) == len(set(names))
+    assert all(rule.__doc__ for rule in (*TRAINING_RULES, *GENERATION_RULES))
+    # Scripts read these as keys of `rejected`: names are added, never changed.
+    assert names == [
+        "tensor_heads", "state_heads", "device_count", "expert_ranks", "replica_groups", "expert_options",
+        "context_length", "context_heads", "context_kernel", "context_windows", "sample_lengths", "global_batch",
+        "stage_layers", "virtual_stages", "interleaving", "dualpipe", "dtype", "low_precision", "framework_options",
+        "offloading", "muon", "recomputed_modules", "adapter_task", "adapter_targets", "adapter_layers",
+        "adapter_weights", "prediction_layers",
+    ]  # fmt: skip
+
+
+def test_a_rule_is_asked_only_when_all_its_facts_are_known() -> None:
+    assert list(broken_rules(TRAINING_RULES, {})) == []
+    facts = {"key": "plan", "heads": 32, "tensor_parallel": 3}
+    (said,) = broken_rules(TRAINING_RULES, facts)
+    assert said == "plan.tensor_parallel is 3; allowed: a divisor of the model's 32 attention heads"
+
+
+@pytest.mark.parametrize(("model", "layers"), [("mixtral-8x7b", 32), ("llama-3-8b", 32), ("deepseek-v3", 61)])
+def test_plans_of_generation_are_masked_by_the_rules_they_load_by(model: str, layers: int) -> None:
+    axes = {"tensor_parallel": (1, 3, 8), "pipeline_parallel": (1, 2, layers + 1), "expert_parallel": (1, 2, 3, 16)}
+    base = generation(model=model, cluster="8x h200-sxm-141gb", batch=8)
+
+    def answers(t: int, p: int, e: int) -> bool:
+        plan = {"tensor_parallel": t, "pipeline_parallel": p, "expert_parallel": e, "replicas": 1, "data_parallel": 1}
+        try:
+            generation(model=model, cluster="8x h200-sxm-141gb", batch=8, plan=plan)
+        except InputError:
+            return False
+        return True
+
+    fields = {name: np.array(v).reshape([-1 if i == own else 1 for i in range(3)]) for own, (name, v) in enumerate(axes.items())}  # fmt: skip
+    mesh: GenerationScenario = replace(base, plan=replace(base.plan, replicas=1, data_parallel=1, **fields))
+    valid, rejected = verdict(mesh)
+    assert valid.ravel().tolist() == [answers(*values) for values in product(*axes.values())]
+    assert rejected["engine_stages"] == 12
+
+
+def test_workers_of_their_own_fill_the_cluster_together() -> None:
+    pools = {"prefill": {"tensor_parallel": 2}, "decode": {"tensor_parallel": 4}}
+    split = generation(model="llama-3-8b", cluster="6x h100-sxm-80gb", plan={"disaggregate": pools})
+    assert verdict(split).valid
+    decode = np.array([1, 4, 5])
+    valid, rejected = verdict(replace(split, plan=replace(split.plan, tensor_parallel=decode)))
+    assert valid.tolist() == [False, True, False]
+    assert rejected == {"tensor_heads": 1, "disaggregated_devices": 2}
