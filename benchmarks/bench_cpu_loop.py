@@ -18,8 +18,8 @@ import numpy as np
 from sightline.calibration.dispatch import llama_keys, module_times
 from sightline.cost.processor.constants import processor_family
 from sightline.loading import generation_from_mapping, scenario_from_mapping
-from sightline.measurement.generation_runs import measure_generations
-from sightline.measurement.training_runs import Effort, Settings, measure_trainings
+from sightline.measurement.generation.runs import measure_generations
+from sightline.measurement.training.runs import Effort, Settings, measure_trainings
 from sightline.prediction import predict
 from sightline.prediction.generation import predict_generation
 from sightline.profile import Profile

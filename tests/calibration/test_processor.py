@@ -25,8 +25,8 @@ from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.clusters import read_cluster
-from sightline.measurement.operator_runs import asked
-from sightline.measurement.operator_suite import standard_suite
+from sightline.measurement.operators.runs import asked
+from sightline.measurement.operators.suite import standard_suite
 from sightline.prediction import predict
 from sightline.program import write_out
 

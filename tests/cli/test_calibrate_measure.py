@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sightline.measurement import processor_suite
+from sightline.measurement.operators import processor_suite
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from sightline.measurement.processes import marked
+from sightline.measurement.processes.tree import marked
 from sightline.runs import open_store
 
 SCENARIO = """

@@ -15,7 +15,7 @@ from sightline.explanation.ratios import (
     ratio_spread,
     spread_of,
 )
-from sightline.measurement.timing import median_interval
+from sightline.measurement.machine.timing import median_interval
 
 
 def test_a_spread_is_the_distance_to_the_ends_in_the_logarithm():

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from sightline.measurement.outcome import UnsupportedCaseError
+from sightline.measurement.processes.case import UnsupportedCaseError
 
 
 def returns(arguments, emit):
@@ -101,8 +101,8 @@ def trains_on_two_ranks_of_which_one_is_late(arguments, emit):
     """Two real replicas on a clock that the second one alone moves on, by 1 before each of its passes."""
     import tempfile
 
-    from sightline.measurement.rank_group import Ranks, run_ranks
-    from sightline.measurement.training_frameworks import preload
+    from sightline.measurement.processes.ranks import Ranks, run_ranks
+    from sightline.measurement.training.frameworks import preload
 
     preload("ddp")
     ranks = Ranks(here=2, threads=1, variables={"SIGHTLINE_DEVICE": "cpu"})
@@ -119,14 +119,14 @@ def is_one_of_two(arguments, emit):
 
     from torch.nn.modules.module import register_module_forward_pre_hook
 
-    from sightline.measurement import parallel_ddp, training_clock
-    from sightline.measurement.training_rank import measure_rank
+    from sightline.measurement.training import pytorch, times
+    from sightline.measurement.training.rank import measure_rank
 
     with Path(arguments["clock"]).open("r+b") as file:
         shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")
     now, steps_of_the_first = 0, 1
     passes = 0
-    training_clock.host_time = lambda: float(shared[now])
+    times.host_time = lambda: float(shared[now])
 
     def be_late(module, _):
         nonlocal passes
@@ -136,7 +136,7 @@ def is_one_of_two(arguments, emit):
                 time.sleep(0.001)
             shared[now] += 1
 
-    begin = parallel_ddp._Exposed.begin
+    begin = pytorch._Exposed.begin
 
     def begin_to_wait(exposed):
         begin(exposed)
@@ -145,5 +145,5 @@ def is_one_of_two(arguments, emit):
     if os.environ["RANK"] == "1":
         register_module_forward_pre_hook(be_late)
     else:
-        parallel_ddp._Exposed.begin = begin_to_wait
+        pytorch._Exposed.begin = begin_to_wait
     return measure_rank({k: v for k, v in arguments.items() if k not in ("passes", "clock")}, emit)

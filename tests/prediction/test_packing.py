@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.loading import scenario_from_mapping, to_mapping
-from sightline.measurement.outcome import UnsupportedCaseError
-from sightline.measurement.training_frameworks import way_of
+from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.measurement.training.frameworks import way_of
 from sightline.prediction.step import predict, profile_of
 from sightline.prediction.timeline import timeline
 from sightline.profile import Profile

@@ -3,7 +3,7 @@
 import json
 from io import StringIO
 
-from sightline.measurement.study_2311_03687 import Cell, Table
+from sightline.measurement.studies.arxiv_2311_03687 import Cell, Table
 from sightline.report.study import Answered, study_page, study_terminal, study_to_list
 from sightline.report.study_chart import study_chart
 

@@ -40,8 +40,8 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
     A suite that cannot be measured, for want of transformers or of a second core, is left out.
     """
     from sightline.loading.this_machine import processor
-    from sightline.measurement.generation_runs import run_generations
-    from sightline.measurement.training_runs import Effort, Settings, measure_trainings
+    from sightline.measurement.generation.runs import run_generations
+    from sightline.measurement.training.runs import Effort, Settings, measure_trainings
     from sightline.runs import open_store
 
     opened = open_store(store)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sightline.cli.measure_files import Measured
-    from sightline.measurement.operator_runs import Measured as MeasuredOperator
-    from sightline.measurement.suite import Step
+    from sightline.measurement.operators.runs import Measured as MeasuredOperator
+    from sightline.measurement.processes.suite import Step
 
 STUDY = "2311.03687"
 SUITES = ("standard", STUDY)
@@ -178,9 +178,9 @@ def _measure_suite(
     suite: str, dtype: str, cluster: str | None, store: str | None, *, quick: bool, rerun: bool
 ) -> "tuple[list[MeasuredOperator], list[str]]":
     from sightline.errors import nearest
-    from sightline.measurement.operator_runs import grouped, measure_suite
-    from sightline.measurement.operator_suite import standard_suite
-    from sightline.measurement.torch_machine import CPU_DTYPES
+    from sightline.measurement.machine.devices import CPU_DTYPES
+    from sightline.measurement.operators.runs import grouped, measure_suite
+    from sightline.measurement.operators.suite import standard_suite
     from sightline.runs import open_store
 
     if suite not in SUITES:

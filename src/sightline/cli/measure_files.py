@@ -9,10 +9,10 @@ from sightline.cli.measure_options import FILES, refuse_idle
 from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
-    from sightline.measurement.generation_runs import MeasuredGeneration
-    from sightline.measurement.operator_runs import Measured as MeasuredOperator
-    from sightline.measurement.suite import Step
-    from sightline.measurement.training_runs import MeasuredTraining, Settings
+    from sightline.measurement.generation.runs import MeasuredGeneration
+    from sightline.measurement.operators.runs import Measured as MeasuredOperator
+    from sightline.measurement.processes.suite import Step
+    from sightline.measurement.training.runs import MeasuredTraining, Settings
     from sightline.runs import Store
 
     Measured = MeasuredOperator | MeasuredGeneration | MeasuredTraining
@@ -53,7 +53,7 @@ def measure_files(
         WorkError: Something failed, and nothing could be measured.
     """
     from sightline.loading import load_all
-    from sightline.measurement.training_nodes import nodes_of
+    from sightline.measurement.training.nodes import nodes_of
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
     scenarios: list[Any] = load_all(list(files), list(settings), list(sweeps))
@@ -82,9 +82,9 @@ def measure_files(
 
 def training_settings(wishes: Wishes) -> "Settings":
     """Return how training is measured."""
-    from sightline.measurement.training_levels import LEVELS
-    from sightline.measurement.training_nodes import nodes_of
-    from sightline.measurement.training_runs import QUICK, Effort, Settings
+    from sightline.measurement.training.nodes import nodes_of
+    from sightline.measurement.training.runs import QUICK, Effort, Settings
+    from sightline.measurement.training.times import LEVELS
 
     problems = [
         f"{option} is {value}; allowed: {least} or more"
@@ -117,13 +117,13 @@ def training_settings(wishes: Wishes) -> "Settings":
 
 
 def _operators(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any) -> "Sequence[Measured]":
-    from sightline.measurement.operator_runs import measure_scenarios
+    from sightline.measurement.operators.runs import measure_scenarios
 
     return measure_scenarios(scenarios, store, implementation=wishes.implementation, quick=wishes.quick, on_step=tell)
 
 
 def _generations(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any) -> "Sequence[Measured]":
-    from sightline.measurement.generation_runs import measure_generations
+    from sightline.measurement.generation.runs import measure_generations
 
     return measure_generations(
         scenarios,
@@ -138,8 +138,8 @@ def _generations(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any
 
 def _trainings(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any) -> "Sequence[Measured]":
     """Measure training; how a scenario ended is a result, unless none was measured at all."""
-    from sightline.measurement.training_fit import was_refused
-    from sightline.measurement.training_runs import measure_trainings
+    from sightline.measurement.processes.case import was_refused
+    from sightline.measurement.training.runs import measure_trainings
 
     measured = measure_trainings(scenarios, store, training_settings(wishes), on_step=tell)
     if any(m.profile is not None for m in measured):
@@ -155,7 +155,7 @@ def outcome(run: Any) -> str:
 
 
 def _follow(scenarios: list[Any], settings: "Settings") -> None:
-    from sightline.measurement.training_runs import follow
+    from sightline.measurement.training.runs import follow
 
     failed = follow(scenarios, settings)
     if failed:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 from sightline.cli import output
 
 if TYPE_CHECKING:
-    from sightline.measurement.study_runs import MeasuredCell
+    from sightline.measurement.studies.runs import MeasuredCell
     from sightline.report.study import Answered
     from sightline.runs import Store
 
 
 def measure_study(store: "Store", *, quick: bool, rerun: bool, html: str | None, as_json: bool) -> None:
     """Measure the grid, write its report and print its tables."""
-    from sightline.measurement.hardware_at_hand import hardware_at_hand
-    from sightline.measurement.study_2311_03687 import STUDY, study_tables
-    from sightline.measurement.study_runs import measure_study as measured_cells
+    from sightline.measurement.machine.devices import hardware_at_hand
+    from sightline.measurement.studies.arxiv_2311_03687 import STUDY, study_tables
+    from sightline.measurement.studies.runs import measure_study as measured_cells
     from sightline.report.study import study_page, study_terminal, study_to_list
 
     hardware = hardware_at_hand()
@@ -67,7 +67,7 @@ def _answered(cell: "MeasuredCell", store: "Store") -> "Answered":
 
 def _machine() -> list[str]:
     """Sentences about what the study ran on."""
-    from sightline.measurement.environment import record_environment
+    from sightline.measurement.machine.record import record_environment
 
     environment = record_environment()
     gpus, cpu = environment["gpus"], environment["cpu"]

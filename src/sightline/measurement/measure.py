@@ -1,11 +1,11 @@
 """Measure a scenario of any task."""
 
 from sightline.errors import InputError
-from sightline.measurement.generation_runs import measure_generation
-from sightline.measurement.operators import measure_operator
-from sightline.measurement.timing import FULL, QUICK
-from sightline.measurement.training_runs import QUICK as QUICK_TRAINING
-from sightline.measurement.training_runs import Effort, Settings, measure_training
+from sightline.measurement.generation.runs import measure_generation
+from sightline.measurement.machine.timing import FULL, QUICK
+from sightline.measurement.operators.measure import measure_operator
+from sightline.measurement.training.runs import QUICK as QUICK_TRAINING
+from sightline.measurement.training.runs import Effort, Settings, measure_training
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 

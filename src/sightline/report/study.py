@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import Comparison
-from sightline.measurement.study_2311_03687 import Cell, Table
+from sightline.measurement.studies.arxiv_2311_03687 import Cell, Table
 from sightline.report import comparison_words, units
 from sightline.report.drawing import chart_element, html_document
 from sightline.report.page import STYLE

@@ -1,0 +1,234 @@
+"""Which devices of this machine a scenario or a suite runs on: its processor, or its GPUs."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sightline import catalog
+from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
+from sightline.loading.this_machine import THIS_MACHINE, processor
+from sightline.measurement.machine.hardware import gpus
+from sightline.measurement.machine.timing import Clock, HostClock
+from sightline.scenario import Cluster, Device
+
+INSTALL = "pip install 'sightline[measure]'"
+CPU_DTYPES = ("fp32", "bf16", "fp16")
+GPU_DTYPES = ("fp32", "tf32", "bf16", "fp16")
+
+
+def import_torch() -> Any:
+    """Return PyTorch; raises `InputError` with the command that installs it."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError(f"measuring needs PyTorch, which is not installed: {INSTALL}") from None
+    return torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where operators run."""
+
+    kind: str
+    """cpu or cuda, as PyTorch calls it."""
+    cache_bytes: float
+    """Of the last level; buffers that take turns fill several times as much."""
+    memory_bytes: float
+    clock: Clock
+    dtypes: tuple[str, ...]
+    ranks: int
+    threads: int
+    """Of each rank."""
+
+    def dtype(self, name: str) -> Any:
+        """Return PyTorch's type; raises `InputError` for one that this machine is not measured in."""
+        torch = import_torch()
+        if name not in self.dtypes:
+            raise InputError(f"workload.dtype is '{name}'; measured on this machine: {', '.join(self.dtypes)}")
+        if name == "tf32":
+            torch.backends.cuda.matmul.allow_tf32 = True
+        known: Mapping[str, Any] = {
+            "fp32": torch.float32,
+            "tf32": torch.float32,
+            "bf16": torch.bfloat16,
+            "fp16": torch.float16,
+        }
+        return known[name]
+
+
+class DeviceClock(HostClock):
+    """Device time by events around calls; the host runs ahead meanwhile, so that its launches are not counted."""
+
+    resolution_s = 2e-4
+    AHEAD_CYCLES = 200_000
+    """Clock cycles that the device is kept waiting for each call to be launched."""
+
+    def measure(self, call: Callable[[int], object], first: int, count: int) -> float:
+        """Seconds between two events, the calls being in the queue when the first one passes."""
+        torch = import_torch()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(self.AHEAD_CYCLES * min(count, 100))  # noqa: SLF001 - the usual way to keep a device waiting
+        begin.record()
+        for turn in range(first, first + count):
+            call(turn)
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) * 1e-3
+
+
+def machine_of(cluster: Cluster) -> Machine:
+    """Return where the scenario's operators run; raises `InputError` where this machine is another one."""
+    torch = import_torch()
+    ranks = cluster.devices
+    if cluster.device.name == THIS_MACHINE:
+        p = processor()
+        threads = max(1, p.cores // ranks)
+        torch.set_num_threads(threads)
+        return Machine(
+            kind="cpu",
+            cache_bytes=p.cache_bytes,
+            memory_bytes=p.memory_bytes,
+            clock=HostClock(),
+            dtypes=CPU_DTYPES,
+            ranks=ranks,
+            threads=threads,
+        )
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus < ranks:
+        has = f"{gpus} GPUs" if gpus else f"no GPU that PyTorch {torch.__version__} can use"
+        raise InputError(
+            f"cluster is {cluster.name}; operators are measured on the machine at hand, which has {has}: "
+            f"--set cluster={THIS_MACHINE} measures its processor"
+        )
+    return _gpu(torch, cluster)
+
+
+def _gpu(torch: Any, cluster: Cluster) -> Machine:
+    found = torch.cuda.get_device_properties(0)
+    words = cluster.device.name.split("-")
+    name = found.name.lower().replace("-", " ")
+    if not all(word in name for word in words[: 1 + (words[0] == "rtx")]):
+        raise InputError(f"cluster is {cluster.name}; operators are measured on the machine at hand, a {found.name}")
+    return Machine(
+        kind="cuda",
+        cache_bytes=float(found.L2_cache_size),
+        memory_bytes=float(found.total_memory),
+        clock=DeviceClock(),
+        dtypes=GPU_DTYPES,
+        ranks=cluster.devices,
+        threads=torch.get_num_threads(),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingMachine:
+    """What this node gives to the ranks on it."""
+
+    kind: str
+    """cpu or cuda."""
+    ranks: int
+    threads: int
+    """Of each rank."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What ranks read from their environment."""
+        accelerator = {"DS_ACCELERATOR": "cpu"} if self.kind == "cpu" else {}
+        return {"SIGHTLINE_DEVICE": self.kind, **accelerator}
+
+
+def training_machine(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> TrainingMachine:
+    """Return what this node is for a scenario over ``nodes`` nodes, without starting anything on its devices.
+
+    ``nodes_here`` of them share this machine, as processes of torchrun do.
+
+    Raises:
+        InputError: The scenario's devices are not here, or their number can't be divided among the nodes.
+    """
+    ranks, rest = divmod(cluster.devices, nodes)
+    if rest or not ranks:
+        raise InputError(f"cluster is {cluster.name}; its {cluster.devices} devices can't be divided by {nodes} nodes")
+    if cluster.device.name == THIS_MACHINE:
+        return TrainingMachine(kind="cpu", ranks=ranks, threads=_threads(processor().cores // (ranks * nodes_here)))
+    found = gpus()
+    if len(found) < ranks:
+        has = f"{len(found)} GPUs" if found else "no GPU whose driver answers"
+        raise InputError(
+            f"cluster is {cluster.name}; a scenario is measured on the machine at hand, which has {has}: "
+            f"--set cluster={THIS_MACHINE} measures its processor"
+        )
+    other = [gpu["name"] for gpu in found[:ranks] if catalog_name(gpu) != cluster.device.name]
+    if other:
+        raise InputError(f"cluster is {cluster.name}; a scenario is measured on the machine at hand, a {other[0]}")
+    return TrainingMachine(kind="cuda", ranks=ranks, threads=_threads((os.cpu_count() or 1) // (ranks * nodes_here)))
+
+
+def _threads(cores: int) -> int:
+    """Threads of a rank: its share of the cores, fewer where the user asks for fewer."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(cores, int(asked)) if asked.isdigit() and int(asked) else cores)
+
+
+_MEMORY_TOLERANCE = 0.1
+"""A driver keeps a little of the memory that a datasheet states."""
+_UNSAID = "sxm"
+"""The form factor that a driver's name leaves out, or says with a number: SXM4."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """Accelerators of one kind, or a processor whose cores several processes share."""
+
+    device: Device
+    count: int
+    """GPUs; on a processor the processes that still have a core each, two at most."""
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether operators run on the processor itself."""
+        return self.device.name == THIS_MACHINE
+
+    def cluster(self, devices: int) -> str:
+        """Return the scenario's ``cluster`` for that many of them."""
+        return f"{devices}x {self.device.name}"
+
+
+def hardware_at_hand() -> Hardware:
+    """Return what this machine has: its first kind of GPU where the catalog knows it, else its processor."""
+    found = gpus()
+    name = catalog_name(found[0]) if found else None
+    if name is None:
+        return Hardware(device=read_cluster(THIS_MACHINE).device, count=min(processor().cores, 2))
+    same = [gpu for gpu in found if gpu["name"] == found[0]["name"]]
+    return Hardware(device=read_cluster(f"1x {name}").device, count=len(same))
+
+
+def catalog_name(gpu: Mapping[str, Any]) -> str | None:
+    """Return the catalog's name of a GPU as `gpus` describes it (name and memory), or None when it is not there.
+
+    All words of the catalog's name but ``sxm`` and the memory must be in the driver's, and the memory must agree; of
+    such names the one with the most words wins, so that an RTX 3090 Ti is not taken for an RTX 3090.
+    """
+    words = _words(str(gpu.get("name", "")))
+    memory = float(gpu.get("memory_bytes", 0.0))
+    best, most = None, 0
+    for name in catalog.names("devices"):
+        own = [w for w in _words(name) if not _is_memory(w) and w != _UNSAID]
+        if not all(w in words for w in own):
+            continue
+        stated = float(read_cluster(f"1x {name}").device.memory_bytes)
+        if abs(memory / stated - 1) > _MEMORY_TOLERANCE:
+            continue
+        if len(own) > most:
+            best, most = name, len(own)
+    return best
+
+
+def _words(name: str) -> list[str]:
+    return name.lower().replace("-", " ").split()
+
+
+def _is_memory(word: str) -> bool:
+    return word.endswith("gb") and word[:-2].isdigit()

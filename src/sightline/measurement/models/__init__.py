@@ -1,0 +1,1 @@
+"""Hugging Face models with a scenario's shapes, weights, quantization and adapters."""

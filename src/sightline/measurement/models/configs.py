@@ -1,0 +1,217 @@
+"""A model's architecture as a Hugging Face configuration, so that the real classes run with its shapes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.scenario import Model
+
+ACTIVATIONS: Mapping[str, str] = {"swiglu": "silu", "geglu": "gelu_pytorch_tanh", "gelu": "gelu", "relu": "relu"}
+
+
+def transformers_config(model: Model) -> Any:
+    """Return the configuration whose model has this one's layers; dropout is off.
+
+    Raises:
+        UnsupportedCaseError: No class known here has such layers.
+    """
+    import transformers
+
+    for fits, family, keys in _FAMILIES:
+        if fits(model):
+            config = getattr(transformers, family)(**_common(model), **keys(model))
+            config.use_cache = False
+            return config
+    raise UnsupportedCaseError(
+        f"{model.name} has layers that are not measured: of models with learned positions those like GPT-2, with ALiBi "
+        "those like BLOOM, with rotary positions those like Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3-MoE, Gemma 2, "
+        "Gemma 3, DeepSeek V2 and V3 and GPT-NeoX"
+    )
+
+
+def _common(model: Model) -> dict[str, Any]:
+    return {
+        "vocab_size": model.vocab_size,
+        "hidden_size": model.hidden_size,
+        "num_hidden_layers": model.layers,
+        "num_attention_heads": model.heads,
+        "tie_word_embeddings": model.tied_embeddings,
+        # Random tokens have no beginning and no end; the classes' own numbers may lie beyond a small vocabulary.
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": None,
+    }
+
+
+def _llama_like(model: Model) -> dict[str, Any]:
+    return {
+        "num_key_value_heads": model.kv_heads,
+        "head_dim": model.head_dim,
+        "intermediate_size": model.intermediate_size,
+        "hidden_act": ACTIVATIONS[model.activation],
+        "max_position_embeddings": model.max_positions,
+        "sliding_window": None,
+    }
+
+
+def _llama(model: Model) -> dict[str, Any]:
+    keys = _llama_like(model) | {"attention_bias": model.attention_bias, "mlp_bias": model.mlp_bias}
+    del keys["sliding_window"]
+    return keys
+
+
+def _experts(model: Model, width: str = "intermediate_size", count: str = "num_local_experts") -> dict[str, Any]:
+    """``width`` and ``count`` are what the family calls those of its experts."""
+    assert model.experts is not None  # noqa: S101 - the family fits
+    of = model.experts
+    return _llama_like(model) | {width: of.width, count: of.count, "num_experts_per_tok": of.per_token}
+
+
+def _many_experts(model: Model) -> dict[str, Any]:
+    return _experts(model, "moe_intermediate_size", "num_experts")
+
+
+def _windows(model: Model) -> dict[str, Any]:
+    return _llama_like(model) | {"sliding_window": model.window}
+
+
+def _gemma(model: Model) -> dict[str, Any]:
+    keys = _windows(model) | {"attention_bias": model.attention_bias, "layer_types": _window_layers(model)}
+    keys["hidden_activation"] = keys.pop("hidden_act")
+    return keys | {"query_pre_attn_scalar": model.head_dim}
+
+
+def _capped(model: Model) -> dict[str, Any]:
+    return _gemma(model) | {
+        "attn_logit_softcapping": model.score_cap or None,
+        "final_logit_softcapping": model.logit_cap or None,
+    }
+
+
+def _window_layers(model: Model) -> list[str]:
+    """Which layers see a window: as many as the model has, in any order."""
+    named = {"sliding": "sliding_attention", "attention": "full_attention"}
+    return [named[kind.mixer] for kind in model.kinds for _ in range(kind.count)]
+
+
+def _latent(model: Model) -> dict[str, Any]:
+    assert model.latent is not None  # noqa: S101 - the family fits
+    keys = {
+        "num_key_value_heads": model.heads,
+        "q_lora_rank": model.latent.query_rank,
+        "kv_lora_rank": model.latent.kv_rank,
+        "qk_nope_head_dim": model.latent.nope_head_dim,
+        "qk_rope_head_dim": model.latent.rope_head_dim,
+        "v_head_dim": model.latent.value_head_dim,
+        "intermediate_size": model.intermediate_size,
+        "hidden_act": ACTIVATIONS[model.activation],
+        "max_position_embeddings": model.max_positions,
+        "attention_bias": model.attention_bias,
+        "first_k_dense_replace": sum(kind.count for kind in model.kinds if kind.mlp == "dense"),
+    }
+    if model.experts is not None:
+        keys |= {
+            "moe_intermediate_size": model.experts.width,
+            "n_routed_experts": model.experts.count,
+            "n_shared_experts": model.experts.shared,
+            "num_experts_per_tok": model.experts.per_token,
+            "n_group": model.experts.groups,
+            "topk_group": model.experts.chosen_groups,
+        }
+    return keys
+
+
+def _neox(model: Model) -> dict[str, Any]:
+    return {
+        "intermediate_size": model.intermediate_size,
+        "max_position_embeddings": model.max_positions,
+        "hidden_act": ACTIVATIONS[model.activation],
+        "use_parallel_residual": model.parallel_block,
+        "attention_bias": model.attention_bias,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+    }
+
+
+def _gpt2(model: Model) -> dict[str, Any]:
+    return {
+        "n_inner": model.intermediate_size,
+        "n_positions": model.max_positions,
+        "activation_function": {"gelu": "gelu_new", "relu": "relu"}[model.activation],
+        "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0,
+    }
+
+
+def _bloom(_: Model) -> dict[str, Any]:
+    return {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+
+
+def _is_plain(m: Model) -> bool:
+    """Nothing rare stands around the layers or in their attention."""
+    return m.residual_streams == 1 and not (m.attention_gate or m.score_cap or m.logit_cap or m.wide_qk_norm)
+
+
+def _equal_layers(m: Model) -> bool:
+    """Every layer is full attention with a dense MLP, and nothing rarer."""
+    return not m.layer_kinds and m.experts is None and _is_plain(m)
+
+
+def _is_llama_like(m: Model, norms: int = 2) -> bool:
+    return (m.norm, m.positions, m.parallel_block, m.layer_norms) == ("rmsnorm", "rotary", False, norms) and m.gated
+
+
+def _has_windows(m: Model) -> bool:
+    """Dense layers of one width, of which some or all see a window."""
+    makes = {(kind.mlp, kind.mixer, kind.attention, kind.intermediate_size) for kind in m.layer_kinds}
+    allowed = {("dense", mixer, None, None) for mixer in ("sliding", "attention")}
+    return bool(makes) and makes <= allowed and m.value_head_dim in (None, m.head_dim)
+
+
+def _only_windows(m: Model) -> bool:
+    return all(kind.mixer == "sliding" for kind in m.kinds)
+
+
+def _is_latent(m: Model) -> bool:
+    """Latent attention everywhere, dense layers first, routed and shared experts of one width in the others."""
+    of = m.experts
+    same = of is None or (of.shared > 0 and of.shared_width == of.width and of.latent_width is None)
+    dense_first = all(kind.leading for kind in m.kinds if kind.mlp == "dense") or len(m.kinds) == 1
+    ours = all(kind.mixer == "latent" and kind.intermediate_size is None for kind in m.kinds)
+    return _is_plain(m) and _is_llama_like(m) and m.latent is not None and ours and same and dense_first
+
+
+def _is_gpt_like(m: Model) -> bool:
+    return _equal_layers(m) and m.norm == "layernorm" and m.activation in ("gelu", "relu") and m.kv_heads == m.heads
+
+
+def _has_only_experts(m: Model) -> bool:
+    kinds = m.layer_kinds
+    return (
+        m.experts is not None
+        and not m.experts.shared
+        and _is_plain(m)
+        and all((kind.mixer, kind.mlp) == ("attention", "experts") for kind in kinds)
+    )
+
+
+_FAMILIES: tuple[tuple[Callable[[Model], bool], str, Callable[[Model], dict[str, Any]]], ...] = (
+    (lambda m: _equal_layers(m) and _is_llama_like(m) and m.qk_norm, "Qwen3Config", _llama_like),
+    (
+        lambda m: _equal_layers(m) and _is_llama_like(m) and m.attention_bias and not m.output_bias,
+        "Qwen2Config",
+        _llama_like,
+    ),
+    (lambda m: _equal_layers(m) and _is_llama_like(m), "LlamaConfig", _llama),
+    (lambda m: _is_llama_like(m) and _has_only_experts(m) and m.qk_norm, "Qwen3MoeConfig", _many_experts),
+    (lambda m: _is_llama_like(m) and _has_only_experts(m), "MixtralConfig", _experts),
+    (_is_latent, "DeepseekV3Config", _latent),
+    (lambda m: _is_llama_like(m, 4) and _has_windows(m) and _is_plain(m) and m.qk_norm, "Gemma3TextConfig", _gemma),
+    (lambda m: _is_llama_like(m, 4) and _has_windows(m) and not m.qk_norm, "Gemma2Config", _capped),
+    (lambda m: _is_llama_like(m) and _has_windows(m) and _only_windows(m) and _is_plain(m), "MistralConfig", _windows),
+    (lambda m: _is_gpt_like(m) and m.positions == "rotary", "GPTNeoXConfig", _neox),
+    (lambda m: _is_gpt_like(m) and m.positions == "learned", "GPT2Config", _gpt2),
+    (lambda m: _is_gpt_like(m) and m.positions == "alibi", "BloomConfig", _bloom),
+)
+"""Whether a model is of a family, the family's configuration class, and its keys; the first that fits is taken."""

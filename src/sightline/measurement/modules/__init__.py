@@ -1,0 +1,1 @@
+"""A step taken apart by phase, module and operator."""

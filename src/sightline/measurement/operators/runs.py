@@ -1,0 +1,129 @@
+"""Measure operators, each stored as a run: what a scenario file asks for, or a suite of very many."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.loading import operation_from_mapping, to_mapping
+from sightline.measurement.operators.measure import ONE, SEVERAL
+from sightline.measurement.operators.processor_suite import HOW
+from sightline.measurement.operators.suite import COLLECTIVES
+from sightline.measurement.processes.case import Limits
+from sightline.measurement.processes.suite import VARIABLES, Case, Step, Store, complain, require, run_suite
+from sightline.profile import Profile
+from sightline.scenario import OperatorScenario
+
+GROUP = 48
+"""Operators of a suite that share a process: starting one takes longer than measuring a small operator."""
+SECONDS_EACH = 60.0
+ROUNDS = 3
+"""Times that a brief suite goes through a group's operators; processes of a collective take too long to start."""
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A measured operator and the run it is stored in."""
+
+    profile: Profile
+    run: Any
+
+
+def measure_scenarios(
+    scenarios: Sequence[OperatorScenario],
+    store: Store,
+    *,
+    implementation: str | None = None,
+    quick: bool = False,
+    on_step: OnStep = lambda _: None,
+) -> list[Measured]:
+    """Measure every scenario in a process of its own, again even where it was measured before.
+
+    Raises:
+        InputError: PyTorch is missing, or this machine cannot do what some scenario asks.
+        WorkError: memory or time ran out, or a process crashed; what was measured is stored.
+    """
+    require("torch")
+    cases = [
+        Case(
+            name=str(scenario.name or scenario.workload.operator),
+            entry=ONE,
+            arguments={"scenario": (mapping := to_mapping(scenario)), "implementation": implementation, "quick": quick},
+            scenario=mapping,
+            variables=VARIABLES,
+        )
+        for scenario in scenarios
+    ]
+    runs = run_suite(cases, store, rerun=True, on_step=on_step)
+    complain(runs)
+    return [
+        Measured(profile=_profile(scenario, run.result), run=run) for scenario, run in zip(scenarios, runs, strict=True)
+    ]
+
+
+def measure_suite(
+    suite: str,
+    scenarios: Sequence[Mapping[str, Any]],
+    store: Store,
+    *,
+    quick: bool = False,
+    brief: bool = False,
+    rerun: bool = False,
+    on_step: OnStep = lambda _: None,
+) -> tuple[list[Measured], list[str]]:
+    """Measure the suite's scenarios, a group of the same operator in a process; groups that are stored are not repeated.
+
+    A scenario's mapping may also say how it is measured (``HOW``). ``brief`` takes a moment for each.
+
+    Returns what was measured, and a sentence for each operator or group that was not.
+    """
+    require("torch")
+    groups = grouped(scenarios)
+    cases = [
+        Case(
+            name=f"{suite} {group[0]['workload']['operator']}",
+            entry=SEVERAL,
+            arguments={
+                "operators": [asked(mapping) for mapping in group],
+                "quick": quick,
+                "brief": brief,
+                **({"rounds": ROUNDS} if brief and group[0]["workload"]["operator"] not in COLLECTIVES else {}),
+            },
+            limits=Limits(time_s=SECONDS_EACH * len(group)),
+            variables=VARIABLES,
+        )
+        for group in groups
+    ]
+    runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=on_step)
+    measured, missing = [], []
+    for group, run in zip(groups, runs, strict=True):
+        if run.status != "ok":
+            missing.append(f"{run.name}: {run.reason}")
+            continue
+        for mapping, result in zip(group, run.result["results"], strict=True):
+            if "reason" in result:
+                missing.append(result["reason"])
+                continue
+            scenario = operation_from_mapping(asked(mapping)["scenario"])
+            measured.append(Measured(profile=_profile(scenario, result), run=run))
+    return measured, missing
+
+
+def asked(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a case is asked for an entry of a suite: its scenario, and how it is measured."""
+    return {"scenario": {k: v for k, v in mapping.items() if k != HOW}, **mapping.get(HOW, {})}
+
+
+def grouped(scenarios: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return scenarios of the same operator together, up to as many as share a process."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for mapping in scenarios:
+        kinds.setdefault(mapping["workload"]["operator"], []).append(mapping)
+    return [kind[first : first + GROUP] for kind in kinds.values() for first in range(0, len(kind), GROUP)]
+
+
+def _profile(scenario: OperatorScenario, result: Mapping[str, Any]) -> Profile:
+    fields = {k: result[k] for k in ("source", "time_s", "flops", "bytes", "measurement")}
+    interval = {key: (float(low), float(high)) for key, (low, high) in result["interval"].items()}
+    return Profile(scenario=scenario, interval=interval, warnings=tuple(result["warnings"]), **fields)

@@ -1,0 +1,184 @@
+"""Run one case in a process tree of its own: whatever happens to it, it costs that case only and leaves no process.
+
+    suite ── keeper ── case ── whatever the case starts
+
+The keeper (``keeper.py``) enforces the limits and ends the whole tree, also when the suite itself is killed.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sightline.measurement.processes import tree
+from sightline.measurement.processes.case import Limits, Outcome, Status
+
+_MARK = "SIGHTLINE_CASE"
+_LISTEN_S = 0.2
+
+OnSample = Callable[[Mapping[str, Any]], None]
+
+
+def run_case(
+    entry: str,
+    arguments: Mapping[str, Any],
+    limits: Limits | None = None,
+    on_sample: OnSample | None = None,
+    *,
+    variables: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Run ``package.module:function`` in its own processes and return how it ended; it never raises for the case.
+
+    The function is called with ``(arguments, emit)``: each ``emit(sample)`` reaches ``on_sample`` here while the case
+    runs, and what it returns is the outcome's result. Arguments, samples and result are what JSON can say.
+
+    Args:
+        entry: The function, by its import path; modules are found as they are here.
+        arguments: Its arguments.
+        limits: Time and host memory it may take.
+        on_sample: Called with each sample as it comes.
+        variables: Environment variables to set for the case, such as ``OMP_NUM_THREADS``.
+    """
+    mark = uuid.uuid4().hex
+    request: dict[str, Any] = {
+        "scratch": str(Path(tempfile.gettempdir()) / f"sightline-case-{mark}"),
+        "entry": entry,
+        "arguments": arguments,
+        "limits": asdict(limits or Limits()),
+        "path": [path or os.getcwd() for path in sys.path],  # noqa: PTH109 - as the import system writes it
+    }
+    keeper, messages = _start_keeper({**os.environ, **(variables or {}), _MARK: mark})
+    said: dict[str, Any] = {}
+    interrupted = False
+    try:
+        try:
+            _send(keeper, request)
+            said = _listen(messages, on_sample)
+        except KeyboardInterrupt:
+            interrupted = True
+            _close(keeper)
+            said = _listen(messages, None)
+    finally:
+        _close(keeper)
+        os.close(messages)
+        _wait(keeper, mark, request["scratch"])
+    outcome = _outcome(said, keeper.returncode)
+    return _as_interrupted(outcome) if interrupted else outcome
+
+
+def _start_keeper(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], int]:
+    reading, writing = os.pipe()
+    try:
+        keeper = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-m", "sightline.measurement.processes.keeper", str(writing)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(writing,),
+            env=environment | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            # Ctrl-C at the terminal reaches the suite, which then ends the case; not every process at once.
+            start_new_session=True,
+        )
+    finally:
+        os.close(writing)
+    return keeper, reading
+
+
+def _send(keeper: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
+    assert keeper.stdin is not None  # noqa: S101 - it was asked for
+    with contextlib.suppress(BrokenPipeError):
+        keeper.stdin.write(json.dumps(request).encode() + b"\n")
+        keeper.stdin.flush()
+
+
+def _listen(messages: int, on_sample: OnSample | None) -> dict[str, Any]:
+    """Pass samples on until the keeper says the end; return what was said besides."""
+    said: dict[str, Any] = {}
+    for message in _lines(messages):
+        if "sample" in message:
+            if on_sample is not None:
+                on_sample(message["sample"])
+        else:
+            said |= message
+        if "end" in message:
+            break
+    return said
+
+
+def _lines(messages: int) -> Iterator[dict[str, Any]]:
+    """Yield what is said until the other end is closed.
+
+    Never waits for long: a Ctrl-C that comes just before a wait begins is only seen when the wait is over.
+    """
+    rest = b""
+    while True:
+        if not select.select([messages], [], [], _LISTEN_S)[0]:
+            continue
+        piece = os.read(messages, 65536)
+        if not piece:
+            return
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            # A case that is killed while it writes leaves a piece of a line.
+            with contextlib.suppress(ValueError):
+                message = json.loads(line)
+                if isinstance(message, dict):
+                    yield message
+
+
+def _close(keeper: subprocess.Popen[bytes]) -> None:
+    """End the keeper's stdin: it then ends the case."""
+    if keeper.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            keeper.stdin.close()
+
+
+def _wait(keeper: subprocess.Popen[bytes], mark: str, scratch: str) -> None:
+    """See the keeper off; should it have been killed itself, do its work: end whatever bears the case's mark."""
+    try:
+        clean = keeper.wait() == 0
+    except KeyboardInterrupt:
+        keeper.kill()
+        keeper.wait()
+        clean = False
+    if not clean:
+        tree.end_all(lambda: tree.marked(_MARK, mark))
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _outcome(said: Mapping[str, Any], keeper_exit: int) -> Outcome:
+    """Put together what the case and the keeper said; the case's own word counts first."""
+    end = said.get("end")
+    if end is None:
+        return Outcome(status="crashed", reason=f"the process that watches the case ended with {keeper_exit}")
+    figures = {k: end[k] for k in ("seconds", "peak_memory_bytes", "cpu_s", "others_cpu_fraction", "output")}
+    stuck = f"; {len(end['stuck'])} of its processes could not be ended" if end["stuck"] else ""
+    if "status" in said:
+        reason = said.get("reason", "") + stuck
+        return Outcome(status=said["status"], reason=reason, result=said.get("result", {}), **figures)
+    status: Status
+    status, reason = end["verdict"] or _death(end)
+    return Outcome(status=status, reason=reason + stuck, **figures)
+
+
+def _death(end: Mapping[str, Any]) -> tuple[Status, str]:
+    """Say what an end without a last word was."""
+    code = end["exit"]
+    if code == -signal.SIGKILL and end["kernel_killed"]:
+        return "out_of_memory", "the kernel ended it: the machine's memory ran out"
+    if code < 0:
+        return "crashed", f"it was ended by {signal.strsignal(-code) or 'a signal'} ({signal.Signals(-code).name})"
+    return "crashed", f"it left with exit code {code} before it returned"
+
+
+def _as_interrupted(outcome: Outcome) -> Outcome:
+    return Outcome(status="interrupted", reason="it was interrupted", seconds=outcome.seconds, output=outcome.output)

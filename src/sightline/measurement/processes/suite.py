@@ -1,0 +1,188 @@
+"""Cases in order, each stored as it ends; a rerun goes on where the last one was stopped, however that was."""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from sightline.errors import InputError, WorkError
+from sightline.loading.this_machine import THIS_MACHINE
+from sightline.measurement.machine.devices import INSTALL
+from sightline.measurement.machine.record import conditions, contention, environment_class, record_environment
+from sightline.measurement.processes.case import FINISHED, Limits
+from sightline.measurement.processes.isolation import run_case
+
+VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+"""Environment of what is measured: the C library keeps freed memory, since fresh pages take longer than many a kernel."""
+PACKAGES = {"torch": "PyTorch", "transformers": "transformers"}
+
+
+def require(*packages: str) -> None:
+    """Raise `InputError` with the command that installs them where one of these packages is missing."""
+    missing = [PACKAGES[package] for package in packages if find_spec(package) is None]
+    if missing:
+        raise InputError(f"measuring needs {' and '.join(missing)}, which is not installed: {INSTALL}")
+
+
+class Writer(Protocol):
+    """A run that is being stored (``sightline.runs.RunWriter``)."""
+
+    def sample(self, sample: Mapping[str, Any]) -> None:
+        """Keep one sample."""
+
+    def finish(
+        self, *, status: str, reason: str, result: Mapping[str, Any], rows: Iterable[Any], **figures: Any
+    ) -> Any:
+        """End the run."""
+
+
+class Store(Protocol):
+    """Where runs go (``sightline.runs.Store``)."""
+
+    def ended(self, statuses: Collection[str]) -> Mapping[str, Any]:
+        """Return the newest run of each key that ended in one of these ways."""
+
+    def begin(self, name: str, *, scenario: Mapping[str, Any], suite: str, key: str) -> Writer:
+        """Begin a run."""
+
+
+class RowStore(Store, Protocol):
+    """A store that gives back what it holds (``sightline.runs.Store``)."""
+
+    def rows(self, run: Any) -> Any:
+        """Return a run's table as a data frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One thing to measure."""
+
+    name: str
+    entry: str
+    """``package.module:function``, called as ``run_case`` says. Of its result, ``rows`` is stored as the profile's table."""
+    arguments: Mapping[str, Any]
+    scenario: Mapping[str, Any] = field(default_factory=dict)
+    """What it is the measurement of, as a scenario file would say it."""
+    limits: Limits = field(default_factory=Limits)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables set for it."""
+
+    def key(self, environment: Mapping[str, Any]) -> str:
+        """Return the content hash of the case on machines of this environment's class.
+
+        Limits do not count, nor do figures of this machine, which come out a little different whenever they are detected.
+        """
+        content = {
+            "entry": self.entry,
+            "arguments": _without_figures(self.arguments),
+            "scenario": _without_figures(self.scenario),
+            "variables": self.variables,
+            "environment": environment_class(environment),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _without_figures(content: Any) -> Any:
+    """``content`` with every cluster of processes of this machine by name and number alone."""
+    if isinstance(content, Mapping):
+        device = content.get("device")
+        if isinstance(device, Mapping) and device.get("name") == THIS_MACHINE:
+            return {"device": THIS_MACHINE, "devices": content.get("devices"), "per_node": content.get("per_node")}
+        return {key: _without_figures(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_without_figures(value) for value in content]
+    return content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How far a suite is."""
+
+    case: Case
+    run: Any = None
+    """The stored run; None while the case has only begun."""
+    resumed: bool = False
+    """The run is of an earlier time: the case was not run again."""
+
+
+def run_suite(
+    cases: Sequence[Case],
+    store: Store,
+    *,
+    suite: str = "",
+    rerun: bool = False,
+    on_step: Callable[[Step], None] = lambda _: None,
+) -> list[Any]:
+    """Run cases one after the other and return their stored runs in the same order.
+
+    A case that ended before on a machine of this class (ok, out of memory, timeout, unsupported) is not run again;
+    one that crashed or was interrupted is.
+
+    Args:
+        cases: What to measure.
+        store: Where the runs go.
+        suite: Name that the runs bear.
+        rerun: Run also what has ended before.
+        on_step: Called when a case begins and when it has been stored.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the case at hand is stored as interrupted, nothing that ended is lost.
+        WorkError: A run could not be stored; the ones before it are.
+    """
+    environment = record_environment()
+    ended = {} if rerun else store.ended(FINISHED)
+    runs = []
+    for case in cases:
+        key = case.key(environment)
+        run: Any = ended.get(key)
+        resumed = run is not None
+        if not resumed:
+            on_step(Step(case=case))
+            run = _run_and_store(case, store, suite, key, environment)
+            ended = {**ended, key: run}
+        on_step(Step(case=case, run=run, resumed=resumed))
+        runs.append(run)
+        if not resumed and run.status == "interrupted":
+            raise KeyboardInterrupt
+    return runs
+
+
+def complain(runs: Sequence[Any]) -> None:
+    """Raise what kept scenarios from being measured: the request's mistakes, else what failed."""
+    wrong = [run.reason for run in runs if run.status == "unsupported"]
+    if wrong:
+        raise InputError(list(dict.fromkeys(wrong)))
+    failed = [f"{run.name}: {run.reason}" for run in runs if run.status != "ok"]
+    if failed:
+        raise WorkError("\n".join(failed))
+
+
+def _run_and_store(case: Case, store: Store, suite: str, key: str, environment: Mapping[str, Any]) -> Any:
+    writer = store.begin(case.name, scenario=case.scenario, suite=suite, key=key)
+    before = conditions()
+    outcome = run_case(case.entry, case.arguments, case.limits, writer.sample, variables=case.variables)
+    after = conditions()
+    disturbed = contention(before, after, outcome.others_cpu_fraction)
+    result = dict(outcome.result)
+    rows = result.pop("rows", ())
+    return writer.finish(
+        status=outcome.status,
+        reason=outcome.reason,
+        result=result,
+        rows=rows,
+        environment={
+            **environment,
+            "before": before,
+            "after": after,
+            "contended": bool(disturbed),
+            "contention": disturbed,
+            "case": {
+                "seconds": outcome.seconds,
+                "cpu_s": outcome.cpu_s,
+                "peak_memory_bytes": outcome.peak_memory_bytes,
+            },
+        },
+        output=outcome.output,
+    )

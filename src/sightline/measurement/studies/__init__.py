@@ -1,0 +1,1 @@
+"""Published studies, measured anew on the machine at hand."""

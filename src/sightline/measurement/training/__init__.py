@@ -1,0 +1,1 @@
+"""Training with PyTorch, DeepSpeed and Megatron-core."""

@@ -1,0 +1,142 @@
+"""What runs in a training case's own process: whether it fits, then its repeats one after the other, each by new processes."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping
+from sightline.measurement.machine.devices import training_machine
+from sightline.measurement.processes.case import FORCED, Emit, OutOfMemoryError, UnsupportedCaseError
+from sightline.measurement.processes.ranks import Ranks, run_ranks
+from sightline.measurement.training.deepspeed import refuse_stale_locks
+from sightline.measurement.training.frameworks import preload, way_of
+from sightline.measurement.training.profile import result_of
+from sightline.measurement.training.rank import ENTRY as RANK
+from sightline.prediction import predict
+from sightline.profile import Profile
+from sightline.quantities import BYTES, format_quantity
+from sightline.scenario import Finetune, Scenario
+from sightline.scenario.adapter import Adapter
+
+
+def resolved(scenario: Scenario) -> tuple[Scenario, Profile]:
+    """Return the scenario with the micro-batch that a prediction would take where it leaves that open, and its prediction."""
+    predicted = predict(scenario)
+    return predicted.scenario, predicted
+
+
+def why_too_large(predicted: Profile) -> str:
+    """Return why a scenario does not fit and which change would, in a sentence; empty where it fits."""
+    if predicted.fits:
+        return ""
+    needed, has = (
+        format_quantity(float(x), BYTES)
+        for x in (predicted.memory_bytes["total"], predicted.scenario.cluster.device.memory_bytes)
+    )
+    change = next((change for change, other in _smaller(predicted.scenario) if predict(other).fits), None)
+    nearest = f"{change} would fit" if change else "no smaller batch, ZeRO stage, recomputation or adapter would fit"
+    return f"predicted to need {needed} of {has} per device; {nearest}; {FORCED}"
+
+
+def _smaller(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
+    """Changes that need less memory, those that change the least first; several together at the end."""
+    plan = scenario.plan
+    offered = plan.framework.allows
+    small = replace(plan, micro_batch=1)
+    if plan.sequences > 1:
+        yield "plan.micro_batch 1", replace(scenario, plan=small)
+    again = replace(small, recompute="full") if offered("recompute", "full") else small
+    if plan.recompute != "full" and again is not small:
+        yield "plan.recompute full", replace(scenario, plan=replace(plan, recompute="full"))
+    for stage in range(int(plan.zero_stage) + 1, 4):
+        if plan.data_parallel > 1 and offered("zero_stage", stage):
+            yield f"plan.zero_stage {stage}", replace(scenario, plan=replace(plan, zero_stage=stage))
+            yield (
+                f"plan.zero_stage {stage} with plan.micro_batch 1 and plan.recompute {again.recompute}",
+                replace(scenario, plan=replace(again, zero_stage=stage)),
+            )
+    if plan.adapter is None:
+        tuned = Finetune(sequence_length=scenario.workload.sequence_length, global_batch=scenario.workload.global_batch)
+        for kind, form in (("lora", "none"), ("qlora", "nf4")):
+            if offered("adapter", kind) and offered("quantization", form):
+                with_adapter = replace(again, adapter=Adapter(kind=kind), quantization=form)  # type: ignore[arg-type]
+                change = f"workload.task finetune with plan.adapter {kind}"
+                change += f", plan.micro_batch 1 and plan.recompute {again.recompute}"
+                yield change, replace(scenario, workload=tuned, plan=with_adapter)
+
+
+ENTRY = f"{__name__}:measure_case"
+PASSED_ON = ("scenario", "warm_up", "steps", "weights")
+
+
+def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+    """Measure a scenario ``repeats`` times and return its result keys and rows.
+
+    Arguments: ``scenario``, ``warm_up``, ``steps``, ``repeats``, ``levels``, ``weights``, ``force``, and ``nodes``: how
+    many (``count``), which of them this is (``rank``), and where they meet (``host``, ``port``, ``prefix``).
+    """
+    try:
+        scenario, predicted = resolved(scenario_from_mapping(arguments["scenario"]))
+        nodes: Mapping[str, Any] = arguments.get("nodes") or {}
+        machine = training_machine(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
+    except InputError as error:
+        raise UnsupportedCaseError("; ".join(error.problems)) from error
+    way = way_of(scenario)
+    too_large = why_too_large(predicted)
+    if too_large and not arguments["force"]:
+        raise OutOfMemoryError(too_large)
+    if way == "deepspeed":
+        refuse_stale_locks()
+    ranks = Ranks(
+        here=machine.ranks,
+        first=machine.ranks * int(nodes.get("rank", 0)),
+        world=scenario.cluster.devices,
+        threads=machine.threads,
+        variables={**machine.variables, **_place(nodes)},
+    )
+    preload(way)
+    samples: list[dict[str, Any]] = []
+    repeats = []
+    for repeat in range(arguments["repeats"]):
+
+        def keep(sample: Mapping[str, Any], repeat: int = repeat) -> None:
+            samples.append({"repeat": repeat, **sample})
+            emit(_flat(samples[-1]))
+
+        with tempfile.TemporaryDirectory() as folder:
+            asked = {
+                **{key: arguments[key] for key in PASSED_ON},
+                # Modules and operators take steps of their own, once.
+                "levels": arguments["levels"] if repeat == 0 else [],
+                "meeting": _meeting(nodes, folder, repeat),
+            }
+            repeats.append(run_ranks(RANK, asked, ranks, keep)[0])
+    seen = {
+        "way": way,
+        "threads": machine.threads,
+        "warm_up": arguments["warm_up"],
+        "weights": arguments["weights"] or "random",
+        "repeats": repeats,
+    }
+    return result_of(scenario, predicted, seen, samples) if samples else {}
+
+
+def _place(nodes: Mapping[str, Any]) -> dict[str, str]:
+    """Under torchrun, which of the machine's devices this process is for."""
+    return {} if nodes.get("local_rank") is None else {"LOCAL_RANK": str(nodes["local_rank"])}
+
+
+def _meeting(nodes: Mapping[str, Any], folder: str, repeat: int) -> dict[str, Any]:
+    """Where ranks find each other: a file on one node, a server on several, anew for every repeat."""
+    if not nodes:
+        return {"file": str(Path(folder) / "ranks")}
+    return {"host": nodes["host"], "port": nodes["port"], "prefix": f"{nodes['prefix']}/{repeat}"}
+
+
+def _flat(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample as a line of a table: phases become columns."""
+    phases = {f"{phase}_s": seconds for phase, seconds in sample["phases"].items()}
+    return {key: value for key, value in sample.items() if key != "phases"} | phases

@@ -1,0 +1,200 @@
+"""One rank trains: it joins the others, warms up, takes its samples, and says what it saw."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping
+from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, state_bytes
+from sightline.measurement.modules.communication import EXPOSED, watch_collectives, watch_sharding
+from sightline.measurement.processes.case import Emit, UnsupportedCaseError
+from sightline.measurement.training.frameworks import preload, setup_of, way_of
+from sightline.measurement.training.steps import Trainer, token_batches
+from sightline.measurement.training.times import DeviceStepClock, HostStepClock, StepClock, StepTime, told_apart
+from sightline.scenario import Scenario
+
+ENTRY = f"{__name__}:measure_rank"
+PATIENCE = timedelta(minutes=10)
+"""How long a rank waits for the others in a collective; what hangs longer than the case may take is ended before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a rank is asked to do."""
+
+    warm_up: int
+    steps: int
+    weights: str | None = None
+    levels: Sequence[str] = ()
+    """Which levels below the whole step are measured too, in steps of their own: module, operator."""
+    meeting: Mapping[str, Any] | None = None
+    """How ranks find each other: ``file``, or ``host``, ``port`` and ``prefix``."""
+
+
+def measure_rank(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+    """Train as the scenario says; samples go off as they come, the result is this rank's.
+
+    Arguments are ``scenario``, a mapping, and the fields of `Asked`.
+    """
+    asked = Asked(**{k: v for k, v in arguments.items() if k != "scenario"})
+    try:
+        return _measure(scenario_from_mapping(arguments["scenario"]), asked, emit)
+    except InputError as error:
+        raise UnsupportedCaseError("; ".join(error.problems)) from error
+    except RuntimeError as error:
+        if "No available kernel" in str(error):
+            raise UnsupportedCaseError(
+                "plan.attention is 'flash', of which PyTorch has no kernel for these heads and this dtype; "
+                "allowed here: eager"
+            ) from error
+        raise
+
+
+def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
+    device = _device()
+    clock: StepClock = HostStepClock() if device == "cpu" else DeviceStepClock()
+    _flush_denormal_numbers(device)
+    way = way_of(scenario)
+    if way != "single":
+        if device == "cpu":
+            watch_collectives(clock.phase)
+        _join(asked.meeting or {}, device)
+    setup = setup_of(way)
+    preload(way)
+    memory = MemoryWatch(device)
+    trainer = setup(scenario, device, None if asked.weights is None else Path(asked.weights))
+    watch_sharding(trainer.model, clock.phase)
+    losses = _train(scenario, trainer, clock, asked, device, memory, emit)
+    taken = memory.read()
+    levels = _levels(scenario, trainer, asked, device, losses.plain_s)
+    own = {
+        "memory": taken,
+        "states": state_bytes(trainer.model, trainer.optimizer),
+        "energy_j": losses.energy_j,
+        "losses": losses.values,
+        "exposed_s": losses.exposed_s,
+    }
+    ranks = _everyone(own) if way != "single" else [own]
+    return {"ranks": ranks, "levels": levels, "remarks": list(trainer.remarks), "record": dict(trainer.record)}
+
+
+def _flush_denormal_numbers(device: str) -> None:
+    """Take numbers below the normal ones for zero on a processor, which handles each of them by a program of its own.
+
+    Second moments of rows that rarely occur end there, so that the update's time would depend on the data.
+    """
+    import torch
+
+    if device == "cpu":
+        torch.set_flush_denormal(True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trained:
+    values: list[float]
+    """Mean loss of this rank's sequences, by step, warm-up included."""
+    energy_j: float | None
+    plain_s: float
+    """Median seconds of a step."""
+    exposed_s: list[float]
+    """Seconds in collectives by step, waiting for ranks that come later included."""
+
+
+def _train(
+    scenario: Scenario,
+    trainer: Trainer,
+    clock: StepClock,
+    asked: Asked,
+    device: str,
+    memory: MemoryWatch,
+    emit: Emit,
+) -> _Trained:
+    """Warm up, then take samples; nothing waits for the device but readings that are two steps old."""
+    batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
+    losses: list[Any] = []
+
+    def step(number: int) -> None:
+        losses.append(trainer.step(batches[number % len(batches)], clock.phase))
+
+    clock.start()
+    for number in range(asked.warm_up):
+        step(number)
+        clock.end_step()
+    clock.drain()
+    memory.restart()
+    energy = EnergyWatch(device)
+    clock.start()
+    taken: list[float] = []
+    exposed: list[float] = []
+
+    def keep(readings: Sequence[StepTime]) -> None:
+        for reading in readings:
+            emit({"step": len(taken), **asdict(reading)})
+            taken.append(reading.step_time_s)
+            exposed.append(reading.phases.get(EXPOSED, 0.0))
+
+    for number in range(asked.warm_up, asked.warm_up + asked.steps):
+        step(number)
+        keep(clock.end_step())
+    keep(clock.drain())
+    return _Trained(
+        values=[float(loss) for loss in losses],
+        energy_j=energy.joules(),
+        plain_s=float(np.median(taken)),
+        exposed_s=exposed,
+    )
+
+
+def _levels(scenario: Scenario, trainer: Trainer, asked: Asked, device: str, plain_s: float) -> dict[str, Any]:
+    """What the levels below the step show, as far as they were asked for."""
+    if not {"module", "operator"} & set(asked.levels) or trainer.record.get("shimmed"):
+        return {}
+    batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
+    operators = "operator" in asked.levels
+    return {"module": told_apart(scenario, trainer, batches, asked.steps, device, plain_s, operators=operators)}
+
+
+def _device() -> str:
+    """This rank's device: the scenario's were compared with the machine's before."""
+    import torch
+
+    torch.set_num_threads(int(os.environ["SIGHTLINE_THREADS"]))
+    if os.environ["SIGHTLINE_DEVICE"] == "cpu":
+        return "cpu"
+    device = f"cuda:{os.environ['LOCAL_RANK']}"
+    torch.cuda.set_device(device)
+    return device
+
+
+def _join(meeting: Mapping[str, Any], device: str) -> None:
+    """Become one of the ranks of the default group."""
+    import torch
+    import torch.distributed
+
+    dist: Any = torch.distributed
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if "file" in meeting:
+        store = dist.FileStore(meeting["file"], world)
+    else:
+        server = dist.TCPStore(meeting["host"], int(meeting["port"]), is_master=False, timeout=PATIENCE)
+        store = dist.PrefixStore(meeting["prefix"], server)
+    library, on_device = ("gloo", {}) if device == "cpu" else ("nccl", {"device_id": torch.device(device)})
+    dist.init_process_group(library, store=store, rank=rank, world_size=world, timeout=PATIENCE, **on_device)
+
+
+def _everyone(own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What every rank saw, by rank."""
+    import torch.distributed as dist
+
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, own)
+    with suppress(RuntimeError):
+        dist.barrier()
+    return found

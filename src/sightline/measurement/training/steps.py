@@ -1,0 +1,177 @@
+"""What every way of training shares: tokens, attention kernel, mixed precision, optimizer, and a step of micro-batches."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sightline.measurement.machine.timing import Phase
+from sightline.measurement.models.build import SEED, TORCH_DTYPES, Precision, precision_of
+from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.scenario import Plan, Scenario
+
+if TYPE_CHECKING:
+    import torch
+
+KEPT_BATCHES = 16
+"""Different global batches; later steps see them again."""
+
+
+def token_batches(scenario: Scenario, replica: int, replicas: int, device: str) -> "list[list[torch.Tensor]]":
+    """Return the micro-batches (sequences x tokens) of each of the first steps for one replica, on the device."""
+    import torch
+
+    work = scenario.workload
+    share = work.global_batch // replicas
+    steps = []
+    for step in range(KEPT_BATCHES):
+        random = torch.Generator().manual_seed(SEED + step)
+        shape = (work.global_batch, work.sequence_length)
+        tokens = torch.randint(0, scenario.model.vocab_size, shape, generator=random)
+        own = tokens[replica * share : (replica + 1) * share].to(device)
+        steps.append(list(torch.split(own, int(scenario.plan.sequences))))
+    return steps
+
+
+LEARNING_RATE = 1e-4
+MOMENTA = {"sgd": 0.0, "sgd-momentum": 0.9}
+LARGEST_GRADIENT = 1.0
+"""Norm to which gradients are clipped, as trainers do by default."""
+
+Step = Callable[[Sequence["torch.Tensor"], Phase], "torch.Tensor"]
+"""One optimizer step over a rank's micro-batches of tokens (each sequences x length); returns their mean loss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainer:
+    """A model that is ready to train."""
+
+    model: Any
+    """The plain module, by whose parts times are told apart."""
+    step: Step
+    optimizer: Any
+    """Whatever holds the optimizer's state, for the memory ledger."""
+    replica: int = 0
+    """Which part of the global batch this rank trains on; ranks that share a replica have the same."""
+    replicas: int = 1
+    remarks: Sequence[str] = ()
+    """What a reader of the result must know, such as that parts were shimmed."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """What was chosen where the scenario leaves it open."""
+
+
+@contextmanager
+def computing(plan: Plan, device: str) -> Iterator[None]:
+    """What is around the model's forward pass: mixed precision, attention kernel, activations kept on the host."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    precision = precision_of(plan)
+    with ExitStack() as around:
+        if precision.autocasts or plan.adapter is not None:
+            enabled = precision.compute not in ("fp32", "tf32")
+            dtype = getattr(torch, TORCH_DTYPES[precision.compute])
+            around.enter_context(torch.autocast(device.partition(":")[0], dtype=dtype, enabled=enabled))
+        if plan.attention == "flash":
+            around.enter_context(sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]))
+        if "activations" in plan.offload:
+            around.enter_context(torch.autograd.graph.save_on_cpu(pin_memory=device != "cpu"))
+        yield
+
+
+def optimizer_of(plan: Plan, parameters: Sequence["torch.Tensor"], device: str) -> Any:
+    """Return the plan's optimizer over ``parameters``, fused where PyTorch has that.
+
+    Raises `UnsupportedCaseError` for optimizers that are not measured.
+    """
+    import torch
+
+    if plan.optimizer in ("adamw", "adamw-fused"):
+        return torch.optim.AdamW(parameters, lr=LEARNING_RATE, fused=True)
+    if plan.optimizer == "adamw-unfused":
+        return torch.optim.AdamW(parameters, lr=LEARNING_RATE, foreach=True)
+    if plan.optimizer in MOMENTA:
+        return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTA[plan.optimizer], fused=True)
+    if plan.optimizer == "adamw-8bit" and device != "cpu":
+        import bitsandbytes
+
+        optimizers: Any = bitsandbytes.optim
+        return optimizers.AdamW8bit(parameters, lr=LEARNING_RATE)
+    raise UnsupportedCaseError(
+        f"plan.optimizer is '{plan.optimizer}'; measured here: adamw, adamw-fused, adamw-unfused, sgd, sgd-momentum"
+    )
+
+
+class MasterWeights:
+    """An optimizer over fp32 copies of 16-bit weights: gradients are widened, updated copies are written back."""
+
+    def __init__(self, plan: Plan, parameters: Sequence["torch.Tensor"], device: str) -> None:
+        self.narrow = list(parameters)
+        self.wide = [p.detach().float().requires_grad_() for p in self.narrow]
+        self.inner = optimizer_of(plan, self.wide, device)
+
+    @property
+    def state(self) -> Mapping[Any, Any]:
+        """Moments and copies, by copy."""
+        return {wide: {**self.inner.state.get(wide, {}), "master": wide} for wide in self.wide}
+
+    def step(self) -> None:
+        """Update."""
+        import torch
+
+        for wide, narrow in zip(self.wide, self.narrow, strict=True):
+            wide.grad = None if narrow.grad is None else narrow.grad.float()
+        self.inner.step()
+        with torch.no_grad():
+            torch._foreach_copy_(self.narrow, self.wide)
+
+    def zero_grad(self) -> None:
+        """Forget gradients."""
+        for wide, narrow in zip(self.wide, self.narrow, strict=True):
+            wide.grad = narrow.grad = None
+
+
+def own_step(
+    plan: Plan,
+    model: Any,
+    optimizer: Any,
+    device: str,
+    between: Callable[[bool], AbstractContextManager[Any]] = lambda _: nullcontext(),
+    around_backward: Callable[[Phase], AbstractContextManager[Any]] = lambda _: nullcontext(),
+) -> Step:
+    """Return a step as PyTorch's own loop has it; ``between`` is told whether a micro-batch is the step's last."""
+    import torch
+
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    precision = precision_of(plan)
+    # Weights that lie in fp16 themselves are trained unscaled: their loss may overflow, their time is the same.
+    scales = precision.compute == "fp16" and precision.autocasts
+    scaler = torch.amp.GradScaler(device.partition(":")[0], enabled=scales)
+
+    def step(batches: Sequence[torch.Tensor], phase: Phase) -> torch.Tensor:
+        total = torch.zeros((), device=device)
+        for number, tokens in enumerate(batches, start=1):
+            with between(number == len(batches)), computing(plan, device):
+                with phase("forward"):
+                    loss = model(input_ids=tokens, labels=tokens).loss / len(batches)
+                with phase("backward"), around_backward(phase):
+                    scaler.scale(loss).backward()
+            total += loss.detach()
+        with phase("optimizer"):
+            if scales:
+                scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(parameters, LARGEST_GRADIENT)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        return total
+
+    return step
+
+
+def own_optimizer(plan: Plan, model: Any, precision: Precision, device: str) -> Any:
+    """Return the optimizer over what is trained, over fp32 copies where the framework keeps them."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise UnsupportedCaseError("nothing of this model is trained")
+    return MasterWeights(plan, parameters, device) if precision.masters else optimizer_of(plan, parameters, device)

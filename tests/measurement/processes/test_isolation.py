@@ -1,0 +1,146 @@
+"""A case may end in any way; it costs that case only and leaves no process."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from pathlib import Path
+
+import pytest
+from measurement.running import alive, gone
+
+from sightline.errors import WorkError
+from sightline.measurement.processes.case import FINISHED, STATUSES, Limits
+from sightline.measurement.processes.isolation import run_case
+
+CASES = "measurement.cases"
+
+
+@pytest.fixture
+def mark():
+    return f"mark-{uuid.uuid4().hex}"
+
+
+def run(name, on_sample=None, limits=None, variables=None, **arguments):
+    return run_case(f"{CASES}:{name}", arguments, limits, on_sample, variables=variables)
+
+
+def test_a_case_gives_its_samples_and_its_result():
+    samples = []
+    outcome = run("returns", samples.append, x=21, samples=3)
+    assert (outcome.status, outcome.reason, outcome.result["double"]) == ("ok", "", 42)
+    assert samples == [{"number": n, "time_s": n / 8} for n in range(3)]
+    assert outcome.output == "printed by the case\n"
+    assert outcome.cpu_s > 0
+    assert 1e6 < outcome.peak_memory_bytes < 1e9
+
+
+def test_samples_come_while_the_case_runs(mark):
+    came = []
+
+    def stop(sample):
+        came.append(alive(str(sample["pid"])) is not None)
+        raise WorkError("the disk is full")
+
+    with pytest.raises(WorkError, match="disk is full"):
+        run("starts_daemons_and_hangs", stop, mark=mark)
+    assert came == [True]
+    assert gone(mark)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "reason"),
+    [
+        ("raises", "crashed", "ValueError: the first line"),
+        ("is_unsupported", "unsupported", "nf4 needs bitsandbytes"),
+        ("asks_for_too_much", "out_of_memory", "MemoryError"),
+        ("dies_in_native_code", "crashed", "it was ended by Segmentation fault (SIGSEGV)"),
+        ("leaves", "crashed", "it left with exit code 3 before it returned"),
+        ("kills_itself_in_the_middle_of_a_line", "crashed", "it was ended by Killed (SIGKILL)"),
+        ("is_not_there", "crashed", "AttributeError: module 'measurement.cases' has no attribute 'is_not_there'"),
+    ],
+)
+def test_an_end_has_a_reason(name, status, reason):
+    outcome = run(name)
+    assert (outcome.status, outcome.reason) == (status, reason)
+    assert outcome.status in STATUSES
+    assert outcome.result == {}
+
+
+def test_what_was_printed_last_is_kept():
+    assert "ValueError: the first line" in run("raises").output
+    assert "Segmentation fault" in run("dies_in_native_code").output
+
+
+def test_a_hang_ends_at_its_limit_with_all_its_processes(mark):
+    samples = []
+    outcome = run("starts_daemons_and_hangs", samples.append, Limits(time_s=1), mark=mark)
+    assert (outcome.status, outcome.reason) == ("timeout", "it did not end within 1 s")
+    assert len(samples) == 1
+    assert gone(mark, within_s=0)
+
+
+def test_what_a_case_leaves_running_is_ended(mark):
+    assert run("starts_daemons_and_returns", mark=mark).status == "ok"
+    assert gone(mark, within_s=0)
+
+
+def test_memory_beyond_the_limit_is_out_of_memory():
+    outcome = run("eats_memory", limits=Limits(memory_bytes=2e8))
+    assert outcome.status == "out_of_memory"
+    assert outcome.reason.endswith("GB of the 0.2 GB it may take")
+    assert outcome.peak_memory_bytes > 2e8
+
+
+def test_a_case_has_variables_and_a_scratch_folder_of_its_own():
+    surroundings = run("says_its_surroundings", variables={"OMP_NUM_THREADS": "7"}, variable="OMP_NUM_THREADS").result
+    assert surroundings["variable"] == "7"
+    assert surroundings["scratch"].rpartition("/")[2].startswith("sightline-case-")
+    assert not Path(surroundings["scratch"]).exists()
+    assert surroundings["stdin"] == ""
+    assert surroundings["leader"]
+
+
+def test_ctrl_c_interrupts_the_case(mark):
+    samples = []
+
+    def press(sample):
+        samples.append(sample)
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    outcome = run("starts_daemons_and_hangs", press, mark=mark)
+    assert (outcome.status, outcome.reason) == ("interrupted", "it was interrupted")
+    assert len(samples) == 1
+    assert gone(mark, within_s=0)
+    assert "interrupted" not in FINISHED
+
+
+def test_a_keeper_that_is_killed_leaves_nothing(mark, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def kill_keeper(sample):
+        stat = Path(f"/proc/{sample['pid']}/stat").read_text()
+        os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+
+    outcome = run("starts_daemons_and_hangs", kill_keeper, mark=mark)
+    assert (outcome.status, outcome.reason) == ("crashed", "the process that watches the case ended with -9")
+    assert gone(mark)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_caller_that_is_killed_leaves_nothing(mark, tmp_path):
+    script = (
+        "from sightline.measurement.processes.isolation import run_case\n"
+        f"run_case('{CASES}:starts_daemons_and_hangs', {{'mark': '{mark}'}}, None, lambda s: print(s, flush=True))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    caller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment, cwd=tmp_path)
+    assert caller.stdout.readline()
+    assert len(alive(mark)) >= 3
+    caller.kill()
+    caller.wait()
+    caller.stdout.close()
+    assert gone(mark)

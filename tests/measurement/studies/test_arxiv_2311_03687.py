@@ -1,0 +1,80 @@
+"""The study's grid: its scenarios can be read, and are what its rows say."""
+
+import pytest
+
+import sightline as sl
+from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
+from sightline.measurement.machine.devices import Hardware
+from sightline.measurement.studies.arxiv_2311_03687 import (
+    FINETUNING,
+    PRETRAINING,
+    QUICK,
+    made_small,
+    plan_of,
+    study_tables,
+)
+
+PROCESSOR = Hardware(device=read_cluster("this-machine").device, count=2)
+SERVER = Hardware(device=read_cluster("8x a800-sxm-80gb").device, count=8)
+
+
+@pytest.mark.parametrize("hardware", [PROCESSOR, SERVER], ids=["processor", "server"])
+def test_every_scenario_can_be_read_or_is_refused_for_what_a_framework_lacks(hardware):
+    refused = []
+    for table in study_tables(hardware):
+        for cell in table.cells:
+            try:
+                sl.load(dict(cell.scenario))
+            except InputError as error:
+                refused += error.problems
+    assert not [problem for problem in refused if "plan." not in problem]
+
+
+def test_rows_switch_on_what_they_say():
+    assert plan_of("N") == {"zero_stage": 0, "attention": "eager"}
+    assert plan_of("F+R+Z3+O") == {
+        "zero_stage": 3,
+        "attention": "flash",
+        "recompute": "full",
+        "offload": ["optimizer", "parameters"],
+    }
+    assert plan_of("QL+Z2")["adapter"] == {"kind": "qlora"}
+    assert plan_of("L+Z2+O")["offload"] == "optimizer"
+
+
+def test_each_switch_stands_alone_and_together_in_a_quick_grid_too():
+    for rows in (PRETRAINING, FINETUNING):
+        letters = {letter for row in rows for letter in row.split("+")}
+        quick = {letter for row in rows if row in QUICK for letter in row.split("+")}
+        assert {"Z2", "Z3", "R", "F"} <= letters
+        assert {"R", "F", "Z2"} <= quick
+        assert any("+" in row for row in rows if row in QUICK)
+
+
+def test_a_quick_grid_is_part_of_the_whole_one():
+    whole, quick = ({t.name: t for t in study_tables(PROCESSOR, quick=q)} for q in (False, True))
+    assert set(whole) == set(quick)
+    for name, table in quick.items():
+        cells = {(c.row, c.column) for c in whole[name].cells}
+        assert {(c.row, c.column) for c in table.cells} <= cells
+    assert sum(len(t.cells) for t in quick.values()) < 0.4 * sum(len(t.cells) for t in whole.values())
+
+
+def test_small_models_keep_the_order_and_the_kind_of_attention():
+    models = [
+        sl.load({"model": made_small(name), "cluster": "this-machine", "workload": _step()}).model
+        for name in ("llama-2-7b", "llama-2-13b", "llama-2-70b")
+    ]
+    sizes = [m.parameters for m in models]
+    assert sizes == sorted(sizes)
+    assert 2e6 < sizes[0] < sizes[-1] < 1e8
+    assert [m.kv_heads == m.heads for m in models] == [True, True, False]
+
+
+def test_one_device_has_no_scaling_table():
+    assert "scaling" not in {t.name for t in study_tables(Hardware(device=PROCESSOR.device, count=1))}
+
+
+def _step():
+    return {"task": "pretrain", "sequence_length": 64, "global_batch": 1}
