@@ -57,8 +57,8 @@ def _one_by_one(values: Number | list[Number], count: int) -> Sequence[Number]:
 
 
 _KEYS: Mapping[type[Operator], Sequence[str]] = {
-    Matmul: ("kernel", "dtype"),
-    MatrixVector: ("kernel", "dtype"),
+    Matmul: ("kernel", "dtype", "element_bytes", "weight_bytes", "output_bytes"),
+    MatrixVector: ("kernel", "dtype", "element_bytes", "weight_bytes", "output_bytes"),
     CachedAttention: ("decode", "shared_kv", "heads_apart", "window", "dtype"),
     GroupedMatmul: ("kernel", "dtype", "decode"),
     GatedDelta: ("decode", "dtype"),
