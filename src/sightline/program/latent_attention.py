@@ -36,6 +36,7 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
     query_inputs = h if latent.query_rank is None else float(latent.query_rank)
     ranks = ((float(latent.query_rank or 0), queries),) if latent.query_rank is not None else ()
     sparse = kind.mixer == "sparse"
+    normed = (latent.query_rank or 0) + latent.kv_rank
     ups = ranks if sparse else (*ranks, (float(latent.kv_rank), keys_values))
     context = x.context_width
     expanded = e * x.tokens * (x.query_width + x.key_width + x.value_width)
@@ -43,7 +44,7 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
         *projection_forward(
             x, "qkv", h, down, targets=(), saved_bytes=x.residual_bytes, part="down", shares=(), rows=pieces
         ),
-        latent_norm(x, down * pieces, backward=False),
+        latent_norm(x, normed * pieces, backward=False),
         *gathered(x, "qkv", e * x.tokens * down),
     ]
     backward: list[Operator] = []
@@ -89,20 +90,19 @@ def latent_attention(x: Shapes, kind: LayerKind, kernel: str) -> Sublayer:
         backward += projection_backward(x, "qkv", query_inputs, queries, targets=(), bias=False, shares=())
     backward += [
         *summed(x, "qkv", e * x.tokens * down),
-        latent_norm(x, down * pieces, backward=True),
+        latent_norm(x, normed * pieces, backward=True),
         *projection_backward(x, "qkv", h, down, targets=(), bias=False, shares=(), rows=pieces),
     ]
     own_queries = 0.0 if latent.query_rank is not None else h * queries
     cut = own_queries + sum(width * outputs for width, outputs in ranks) + latent.kv_rank * keys_values + context * h
     weights = h * down + cut + indexer_weights(x, kind)
-    norms = (latent.query_rank or 0) + latent.kv_rank
     normed_keys = x.model.indexer_parameters(kind) - indexer_weights(x, kind)
     return Sublayer(
         module="attention norm",
         forward=forward,
         backward=backward,
         weights=weights,
-        parameters=weights + norms + normed_keys + h * x.model.output_bias,
+        parameters=weights + normed + normed_keys + h * x.model.output_bias,
         widest=expanded / e,
         widest_weight=context * h,
         core_input_bytes=expanded,
