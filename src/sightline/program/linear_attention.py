@@ -91,7 +91,7 @@ def _projections(x: Shapes, linear: LinearAttention, h: float) -> list[tuple[Num
     if linear.gate_rank is None:
         return [(h, 2.0 * key + 2.0 * value), (h, 2.0 * heads)]
     rank = float(linear.gate_rank)
-    return [(h, 2.0 * key + value), (h, heads), (h, 2.0 * rank), (rank, key), (rank, value)]
+    return [(h, 2.0 * key + value), (h, heads + 2.0 * rank), (rank, key), (rank, value)]
 
 
 def _core(x: Shapes, linear: LinearAttention, *, backward: bool) -> list[Operator]:
