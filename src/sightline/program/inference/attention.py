@@ -213,12 +213,15 @@ def _selection(x: PassShapes, kind: LayerKind) -> list[Operator]:
     sparse, latent = x.model.sparse, x.model.latent
     if sparse is None or not kind.indexed:
         return []
-    source = float(latent.query_rank) if latent is not None and latent.query_rank else x.h
+    low = latent or x.model.compressed
+    source = float((low and low.query_rank) or x.h)
+    # Folded keys have two of overlapping folds, and gates.
+    keys = sparse.head_dim * (1.0 if x.model.compressed is None else 4.0) + sparse.heads
     width = float(sparse.heads * sparse.head_dim)
     context = (x.c + x.q) / kind.compression
     return [
         x.linear("indexer", "query", width, source),
-        x.linear("indexer", "key, weights", float(sparse.head_dim + sparse.heads), x.h),
+        x.linear("indexer", "key, weights", keys, x.h),
         _rope(x, width + sparse.head_dim, module="indexer"),
         Indexer(
             module="indexer",
