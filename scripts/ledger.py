@@ -122,10 +122,17 @@ def _has(profile: Any, name: str) -> bool:
 
 
 def _row_sums(rows: Iterable[Any]) -> dict[str, Any]:
-    """Sums over the rows, and their seconds by phase."""
-    sums: dict[str, Any] = {"time_s": Counter(), "flops": 0.0, "bytes": 0.0, "network_bytes": 0.0}
+    """Sums over the rows, and by phase the seconds that they run and that they add to the whole."""
+    sums: dict[str, Any] = {
+        "time_s": Counter(),
+        "exposed_s": Counter(),
+        "flops": 0.0,
+        "bytes": 0.0,
+        "network_bytes": 0.0,
+    }
     for row in rows:
-        sums["time_s"][row.phase] += float(row.time_s)
+        for name in ("time_s", "exposed_s"):
+            sums[name][row.phase] += float(getattr(row, name))
         for name in ("flops", "bytes", "network_bytes"):
             sums[name] += float(getattr(row, name))
     return sums

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -43,7 +42,7 @@ def measured(profile, factor=1.0, spread=0.002, **changes):
         "source": "measured",
         "step_time_s": step_s,
         "phases": {phase: s * factor for phase, s in profile.phases.items()},
-        "rows": [replace(row, time_s=row.time_s * factor) for row in profile.rows],
+        "rows": [row.lasting(row.time_s * factor) for row in profile.rows],
         "interval": {"step_time_s": (step_s * math.exp(-spread), step_s * math.exp(spread))},
     }
     return profile.replace(**(fields | changes))

@@ -29,6 +29,15 @@ def test_every_scenario_of_the_list_is_held(ledger):
     assert len(set(scenarios)) > 1900
 
 
+def test_the_rows_of_every_answer_sum_to_its_phases(ledger):
+    for line in ledger.read_lines(ledger.ANSWERS):
+        phases, rows = line.get("phases", {}), line.get("rows", {"exposed_s": {}})["exposed_s"]
+        whole_s = sum(phases.values())
+        assert set(rows) <= set(phases), line["key"]
+        for phase, seconds in phases.items():
+            assert rows.get(phase, 0.0) == pytest.approx(seconds, rel=1e-9, abs=1e-9 * whole_s), (line["key"], phase)
+
+
 def test_a_moved_answer_is_told_with_its_area(ledger, monkeypatch):
     moved = dict(ledger.read_lines(ledger.ANSWERS)[0])
     key = moved.pop("key")

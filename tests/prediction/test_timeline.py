@@ -1,7 +1,6 @@
 """The timeline of a predicted step: it ends with the step, and every stage does one thing at a time."""
 
 from collections import defaultdict
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -154,7 +153,7 @@ def test_a_huge_schedule_is_drawn_in_part_at_its_full_length(plan, monkeypatch):
 
 def test_a_profile_without_a_table_has_no_timeline():
     with pytest.raises(ValueError, match="table"):
-        timeline.timeline(replace(predict(scenario()), rows=()))
+        timeline.timeline(predict(scenario()).replace(rows=()))
 
 
 def test_zero_bubble_is_drawn_with_its_weight_gradients():

@@ -28,6 +28,7 @@ ROW = Row(
     bytes=1e9,
     network_bytes=0.0,
     time_s=0.5,
+    exposed_s=0.5,
     bound="compute",
 )
 

@@ -114,6 +114,7 @@ def _row(phase: str, module: str, time_s: float) -> Row:
         bytes=1e9,
         network_bytes=0.0,
         time_s=time_s,
+        exposed_s=time_s,
         bound="compute",
     )
 

@@ -1,7 +1,5 @@
 """A comparison as text and picture: what is drawn is what was found."""
 
-from dataclasses import replace
-
 import pytest
 
 from sightline.explanation.comparison import compare_sides
@@ -14,7 +12,7 @@ from sightline.report.comparison_results import comparison_to_csv
 @pytest.fixture
 def compared(profile):
     """A prediction and a measurement that took half as long again, but for one module that is missing."""
-    rows = [replace(row, time_s=1.5 * row.time_s) for row in profile.rows if row.module != "adam"]
+    rows = [row.lasting(1.5 * row.time_s) for row in profile.rows if row.module != "adam"]
     step_s = 1.5 * profile.step_time_s
     slower = profile.replace(
         source="measured",

@@ -87,7 +87,7 @@ def test_formats_are_named_where_they_are_not_plain(generation):
 
 def test_of_very_many_modules_the_rest_is_added_up(generation):
     row = generation.rows[0]
-    rows = [replace(row, module=f"module {n}", time_s=1.0 + n) for n in range(20)]
+    rows = [replace(row, module=f"module {n}").lasting(1.0 + n) for n in range(20)]
     parts = generation_summary.modules(generation.replace(rows=rows))
     assert parts[-1].label == "everything else"
     assert sum(part.value for part in parts) == pytest.approx(sum(r.time_s for r in rows))

@@ -8,6 +8,9 @@ from sightline.explanation.side import Cell, Side
 from sightline.loading import to_mapping
 from sightline.profile import TASKS, Profile, Task, task_of
 
+_IDLE_PHASES = ("host", "pipeline_bubble")
+"""Phases in which no module runs; they are compared as phases."""
+
 
 def side_of_profile(profile: Profile, name: str = "") -> Side:
     """Return a profile of one plan as a side."""
@@ -24,7 +27,7 @@ def side_of_profile(profile: Profile, name: str = "") -> Side:
         phases=_numbers(profile.phases),
         memory_bytes=_numbers(profile.memory_bytes),
         intervals=_intervals(profile.interval),
-        cells=[Cell(row.phase, row.module, row.operator, float(row.time_s)) for row in profile.rows],
+        cells=_running(Cell(row.phase, row.module, row.operator, float(row.exposed_s)) for row in profile.rows),
     )
 
 
@@ -54,7 +57,7 @@ def side_of_result(
         phases=_numbers(result.get("phases") or {}),
         memory_bytes=_numbers(result.get("memory_bytes") or {}),
         intervals=_intervals(result.get("interval") or {}),
-        cells=[_cell(row) for row in rows or result.get("rows") or ()],
+        cells=_running(_cell(row) for row in rows or result.get("rows") or ()),
         is_contended=bool(found.get("contended")),
         warnings=_disturbances(name, found),
     )
@@ -93,12 +96,16 @@ def _derived(result: Mapping[str, Any], kind: Task) -> dict[str, float]:
     return {f"{of}_per_s": result[of] / seconds for of in ("flops", "bytes") if of in result}
 
 
+def _running(cells: Iterable[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell.phase not in _IDLE_PHASES]
+
+
 def _cell(row: Mapping[str, Any]) -> Cell:
     return Cell(
         str(row.get("phase", "")),
         str(row.get("module", "")),
         str(row.get("operator", "")),
-        float(row.get("time_s") or 0.0),
+        float(row.get("exposed_s", row.get("time_s")) or 0.0),
         row.get("low_s"),
         row.get("high_s"),
     )

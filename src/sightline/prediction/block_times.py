@@ -115,27 +115,43 @@ def block_times(
 def _pass_times(
     operators: Sequence[Operator], prices: Prices, launch_s: Number, overlap: Overlap, *, backward: bool
 ) -> PassTimes:
+    work = _work(operators)
+    exposed_s = exposed_collectives_s(operators, prices, overlap, backward=backward)
+    launches = _total(op.count * op.kernels for op in operators)
+    travel_s = exposed_s["micro-batch"]
+    waits = overlap.counts and not overlap.experts and not backward
+    return PassTimes(
+        work_s=_seconds(work, prices),
+        collective_s=_total(exposed_s.values()),
+        host_s=launches * launch_s,
+        held_s=_held_s(work, prices, launch_s, travel_s) if waits else 0.0,
+    )
+
+
+def exposed_collectives_s(
+    operators: Sequence[Operator], prices: Prices, overlap: Overlap, *, backward: bool
+) -> dict[str, Number]:
+    """Return the exposed seconds of a pass's collectives by what they are overlapped with."""
     collectives = {
         company: _seconds([op for op in operators if isinstance(op, Collective) and op.beside == company], prices)
         for company in ("projections", "attention", "micro-batch", "nothing")
     }
-    work = [op for op in operators if not isinstance(op, Collective)]
+    work = _work(operators)
     # Attention's products wait for the collective's result; projections run beside it.
     beside = [op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE]
     # A block of keys travels while attention works on the one before, each about as long as the next.
     chunks = [op for op in work if isinstance(op, FlashAttention) and op.part in FURTHER_CHUNKS]
-    exposed_s = overlap.exposed_s(collectives["projections"], _seconds(beside, prices), backward=backward)
-    exposed_s = exposed_s + overlap.behind(collectives["attention"], _seconds(chunks, prices))
-    launches = _total(op.count * op.kernels for op in operators)
-    work_s = _seconds(work, prices)
-    travel_s = overlap.exposed_travel_s(collectives["micro-batch"], work_s)
-    waits = overlap.counts and not overlap.experts and not backward
-    return PassTimes(
-        work_s=work_s,
-        collective_s=exposed_s + travel_s + collectives["nothing"],
-        host_s=launches * launch_s,
-        held_s=_held_s(work, prices, launch_s, travel_s) if waits else 0.0,
-    )
+    return {
+        "projections": overlap.exposed_s(collectives["projections"], _seconds(beside, prices), backward=backward),
+        "attention": overlap.behind(collectives["attention"], _seconds(chunks, prices)),
+        "micro-batch": overlap.exposed_travel_s(collectives["micro-batch"], _seconds(work, prices)),
+        "nothing": collectives["nothing"],
+    }
+
+
+def _work(operators: Sequence[Operator]) -> list[Operator]:
+    """The operators of a pass that compute."""
+    return [op for op in operators if not isinstance(op, Collective)]
 
 
 def _held_s(work: Sequence[Operator], prices: Prices, launch_s: Number, travel_s: Number) -> Number:

@@ -199,7 +199,9 @@ def _profile(
         fits=memory["total"] <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction,
         limits=lambda _: _limits(parts, workers.moved_s),
         energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
-        rows=(lambda _: generation_rows(workers.prefilling, workers.decoding, parts, on_device)) if scalar else (),
+        rows=(lambda _: generation_rows(workers.prefilling, workers.decoding, parts, workers.moved_s, on_device))
+        if scalar
+        else (),
         interval=(lambda p: generation_intervals(p, constants)) if scalar else {},
         advice=(lambda p: () if p.fits else what_would_fit(p, again)) if scalar else (),
         evidence=evidence_of_passes(workers.decoding) | {"framework": evidence},

@@ -1,6 +1,6 @@
 """The table of a generation: a row per operator address, over the whole batch, on one device."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.cost.pricing import Prices
@@ -8,6 +8,7 @@ from sightline.prediction.generation_phases import Phase
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import engine_time
 from sightline.profile import Row
+from sightline.profile.rows import exposed
 from sightline.program import Collective, Operator
 from sightline.program.inference import Pass
 from sightline.quantities import Number
@@ -17,35 +18,75 @@ def generation_rows(
     prefilling: PricedGeneration,
     decoding: PricedGeneration,
     parts: Sequence[tuple[Number, Phase]],
+    moved_s: Number,
     constants: InferenceConstants,
 ) -> list[Row]:
-    """Return the rows of a scalar prediction; device time of one device with all layers, so the host's is not in it."""
-    (prefills, _), (steps, _) = parts
-    prefill = _rows("prefill", prefilling.prefill, prefilling.prices, float(prefills), constants)
-    return prefill + _rows("decode", decoding.decode, decoding.prices, float(steps), constants)
+    """Return the rows of a scalar prediction, as if one device with its tensor-parallel peers held all layers.
 
-
-def _rows(phase: str, of: Pass, prices: Prices, passes: float, constants: InferenceConstants) -> list[Row]:
-    return [
-        _row(phase, block.name, op, passes * block.count * float(op.count), prices, constants)
-        for block in of.blocks
-        for op in block.operators
-        if passes * op.count > 0
+    By phase their exposed seconds sum to the latency's phases: filling a pipeline, drafting and waiting for workers
+    lengthen all operators of a phase alike.
+    """
+    passes = (
+        ("prefill", prefilling.prefill, prefilling.prices, *parts[0]),
+        ("decode", decoding.decode, decoding.prices, *parts[1]),
+    )
+    rows = [row for each in passes for row in _of_phase(*each, constants)]
+    sent = ((name, "pipeline", "activations", count * phase.transfer_s) for name, _, _, count, phase in passes)
+    rows += [
+        _batch_row("transfer", module, f"{operator} in {name}", time_s, "network")
+        for name, module, operator, time_s in (*sent, ("prefill", "workers", "keys and values", moved_s))
+        if time_s > 0
     ]
+    waits = [(name, count * phase.host_s) for name, _, _, count, phase in passes]
+    return rows + [_batch_row("host", "host", f"host in {name}", s, "host") for name, s in waits if s > 0]
 
 
-def _row(phase: str, block: str, op: Operator, count: float, prices: Prices, constants: InferenceConstants) -> Row:
+def _of_phase(
+    name: str, of: Pass, prices: Prices, count: Number, phase: Phase, constants: InferenceConstants
+) -> Iterator[Row]:
+    """Rows of all passes of a phase: its work, then its collectives."""
+    ops = [(block, op) for block in of.blocks for op in block.operators if count * op.count > 0]
+    for sends, whole_s in ((False, phase.times.compute_s + phase.times.memory_s), (True, phase.times.collective_s)):
+        yield from exposed(
+            (
+                _row(name, block.name, op, count * block.count * op.count, prices, constants)
+                for block, op in ops
+                if isinstance(op, Collective) == sends
+            ),
+            count * whole_s,
+        )
+
+
+def _row(name: str, block: str, op: Operator, count: Number, prices: Prices, constants: InferenceConstants) -> Row:
     price = prices[id(op)]
-    bound = "network" if isinstance(op, Collective) else "compute" if price.compute_s > price.memory_s else "memory"
+    sends = isinstance(op, Collective)
+    time_s = float(count * engine_time(op, price, constants))
     return Row(
-        phase=phase,
+        phase="communication" if sends else name,
         block=block,
         module=op.module,
-        operator=op.name,
-        count=count,
+        operator=f"{op.name} in {name}" if sends else op.name,
+        count=float(count),
         flops=float(count * op.flops),
         bytes=float(count * op.bytes),
         network_bytes=float(count * op.network_bytes),
-        time_s=float(count * engine_time(op, price, constants)),
+        time_s=time_s,
+        exposed_s=time_s,
+        bound="network" if sends else "compute" if price.compute_s > price.memory_s else "memory",
+    )
+
+
+def _batch_row(phase: str, module: str, operator: str, time_s: Number, bound: str) -> Row:
+    return Row(
+        phase=phase,
+        block="batch",
+        module=module,
+        operator=operator,
+        count=1.0,
+        flops=0.0,
+        bytes=0.0,
+        network_bytes=0.0,
+        time_s=float(time_s),
+        exposed_s=float(time_s),
         bound=bound,
     )

@@ -1,18 +1,29 @@
 """A step's table: a row per operator address on a device of the pace-setting stage, and what bounds the step."""
 
+from collections.abc import Iterator, Sequence
+
+from sightline.prediction.block_times import exposed_collectives_s
 from sightline.prediction.training import Priced, StepTimes
 from sightline.profile import Row
+from sightline.profile.rows import exposed
 from sightline.program import Block, Collective, Operator
 from sightline.quantities import Number
 
+COMMUNICATION = "communication_exposed"
+
 
 def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
-    """Return the rows of a scalar prediction; device time, so idle phases and hidden collectives are not in it."""
+    """Return the rows of a scalar prediction; by phase their exposed seconds sum to the step's phases."""
     rows: list[Row] = []
+    updates: list[Row] = []
     for block, passes in _counted(priced, times):
         for phase, count, operators in passes:
-            rows += [_row(priced, phase, block.name, op, count) for op in operators if count * op.count > 0]
-    return _merged(rows) + _step_rows(priced, times)
+            if phase == "optimizer":
+                updates += [_row(priced, phase, block.name, op, count) for op in operators if count * op.count > 0]
+            else:
+                rows += _of_pass(priced, phase, block.name, count, operators)
+    # Ranks that share matrices out wait for the one with the largest.
+    return _merged([*rows, *exposed(updates, times.update.operators_s)]) + list(_step_rows(priced, times))
 
 
 def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
@@ -33,19 +44,32 @@ def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[s
     ]
 
 
+def _of_pass(priced: Priced, phase: str, block: str, count: Number, operators: Sequence[Operator]) -> Iterator[Row]:
+    """Rows of a block's pass; collectives count as communication, each group exposed by the same share."""
+    present = [op for op in operators if count * op.count > 0]
+    rows = [(op, _row(priced, phase, block, op, count)) for op in present]
+    yield from (row for op, row in rows if not isinstance(op, Collective))
+    exposed_s = exposed_collectives_s(operators, priced.prices, priced.overlap, backward=phase == "backward")
+    for company, seconds in exposed_s.items():
+        together = [row for op, row in rows if isinstance(op, Collective) and op.beside == company]
+        yield from exposed(together, count * seconds)
+
+
 def _row(priced: Priced, phase: str, block: str, op: Operator, count: Number) -> Row:
     price, n = priced.prices[id(op)], count * op.count
-    bound = "network" if isinstance(op, Collective) else "compute" if price.compute_s >= price.memory_s else "memory"
+    sends = isinstance(op, Collective)
+    bound = "network" if sends else "compute" if price.compute_s >= price.memory_s else "memory"
     return Row(
-        phase=phase,
+        phase=COMMUNICATION if sends else phase,
         block=block,
         module=op.module,
-        operator=op.name,
+        operator=f"{op.name} in {phase}" if sends else op.name,
         count=float(n),
         flops=float(n * op.flops),
         bytes=float(n * op.bytes),
         network_bytes=float(n * op.network_bytes),
         time_s=float(n * price.time_s),
+        exposed_s=float(n * price.time_s),
         bound=bound,
     )
 
@@ -61,18 +85,40 @@ def _merged(rows: list[Row]) -> list[Row]:
 
 
 def _added(a: Row, b: Row) -> Row:
-    sums = {n: getattr(a, n) + getattr(b, n) for n in ("count", "flops", "bytes", "network_bytes", "time_s")}
+    names = ("count", "flops", "bytes", "network_bytes", "time_s", "exposed_s")
+    sums = {n: getattr(a, n) + getattr(b, n) for n in names}
     return Row(phase=a.phase, block=a.block, module=a.module, operator=a.operator, bound=a.bound, **sums)
 
 
-def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
-    """What is no part of a block: activations handed over, exposed data-parallel collectives, the optimizer."""
+def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
+    """What is no part of a block: the optimizer, activations handed over, gradients, the bubble, the host."""
+    update_s = times.phases["optimizer"] - times.update.operators_s
+    bound = "host" if times.offload.update_s > 0 else "memory"
+    yield _step_row("optimizer", "optimizer", "update", update_s, bound, moved=times.update.traffic_bytes)
+    for module, operator, count, sent, time_s in _sent(priced, times):
+        if time_s > 0:
+            yield _step_row(COMMUNICATION, module, operator, time_s, "network", count=count, sent=sent)
+    if times.phases["pipeline_bubble"] > 0:
+        yield _step_row("pipeline_bubble", "schedule", "bubble", times.phases["pipeline_bubble"], "bubble")
+    c, m = priced.constants, times.micro_batches
+    own_s = m * c.micro_batch_s + c.step_s
+    for operator, count, time_s in (
+        ("waiting for launches", 1.0, times.phases["host"] - own_s),
+        ("framework, per micro-batch", m, m * c.micro_batch_s),
+        ("framework, per step", 1.0, c.step_s),
+    ):
+        if time_s > 0:
+            yield _step_row("host", "host", operator, time_s, "host", count=count)
+
+
+def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Number, Number]]:
+    """Module, operator, count, bytes over the network and seconds of exposed transfers outside of blocks."""
     plan, embedding = priced.scenario.plan, priced.program.embedding
     messages = 2.0 * times.micro_batches * plan.virtual_stages
     sent_bytes = messages * embedding.boundary_bytes / plan.tensor_parallel
     table_bytes = embedding.trained_parameters * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
     replicas = times.data_parallel
-    sent = [
+    return [
         ("pipeline", "activations and gradients", messages, sent_bytes, times.pipeline.transfer_s),
         ("data parallel", "gradients and parameters", 1.0, replicas.network_bytes, replicas.exposed_s),
         ("embedding", "gradients of the tied table", 1.0, table_bytes, times.tied_embedding_s),
@@ -80,36 +126,32 @@ def _step_rows(priced: Priced, times: StepTimes) -> list[Row]:
         ("samples", "waiting for longer samples", 1.0, 0.0, times.waiting_s),
         ("offload", "between host and device", 1.0, times.offload.moved_bytes, times.offload.exposed_s),
     ]
-    return [
-        Row(
-            phase="optimizer",
-            block="step",
-            module="optimizer",
-            operator="update",
-            count=1.0,
-            flops=0.0,
-            bytes=float(times.update.traffic_bytes),
-            network_bytes=0.0,
-            time_s=float(times.phases["optimizer"] - times.update.operators_s),
-            bound="host" if times.offload.update_s > 0 else "memory",
-        ),
-        *(
-            Row(
-                phase="communication_exposed",
-                block="step",
-                module=module,
-                operator=operator,
-                count=float(count),
-                flops=0.0,
-                bytes=0.0,
-                network_bytes=float(network_bytes),
-                time_s=float(time_s),
-                bound="network",
-            )
-            for module, operator, count, network_bytes, time_s in sent
-            if time_s > 0
-        ),
-    ]
+
+
+def _step_row(
+    phase: str,
+    module: str,
+    operator: str,
+    time_s: Number,
+    bound: str,
+    *,
+    count: Number = 1.0,
+    moved: Number = 0.0,
+    sent: Number = 0.0,
+) -> Row:
+    return Row(
+        phase=phase,
+        block="step",
+        module=module,
+        operator=operator,
+        count=float(count),
+        flops=0.0,
+        bytes=float(moved),
+        network_bytes=float(sent),
+        time_s=float(time_s),
+        exposed_s=float(time_s),
+        bound=bound,
+    )
 
 
 def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:

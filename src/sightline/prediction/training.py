@@ -51,6 +51,7 @@ class Priced:
     constants: TrainingConstants
     evidence: str
     prices: Prices
+    overlap: Overlap
     embedding: BlockTimes
     layers: tuple[BlockTimes, ...]
     """Of each kind."""
@@ -114,6 +115,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         constants=constants,
         evidence=evidence,
         prices=prices,
+        overlap=overlap,
         embedding=embedding,
         layers=tuple(layers),
         head=head,

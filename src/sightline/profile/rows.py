@@ -1,8 +1,8 @@
 """The table of a profile: one row per operator address."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from sightline.quantities import Number
 
@@ -24,7 +24,35 @@ class Row:
     """Bytes to and from device memory."""
     network_bytes: Number
     time_s: Number
+    """Seconds that the operator runs, overlapped with others or not; of idle phases the seconds the device waits."""
+    exposed_s: Number
+    """Seconds that it adds to the step or batch; they sum to the phases."""
     bound: str
+
+    @classmethod
+    def from_mapping(cls, row: Mapping[str, Any]) -> "Row":
+        """Return a stored row; in those without ``exposed_s`` all seconds are exposed."""
+        values = {"exposed_s": row["time_s"], **row}
+        return cls(**{f.name: values[f.name] for f in fields(cls)})
+
+    def lasting(self, time_s: Number) -> "Row":
+        """Return the row with other seconds, all of them exposed."""
+        return replace(self, time_s=time_s, exposed_s=time_s)
+
+
+def exposed(rows: Iterable[Row], whole_s: Number) -> list[Row]:
+    """Return rows of which each adds to ``whole_s`` in proportion to the seconds it runs."""
+    found = list(rows)
+    run_s = sum(float(row.time_s) for row in found)
+    return [replace(row, exposed_s=float(row.time_s * whole_s / run_s)) for row in found] if run_s else found
+
+
+def exposed_by_phase(rows: Iterable[Row]) -> dict[str, float]:
+    """Return the exposed seconds of every phase."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row.phase] = sums.get(row.phase, 0.0) + float(row.exposed_s)
+    return sums
 
 
 def row_table(rows: Sequence[Row]) -> "polars.DataFrame":

@@ -114,7 +114,7 @@ def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
     table: dict[str, dict[str, float]] = {}
     for row in profile.rows:
         cell = table.setdefault(row.module, {})
-        cell[row.phase] = cell.get(row.phase, 0.0) + float(row.time_s)
+        cell[row.phase] = cell.get(row.phase, 0.0) + float(row.exposed_s)
     ranked = sorted(table.items(), key=lambda item: -sum(item[1].values()))
     return [(module, times) for module, times in ranked if sum(times.values()) > 0]
 

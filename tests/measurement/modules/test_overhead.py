@@ -17,6 +17,7 @@ def row(module: str, count: float, time_s: float) -> Row:
         bytes=0.0,
         network_bytes=0.0,
         time_s=time_s,
+        exposed_s=time_s,
         bound="memory",
     )
 

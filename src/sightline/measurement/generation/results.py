@@ -61,7 +61,7 @@ def profile_of(scenario: GenerationScenario, result: Mapping[str, Any]) -> Profi
         scenario=scenario,
         energy_j=float("nan") if energy_j is None else energy_j,
         interval={key: (float(low), float(high)) for key, (low, high) in result["interval"].items()},
-        rows=[Row(**{key: row[key] for key in ROW_KEYS}) for row in result.get("rows", ())],
+        rows=[Row.from_mapping(row) for row in result.get("rows", ())],
         **{
             key: result[key]
             for key in ("source", "ttft_s", "tpot_s", "phases", "memory_bytes", "fits", "limits", "evidence")
@@ -96,7 +96,7 @@ def _row(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if min(min(s) for s in samples) > 0:
         median_s, (low, high) = median_of_runs(samples)
         ends = {"low_s": mean_s * low / median_s, "high_s": mean_s * high / median_s}
-    return {**{key: same[0][key] for key in ROW_KEYS}, "time_s": mean_s, **ends}
+    return {**{key: same[0][key] for key in ROW_KEYS}, "time_s": mean_s, "exposed_s": mean_s, **ends}
 
 
 def _memory(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def undisturbed(rows: Sequence[Row], plain_s: float) -> list[Row]:
     excess_s = sum(float(row.time_s) for row in rows) - plain_s
     borders = sum(float(row.count) for row in rows)
     each_s = min(max(excess_s, 0.0) / max(borders, 1.0), MOST_S)
-    return [replace(row, time_s=_less(float(row.time_s), each_s * float(row.count))) for row in rows]
+    return [row.lasting(_less(float(row.time_s), each_s * float(row.count))) for row in rows]
 
 
 def _less(time_s: float, overhead_s: float) -> float:
@@ -72,6 +71,7 @@ def _row(address: Address, steps: Sequence[Mapping[Address, Passage]], work: Pas
     came_by = [p.count for p in passages] if steps else [work.count] if work else []
     phase, (block, module, operator) = address
     flops, moved = (0.0, 0.0) if work is None else (float(x) for x in np.sum(work.parts, axis=0))
+    time_s = sum(float(np.sum(p.parts)) for p in passages) / max(1, len(steps))
     return Row(
         phase=phase,
         block=block,
@@ -81,7 +81,8 @@ def _row(address: Address, steps: Sequence[Mapping[Address, Passage]], work: Pas
         flops=flops,
         bytes=moved,
         network_bytes=0.0,
-        time_s=sum(float(np.sum(p.parts)) for p in passages) / max(1, len(steps)),
+        time_s=time_s,
+        exposed_s=time_s,
         bound=_bound(phase, flops, moved, intensity),
     )
 

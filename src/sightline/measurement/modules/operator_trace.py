@@ -201,5 +201,6 @@ def _row(address: Address, operator: str, count: int, time_s: float) -> Row:
         bytes=0.0,
         network_bytes=0.0,
         time_s=time_s,
+        exposed_s=time_s,
         bound=bound,
     )

@@ -10,7 +10,6 @@ from sightline.measurement.modules.communication import EXPOSED
 from sightline.profile import BOUNDS, MEMORY_PARTS, TRAINING, Profile, Row
 from sightline.scenario import Scenario
 
-ROW_KEYS = tuple(Row.__dataclass_fields__)
 STORED = ("source", "step_time_s", "phases", "memory_bytes", "fits", "limits", "evidence", "measurement")
 FLOPS = ("model_flops", "hardware_flops")
 UNSTEADY = 0.1
@@ -67,7 +66,7 @@ def profile_of(scenario: Scenario, result: Mapping[str, Any], rows: Sequence[Map
         scenario=scenario,
         energy_per_step_j=float("nan") if energy_j is None else energy_j,
         interval={key: (float(low), float(high)) for key, (low, high) in result["interval"].items()},
-        rows=[Row(**{key: row[key] for key in ROW_KEYS}) for row in rows],
+        rows=[Row.from_mapping(row) for row in rows],
         warnings=tuple(result["warnings"]),
         **{key: result[key] for key in (*STORED, *FLOPS)},
     )

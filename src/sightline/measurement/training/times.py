@@ -5,7 +5,7 @@ Steps are timed on the host, or on a device that the host runs ahead of.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -199,7 +199,7 @@ def _shared_out(modules: Sequence[Row], operators: Sequence[Row]) -> list[Row]:
     """Operators' rows with the module's seconds shared out among them; modules that the trace lacks stay whole."""
     seconds, traced = (_by_module(rows) for rows in (modules, operators))
     scaled = [
-        replace(row, time_s=row.time_s * seconds[where] / traced[where])
+        row.lasting(row.time_s * seconds[where] / traced[where])
         for row in operators
         if (where := (row.phase, row.block, row.module)) in seconds and traced[where]
     ]
