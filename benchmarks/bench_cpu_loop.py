@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.dispatch import llama_keys, module_times
+from sightline.calibration.processor.dispatch import llama_keys, module_times
 from sightline.cost.processor.constants import processor_family
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.generation.runs import measure_generations

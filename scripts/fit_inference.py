@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from sightline.calibration.fitting import FitResult
+from sightline.calibration.fits.fitting import FitResult
 from sightline.calibration.inference import MeasuredGeneration, fit_inference
 from sightline.catalog.versions import line_of, release_line
 from sightline.loading import generation_from_mapping

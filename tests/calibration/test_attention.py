@@ -7,15 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.attention_kernels import DECODE, LATENT, PREFILL
-from sightline.calibration.attention_serving import Kernel, fit_kernel, head_shapes
-from sightline.calibration.attention_serving_tables import NO_WINDOW, ServingAttentionTable, read_infersim
-from sightline.calibration.entries import device_of
-from sightline.calibration.part_attention import bound, fit_decode
+from sightline.calibration.manifest import device_of, samples
+from sightline.calibration.parts import PARTS
+from sightline.calibration.parts.serving_attention import Kernel, ServingAttentionTable, fit_kernel, head_shapes
+from sightline.calibration.parts.serving_entries import measured_families
+from sightline.calibration.readers.vocabulary import NO_WINDOW
 from sightline.catalog import entry
 from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA", Path(__file__).parents[3] / "shared" / "data"))
+PREFILL, DECODE, LATENT = (
+    measured_families(part) for part in ("prefill_attention", "decode_attention", "latent_decode_attention")
+)
+PART = PARTS["decode_attention"]
 with_data = pytest.mark.skipif(not (DATA / "infersim").is_dir(), reason="needs the public tables")
 
 
@@ -54,7 +58,7 @@ def test_a_fit_predicts_shapes_it_did_not_see(measured):
 def test_a_header_may_be_missing_and_the_name_holds_the_shape(tmp_path):
     path = tmp_path / "mla_decode_x_128-512-64.csv"
     path.write_text("bf16,fp8,16,4096,84.5,0.1\nbf16,bf16,32,4096,86,0.1", encoding="utf-8")
-    table = read_infersim(path)
+    table = ServingAttentionTable.of(samples(tmp_path, "latent_decode_attention", {"files": [path.name]}))
     assert table.seconds == pytest.approx([84.5e-6, 86e-6])
     assert table.kv_bytes.tolist() == [1, 2]
     assert (table.heads[0], table.kv_heads[0], table.head_dim[0], table.value_dim[0]) == (128, 1, 576, 512)
@@ -64,7 +68,17 @@ def measured_rows(table: ServingAttentionTable):
     """Rows as ``sightline calibrate`` reads them out of anybody's table."""
     import polars as pl
 
-    sizes = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens", "seconds")
+    sizes = (
+        "batch",
+        "heads",
+        "kv_heads",
+        "head_dim",
+        "value_dim",
+        "query_tokens",
+        "context_tokens",
+        "seconds",
+        "window",
+    )
     return pl.DataFrame({**{name: getattr(table, name) for name in sizes}, "kernel": "16-bit cache"})
 
 
@@ -74,11 +88,11 @@ def test_anybodys_table_gives_constants_without_touching_the_shipped_ones():
     shipped = entry("calibrations", "h800-sxm/decode_attention")["constants"]
     slower = replace(table, seconds=2 * DECODE["h800-sxm"].kernel.predict(table, cluster.device, shipped))
     rows = measured_rows(slower)
-    result = fit_decode(rows, cluster, lambda: None)
+    result = PART.fit(rows, cluster, lambda: None)
     assert result.residuals["decode_attention"]["formula"]["median"] < 0.1
     assert result.constants["decode_attention"]["row_block"] == shipped["row_block"]
     assert "surface" not in result.content["constants"]
-    assert (bound(rows, cluster) < slower.seconds).all()
+    assert (PART.bound(rows, cluster) < slower.seconds).all()
 
 
 @pytest.mark.slow
@@ -104,7 +118,7 @@ def test_a_large_table_of_many_heads_gives_a_surface():
     )
     slower = np.where(context > 1000, 1.3, 1.0)  # an engine that takes another kernel for long contexts
     table = replace(table, seconds=slower * DECODE["h800-sxm"].kernel.predict(table, cluster.device, shipped))
-    result = fit_decode(measured_rows(table), cluster, lambda: None)
+    result = PART.fit(measured_rows(table), cluster, lambda: None)
     residuals = result.residuals["decode_attention"]
     assert result.content["constants"]["surface"]["over"] == ["tiles", "context", "kv_heads"]
     assert residuals["head shapes left out"]["mean"] < residuals["head shapes left out, formula"]["mean"]
@@ -126,12 +140,12 @@ def test_a_large_table_of_many_heads_gives_a_surface():
 )
 def test_shipped_constants_match_their_tables(part, measured, family, bound):
     one = measured[family]
-    table = one.read(DATA)
+    table = ServingAttentionTable.of(samples(DATA, part, one.tables))
     error = one.kernel.predict(table, device_of(family), entry("calibrations", f"{family}/{part}")["constants"])
     assert np.median(np.abs(error / table.seconds - 1)) < bound
 
 
 @with_data
 def test_shapes_are_whole_triples():
-    shapes = head_shapes(DECODE["h800-sxm"].read(DATA))
+    shapes = head_shapes(ServingAttentionTable.of(samples(DATA, "decode_attention", DECODE["h800-sxm"].tables)))
     assert set(shapes) == {"128-2-128", "16-2-128", "256-2-128", "32-2-128", "32-4-128", "32-8-128", "64-2-128"}

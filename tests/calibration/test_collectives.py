@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.collective_entries import entry_text, mean_kernels, mean_kinds, write_entries
-from sightline.calibration.collective_kernels import fit_kernels
-from sightline.calibration.collective_systems import SYSTEMS, system_tables
 from sightline.calibration.collective_tables import CollectiveTable, read_kernels, read_nccl, read_vidur
-from sightline.calibration.collectives import TYPICAL_NETWORK, errors, fit_collectives, measured_node, predicted
+from sightline.calibration.parts.collective_entries import entry_text, mean_kernels, mean_kinds, write_entries
+from sightline.calibration.parts.collective_kernels import fit_kernels
+from sightline.calibration.parts.collective_systems import SYSTEMS, system_tables
+from sightline.calibration.parts.collectives import TYPICAL_NETWORK, errors, fit_collectives, measured_node, predicted
 from sightline.catalog.yaml12 import parse
 from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce
 from sightline.cost.collectives.families import bridged, load_collectives, load_custom

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.elementwise import fit_elementwise, predicted_seconds
-from sightline.calibration.elementwise_entries import _frontier_a800, _frontier_h800
-from sightline.calibration.elementwise_tables import ElementwiseTable, joined, read_llmcompass, read_vidur_elementwise
-from sightline.calibration.fitting import error_statistics
-from sightline.catalog import entry
+from sightline.calibration.fits.fitting import error_statistics
+from sightline.calibration.manifest import manifest, samples
+from sightline.calibration.parts.elementwise import ElementwiseTable, fit_elementwise, predicted_seconds
+from sightline.calibration.samples import by_kernel
 from sightline.cost.elementwise import ElementwiseConstants, load_elementwise
 from sightline.loading.clusters import read_cluster
 
@@ -23,15 +22,22 @@ A100 = read_cluster("1x a100-sxm-80gb").device
 
 
 def table_of(seconds=None):
-    traffic = np.repeat(np.logspace(4, 9, 40), 2)
-    blank = {
-        "footprint_bytes": traffic,
-        "kernels": np.ones(80),
-        "width": np.tile([4096.0, 8192.0], 40),
-        "launch_s": np.zeros(80),
-    }
-    table = ElementwiseTable(traffic_bytes=traffic, seconds=np.ones(80), **blank)
-    return table if seconds is None else ElementwiseTable(traffic_bytes=traffic, seconds=seconds(table), **blank)
+    traffic, width, one = np.repeat(np.logspace(4, 9, 40), 2), np.tile([4096.0, 8192.0], 40), np.ones(80)
+    table = ElementwiseTable(
+        tokens=traffic / (2 * width),
+        width=width,
+        tensors=one,
+        distinct=one,
+        launches=one,
+        launch_s=np.zeros(80),
+        seconds=one,
+    )
+    return table if seconds is None else replace(table, seconds=seconds(table))
+
+
+def kernels(tables):
+    rows = by_kernel(samples(DATA, "elementwise", tables))
+    return {kind: ElementwiseTable.of(part) for kind, part in rows.items()}
 
 
 def test_a_fit_finds_the_constants_behind_clean_times():
@@ -60,28 +66,18 @@ def test_a_launch_adds_to_the_kernel():
 
 @with_tables
 def test_profiles_are_read_with_their_units():
-    table = read_vidur_elementwise(DATA / "vidur" / "a100_Llama-2-7b-hf_mlp.csv")
+    profile = ["vidur/a100_Llama-2-7b-hf_mlp.csv"]
+    table = kernels({"files": profile})
     large = table["norm"].traffic_bytes == 4096 * 4096 * 2 * 2
     assert np.median(table["norm"].seconds[large]) == pytest.approx(100e-6, rel=0.06)
-    gelu = read_llmcompass(DATA / "llmcompass_measured_ops.csv", "A100")["activation"]
+    assert len(kernels({"files": profile * 2})["norm"]) == 2 * len(table["norm"])
+    families = manifest("elementwise")["families"]
+    gelu = kernels(families["a100-sxm"]["vectorized"]["tables"][0])["activation"]
     assert gelu.seconds[np.argmax(gelu.traffic_bytes)] == pytest.approx(33554432 / 277.04e9, rel=1e-3)
-    amd = read_llmcompass(DATA / "llmcompass_measured_ops.csv", "MI210")["activation"]
+    amd = kernels(families["mi210"]["vectorized"]["tables"][0])["activation"]
     assert amd.traffic_bytes.max() == 2 * 4 * 536870912  # fp32, where A100's are of 16 bits
     assert amd.launch_s == pytest.approx(21e-6 - 2.5e-6)  # of which the kernel itself takes 2.5 us
     assert not gelu.launch_s.any()
-    assert len(joined([table, table])["norm"]) == 2 * len(table["norm"])
-
-
-@with_tables
-@pytest.mark.parametrize(
-    ("family", "remade", "generation"),
-    [("a800-sxm", _frontier_a800, "scalar"), ("h800-sxm", _frontier_h800, "vectorized")],
-)
-def test_the_shipped_constants_are_what_the_tables_give(family, remade, generation):
-    fitted, shipped = (e["kernels"][generation] for e in (remade(DATA), entry("calibrations", f"{family}/elementwise")))
-    for kind, constants in shipped.items():
-        assert fitted[kind]["memory_fraction"] == pytest.approx(constants["memory_fraction"], rel=0.05)
-        assert fitted[kind]["kernel_latency_s"] == pytest.approx(constants["kernel_latency_s"], rel=0.1)
 
 
 @with_tables
@@ -90,7 +86,7 @@ def test_the_shipped_constants_are_what_the_tables_give(family, remade, generati
 )
 @pytest.mark.parametrize("kind", ["norm", "rope", "activation", "residual", "embedding"])
 def test_profiles_are_predicted(family, profile, kind):
-    table = read_vidur_elementwise(DATA / "vidur" / f"{profile}_mlp.csv")[kind]
+    table = kernels({"files": [f"vidur/{profile}_mlp.csv"]})[kind]
     device = read_cluster(f"1x {family}-80gb").device
     errors = error_statistics(predicted_seconds(table, device, load_elementwise(family)[kind]), table.seconds)
     assert errors["median"] < 0.15

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sightline.calibration.formats import FORMATS, formats_of
-from sightline.calibration.raw_table import open_table
+from sightline.calibration.readers.formats import FORMATS, formats_of
+from sightline.calibration.readers.raw_table import open_table
 from sightline.errors import InputError
 from sightline.loading.model_sources import resolve_model
 
@@ -49,11 +49,14 @@ def test_parquet_is_read_like_csv(tmp_path):
 
 
 def test_message_sizes_of_aiconfigurator_are_elements(tmp_path):
-    text = (
-        "op_name,nccl_dtype,num_gpus,message_size,latency\nall_gather,half,8,1024,0.01\nall_gather,int8,8,1024,0.01\n"
-    )
-    rows = read(tmp_path, text)["collectives"]
-    assert rows.select("kernel", "ranks", "bytes", "seconds").rows() == [("all_gather", 8, 2048, pytest.approx(1e-5))]
+    lines = ["op_name,nccl_dtype,num_gpus,message_size,latency"]
+    lines += [f"{name},{dtype},8,1024,0.01" for name in ("all_gather", "all_reduce") for dtype in ("half", "int8")]
+    rows = read(tmp_path, "\n".join(lines))["collectives"]
+    assert rows.select("kernel", "ranks", "bytes", "seconds").rows() == [
+        ("all_gather", 8, 2048, pytest.approx(1e-5)),
+        ("all_gather", 8, 1024, pytest.approx(1e-5)),  # a copy does not know the type, a sum does
+        ("all_reduce", 8, 2048, pytest.approx(1e-5)),
+    ]
 
 
 def test_vidurs_layers_become_products_split_by_tensor_parallelism(tmp_path):

@@ -7,13 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.fitting import error_statistics
-from sightline.calibration.grouped_matmul import fit_grouped, predicted_seconds
-from sightline.calibration.grouped_matmul_entries import grouped_entries
-from sightline.calibration.grouped_matmul_tables import GroupedTable, read_infersim_grouped
-from sightline.catalog import entry
+from sightline.calibration.fits.fitting import error_statistics
+from sightline.calibration.manifest import samples
+from sightline.calibration.parts.grouped import GroupedTable, fit_grouped, grouped_table, predicted_seconds
 from sightline.cost.matmul.grouped import load_grouped
-from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
@@ -34,29 +31,12 @@ def test_a_fit_finds_the_constants_behind_clean_times():
         assert result.constants[name] == pytest.approx(asdict(truth)[name], rel=0.05)
 
 
-def test_a_folder_without_the_tables_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"grouped_gemm_decode_h20_data\.csv"):
-        grouped_entries(tmp_path)
-
-
-@with_tables
-def test_the_shipped_constants_are_what_the_tables_give():
-    remade = grouped_entries(DATA)
-    for family, content in remade.items():
-        shipped = entry("calibrations", f"{family}/grouped")["kernels"]
-        assert set(content["kernels"]) == set(shipped)
-        for layout in ("masked", "contiguous"):
-            for name in ("peak_fraction", "memory_fraction"):
-                fitted = content["kernels"]["fp8-block"][layout][name]
-                assert fitted == pytest.approx(shipped["fp8-block"][layout][name], rel=0.05)
-
-
 @with_tables
 @pytest.mark.parametrize(("family", "device", "table"), [("h20", "h20", "h20"), ("h800-sxm", "h800-sxm-80gb", "h800")])
 @pytest.mark.parametrize(("layout", "phase", "median"), [("masked", "decode", 0.08), ("contiguous", "prefill", 0.04)])
 def test_experts_are_predicted(family, device, table, layout, phase, median):
     on = read_cluster(f"1x {device}").device
-    rows = read_infersim_grouped(DATA / "infersim" / f"grouped_gemm_{phase}_{table}_data.csv", on.peak_flops["fp8"])
+    rows = grouped_table(samples(DATA, "grouped", {"files": [f"infersim/grouped_gemm_{phase}_{table}_data.csv"]}), on)
     predicted = predicted_seconds(rows, on, load_grouped(family, "fp8-block", layout)[0])
     errors = error_statistics(predicted, rows.seconds)
     assert errors["median"] < median

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.__main__ import main
-from sightline.calibration.attention_serving_tables import read_aiconfigurator_serving
-from sightline.calibration.attention_tables import read_flash_attention
-from sightline.calibration.fitting import Range, error_statistics, fit_constants, share_of
-from sightline.calibration.matmul import (
+from sightline.calibration.fits.fitting import Range, error_statistics, fit_constants, share_of
+from sightline.calibration.manifest import samples
+from sightline.calibration.parts.fused_attention import AttentionTable
+from sightline.calibration.parts.matmul import (
+    MatmulTable,
     fit_matmul,
     fit_small_matmul,
     held_out,
@@ -21,16 +21,13 @@ from sightline.calibration.matmul import (
     residuals_by_range,
     training_sized,
 )
-from sightline.calibration.matmul_entries import FAMILIES, matmul_entries
-from sightline.calibration.matmul_surface import fit_matmul_surface
-from sightline.calibration.matmul_tables import MatmulTable, read_aiconfigurator_matmul, read_vidur_matmul
+from sightline.calibration.parts.matmul_surface import fit_matmul_surface
+from sightline.calibration.parts.serving_attention import ServingAttentionTable
 from sightline.catalog import entry
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
-from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
-SHIPPED = Path(__file__).parents[2] / "src" / "sightline" / "catalog" / "data" / "calibrations"
 with_tables = pytest.mark.skipif(
     not (DATA / "aiconfigurator").is_dir(), reason=f"no public tables in {DATA}; SIGHTLINE_DATA names their folder"
 )
@@ -39,6 +36,10 @@ GIVEN = {
     key: entry("calibrations", "a100-sxm/matmul")["kernels"]["16-bit"]["constants"][key]
     for key in ("tiles", "misaligned_slowdown")
 }
+
+
+def gemm(file, kernel="16-bit"):
+    return MatmulTable.of(samples(DATA, "matmul", {"files": [f"aiconfigurator/{file}"], "only": {"kernel": kernel}}))
 
 
 def table_of(seconds, sizes=(256, 1024, 1536, 4096, 8192, 12288), rows=(64, 512, 1024, 2048, 8192)):
@@ -110,7 +111,7 @@ def test_error_statistics_are_what_they_say():
 )
 def test_shipped_constants_hold_on_families_no_fit_has_seen(family, file, median, p90):
     device = read_cluster(f"1x {family}-80gb").device
-    table = read_aiconfigurator_matmul(DATA / "aiconfigurator" / file)
+    table = gemm(file)
     table = table.where(possible(table, device))
     table = table.where(held_out(table))
     assert training_sized(table).sum() > 400
@@ -124,28 +125,27 @@ def test_shipped_constants_hold_on_families_no_fit_has_seen(family, file, median
 
 @with_tables
 @pytest.mark.parametrize(
-    ("family", "kernel", "device", "read", "median", "p90"),
+    ("family", "kernel", "device", "file", "median", "p90"),
     [
-        ("a100-sxm", "16-bit", "a100-sxm-80gb", ("gemm_a100_sxm_trtllm-1.0.0.csv", "bfloat16"), 0.03, 0.09),
-        ("h100-sxm", "16-bit", "h100-sxm-80gb", ("gemm_h100_sxm_trtllm-1.2.0rc5.csv", "bfloat16"), 0.03, 0.10),
-        ("h100-sxm", "fp8", "h100-sxm-80gb", ("gemm_h100_sxm_trtllm-1.2.0rc5.csv", "fp8"), 0.03, 0.09),
-        ("h200-sxm", "16-bit", "h200-sxm-141gb", ("gemm_h200_sxm_trtllm-1.2.0rc5.csv", "bfloat16"), 0.03, 0.09),
-        ("h200-sxm", "fp8", "h200-sxm-141gb", ("gemm_h200_sxm_trtllm-1.2.0rc5.csv", "fp8"), 0.03, 0.09),
+        ("a100-sxm", "16-bit", "a100-sxm-80gb", "gemm_a100_sxm_trtllm-1.0.0.csv", 0.03, 0.09),
+        ("h100-sxm", "16-bit", "h100-sxm-80gb", "gemm_h100_sxm_trtllm-1.2.0rc5.csv", 0.03, 0.10),
+        ("h100-sxm", "fp8", "h100-sxm-80gb", "gemm_h100_sxm_trtllm-1.2.0rc5.csv", 0.03, 0.09),
+        ("h200-sxm", "16-bit", "h200-sxm-141gb", "gemm_h200_sxm_trtllm-1.2.0rc5.csv", 0.03, 0.09),
+        ("h200-sxm", "fp8", "h200-sxm-141gb", "gemm_h200_sxm_trtllm-1.2.0rc5.csv", 0.03, 0.09),
         (
             "b200-sxm",
             "16-bit",
             "b200-sxm-180gb",
-            ("gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv", "bfloat16"),
+            "gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv",
             0.035,
             0.11,
         ),
-        ("b200-sxm", "fp8", "b200-sxm-180gb", ("gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv", "fp8"), 0.03, 0.09),
+        ("b200-sxm", "fp8", "b200-sxm-180gb", "gemm_b200_sxm_trtllm-1.2.0rc5_bf16_fp8.csv", 0.03, 0.09),
     ],
 )
-def test_shipped_constants_with_their_surface_match_silicon(family, kernel, device, read, median, p90):
-    file, dtype = read
+def test_shipped_constants_with_their_surface_match_silicon(family, kernel, device, file, median, p90):
     silicon = read_cluster(f"1x {device}").device
-    table = read_aiconfigurator_matmul(DATA / "aiconfigurator" / file, dtype)
+    table = gemm(file, kernel)
     table = table.where(possible(table, silicon, kernel))
     predicted = predicted_seconds(table, silicon, load_matmul(family, kernel), kernel)
     found = error_statistics(predicted, table.seconds)
@@ -167,7 +167,7 @@ def test_shipped_constants_with_their_surface_match_silicon(family, kernel, devi
 )
 def test_a_device_never_fitted_is_predicted_from_anothers_constants(family, file, borrowed, limit):
     device = read_cluster(f"1x {family}").device
-    table = read_aiconfigurator_matmul(DATA / "aiconfigurator" / file)
+    table = gemm(file)
     table = table.where(possible(table, device))
     predicted = predicted_seconds(table, device, load_matmul(borrowed).without_surface())
     assert error_statistics(predicted, table.seconds)["median"] < limit
@@ -189,7 +189,7 @@ def test_layers_of_a_model_are_matmuls_with_their_shapes(tmp_path):
     times = ",".join(f"time_stats.{layer}.median" for layer in layers)
     path = tmp_path / "mlp.csv"
     path.write_text(f"{header},{times}\n64,8,8192,28672,16,2,0.1,0.2,0.3,0.4\n")
-    table = read_vidur_matmul([path])
+    table = MatmulTable.of(samples(tmp_path, "matmul", {"files": [path.name]}))
     assert table.n.tolist() == [5120, 8192, 28672, 8192]
     assert table.k.tolist() == [8192, 4096, 8192, 14336]
     assert table.seconds == pytest.approx([1e-4, 2e-4, 3e-4, 4e-4])
@@ -205,8 +205,8 @@ def test_a_surface_takes_away_what_varies_smoothly_and_only_there():
 
 
 def test_rows_beyond_whole_blocks_are_corrected_apart_where_a_dense_table_tells_them(monkeypatch):
-    monkeypatch.setattr("sightline.calibration.matmul_surface.DENSE_ROWS", 100)
-    monkeypatch.setattr("sightline.calibration.matmul_surface.DENSE_KNOTS", (7, 4, 4))
+    monkeypatch.setattr("sightline.calibration.parts.matmul_surface.DENSE_ROWS", 100)
+    monkeypatch.setattr("sightline.calibration.parts.matmul_surface.DENSE_KNOTS", (7, 4, 4))
     constants = load_matmul("a100-sxm").without_surface()
     table = table_of(lambda t: predicted_seconds(t, A100, constants), rows=(64, 65, 512, 513, 1024, 1025, 2048, 2049))
     cheaper = MatmulTable(m=table.m, n=table.n, k=table.k, seconds=table.seconds * np.where(table.m % 2, 0.9, 1.0))
@@ -226,32 +226,13 @@ def test_the_next_quarter_of_families_is_neither_held_out_nor_half_of_the_rest()
 
 
 @with_tables
-@pytest.mark.slow
-@pytest.mark.parametrize("part", ["matmul", "attention"])
-def test_a_rerun_writes_the_shipped_entries_and_never_over_a_file(part, tmp_path, capsys):
-    arguments = [part, "--data", str(DATA), "--out", str(tmp_path)]
-    assert main(arguments) == 0
-    for family in FAMILIES if part == "matmul" else ("a100-sxm", "h100-sxm", "generic"):
-        written, shipped = (folder / family / f"{part}.yaml" for folder in (tmp_path, SHIPPED))
-        assert written.read_text() == shipped.read_text()
-    capsys.readouterr()
-    assert main(arguments) == 2
-    assert "--overwrite" in capsys.readouterr().err
-
-
-def test_a_missing_table_is_one_sentence(tmp_path, capsys):
-    assert main(["matmul", "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "gemm_a100_sxm_trtllm-1.0.0.csv is not in" in capsys.readouterr().err
-    with pytest.raises(InputError):
-        matmul_entries(tmp_path)
-
-
-@with_tables
 def test_attention_tables_are_read_in_seconds():
-    bars = read_flash_attention(DATA / "flash_attention_tflops.csv", "A100", "FlashAttention2")
+    charts = {"files": ["flash_attention_tflops.csv"], "where": {"gpu": "A100*", "implementation": "FlashAttention2"}}
+    bars = AttentionTable.of(samples(DATA, "attention", charts))
     widest = (bars.head_dim == 64) & ~bars.causal & (bars.query_tokens == 8192)
     assert bars.seconds[widest] == pytest.approx([3.5 * 4 * 2 * 32 * 8192**2 * 64 / 175e12])
-    prompts = read_aiconfigurator_serving(DATA / "aiconfigurator" / "attn_context_a100_sxm_trtllm-1.0.0.csv")
+    context = {"files": ["aiconfigurator/attn_context_a100_sxm_trtllm-1.0.0.csv"]}
+    prompts = ServingAttentionTable.of(samples(DATA, "prefill_attention", context))
     assert len(prompts) > 4000
     assert (prompts.seconds > 1e-6).all()
     assert (prompts.seconds < 1).all()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.calibration.priors import (
+from sightline.calibration.fits.priors import (
     Prior,
     conformal_spread,
     fit_with_priors,

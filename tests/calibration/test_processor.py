@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.calibration import machine as calibration_machine
-from sightline.calibration.dispatch import (
+from sightline.calibration.from_runs import calibrate_training, operator_results
+from sightline.calibration.processor import machine as calibration_machine
+from sightline.calibration.processor.dispatch import (
     DEPTHS,
     call_weights,
     cold_shares,
@@ -15,8 +16,7 @@ from sightline.calibration.dispatch import (
     process_memory,
     undisturbed_phases,
 )
-from sightline.calibration.from_runs import calibrate_training, operator_results
-from sightline.calibration.processor_tables import CHAINS, chain_table, measurements, product_table
+from sightline.calibration.processor.tables import CHAINS, chain_table, measurements, product_table
 from sightline.calibration.training import MeasuredStep
 from sightline.cost.processor.constants import load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.calibration.dispatch import module_times
-from sightline.calibration.machine import NEUTRAL
-from sightline.calibration.sharding import (
+from sightline.calibration.processor.dispatch import module_times
+from sightline.calibration.processor.machine import NEUTRAL
+from sightline.calibration.processor.sharding import (
     KINDS,
     LARGE,
     _communication_s,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.calibration.dispatch import dispatch_generations, dispatch_scenarios
-from sightline.calibration.machine import NEUTRAL
+from sightline.calibration.processor.dispatch import dispatch_generations, dispatch_scenarios
+from sightline.calibration.processor.machine import NEUTRAL
 from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, from_mapping, load_processor, processor_family
 from sightline.cost.processor.formulas import fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_passes import DECODING, price_pass

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sightline.calibration.collective_tables import CollectiveTable
-from sightline.calibration.collectives import measured_node, predicted
-from sightline.calibration.entries import device_of
-from sightline.calibration.leave_out import (
+from sightline.calibration.manifest import device_of
+from sightline.calibration.parts.collectives import measured_node, predicted
+from sightline.calibration.parts.leave_out import (
     attention_without,
     collectives_without,
     elementwise_without,
@@ -19,7 +19,7 @@ from sightline.calibration.leave_out import (
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.families import load_collectives
-from sightline.validation.operator_never_fitted import never_fitted_suites
+from sightline.validation.operators.never_fitted import never_fitted_suites
 
 MOST = {
     "matmul-16-bit h100-sxm": 0.08,

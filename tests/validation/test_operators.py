@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sightline.validation import validate
-from sightline.validation.operator_suite import SHOWN, Compared, OperatorSuite, results_of
 from sightline.validation.operators import operator_suites
+from sightline.validation.operators.suite import SHOWN, Compared, OperatorSuite, results_of
 
 
 def suite(predicted, measured):

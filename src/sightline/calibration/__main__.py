@@ -6,37 +6,16 @@ fitted to the suites of training by ``scripts/fit_training.py``.
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from sightline.calibration import collective_entries
-from sightline.calibration.attention_entries import attention_entries
-from sightline.calibration.attention_serving_entries import decode_entries, latent_entries, prefill_entries
-from sightline.calibration.elementwise_entries import elementwise_entries
-from sightline.calibration.grouped_matmul_entries import grouped_entries
-from sightline.calibration.linear_attention_entries import linear_entries
-from sightline.calibration.matmul_entries import matmul_entries
-from sightline.calibration.sparse_attention_entries import sparse_entries
+from sightline.calibration.parts import SHIPPED, collective_entries, shipped_entries
 from sightline.errors import InputError
 
-ENTRIES: Mapping[str, Callable[[Path], dict[str, dict[str, Any]]]] = {
-    "matmul": matmul_entries,
-    "attention": attention_entries,
-    "prefill_attention": prefill_entries,
-    "decode_attention": decode_entries,
-    "latent_decode_attention": latent_entries,
-    "grouped": grouped_entries,
-    "elementwise": elementwise_entries,
-    "linear": linear_entries,
-    "sparse": sparse_entries,
-}
-
-
 ALL = "all"
-PARTS = (*ENTRIES, "collectives")
+PARTS = (*SHIPPED, "collectives")
 
 
 def write_parts(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
@@ -54,7 +33,7 @@ def write_part(part: str, data: Path, out: Path, *, overwrite: bool = False) -> 
     if part == "collectives":
         return collective_entries.write_entries(data, out, overwrite=overwrite)
     paths = []
-    for family, content in ENTRIES[part](data).items():
+    for family, content in shipped_entries(part, data).items():
         path = out / family / f"{part}.yaml"
         if path.exists() and not overwrite:
             raise InputError(f"{path} is already there; --overwrite replaces it")

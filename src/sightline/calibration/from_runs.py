@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sightline.calibration.from_tables import Calibration
-from sightline.calibration.part_fit import PartFit
+from sightline.calibration.parts.part import PartFit
 from sightline.calibration.training import MeasuredStep, fit_training
 from sightline.cost.families import training_family
 from sightline.cost.processor.constants import processor_family

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.calibration import table_checks
-from sightline.calibration.formats import formats_of
-from sightline.calibration.part_fit import PartFit
 from sightline.calibration.parts import PARTS, parts_named
-from sightline.calibration.raw_table import ENDINGS, RawTable, open_table
+from sightline.calibration.parts.part import PartFit
+from sightline.calibration.readers import checks
+from sightline.calibration.readers.formats import formats_of
+from sightline.calibration.readers.raw_table import ENDINGS, RawTable, open_table
 from sightline.catalog import names
 from sightline.errors import InputError, nearest
 from sightline.loading.clusters import read_cluster
@@ -115,6 +115,9 @@ def _read(table: RawTable, parts: Sequence[str], only: Mapping[str, str]) -> dic
         if known.part not in parts:
             continue
         rows = known.read(table)
+        if known.repeats:
+            keys = [*PARTS[known.part].keys, "library", "device"]
+            rows = rows.group_by(keys, maintain_order=True).agg(pl.col("row").first(), pl.col("seconds").median())
         for column, value in only.items():
             rows = rows.filter(pl.col(column) == value)
         if rows.height:
@@ -133,11 +136,11 @@ def _checked(name: str, tables: Sequence["pl.DataFrame"], cluster: Cluster, devi
     part = PARTS[name]
     rows = pl.concat(tables, how="diagonal_relaxed")
     where = "the table" if len(tables) == 1 else f"the {len(tables)} tables of {name}"
-    table_checks.one_source(rows, where)
-    table_checks.plausible(rows, part.bound(rows, cluster), part.keys, device)
-    rows = table_checks.without_repeats(rows, part.keys)
+    checks.one_source(rows, where)
+    checks.plausible(rows, part.bound(rows, cluster), part.keys, device)
+    rows = checks.without_repeats(rows, part.keys)
     for (kernel,), some in rows.group_by(["kernel"]):
-        table_checks.enough(some, part.least, f"{name}, {kernel}")
+        checks.enough(some, part.least, f"{name}, {kernel}")
     return rows
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fitting import FitResult, error_statistics
-from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
+from sightline.calibration.fits.fitting import FitResult, error_statistics
+from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
 from sightline.cost.inference_constants import InferenceConstants
 from sightline.prediction.generation import Workers, latencies
 from sightline.quantities import significant

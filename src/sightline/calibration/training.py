@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fitting import FitResult, error_statistics
-from sightline.calibration.priors import Prior, conformal_spread, fit_with_priors
+from sightline.calibration.fits.fitting import FitResult, error_statistics
+from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.step import predict
 from sightline.scenario import Scenario

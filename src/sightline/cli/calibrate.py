@@ -159,8 +159,8 @@ def _here(
 
 def _is_processor_suite(tables: list[Path], device: str) -> bool:
     """Whether the tables are the standard suite's results of this machine's processor."""
-    from sightline.calibration.machine import is_of_processor
-    from sightline.calibration.processor_tables import measurements
+    from sightline.calibration.processor.machine import is_of_processor
+    from sightline.calibration.processor.tables import measurements
     from sightline.loading.this_machine import THIS_MACHINE
 
     return device == THIS_MACHINE and is_of_processor(measurements(_results_in(tables)))

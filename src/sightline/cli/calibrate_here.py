@@ -69,7 +69,7 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
 
 def _suites(dtype: str) -> "list[tuple[str, Sequence[Scenario], Sequence[GenerationScenario], int]]":
     """Names of the suites of small models, their steps, the answers of the last of them, and the cores that they need."""
-    from sightline.calibration import dispatch, sharding
+    from sightline.calibration.processor import dispatch, sharding
 
     return [
         (dispatch.SUITE, dispatch.dispatch_scenarios(dtype), dispatch.dispatch_generations(dtype), 1),
@@ -82,7 +82,7 @@ def _seconds(store: "Store", runs: Sequence[Any], generated: Sequence[Any]) -> l
 
     The last of the models may also have generated: they hold the modules of their answers.
     """
-    from sightline.calibration.dispatch import module_times, process_memory, undisturbed_phases
+    from sightline.calibration.processor.dispatch import module_times, process_memory, undisturbed_phases
 
     answers = [module_times(store.rows(run).to_dicts()) if run.status == "ok" else {} for run in generated]
     answers = [{} for _ in runs[len(answers) :]] + answers
@@ -120,8 +120,8 @@ def calibrate_results(
     steps: Mapping[str, Steps] | None = None,
 ) -> "tuple[list[Calibration], dict[str, Path]]":
     """Fit this machine's constants and write its device and calibrations into the catalog folder ``out``."""
-    from sightline.calibration import dispatch, sharding
-    from sightline.calibration.machine import calibrate_machine, keep_other_formats
+    from sightline.calibration.processor import dispatch, sharding
+    from sightline.calibration.processor.machine import calibrate_machine, keep_other_formats
     from sightline.calibration.writing import target_paths, write_calibrations, write_yaml
     from sightline.catalog.yaml12 import parse
     from sightline.cost.processor.constants import PART

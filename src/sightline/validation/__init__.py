@@ -1,6 +1,6 @@
 """Suites of measurements, and how far predictions are from them."""
 
-from sightline.validation.operator_suite import OperatorSuite
+from sightline.validation.operators.suite import OperatorSuite
 from sightline.validation.statistics import Answer, Result
 from sightline.validation.suite import Case, Suite
 from sightline.validation.tables import suites

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, get_args
 
 from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
-from sightline.validation.operator_suite import OperatorSuite, results_of
+from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.quantities import quantity_of
 from sightline.validation.statistics import Answer, Result, result_of
 from sightline.validation.suite import Case, Split, Suite

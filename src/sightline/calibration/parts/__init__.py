@@ -1,0 +1,84 @@
+"""The parts of a calibration: how the shipped entries of each are made, and those that anybody's tables can be fitted to."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from sightline.calibration.manifest import Read, Stated, manifest, samples
+from sightline.calibration.parts import collective_part, elementwise, grouped, matmul_entries
+from sightline.calibration.parts.fused_attention import attention_entries
+from sightline.calibration.parts.linear_attention import linear_entries
+from sightline.calibration.parts.part import Entry, Part
+from sightline.calibration.parts.serving_entries import DECODE, LATENT, PREFILL, serving_entries, serving_part
+from sightline.calibration.parts.sparse_attention import sparse_entries
+from sightline.errors import InputError, nearest
+
+PARTS: Mapping[str, Part] = {
+    "matmul": Part(
+        keys=("kernel", "m", "n", "k"),
+        least=24,
+        bound=matmul_entries.bound,
+        fit=matmul_entries.fit,
+        points=matmul_entries.points,
+    ),
+    PREFILL: serving_part(PREFILL, least=24),
+    DECODE: serving_part(DECODE, least=24),
+    LATENT: serving_part(LATENT, least=16),
+    "elementwise": Part(
+        keys=("kernel", "tokens", "width", "tensors", "launches"),
+        least=6,
+        bound=elementwise.bound,
+        fit=elementwise.fit,
+        points=elementwise.points,
+    ),
+    "collectives": Part(
+        keys=("kernel", "ranks", "ranks_per_node", "bytes"),
+        least=10,
+        bound=collective_part.bound,
+        fit=collective_part.fit,
+        points=collective_part.points,
+    ),
+    "grouped": Part(
+        keys=("kernel", "experts", "local_experts", "rows_per_expert", "n", "k"),
+        least=8,
+        bound=grouped.bound,
+        fit=grouped.fit,
+        points=grouped.points,
+    ),
+}
+"""By name, one line per part that tables can be fitted to."""
+
+SHIPPED: Mapping[str, Callable[[Stated, Read], dict[str, Entry]]] = {
+    "matmul": matmul_entries.matmul_entries,
+    "attention": attention_entries,
+    **{part: partial(serving_entries, part) for part in (PREFILL, DECODE, LATENT)},
+    "grouped": grouped.grouped_entries,
+    "elementwise": elementwise.elementwise_entries,
+    "linear": linear_entries,
+    "sparse": sparse_entries,
+}
+"""By name of a part, what makes its shipped entries from a manifest and the samples of the tables that it names."""
+
+
+def shipped_entries(part: str, data: Path) -> dict[str, Entry]:
+    """Return a part's shipped calibrations by family, made again from the tables under ``data``.
+
+    Raises:
+        InputError: a table is not there.
+    """
+    return SHIPPED[part](manifest(part), partial(samples, data, part))
+
+
+ATTENTION = "attention"
+"""Stands for the parts of serving engines' attention together."""
+
+
+def parts_named(name: str | None) -> tuple[str, ...]:
+    """Return the parts that a request names: all without a name; raises `InputError` for one that nothing is fitted to."""
+    if name is None:
+        return tuple(PARTS)
+    named = tuple(part for part in PARTS if name == part or (name == ATTENTION and part.endswith(ATTENTION)))
+    if not named:
+        known = [ATTENTION, *PARTS]
+        raise InputError(f"unknown part '{name}'{nearest(name, known)}; parts: {', '.join(known)}")
+    return named

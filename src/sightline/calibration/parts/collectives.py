@@ -1,0 +1,232 @@
+"""Fit the constants of collectives to measured tables: robust least squares in log space, through the model itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.collective_tables import CollectiveTable
+from sightline.calibration.fits.robust_fit import Vector, robust_fit
+from sightline.catalog import entry
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.constants import (
+    CollectiveConstants,
+    CustomAllReduce,
+    KindConstants,
+    NetworkConstants,
+    NetworkProtocol,
+    Protocol,
+)
+from sightline.cost.collectives.families import PCIE
+from sightline.cost.collectives.groups import Group
+from sightline.quantities import BYTES_PER_SECOND, SECONDS, parse_quantity
+from sightline.scenario import Host, Interconnect, Network
+
+_CENTRES = {
+    "ring": (0.4, 5e-6, 0.45, 0.03, 6e-6, 0.45, 0.35, 18e-6, 0.8, 0.8),
+    "all_to_all": (0.3, 6e-6, 0.15, 0.02, 11e-6, 0.1, 0.3, 18e-6, 0.5, 0.75),
+    "send_recv": (1e-3, 5e-6, 0.45, 0.03, 7e-6, 0.45, 0.35, 9e-6, 0.5, 0.8),
+    "pcie ring": (0.4, 4e-6, 1.0, 0.3, 7e-6, 2.7, 0.7, 25e-6, 2.0, 0.8),
+    "pcie all_to_all": (0.4, 5e-6, 1.0, 0.2, 7e-6, 0.3, 0.3, 10e-6, 3.0, 0.7),
+}
+"""What NCCL reaches on NVLink and on PCIe by and large: local, then launch_s, hop, efficiency of each protocol."""
+_LEAST = (1e-3, *(5e-7, 1e-3, 2e-3) * 3)
+_MOST = (3.0, *(1e-4, 10.0, 0.95) * 3)
+_NVLS_CENTRE, _NVLS_LEAST, _NVLS_MOST = (40e-6, 0.65), (5e-6, 0.05), (2e-4, 1.0)
+NVLS_HOP = 1.0
+"""Hops of the switch cannot be told from the launch with one group size, so one link latency each is assumed."""
+SHARED_BY = (4, 8)
+"""Ranks whose share of a bandwidth over PCIe is fitted, over that of a pair."""
+_SHARES_CENTRE, _SHARES_LEAST, _SHARES_MOST = (0.7, 0.5), (0.01, 0.01), (1.5, 1.5)
+BOUNCE = 0.5
+"""Through host memory every byte crosses PCIe twice."""
+
+_ENOUGH = 250
+"""Measurements that parts are held out of; longer tables are thinned."""
+
+TYPICAL_NETWORK = NetworkConstants(
+    protocols=(
+        NetworkProtocol(hop=1.6, efficiency=0.25),
+        NetworkProtocol(hop=2.0, efficiency=0.55),
+        NetworkProtocol(hop=3.5, efficiency=0.88),
+    ),
+    tree=0.85,
+)
+"""What NCCL reaches over InfiniBand by and large: 8 us per hop in small messages, 88 % of the ports in large ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredNode:
+    """The links that a table was measured on."""
+
+    per_node: int
+    intra_node: Interconnect
+    network: Network
+    host: Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """Absolute relative errors over a set of measurements."""
+
+    cases: int
+    median: float
+    p90: float
+    bias: float
+    """Median of predicted over measured, minus 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitResult:
+    """Constants of one kind of collective (and of ``nvls`` beside all_reduce) with what they leave unexplained."""
+
+    kinds: Mapping[str, KindConstants]
+    fitted: Errors
+    held_out: Mapping[str, Errors]
+    """Errors on what the fit did not see, by what was left out: group sizes, message ranges."""
+
+
+def measured_node(interconnect: str, network: str = "infiniband-hdr", per_node: int = 8) -> MeasuredNode:
+    """Return a node with the catalog's links of these names."""
+    link, net = entry("interconnects", interconnect), entry("networks", network)
+    return MeasuredNode(
+        per_node=per_node,
+        intra_node=Interconnect(
+            name=interconnect,
+            bandwidth=parse_quantity(link["bandwidth"], BYTES_PER_SECOND),
+            latency_s=parse_quantity(link["latency"], SECONDS),
+            topology=link["topology"],
+            peer_to_peer=link["peer_to_peer"],
+            in_network_reduction=link["in_network_reduction"],
+        ),
+        network=Network(
+            name=network,
+            bandwidth_per_node=parse_quantity(net["bandwidth_per_node"], BYTES_PER_SECOND),
+            latency_s=parse_quantity(net["latency"], SECONDS),
+        ),
+        host=Host(name="any"),
+    )
+
+
+def predicted(
+    table: CollectiveTable,
+    node: MeasuredNode,
+    kinds: Mapping[str, KindConstants],
+    network: NetworkConstants = TYPICAL_NETWORK,
+    custom: CustomAllReduce | None = None,
+) -> Vector:
+    """Return the model's seconds for every measurement of ``table``."""
+    constants = CollectiveConstants(
+        name="fit", version="", evidence="fitted", kinds=kinds, network=network, bounce=BOUNCE, custom=custom
+    )
+    group = Group(size=table.size, ranks_per_node=table.ranks_per_node, sharing=1.0)
+    return np.asarray(collective_time(table.kind, table.bytes, group=group, cluster=node, constants=constants))
+
+
+def errors(
+    table: CollectiveTable,
+    node: MeasuredNode,
+    kinds: Mapping[str, KindConstants],
+    network: NetworkConstants = TYPICAL_NETWORK,
+    custom: CustomAllReduce | None = None,
+) -> Errors:
+    """Return how far the model with these constants is from the measurements."""
+    ratio = predicted(table, node, kinds, network, custom) / table.seconds
+    off = np.abs(ratio - 1)
+    return Errors(
+        cases=len(table),
+        median=float(np.median(off)),
+        p90=float(np.quantile(off, 0.9)),
+        bias=float(np.median(ratio) - 1),
+    )
+
+
+def fit_collectives(
+    table: CollectiveTable,
+    node: MeasuredNode,
+    *,
+    hold_out: bool = True,
+    relative: Mapping[str, KindConstants] | None = None,
+) -> FitResult:
+    """Fit one kind of collective to its measurements, and again without parts of them to see how far it carries.
+
+    Constants that the measurements leave open stay near those of ``relative``, or near what is usual on such links.
+    """
+    kinds = _fit(table, node, relative)
+    held_out = {}
+    thinned = table.every(1 + len(table) // _ENOUGH)
+    for name, left_out in left_out_parts(thinned).items() if hold_out else ():
+        seen = _fit(thinned.where(~left_out), node, relative, thorough=False)
+        held_out[name] = errors(thinned.where(left_out), node, seen)
+    return FitResult(kinds=kinds, fitted=errors(table, node, kinds), held_out=held_out)
+
+
+def left_out_parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
+    """Return what is left out in turn: every group size but the only ones, message ranges, every other size."""
+    sizes = np.unique(table.size)
+    parts = {f"{n:.0f} ranks": table.size == n for n in sizes if len(sizes) > 1}
+    edges = (("under 16 KiB", 0, 2**14), ("16 KiB to 1 MiB", 2**14, 2**20), ("1 to 32 MiB", 2**20, 2**25))
+    for name, low, high in (*edges, ("over 32 MiB", 2**25, np.inf)):
+        parts[name] = (table.bytes >= low) & (table.bytes < high)
+    parts["every other size"] = np.round(np.log2(table.bytes)) % 2 == 0
+    return {name: mask for name, mask in parts.items() if mask.any() and not mask.all()}
+
+
+def _fit(
+    table: CollectiveTable,
+    node: MeasuredNode,
+    relative: Mapping[str, KindConstants] | None,
+    *,
+    thorough: bool = True,
+) -> dict[str, KindConstants]:
+    """The constants of the table's kind with the least robust error, from all starts or from two of them."""
+    in_switch = table.kind == "all_reduce" and node.intra_node.in_network_reduction and bool(np.any(table.size > 4))
+    on_pcie = node.intra_node.topology == PCIE
+    shape = table.kind if table.kind in ("all_to_all", "send_recv") else "ring"
+    name = f"pcie {shape}" if f"pcie {shape}" in _CENTRES and on_pcie else shape
+    more = _NVLS_CENTRE if in_switch else _SHARES_CENTRE if on_pcie else ()
+    centre = np.array((_CENTRES[name] if relative is None else _values(relative[table.kind])) + more)
+    least = np.array(_LEAST + (_NVLS_LEAST if in_switch else _SHARES_LEAST if on_pcie else ()))
+    most = np.array(_MOST + (_NVLS_MOST if in_switch else _SHARES_MOST if on_pcie else ()))
+
+    def model(values: Vector) -> Vector:
+        return predicted(table, node, _constants(table.kind, values, on_pcie=on_pcie))
+
+    starts = _starts(np.log(centre))
+    values = robust_fit(model, table.seconds, centre, least, most, starts if thorough else starts[::4])
+    return _constants(table.kind, values, on_pcie=on_pcie)
+
+
+def _starts(prior: Vector) -> list[Vector]:
+    """The prior with faster and slower launches, hops and middle protocols: the minimum over protocols has kinks."""
+    starts = []
+    for launch, hop, middle in product((0.8, 1.6), (0.6, 2.0), (0.6, 1.4)):
+        start = prior.copy()
+        start[[1, 4]] += np.log(launch)
+        start[[2, 5, 8]] += np.log(hop)
+        start[6] += np.log(middle)
+        starts.append(start)
+    return starts
+
+
+def _constants(kind: str, values: Vector, *, on_pcie: bool) -> dict[str, KindConstants]:
+    """Constants out of the fit's vector: local, three per protocol, then shares, or launch and efficiency of ``nvls``."""
+    local = 0.0 if kind in ("send_recv", "broadcast") else float(values[0])
+    protocols = tuple(
+        Protocol(launch_s=float(launch), hop=float(hop), efficiency=float(share))
+        for launch, hop, share in values[1:10].reshape(3, 3)
+    )
+    shares = {2: 1.0, **dict(zip(SHARED_BY, map(float, values[10:12]), strict=True))} if on_pcie else {}
+    kinds = {kind: KindConstants(local=local, protocols=protocols, shares=shares)}
+    if len(values) > 10 and not on_pcie:
+        switch = Protocol(launch_s=float(values[10]), hop=NVLS_HOP, efficiency=float(values[11]))
+        kinds["nvls"] = KindConstants(local=0.0, protocols=(switch,))
+    return kinds
+
+
+def _values(fitted: KindConstants) -> tuple[float, ...]:
+    """The fit's vector out of constants: local and three per protocol."""
+    each = [x for p in fitted.protocols for x in (float(p.launch_s), p.hop, p.efficiency)]
+    return (max(fitted.local, _LEAST[0]), *each)

@@ -1,0 +1,209 @@
+"""Constants of experts' grouped matmuls: the fits, the shipped entries, anybody's table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.calibration.fits.fitting import Constants, FitResult, Range, error_statistics, fit_constants
+from sightline.calibration.manifest import Read, Stated, device_of
+from sightline.calibration.parts.entries import between, constants_in, figures, provenance
+from sightline.calibration.parts.part import Entry, PartFit, Points
+from sightline.calibration.samples import Array, Table, by_kernel, columns
+from sightline.catalog import entry
+from sightline.cost.families import family_of
+from sightline.cost.matmul.grouped import GroupedConstants, grouped_matmul_cost
+from sightline.errors import InputError
+from sightline.quantities import significant
+from sightline.scenario import Cluster, Device
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FITTED = "fp8-block"
+"""What DeepGEMM's tables were measured in."""
+RANGES: Mapping[str, Range] = {
+    "peak_fraction": Range(low=0.3, starts=(0.9, 0.7), high=1.0),
+    "memory_fraction": Range(low=0.3, starts=(0.8,), high=0.92),
+    "tile_overhead_k": Range(low=0.0, starts=(100.0, 600.0), high=2000.0),
+    "latency_s": Range(low=0.0, starts=(5e-6,), high=3e-5),
+}
+TILES: Mapping[str, Mapping[str, float]] = {
+    "masked": {"block_rows": 64.0, "block_columns": 128.0},
+    "contiguous": {"block_rows": 128.0, "block_columns": 128.0},
+}
+"""DeepGEMM's: the smallest that Hopper multiplies for slots mostly empty, the padding of the other layout."""
+DRAWN_WITHIN = 0.3
+"""How far the tables' rows per expert spread around their mean."""
+
+
+HIGHEST_SHARE = 0.95
+"""Of a peak or a bandwidth that is estimated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedTable(Table):
+    """Measured products of rows with the ``k x n`` matrices of their experts."""
+
+    family: Array
+    """The model that the shape is of, by its number of experts."""
+    rows: Array
+    """Rows of all experts."""
+    active: Array
+    """Experts with rows."""
+    n: Array
+    k: Array
+
+
+def grouped_table(rows: "pl.DataFrame", device: Device) -> GroupedTable:
+    """The products of samples on a device.
+
+    Rows per expert were drawn within 30 % of the stated number and rounded down; the share that a table states of the
+    device's peak in fp8 tells how many there were. Of experts with one row on average, half had none.
+    """
+    c = columns(rows, "seconds", "experts", "local_experts", "rows_per_expert", "mfu", "n", "k")
+    done = c["mfu"] * _peak(device) * c["seconds"] / (2 * c["n"] * c["k"])
+    active = np.where(c["rows_per_expert"] == 1, np.minimum(done, c["local_experts"]), c["local_experts"])
+    return GroupedTable(seconds=c["seconds"], family=c["experts"], rows=done, active=active, n=c["n"], k=c["k"])
+
+
+def _peak(device: Device) -> float:
+    if "fp8" not in device.peak_flops:
+        raise InputError(f"{device.name} has no fp8 peak, and tables of grouped matmuls are in fp8")
+    return float(device.peak_flops["fp8"])
+
+
+def predicted_seconds(table: GroupedTable, device: Device, constants: GroupedConstants) -> Array:
+    """Predicted time of every product of a table, in fp8 with a 16-bit output."""
+    cost = grouped_matmul_cost(
+        table.rows,
+        table.active,
+        table.n,
+        table.k,
+        active=table.active,
+        dtype="fp8",
+        element_bytes=1.0,
+        weight_bytes=1.0,
+        output_bytes=2.0,
+        device=device,
+        constants=constants,
+        unevenness=DRAWN_WITHIN,
+    )
+    return np.asarray(cost.time_s)
+
+
+def fit_grouped(table: GroupedTable, device: Device, layout: str) -> FitResult:
+    """Return a layout's constants; whole models, or shapes where there is one model only, are left out in turn."""
+    unit_flops = significant(device.peak_flops["fp8"] / device.compute_units, 6)
+
+    def fitted_on(part: GroupedTable) -> GroupedConstants:
+        def constants_of(fitted: Constants) -> GroupedConstants:
+            return GroupedConstants.from_mapping({**TILES[layout], "unit_flops": unit_flops, **fitted})
+
+        return constants_of(
+            fit_constants(lambda x: predicted_seconds(part, device, constants_of(x)), part.seconds, RANGES)
+        )
+
+    constants = fitted_on(table)
+    several = len(np.unique(table.family)) > 1
+    kind, groups = ("model", table.family) if several else ("shape", table.n)
+    left_out = np.empty(len(table))
+    for group in np.unique(groups):
+        out = groups == group
+        left_out[out] = predicted_seconds(table.where(out), device, fitted_on(table.where(~out)))
+    residuals = {
+        "fit": error_statistics(predicted_seconds(table, device, constants), table.seconds),
+        f"{kind} left out": error_statistics(left_out, table.seconds),
+    }
+    plain: dict[str, Any] = {name: getattr(constants, name) for name in GroupedConstants.__dataclass_fields__}
+    return FitResult(constants=plain, rows={"fitted": len(table)}, residuals=residuals)
+
+
+def grouped_entries(stated: Stated, read: Read) -> dict[str, Entry]:
+    """The shipped calibrations of grouped matmuls by device family; ``generic`` lies between them."""
+    entries: dict[str, Entry] = {}
+    for family, told in stated["families"].items():
+        rows, device = by_kernel(read(told["tables"])), device_of(family)
+        fitted: Entry = {"evidence": "calibrated"}
+        for layout in TILES:
+            result = fit_grouped(grouped_table(rows[layout], device), device, layout)
+            fitted[layout] = {**figures(result), **result.constants}
+        entries[family] = {
+            **provenance(told["source"], "fitted", "grouped"),
+            "kernels": {FITTED: fitted, **_other_formats(fitted, "extrapolated", stated)},
+        }
+    middle: Entry = {"evidence": "datasheet"}
+    common = device_of(stated["common"])
+    for layout in TILES:
+        middle[layout] = between([_on(common, e["kernels"][FITTED][layout]) for e in entries.values()])
+    entries["generic"] = {
+        **provenance(f"geometric mean of the fits for {' and '.join(entries)}", "datasheet", "grouped"),
+        "kernels": {FITTED: middle, **_other_formats(middle, "datasheet", stated)},
+    }
+    return entries
+
+
+def _other_formats(fitted: Entry, evidence: str, stated: Stated) -> dict[str, Entry]:
+    """What number formats that were not measured take, by their rates over the measured one's."""
+    formats: dict[str, Entry] = {}
+    for name, (peak, memory) in stated["relative_rates"].items():
+        formats[name] = {"evidence": evidence}
+        for layout in TILES:
+            constants = constants_in(fitted[layout])
+            if evidence != "datasheet":  # estimates for this very unit
+                constants.pop("unit_flops")
+            for share, rate in (("peak_fraction", peak), ("memory_fraction", memory)):
+                constants[share] = significant(min(constants[share] * rate, HIGHEST_SHARE))
+            formats[name][layout] = constants
+    return formats
+
+
+def _on(device: Device, layout: Entry) -> Entry:
+    """A layout's constants as they would be on the device."""
+    unit_flops = float(device.peak_flops["fp8"] / device.compute_units)
+    peak_fraction, overhead_k = GroupedConstants.from_mapping(layout).on(unit_flops)
+    return {
+        **constants_in(layout),
+        "peak_fraction": float(peak_fraction),
+        "tile_overhead_k": float(overhead_k),
+        "unit_flops": unit_flops,
+    }
+
+
+def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+    """Arithmetic at the peak; the share of it that a table states is not asked."""
+    c = columns(rows, "experts", "local_experts", "rows_per_expert", "n", "k")
+    least = 0.5 * c["rows_per_expert"] * c["local_experts"]
+    return np.asarray(2 * least * c["n"] * c["k"] / _peak(cluster.device))
+
+
+def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+    """The constants of every layout in the rows; number formats that were not measured come from the nearest family."""
+    shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"]
+    kernels: dict[str, Any] = {name: {**layouts, "evidence": "extrapolated"} for name, layouts in shipped.items()}
+    kernels[FITTED]["evidence"] = "calibrated"
+    counted, residuals, constants, drawn = {}, {}, {}, []
+    for layout, part in by_kernel(rows).items():
+        table = grouped_table(part, cluster.device)
+        result = fit_grouped(table, cluster.device, layout)
+        kernels[FITTED][layout] = {**figures(result), **result.constants}
+        constants[layout], counted[layout], residuals[layout] = result.constants, result.rows, result.residuals
+        drawn.append(_points(layout, table, cluster, GroupedConstants.from_mapping(result.constants)))
+        done()
+    return PartFit(content={"kernels": kernels}, constants=constants, rows=counted, residuals=residuals, points=drawn)
+
+
+def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
+    """What the device's constants in the catalog predict."""
+    shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"][FITTED]
+    return [
+        _points(layout, grouped_table(part, cluster.device), cluster, GroupedConstants.from_mapping(shipped[layout]))
+        for layout, part in by_kernel(rows).items()
+    ]
+
+
+def _points(layout: str, table: GroupedTable, cluster: Cluster, constants: GroupedConstants) -> Points:
+    predicted = predicted_seconds(table, cluster.device, constants)
+    flops = 2 * table.rows * table.n * table.k
+    return Points(kernel=layout, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds)

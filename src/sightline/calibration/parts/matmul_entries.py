@@ -1,0 +1,259 @@
+"""Matmul constants as catalog entries: of the shipped families, and of a device from anybody's table of products."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.calibration.manifest import Read, Stated, device_of
+from sightline.calibration.parts.entries import between, figures, provenance
+from sightline.calibration.parts.matmul import (
+    HELD_OUT,
+    KERNEL_RANGES,
+    MatmulTable,
+    fit_matmul,
+    fit_small_matmul,
+    predicted_seconds,
+)
+from sightline.calibration.parts.matmul_surface import fit_matmul_surface, has_enough
+from sightline.calibration.parts.part import Entry, PartFit, Points
+from sightline.calibration.samples import Array, by_kernel, columns
+from sightline.catalog import entry
+from sightline.cost.clock import clock_hz, lanes
+from sightline.cost.families import family_of
+from sightline.cost.matmul.constants import NEAREST_KERNELS, MatmulConstants, at_clock, load_matmul
+from sightline.cost.residual_surface import ResidualSurface
+from sightline.errors import InputError
+from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE
+from sightline.quantities import significant
+from sightline.scenario import Cluster, Device
+
+if TYPE_CHECKING:
+    import polars as pl
+
+GIVEN = ("tiles", "misaligned_slowdown")
+"""What a table of times cannot tell."""
+VECTOR_ROWS = 4.0
+"""Rows up to which TensorRT-LLM multiplies quantized weights on the vector units."""
+WEIGHT_ONLY = ("w8a16", "w4a16")
+"""Formats whose products are computed in 16 bits."""
+LENT = ("fp8", "fp8-block", "w8a8", "w8a16", "w4a16")
+OF_MEMORY = "slower than one pass over its operands from device memory"
+
+
+def matmul_entries(stated: Stated, read: Read) -> dict[str, Entry]:
+    """The shipped calibrations of matmuls by device family; ``generic`` lies between them."""
+    families: Mapping[str, Stated] = stated["families"]
+    measured: dict[str, dict[str, Entry]] = {name: {} for name in families}
+    for moved in (False, True):  # a relative's constants are fitted before those that start from them
+        for name, family in families.items():
+            for table in family["tables"]:
+                if ("relative" in table) == moved:
+                    measured[name] |= _measured(table, device_of(name), measured, read)
+    entries = {
+        name: {
+            **provenance("each kernel names its own", "fitted", "matmul"),
+            **_stated(family),
+            "units": _units(device_of(name)),
+            "kernels": {**measured[name], **_lent(measured, name, family.get("lenders", ()))},
+        }
+        for name, family in families.items()
+    }
+    entries["generic"] = _generic(measured, stated["generic_16_bit"])
+    # with lists of their own, which YAML would otherwise write as references
+    return {name: json.loads(json.dumps(content)) for name, content in entries.items()}
+
+
+def _measured(table: Stated, device: Device, measured: Mapping[str, Mapping[str, Entry]], read: Read) -> Entry:
+    """The formats of one table, each fitted to its own products."""
+    rows, shapes = by_kernel(read(table)), _shapes(table["shapes_of"])
+    kernels: dict[str, Entry] = {}
+    for kernel, printed in table["kernels"].items():
+        products = MatmulTable.of(rows[kernel])
+        if "relative" in table:
+            relative = {**measured[table["relative"]]["16-bit"]["constants"], **shapes}
+            source = f"{table['source']}; constants of {table['relative']} moved as far as the table shows"
+            kernels[kernel] = {"source": source, **_moved(products, device, relative, kernel)}
+        else:
+            given = _given(table, shapes, kernels, kernel)
+            kernels[kernel] = {"source": f"{table['source']}, {printed}", **_own(products, device, given, kernel)}
+    return kernels
+
+
+def _shapes(family: str) -> Entry:
+    shipped = entry("calibrations", f"{family}/matmul")["kernels"]["16-bit"]["constants"]
+    return {name: shipped[name] for name in GIVEN}
+
+
+def _given(table: Stated, shapes: Entry, fitted: Mapping[str, Entry], kernel: str) -> Entry:
+    """What is not fitted of a format."""
+    if kernel == table.get("kept"):
+        return dict(entry("calibrations", f"{table['shapes_of']}/matmul")["kernels"][kernel]["constants"])
+    if kernel == "fp8":
+        return {**shapes, "latency_s": fitted["16-bit"]["constants"]["latency_s"]}
+    if kernel == "16-bit":
+        return dict(shapes)
+    return {**shapes, "vector_rows": VECTOR_ROWS, **(table.get("weight_only", {}) if kernel in WEIGHT_ONLY else {})}
+
+
+def _own(table: MatmulTable, device: Device, given: Mapping[str, Any], kernel: str) -> Entry:
+    """One format's part of an entry: constants of its own, the surface where the table spans the plane, residuals."""
+    result = fit_matmul(table, device, given, kernel)
+    return {**figures(result), **_surfaced(result.constants, table, device, kernel)}
+
+
+def _moved(table: MatmulTable, device: Device, relative: Mapping[str, Any], kernel: str) -> Entry:
+    """The same from a table of few shapes: a relative's constants, moved as far as the table shows."""
+    result = fit_small_matmul(table, device, relative, kernel)
+    return {**figures(result), **_surfaced(result.constants, table, device, kernel)}
+
+
+def _surfaced(constants: Mapping[str, Any], table: MatmulTable, device: Device, kernel: str) -> Entry:
+    stated: Entry = {"constants": dict(constants)}
+    if not has_enough(table):
+        return stated
+    fit = fit_matmul_surface(table, device, MatmulConstants.from_mapping(constants), kernel)
+    return {**stated, "surface_residuals": fit.residuals, "surface": fit.surface.to_mapping()}
+
+
+def _stated(family: Stated) -> Entry:
+    """Sources and filters that an entry states once."""
+    grid = next((table for table in family["tables"] if "relative" not in table), None)
+    if grid is None:
+        return {"filters": [OF_MEMORY]}
+    shipped, kept = entry("calibrations", f"{grid['shapes_of']}/matmul"), grid.get("kept")
+    return {
+        "filters": [
+            OF_MEMORY,
+            f"a fixed {HELD_OUT:.0%} of the (n, k) families held out; residuals are theirs, the surface left aside",
+            "fit: rows above 512 only in multiples of 64; a fixed sample, two thirds of training's sizes",
+            *([f"{kept}: constants as first fitted, because training's were fitted on them"] if kept else []),
+        ],
+        "sources": dict(shipped["sources"]),
+        "evidences": dict(shipped["evidences"]),
+    }
+
+
+def _lent(measured: Mapping[str, Mapping[str, Entry]], name: str, lenders: Sequence[str]) -> dict[str, Entry]:
+    """Formats that ``name`` was not measured in, with the constants of the first lender that was."""
+    lent: dict[str, Entry] = {}
+    for kernel in ("16-bit", *LENT):
+        lender = next((other for other in lenders if kernel in measured[other]), None)
+        if lender and kernel not in measured[name]:
+            constants = measured[lender][kernel]["constants"]
+            moved = constants_at(device_of(name), constants, _units(device_of(lender)))
+            lent[kernel] = {"of": lender, "constants": moved}
+    return lent
+
+
+def constants_at(device: Device, constants: Mapping[str, Any], units: Mapping[str, float]) -> Entry:
+    """The constants of an entry, measured on compute units of such clock and lanes, as they are on ``device``."""
+    moved = at_clock(MatmulConstants.from_mapping(constants), device, **units)
+    return {
+        name: significant(getattr(moved, name)) if isinstance(value, float) else value
+        for name, value in constants.items()
+    }
+
+
+def _units(device: Device) -> dict[str, float]:
+    """What tells times in cycles, and work per cycle, from one device to another."""
+    return {"clock_hz": significant(clock_hz(device), 4), "lanes": round(float(lanes(device)))}
+
+
+def _generic(measured: Mapping[str, Mapping[str, Entry]], sources_16_bit: Sequence[str]) -> Entry:
+    """Geometric means over the families that were measured in a format."""
+    kernels: dict[str, Entry] = {}
+    for kernel in ("16-bit", *LENT):
+        sources = sources_16_bit if kernel == "16-bit" else [n for n in measured if kernel in measured[n]]
+        sets = [measured[name][kernel]["constants"] for name in sources]
+        constants = {**between(sets), "tiles": sets[0]["tiles"]}
+        kernels[kernel] = {"source": f"geometric mean of {' and '.join(sources)}", "constants": constants}
+    return {**provenance("each kernel names its own", "datasheet", "matmul"), "kernels": kernels}
+
+
+def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+    """The longer of arithmetic at the peak and of moving the operands from L2."""
+    m, n, k = columns(rows, "m", "n", "k").values()
+    kernels = rows["kernel"].to_list()
+    peak = np.array([_peak(kernel, cluster.device) for kernel in kernels])
+    activation = np.array([MATMUL_FORMATS[kernel].activation_bytes for kernel in kernels])
+    weight = np.array([MATMUL_FORMATS[kernel].weight_bytes for kernel in kernels])
+    moved = activation * m * k + weight * k * n + 2 * m * n
+    return np.asarray(np.maximum(2 * m * n * k / peak, moved / cluster.device.l2_bandwidth))
+
+
+def _peak(kernel: str, device: Device) -> float:
+    dtype = MATMUL_FORMATS[kernel].compute_dtype
+    if dtype == MODEL_DTYPE:
+        dtype = "bf16" if "bf16" in device.peak_flops else "fp16"
+    if dtype not in device.peak_flops:
+        raise InputError(
+            f"{device.name} has no {dtype} peak, so no {kernel} products; it computes in {', '.join(device.peak_flops)}"
+        )
+    return float(device.peak_flops[dtype])
+
+
+def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+    """The constants of every number format in the rows; 16-bit ones that are missing are the nearest family's."""
+    relative = family_of(cluster.device, "matmul")
+    lent: Mapping[str, Entry] = entry("calibrations", f"{relative}/matmul")["kernels"]
+    measured: dict[str, Entry] = {}
+    drawn = []
+    for kernel, part in by_kernel(rows).items():
+        table = MatmulTable.of(part)
+        measured[kernel] = _fitted(table, cluster.device, kernel, lent)
+        drawn.append(_points(table, cluster.device, _constants(measured[kernel]), kernel))
+        done()
+    missing = {} if "16-bit" in measured else {"16-bit": {"of": relative, "constants": lent["16-bit"]["constants"]}}
+    return PartFit(
+        content={"kernels": {**measured, **missing}},
+        constants={
+            name: {n: value for n, value in kernel["constants"].items() if isinstance(value, int | float)}
+            for name, kernel in measured.items()
+        },
+        rows={name: k["rows"] for name, k in measured.items()},
+        residuals={name: _residuals(k) for name, k in measured.items()},
+        points=drawn,
+    )
+
+
+def _fitted(table: MatmulTable, device: Device, kernel: str, lent: Mapping[str, Entry]) -> Entry:
+    """Constants of their own and a surface from a table over the whole plane; else the nearest family's, moved."""
+    nearest = next(name for name in (kernel, *NEAREST_KERNELS.get(kernel, ()), "16-bit") if name in lent)
+    relative = lent[nearest]["constants"]
+    if not (has_enough(table) and kernel in KERNEL_RANGES):
+        return _moved(table, device, relative, kernel)
+    given = {name: relative[name] for name in GIVEN}
+    given |= {"latency_s": relative["latency_s"]} if kernel == "fp8" else {}
+    given |= {"vector_rows": VECTOR_ROWS} if kernel.startswith("w") else {}
+    return _own(table, device, given, kernel)
+
+
+def _constants(kernel: Entry) -> MatmulConstants:
+    constants = MatmulConstants.from_mapping(kernel["constants"])
+    if "surface" not in kernel:
+        return constants
+    return replace(constants, surface=ResidualSurface.from_mapping(kernel["surface"]))
+
+
+def _residuals(kernel: Entry) -> dict[str, Mapping[str, float]]:
+    """Errors of the formula on families left out, and with the surface where there is one."""
+    with_surface = {f"with the surface, {name}": r for name, r in kernel.get("surface_residuals", {}).items()}
+    return {**{f"left out, {name}": r for name, r in kernel["residuals"].items()}, **with_surface}
+
+
+def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
+    """What the device's constants in the catalog predict."""
+    family = family_of(cluster.device, "matmul")
+    return [
+        _points(MatmulTable.of(part), cluster.device, load_matmul(family, kernel), kernel)
+        for kernel, part in by_kernel(rows).items()
+    ]
+
+
+def _points(table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str) -> Points:
+    predicted = predicted_seconds(table, device, constants, kernel)
+    flops = 2 * table.m * table.n * table.k
+    return Points(kernel=kernel, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds)

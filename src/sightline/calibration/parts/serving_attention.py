@@ -1,0 +1,247 @@
+"""Constants of serving engines' attention kernels, fitted to measured prefills or decoding steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.fits.fitting import FitResult, error_statistics, share_of
+from sightline.calibration.fits.priors import Prior, fit_with_priors
+from sightline.calibration.fits.surface import axis_over, fit_surface
+from sightline.calibration.readers.vocabulary import NO_WINDOW
+from sightline.calibration.samples import Array, Table
+from sightline.cost.attention.constants import AttentionConstants
+from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.decode_constants import DecodeAttentionConstants
+from sightline.cost.attention.fused import attention_cost
+from sightline.cost.residual_surface import AttentionSurface
+from sightline.scenario import Device
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Constants = Mapping[str, Any]
+
+SAMPLE = 1500
+"""Measurements that a fit of the constants uses; the surface and the residuals take all."""
+SECOND_START = 1.3
+"""The search starts at the priors, and again at this multiple of them: whole tiles make steps that stop a search."""
+HELD_OUT = 0.25
+"""Share of many head shapes that is left out to judge a fit."""
+MANY_SHAPES = 12
+"""Head shapes from which on a share is left out once, instead of each in turn."""
+
+HOST = "host_s"
+"""Name of what a launch took the host of a table's benchmark: a figure of the table, not of the device."""
+HOST_PRIOR = Prior(value=2e-5, spread=0.5, low=2e-6, high=5e-5)
+
+PREFILL_PRIORS: Mapping[str, Prior] = {
+    "peak_fraction": Prior(value=0.95, spread=0.1, low=0.2, high=1.0),
+    "softmax_flops": Prior(value=30.0, spread=0.5, low=1.0, high=100.0),
+    "overlap": Prior(value=1.5, spread=0.2, low=1.0, high=5.0),
+    "causal_slowdown": Prior(value=1.08, spread=0.1, low=1.0, high=1.5),
+    "tile_overhead": Prior(value=60.0, spread=1.0, low=1.0, high=1000.0),
+    "tile_s": Prior(value=1.5e-6, spread=0.7, low=1e-7, high=2e-5),
+    "tail": Prior(value=0.75, spread=0.3, low=0.05, high=1.5),
+    "exposed_queries": Prior(value=0.8, spread=0.7, low=0.02, high=4.0),
+    "exposed_cache": Prior(value=0.8, spread=0.7, low=0.02, high=2.5),
+    "fp8_cache_time": Prior(value=1.0, spread=0.2, low=0.5, high=1.5),
+    "latency_s": Prior(value=8e-6, spread=0.5, low=1e-6, high=5e-5),
+}
+"""What is fitted of a prefill kernel, and where it lies by physics."""
+
+DECODE_PRIORS: Mapping[str, Prior] = {
+    "memory_fraction": Prior(value=0.9, spread=0.1, low=0.4, high=1.0),
+    "l2_fraction": Prior(value=0.6, spread=0.5, low=0.1, high=2.0),
+    "l2_share": Prior(value=0.6, spread=0.5, low=0.05, high=2.0),
+    "unit_share": Prior(value=2.7, spread=0.5, low=0.5, high=20.0),
+    "compute_fraction": Prior(value=0.6, spread=0.3, low=0.02, high=1.0),
+    "tile_bytes": Prior(value=1.5e5, spread=0.7, low=1e3, high=3e6),
+    "split_s": Prior(value=6e-7, spread=0.7, low=1e-8, high=5e-6),
+    "sequence_s": Prior(value=4e-9, spread=1.5, low=1e-10, high=1e-7),
+    "overlap": Prior(value=2.5, spread=0.5, low=1.0, high=8.0),
+    "split_tokens": Prior(value=350.0, spread=0.7, low=16.0, high=4000.0),
+    "split_tiles": Prior(value=1.0, spread=0.5, low=0.3, high=6.0),
+    "tiles_per_unit": Prior(value=1.0, spread=0.3, low=1.0, high=16.0),
+    "fp8_cache_time": Prior(value=1.0, spread=0.4, low=0.3, high=2.2),
+    "latency_s": Prior(value=7e-6, spread=0.5, low=1e-6, high=5e-5),
+}
+"""The same of a decoding kernel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServingAttentionTable(Table):
+    """Measured attentions of new tokens over themselves and what is cached before them."""
+
+    batch: Array
+    heads: Array
+    kv_heads: Array
+    head_dim: Array
+    value_dim: Array
+    query_tokens: Array
+    context_tokens: Array
+    """Tokens that the last query sees: those cached and the new ones."""
+    kv_bytes: Array
+    window: Array
+
+    @classmethod
+    def of(cls, rows: "pl.DataFrame") -> Self:
+        """The samples' columns; the kernel says the bytes of the cache's elements."""
+        kv_bytes = np.where(rows["kernel"].to_numpy().astype(str) == "fp8 cache", 1.0, 2.0)
+        return super(ServingAttentionTable, cls).of(rows.with_columns(kv_bytes=kv_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """How an engine's kernel is fitted: what is known of it, what is not, and what a surface may correct."""
+
+    decode: bool
+    given: Mapping[str, Any]
+    priors: Mapping[str, Prior]
+    latent: bool = False
+    """Decoding against one latent that serves as key and value."""
+    launched: bool = False
+    """The table times launches from the host one after another, which take ``host_s`` each where kernels are shorter."""
+    repeated_share: float = 0.0
+    """Share of the cache that a table's executions find in L2 whatever its size: pages read twice."""
+    surface: Mapping[str, int] | None = None
+    """Knots of a residual surface by the size along each axis; None where there is no surface."""
+
+    def predict(self, table: ServingAttentionTable, device: Device, constants: Constants) -> Array:
+        """Predicted seconds of every measurement."""
+        t = table
+        shape = (t.batch, t.heads, t.kv_heads, t.head_dim, t.query_tokens, t.context_tokens)
+        window = t.window if (t.window < NO_WINDOW).any() else None
+        common: dict[str, Any] = {
+            "value_dim": t.value_dim,
+            "kv_bytes": t.kv_bytes,
+            "window": window,
+            "dtype": "bf16",
+            "device": device,
+        }
+        if not self.decode:
+            prefill = AttentionConstants.from_mapping(constants)
+            cost = attention_cost(*shape, causal=True, backward=False, constants=prefill, **common)
+            return self._timed(np.asarray(cost.time_s, dtype=float), constants)
+        decode = DecodeAttentionConstants.from_mapping({**constants, "repeated_share": self.repeated_share})
+        # Benchmarks repeat one layer, whose cache stays in L2 if it fits.
+        cost = decode_attention_cost(*shape, shared_kv=self.latent, constants=decode, in_l2=True, **common)
+        return self._timed(np.asarray(cost.time_s, dtype=float), constants)
+
+    def _timed(self, kernel_s: Array, constants: Constants) -> Array:
+        """What the table times: no less than launching takes."""
+        return np.maximum(kernel_s, constants.get(HOST, 0.0)) if self.launched else kernel_s
+
+    def nearest(self, relative: Constants, spread: float = 0.4) -> "Kernel":
+        """The same kernel with priors at a relative's constants, for tables too small to tell everything."""
+        priors = {
+            name: replace(p, value=min(max(relative.get(name, p.value), p.low), p.high), spread=min(p.spread, spread))
+            for name, p in self.priors.items()
+        }
+        return replace(self, priors=priors)
+
+
+def surface_sizes(table: ServingAttentionTable) -> dict[str, Array]:
+    """The sizes that surfaces lie over, by name, as the formulas compute them."""
+    t = table
+    return {
+        "tiles": t.batch * t.kv_heads,
+        "heads": t.batch * t.heads,
+        "context": np.minimum(t.context_tokens, t.window),
+        "queries": t.query_tokens,
+        "kv_heads": t.kv_heads,
+        "group": t.heads / t.kv_heads * t.query_tokens,
+        "group_heads": t.heads / t.kv_heads,
+        "key_bytes": t.head_dim * t.kv_bytes,
+        "head_dim": t.head_dim,
+        "kv_bytes": t.kv_bytes,
+    }
+
+
+def fit_kernel(table: ServingAttentionTable, device: Device, kernel: Kernel) -> FitResult:
+    """Return a kernel's constants and surface from measurements, with their errors in range and on shapes left out.
+
+    The shapes left out are whole triples of heads, heads of keys and values, and dimension.
+    """
+    constants = _fitted(table, device, kernel)
+    predicted = kernel.predict(table, device, constants)
+    residuals = {"formula": error_statistics(predicted, table.seconds)}
+    surface = _surface(table, table, predicted, kernel)
+    if surface is not None:
+        corrected = predicted * surface.factor(surface_sizes(table))
+        residuals["in range"] = error_statistics(corrected, table.seconds)
+        constants = {**constants, "surface": surface.to_mapping()}
+    residuals |= _left_out(table, device, kernel)
+    rows = {"table": len(table), "fitted": min(len(table), SAMPLE)}
+    return FitResult(constants=constants, rows=rows, residuals=residuals)
+
+
+def head_shapes(table: ServingAttentionTable) -> list[str]:
+    """The head shape of every measurement."""
+    shapes = zip(table.heads, table.kv_heads, table.head_dim, strict=True)
+    return [f"{heads:.0f}-{kv:.0f}-{dim:.0f}" for heads, kv, dim in shapes]
+
+
+def _fitted(table: ServingAttentionTable, device: Device, kernel: Kernel) -> dict[str, Any]:
+    used = table.where(sampled(table, SAMPLE))
+    priors = {name: p for name, p in kernel.priors.items() if name not in kernel.given}
+    if kernel.launched:
+        priors[HOST] = HOST_PRIOR
+    fitted = fit_with_priors(
+        lambda x: kernel.predict(used, device, {**kernel.given, **x}),
+        used.seconds,
+        np.ones(len(used)),
+        priors,
+        starts=[{name: min(max(SECOND_START * p.value, p.low), p.high) for name, p in priors.items()}],
+    )
+    return {**kernel.given, **fitted}
+
+
+def _left_out(table: ServingAttentionTable, device: Device, kernel: Kernel) -> dict[str, dict[str, float]]:
+    """Errors on head shapes that the constants and the surface did not see: a fixed quarter of many, each of few."""
+    shapes = head_shapes(table)
+    if len(set(shapes)) < 2:
+        return {}
+    many = len(set(shapes)) >= MANY_SHAPES
+    parts = share_of(shapes) < HELD_OUT if many else np.unique(shapes, return_inverse=True)[1]
+    plain, corrected = np.full(len(table), np.nan), np.full(len(table), np.nan)
+    for part in np.unique(parts[parts > 0] if many else parts):
+        chosen = parts == part
+        test, rest = table.where(chosen), table.where(~chosen)
+        constants = _fitted(rest, device, kernel)
+        plain[chosen] = corrected[chosen] = kernel.predict(test, device, constants)
+        surface = _surface(table, rest, kernel.predict(rest, device, constants), kernel)
+        if surface is not None:
+            corrected[chosen] *= surface.factor(surface_sizes(test))
+    tested = np.isfinite(plain)
+    residuals = {"head shapes left out, formula": error_statistics(plain[tested], table.seconds[tested])}
+    if kernel.surface is not None:
+        residuals["head shapes left out"] = error_statistics(corrected[tested], table.seconds[tested])
+    return residuals
+
+
+def _surface(
+    whole: ServingAttentionTable, part: ServingAttentionTable, predicted: Array, kernel: Kernel
+) -> AttentionSurface | None:
+    """The surface over the sizes of ``whole`` fitted to ``part``."""
+    if kernel.surface is None:
+        return None
+    over = tuple(kernel.surface)
+    axes = [axis_over(surface_sizes(whole)[name], knots) for name, knots in kernel.surface.items()]
+    sizes = surface_sizes(part)
+    surface = fit_surface(axes, [sizes[name] for name in over], np.log(part.seconds / predicted))
+    return AttentionSurface(over=over, surface=surface)
+
+
+def sampled(table: ServingAttentionTable, count: int) -> NDArray[np.bool_]:
+    """A fixed selection of ``count`` measurements."""
+    columns: Sequence[Array] = (table.batch, table.query_tokens, table.context_tokens, table.kv_bytes)
+    keys = [
+        f"{shape}-{row}"
+        for shape, row in zip(head_shapes(table), zip(*(c.tolist() for c in columns), strict=True), strict=True)
+    ]
+    chosen = np.zeros(len(table), dtype=bool)
+    chosen[np.argsort(share_of(keys), kind="stable")[:count]] = True
+    return chosen

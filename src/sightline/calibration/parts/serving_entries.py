@@ -1,0 +1,201 @@
+"""Constants of serving engines' attention as catalog entries: of the shipped families, and from anybody's table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.calibration.fits.fitting import FitResult
+from sightline.calibration.fits.priors import Prior
+from sightline.calibration.manifest import Read, Stated, device_of, manifest
+from sightline.calibration.parts.entries import covered, figures, provenance
+from sightline.calibration.parts.part import Entry, Part, PartFit, Points
+from sightline.calibration.parts.serving_attention import (
+    DECODE_PRIORS,
+    HOST,
+    MANY_SHAPES,
+    PREFILL_PRIORS,
+    Kernel,
+    ServingAttentionTable,
+    fit_kernel,
+    head_shapes,
+    surface_sizes,
+)
+from sightline.calibration.parts.serving_joint import Measured, Witness, fit_jointly
+from sightline.calibration.samples import Array
+from sightline.catalog import entry
+from sightline.cost.families import family_of
+from sightline.cost.residual_surface import AttentionSurface
+from sightline.scenario import Cluster, Device
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PREFILL, DECODE, LATENT = "prefill_attention", "decode_attention", "latent_decode_attention"
+SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens", "kv_bytes")
+"""Sizes of an attention whose measured ranges an entry states."""
+KEYS = ("kernel", *SIZES[:-1], "window")
+ENOUGH_ROWS = 2000
+"""Measurements that a residual surface needs, of ``MANY_SHAPES`` shapes of heads."""
+SURFACES = {PREFILL: ("queries", "heads"), DECODE: ("tiles", "context", "kv_heads"), LATENT: ()}
+"""What the surface of anybody's table of a phase lies over."""
+
+
+def measured_families(part: str) -> dict[str, Measured]:
+    """How each family's kernels were measured, those without relative first."""
+    stated = manifest(part)
+    return {family: _measured(part, told, stated["forms"]) for family, told in stated["families"].items()}
+
+
+def _measured(part: str, told: Stated, forms: Stated) -> Measured:
+    ungrouped = told.get("ungrouped")
+    return Measured(
+        source=told["source"],
+        tables=told["tables"],
+        kernel=_kernel(part, told, forms),
+        known=told.get("known", {}),
+        found=tuple(told.get("found", ())),
+        beside=told.get("beside"),
+        relative=told.get("relative"),
+        filters=tuple(told.get("filters", ())),
+        largest_group=told.get("largest_group"),
+        ungrouped=_kernel(part, ungrouped, forms) if ungrouped else None,
+    )
+
+
+def _kernel(part: str, told: Stated, forms: Stated) -> Kernel:
+    """The kernel that a manifest describes: priors of its phase, with changes; those stated as null are left out."""
+    changed = {name: p and Prior(**dict(zip(_PRIOR, p, strict=True))) for name, p in told.get("priors", {}).items()}
+    priors = {**_priors(part), **changed}
+    return Kernel(
+        decode=part != PREFILL,
+        latent=part == LATENT,
+        given={**forms[told["form"]], **told.get("given", {})},
+        priors={name: prior for name, prior in priors.items() if prior is not None},
+        launched=told.get("launched", False),
+        repeated_share=told.get("repeated_share", 0.0),
+        surface=told.get("surface"),
+    )
+
+
+_PRIOR = ("value", "spread", "low", "high")
+
+
+def _priors(part: str) -> Mapping[str, Prior]:
+    return PREFILL_PRIORS if part == PREFILL else DECODE_PRIORS
+
+
+def serving_entries(part: str, stated: Stated, read: Read) -> dict[str, Entry]:
+    """The shipped calibrations of a phase by device family; ``generic`` is fitted to all of them at once."""
+    entries: dict[str, Entry] = {}
+    witnesses: dict[str, Witness] = {}
+    for family, one in measured_families(part).items():
+        table, device = ServingAttentionTable.of(read(one.tables)), device_of(family)
+        relative = None if one.relative is None else entries[one.relative]["constants"]
+        result = _fitted(table, device, one, relative)
+        entries[family] = {
+            **provenance(one.source, "fitted", part),
+            **({"filters": list(one.filters)} if one.filters else {}),
+            **figures(result),
+            "covered": {part: covered({name: getattr(table, name) for name in SIZES})},
+            "constants": dict(result.constants),
+        }
+        host_s = float(result.constants.get(HOST, 0.0))
+        witnesses[family] = Witness(table=table, device=device, measured=one, host_s=host_s)
+    generic = stated["generic"]
+    fit = fit_jointly(witnesses, _kernel(part, generic, stated["forms"]), generic.get("known", {}))
+    entries["generic"] = {
+        **provenance(f"fitted to {', '.join(witnesses)} at once, each weighing the same", "datasheet", part),
+        "residuals": {name: dict(r) for name, r in fit.residuals.items()},
+        "constants": dict(fit.constants),
+        "left_out": {name: dict(constants) for name, constants in fit.left_out.items()},
+    }
+    return entries
+
+
+def _fitted(
+    table: ServingAttentionTable, device: Device, one: Measured, relative: Mapping[str, Any] | None
+) -> FitResult:
+    """The constants of the kernel, or of both where an engine has another for heads with their own keys and values."""
+    kernel = one.kernel if relative is None else one.kernel.nearest(relative)
+    if one.ungrouped is None:
+        return fit_kernel(table, device, kernel)
+    shared = fit_kernel(table.where(one.is_grouped(table)), device, kernel)
+    own = fit_kernel(table.where(table.heads == table.kv_heads), device, one.ungrouped)
+    residuals: dict[str, Any] = {f"shared, {name}": r for name, r in shared.residuals.items()}
+    residuals |= {f"own, {name}": r for name, r in own.residuals.items()}
+    constants = {**shared.constants, "largest_group": one.largest_group, "ungrouped": dict(own.constants)}
+    rows = {"table": len(table), "fitted": shared.rows["fitted"] + own.rows["fitted"]}
+    return FitResult(constants=constants, rows=rows, residuals=residuals)
+
+
+def serving_part(part: str, least: int) -> Part:
+    """The part of a phase that anybody's tables can be fitted to."""
+    return Part(
+        keys=KEYS,
+        least=least,
+        bound=partial(_bound, part),
+        fit=partial(_fit, part),
+        points=lambda rows, cluster: _points(part, rows, cluster, _shipped(part, cluster)),
+    )
+
+
+def _bound(part: str, rows: "pl.DataFrame", cluster: Cluster) -> Array:
+    """The longer of arithmetic at the peak and of reading keys and values once from L2; a latent is both at once."""
+    t = ServingAttentionTable.of(rows)
+    peak = cluster.device.peak_flops.get("bf16") or cluster.device.peak_flops["fp16"]
+    seen = np.minimum(t.context_tokens - (t.query_tokens - 1) / 2, t.window)
+    arithmetic = 2 * t.batch * t.heads * t.query_tokens * seen * (t.head_dim + t.value_dim) / peak
+    width = t.head_dim if part == LATENT else t.head_dim + t.value_dim
+    cache = t.batch * t.kv_heads * np.minimum(t.context_tokens, t.window) * width * t.kv_bytes
+    return np.asarray(np.maximum(arithmetic, cache / cluster.device.l2_bandwidth))
+
+
+def _fit(part: str, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+    """The constants of a phase: what the table cannot tell is the relative's."""
+    table = ServingAttentionTable.of(rows)
+    kernel = replace(_around(part, _shipped(part, cluster)), surface=_knots(part, table))
+    result = fit_kernel(table, cluster.device, kernel)
+    for _ in range(rows["kernel"].n_unique()):
+        done()
+    plain = {name: value for name, value in result.constants.items() if isinstance(value, int | float)}
+    return PartFit(
+        content={**figures(result), "constants": dict(result.constants)},
+        constants={part: plain},
+        rows={part: result.rows},
+        residuals={part: result.residuals},
+        points=_points(part, rows, cluster, result.constants),
+    )
+
+
+def _around(part: str, relative: Mapping[str, Any]) -> Kernel:
+    """A kernel of the relative's form, whose constants are searched around the relative's."""
+    priors = _priors(part)
+    given = {name: value for name, value in relative.items() if name not in priors and name != "surface"}
+    return Kernel(decode=part != PREFILL, latent=part == LATENT, given=given, priors=priors).nearest(relative)
+
+
+def _knots(part: str, table: ServingAttentionTable) -> Mapping[str, int] | None:
+    """About a knot an octave over what engines choose kernels by; None where a table cannot carry a surface."""
+    if len(table) < ENOUGH_ROWS or len(set(head_shapes(table))) < MANY_SHAPES:
+        return None
+    sizes = {name: size for name, size in surface_sizes(table).items() if name in SURFACES[part] and np.ptp(size) > 0}
+    knots = {name: max(3, round(float(np.log2(size.max() / size.min()))) + 1) for name, size in sizes.items()}
+    return {name: knots[name] for name in SURFACES[part] if name in knots} or None
+
+
+def _shipped(part: str, cluster: Cluster) -> Mapping[str, Any]:
+    constants: Mapping[str, Any] = entry("calibrations", f"{family_of(cluster.device, part)}/{part}")["constants"]
+    return constants
+
+
+def _points(part: str, rows: "pl.DataFrame", cluster: Cluster, constants: Mapping[str, Any]) -> list[Points]:
+    """What constants predict beside what was measured."""
+    table = ServingAttentionTable.of(rows)
+    predicted = _around(part, constants).predict(table, cluster.device, {**constants, "surface": None})
+    if constants.get("surface") is not None:
+        predicted = predicted * AttentionSurface.from_mapping(constants["surface"]).factor(surface_sizes(table))
+    size, unit = table.batch * table.heads * table.query_tokens * table.context_tokens * table.head_dim * 4, "FLOP"
+    return [Points(kernel=part, size=size, unit=unit, predicted=predicted, measured=table.seconds)]

@@ -1,0 +1,249 @@
+"""A processor's constants from measured operators: products, attention, chains of kernels, and the calls around them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sightline.calibration.fits.fitting import FitResult, error_statistics
+from sightline.calibration.fits.priors import Prior, fit_with_priors
+from sightline.calibration.parts.part import PartFit, Points
+from sightline.calibration.processor.tables import (
+    CHAINS,
+    DISPATCH_FLOPS,
+    ChainTable,
+    Measurement,
+    PassTable,
+    ProductTable,
+    chain_table,
+    pass_table,
+    product_table,
+)
+from sightline.calibration.samples import Array, Table
+from sightline.cost.processor.constants import THIN, AttentionConstants, ProcessorConstants, ProductConstants
+from sightline.cost.processor.formulas import fused_attention_cost, product_cost
+from sightline.errors import InputError
+from sightline.quantities import significant
+from sightline.scenario import Device
+
+ORDERS = ("forward", "few rows", "one row", "input gradient", "weight gradient")
+WAYS = ("forward", "backward")
+MISSING_PRIORS: Mapping[str, Prior] = {
+    "missing_call_s": Prior(value=5e-5, spread=1.5, low=1e-8, high=5e-3),
+    "missing_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=10.0),
+}
+PRODUCT_PRIORS: Mapping[str, Prior] = {
+    "call_s": Prior(value=4e-6, spread=1.0, low=2e-7, high=1e-3),
+    "peak_fraction": Prior(value=0.75, spread=0.3, low=0.02, high=1.0),
+    "left_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
+    "right_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
+    "output_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
+    **MISSING_PRIORS,
+}
+ATTENTION_PRIORS: Mapping[str, Prior] = {
+    "call_s": Prior(value=4e-5, spread=1.0, low=1e-6, high=5e-3),
+    "peak_fraction": Prior(value=0.5, spread=0.5, low=0.02, high=1.0),
+    "score_operations": Prior(value=60.0, spread=1.5, low=1.0, high=5000.0),
+    "token_passes": Prior(value=2.0, spread=1.5, low=1e-2, high=100.0),
+    "key_passes": Prior(value=1.0, spread=1.5, low=1e-3, high=100.0),
+    "block_s": Prior(value=1e-6, spread=1.5, low=1e-8, high=1e-3),
+    "packed_block_s": Prior(value=5e-6, spread=1.5, low=1e-8, high=1e-3),
+    **MISSING_PRIORS,
+}
+AnyTable = TypeVar("AnyTable", bound=Table)
+LEAST = 8
+"""Measurements that a product's or a pass's constants need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Machine:
+    """What the formulas need beside the constants that are fitted."""
+
+    device: Device
+    dtype: str
+    cores: float
+
+    def constants(
+        self, products: Mapping[str, ProductConstants], attention: Mapping[str, AttentionConstants]
+    ) -> ProcessorConstants:
+        """Constants of which one kind is used."""
+        return ProcessorConstants(cores=self.cores, products=products, attention=attention, kernels={}, calls={})
+
+
+def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[], None] = lambda: None) -> PartFit:
+    """Return a processor's constants in every number format that was measured.
+
+    Errors are those of whole families that a fit did not see: of linear layers, of head shapes, of a chain's sizes.
+
+    Raises:
+        InputError: operators are missing that every step needs.
+    """
+    formats: dict[str, Any] = {}
+    residuals: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    counted: dict[str, Mapping[str, int]] = {}
+    constants: dict[str, Mapping[str, Any]] = {}
+    points: list[Points] = []
+    cores = float(device.compute_units)
+    for dtype in sorted({r.dtype for r in rows if r.workload["operator"] == "matmul"}):
+        mine = [r for r in rows if r.dtype == dtype or r.workload["operator"] == "adam"]
+        machine = _Machine(device=device, dtype=dtype, cores=cores)
+        tables = {order: product_table(mine, order) for order in ORDERS}
+        known = [order for order in THIN if len(tables[order]) >= LEAST] or THIN
+        tables = {order: table for order, table in tables.items() if order not in THIN or order in known}
+        products = {order: _fit_products(table, order, machine) for order, table in tables.items()}
+        attention = {way: _fit_passes(pass_table(mine, way), way, machine) for way in WAYS}
+        kernels = {chain: _curve(chain_table(mine, chain), chain) for chain in CHAINS.values()}
+        formats[dtype] = {
+            "products": {order: dict(f.constants) for order, f in products.items()},
+            "attention": {way: dict(f.constants) for way, f in attention.items()},
+            "calls": _calls(mine),
+            "kernels": {chain: dict(f.constants) for chain, f in kernels.items()},
+        }
+        named = {f"{dtype} product, {order}": f for order, f in products.items()}
+        named |= {f"{dtype} attention, {way}": f for way, f in attention.items()}
+        for name, result in (named | {f"{dtype} {chain}": f for chain, f in kernels.items()}).items():
+            residuals[name], counted[name] = result.residuals, result.rows
+        constants |= {name: result.constants for name, result in named.items()}
+        points += [_points(f"{dtype} product, {o}", t, o, machine, products[o]) for o, t in tables.items()]
+        done()
+    content = {"cores": cores, "formats": formats, "residuals": residuals}
+    return PartFit(content=content, constants=constants, rows=counted, residuals=residuals, points=points)
+
+
+def _fit_products(table: ProductTable, order: str, machine: _Machine) -> FitResult:
+    families = [f"{m:.0f}x{n:.0f}" if order == "weight gradient" else f"{n:.0f}x{k:.0f}" for m, n, k in _sizes(table)]
+    return _fit(
+        table,
+        families,
+        PRODUCT_PRIORS,
+        lambda part, values: _product_seconds(part, order, machine, ProductConstants.from_mapping(values)),
+        f"products ({order})",
+    )
+
+
+def _sizes(table: ProductTable) -> Iterable[tuple[float, float, float]]:
+    return zip(table.m, table.n, table.k, strict=True)
+
+
+def _product_seconds(table: ProductTable, order: str, machine: _Machine, constants: ProductConstants) -> Array:
+    of = "forward" if order in THIN else order
+    cost = product_cost(
+        table.m,
+        table.n,
+        table.k,
+        order=of,
+        dtype=machine.dtype,
+        device=machine.device,
+        constants=machine.constants(dict.fromkeys((of, *THIN), constants), {}),
+        missing=table.missing,
+    )
+    return np.asarray(cost.time_s)
+
+
+def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
+    families = [f"{a:.0f}-{d:.0f}" for a, d in zip(table.heads, table.head_dim, strict=True)]
+    return _fit(
+        table,
+        families,
+        ATTENTION_PRIORS,
+        lambda part, values: _pass_seconds(part, way, machine, AttentionConstants.from_mapping(values)),
+        f"attention ({way})",
+    )
+
+
+def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: AttentionConstants) -> Array:
+    sizes = (table.batch, table.heads, table.kv_heads, table.head_dim, table.tokens, table.tokens)
+    cost = fused_attention_cost(
+        *sizes,
+        causal=True,
+        backward=way == "backward",
+        dtype=machine.dtype,
+        device=machine.device,
+        constants=machine.constants({}, dict.fromkeys(WAYS, constants)),
+        missing=table.missing,
+    )
+    return np.asarray(cost.time_s)
+
+
+def _fit(
+    table: AnyTable,
+    families: Sequence[str],
+    priors: Mapping[str, Prior],
+    predict: Callable[[AnyTable, Mapping[str, float]], Array],
+    what: str,
+) -> FitResult:
+    """Fit all, and again without each family."""
+    if len(table) < LEAST:
+        raise InputError(
+            f"{what}: {len(table)} measurements are too few, {LEAST} are needed; measure the standard suite"
+        )
+
+    def fitted_on(part: AnyTable) -> dict[str, float]:
+        return fit_with_priors(lambda v: predict(part, v), part.seconds, np.ones(len(part)), priors)
+
+    constants = fitted_on(table)
+    residuals = {"fit": error_statistics(predict(table, constants), table.seconds)}
+    names = np.array(families)
+    left_out = np.empty(len(table))
+    for family in np.unique(names):
+        out = names == family
+        if (~out).sum() < LEAST:
+            break
+        left_out[out] = predict(table.where(out), fitted_on(table.where(~out)))
+    else:
+        residuals["family left out"] = error_statistics(left_out, table.seconds)
+    return FitResult(constants=constants, rows={"fitted": len(table)}, residuals=residuals)
+
+
+def _curve(table: ChainTable, chain: str) -> FitResult:
+    """A chain's times by size, in the cache and from memory.
+
+    Disturbances only ever add: no time is longer than that of more elements, and none in the cache than from memory.
+    """
+    if len(table) < 2:
+        raise InputError(f"{chain}: it was measured at {len(table)} sizes, two are needed; measure the standard suite")
+    knots = np.unique(table.elements)
+
+    def times(places: Sequence[bool]) -> Array:
+        found = []
+        for size in knots:
+            here = table.elements == size
+            own = here & np.isin(table.cached, places)
+            found.append(float(table.seconds[own if own.any() else here].min()))
+        return np.minimum.accumulate(np.array(found)[::-1])[::-1]
+
+    cached_s, memory_s = times((True, False)), times((False,))
+    residuals = {}
+    if len(knots) > 3:
+        inner = [np.interp(knots[i], np.delete(knots, i), np.delete(cached_s, i)) for i in range(1, len(knots) - 1)]
+        residuals["size left out"] = error_statistics(np.array(inner), cached_s[1:-1])
+    constants = {
+        "elements": [float(x) for x in knots],
+        "cached_s": [significant(x) for x in cached_s],
+        "memory_s": [significant(x) for x in np.maximum(memory_s, cached_s)],
+    }
+    return FitResult(constants=constants, rows={"fitted": len(table)}, residuals=residuals)
+
+
+def _calls(rows: Sequence[Measurement]) -> dict[str, float]:
+    """What recording and running the graph adds to a linear layer so small that only calls take time."""
+    tiny = {
+        r.implementation: r.seconds
+        for r in rows
+        if r.workload["operator"] == "matmul" and 2 * np.prod([r.workload[x] for x in "mnk"]) < DISPATCH_FLOPS
+    }
+    missing = {"library", "input-gradient", "weight-gradient", "recorded", "backward"} - tiny.keys()
+    if missing:
+        raise InputError(
+            f"calls: no tiny product was measured as {', '.join(sorted(missing))}; measure the standard suite"
+        )
+    forward = tiny["recorded"] - tiny["library"]
+    backward = tiny["backward"] - tiny["input-gradient"] - tiny["weight-gradient"]
+    return {"forward": significant(max(forward, 0.0)), "input gradient": significant(max(backward, 0.0))}
+
+
+def _points(name: str, table: ProductTable, order: str, machine: _Machine, fit: FitResult) -> Points:
+    predicted = _product_seconds(table, order, machine, ProductConstants.from_mapping(fit.constants))
+    flops = 2 * table.m * table.n * table.k
+    return Points(kernel=name, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds)

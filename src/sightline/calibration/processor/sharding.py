@@ -1,0 +1,145 @@
+"""What sharded training on two processes of this machine tells: the code of sharding, and what fewer cores serve well.
+
+The same models that tell of calls and cold caches are trained once more, each parameter shared out between two
+processes. What their communication takes beyond its collectives is sharding's own; the largest one's modules tell how
+much more two processes get out of their share of the cores than one process does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+
+import numpy as np
+from scipy.optimize import nnls
+
+from sightline.calibration.processor.dispatch import DEPTHS, PASSES, large_model, operators_alone, tiny_model
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
+from sightline.cost.processor_pricing import ATTENTION, CHAINS, PRODUCTS, kind_of, price_on_processor
+from sightline.cost.training_constants import TrainingConstants
+from sightline.prediction.data_parallel import data_parallel_time, ranks_of
+from sightline.prediction.movement import Replica
+from sightline.prediction.stages import end_bytes, stage_contents, stored_bytes, trained_parameters
+from sightline.prediction.update import update_on_processor_s
+from sightline.program import Operator, write_out
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import significant
+from sightline.scenario import Scenario
+
+SUITE = "sharding"
+"""Suite that their runs bear."""
+PROCESSES = 2
+LARGE = -2
+"""Where the model that no cache holds stands among the scenarios, with ZeRO-2."""
+NAMES = tuple(f.name for f in fields(ShardingConstants))
+COMMUNICATION, OPTIMIZER = "communication_exposed", "optimizer"
+KINDS: Mapping[str, Sequence[str]] = {
+    CHAINS: ("attention norm", "rope", "mlp norm"),
+    ATTENTION: ("attention core",),
+    PRODUCTS: ("qkv", "output projection", "mlp"),
+}
+"""Modules whose time is mostly of one kind of operator; what is not has been told by the kinds before."""
+Measured = Mapping[str, float]
+"""Seconds of a step's phases (communication_exposed, optimizer) and of its modules (forward layer qkv)."""
+
+
+def sharding_scenarios(dtype: str) -> list[Scenario]:
+    """Return the training steps of two processes that share this machine and a model's parameters."""
+    few, many = DEPTHS
+    tiny = [tiny_model(layers, dtype, PROCESSES, stage) for layers, stage in ((few, 2), (many, 2), (many, 3))]
+    return tiny + [large_model(dtype, PROCESSES, stage) for stage in (2, 3)]
+
+
+def sharding_constants(
+    steps: Sequence[Measured],
+    scenarios: Sequence[Scenario],
+    machine: ProcessorConstants,
+    library: CollectiveConstants,
+    constants: TrainingConstants,
+) -> dict[str, float]:
+    """Return what sharding takes beside the collectives that ``library`` knows, as the steps of ``scenarios`` tell it.
+
+    Every constant counts in proportion in what is predicted, so that what is left of the measured seconds is a sum of
+    them; none is below zero, and each step weighs alike.
+    """
+    bare = replace(machine, sharding=None)
+    alone = [
+        replace(bare, sharding=ShardingConstants(**{f.name: float(f.name == name) for f in fields(ShardingConstants)}))
+        for name in NAMES
+    ]
+
+    def told(phase: str, seconds: Callable[[Scenario, ProcessorConstants], float]) -> dict[str, float]:
+        measured = np.array([step[phase] for step in steps])
+        known = np.array([seconds(scenario, bare) for scenario in scenarios])
+        each = np.array([[seconds(scenario, one) for one in alone] for scenario in scenarios]) - known[:, None]
+        used = each.any(axis=0)
+        found = nnls(each[:, used] / measured[:, None], np.maximum(measured - known, 0.0) / measured)[0]
+        return dict(zip(np.array(NAMES)[used].tolist(), (significant(x) for x in found), strict=True))
+
+    return told(COMMUNICATION, partial(_communication_s, library=library, constants=constants)) | told(
+        OPTIMIZER, _update_s
+    )
+
+
+def fewer_cores(
+    step: Measured, scenario: Scenario, machine: ProcessorConstants, constants: TrainingConstants
+) -> dict[str, dict[str, float]]:
+    """Return by pass and kind of operator how long ``step``'s modules took over what a share of the cores predicts.
+
+    Threads of one process wait for each other and for what the others made; single ones have it in their own cache.
+    """
+    program = write_out(scenario)
+    (layer,) = program.layers
+    even = replace(machine, fewer_cores={})
+    own, whole = (price_on_processor(program, scenario, constants, m) for m in (operators_alone(even), even))
+    found: dict[str, dict[str, float]] = {way: {} for way in PASSES}
+    for way in PASSES:
+        operators: Sequence[Operator] = getattr(layer, way)
+        for kind, modules in KINDS.items():
+            here = [op for op in operators if op.module in modules and id(op) in own]
+            around_s = sum(float(op.count * (whole[id(op)].time_s - own[id(op)].time_s)) for op in here)
+            by_kind = dict.fromkeys(KINDS, 0.0)
+            for op in here:
+                by_kind[kind_of(op)] += float(op.count * own[id(op)].time_s)
+            others_s = sum(by_kind[other] * factor for other, factor in found[way].items())
+            measured_s = sum(step[f"{way} layer {module}"] for module in modules) / layer.layers
+            found[way][kind] = significant(max(measured_s - around_s - others_s, 0.0) / by_kind[kind])
+    return found
+
+
+def _communication_s(
+    scenario: Scenario, machine: ProcessorConstants, library: CollectiveConstants, constants: TrainingConstants
+) -> float:
+    """Seconds of a step's collectives and of sharding's own code."""
+    plan, cluster = scenario.plan, scenario.cluster
+    program, narrow = write_out(scenario), ELEMENT_BYTES[plan.dtype]
+    stage, *_ = stage_contents(scenario, 1.0)
+    replica = Replica(
+        parameters=trained_parameters(program, stage),
+        stored_bytes=stored_bytes(program, stage, narrow),
+        end_bytes=end_bytes(program, stage, narrow),
+        layers=stage.layers,
+        forward_s=0.0,
+        backward_s=0.0,
+        micro_batches=1.0,
+    )
+    ranks, expert_ranks = ranks_of(plan, cluster)
+    moved = data_parallel_time(
+        replica,
+        plan,
+        ranks=ranks,
+        expert_ranks=expert_ranks,
+        cluster=cluster,
+        library=library,
+        constants=constants,
+        machine=machine,
+    )
+    return float(moved.exposed_s)
+
+
+def _update_s(scenario: Scenario, machine: ProcessorConstants) -> float:
+    """Seconds of a step's update."""
+    program = write_out(scenario)
+    stage, *_ = stage_contents(scenario, 1.0)
+    parameters = trained_parameters(program, stage).total / scenario.plan.shards
+    return float(update_on_processor_s(parameters, stage.layers, program, scenario, machine))

@@ -1,0 +1,155 @@
+"""Readers of alibaba/InferSim's tables: microseconds; files' names or ``--shape`` say the heads of its attention."""
+
+import re
+from typing import TYPE_CHECKING
+
+from sightline.calibration.readers.raw_table import RawTable
+from sightline.calibration.readers.vocabulary import CACHES, MATMULS
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHAPE = re.compile(r"(?:(mha|mla)[-_])?(?:.*_)?(\d+)-(\d+)-(\d+)$")
+_DEVICE = re.compile(r"(?:decode|prefill)_([a-z]+\d+)_")
+_SPARSE = "dsa_"
+_SPARSE_KERNEL = re.compile(r"dsa_(decode|prefill)_.*_(logits|attn)-")
+
+
+def matmul(table: RawTable) -> "pl.DataFrame":
+    """Gemm tables: DeepGEMM's products with fp8 blocks, unless a ``dtype`` column says otherwise."""
+    return table.samples(
+        kernel=table.words("dtype", MATMULS) if "dtype" in table.columns else "fp8-block",
+        **{name: table.numbers(name) for name in ("m", "n", "k")},
+        seconds=table.times("latency_us", 1e-6),
+    )
+
+
+def grouped(table: RawTable) -> "pl.DataFrame":
+    """Grouped gemm tables: the experts' up and down products in fp8 with block scales.
+
+    Rows per expert were drawn around the stated number; ``mfu``, the share of the peak, tells how many there were.
+    """
+    import polars as pl
+
+    hidden, width = table.numbers("hidden_size"), table.numbers("intermediate_size")
+    parts = [
+        table.samples(
+            kernel="masked" if "batch_size_per_gpu" in table.columns else "contiguous",
+            experts=table.numbers("num_experts"),
+            local_experts=table.numbers("num_local_experts"),
+            rows_per_expert=table.numbers("tokens_per_expert"),
+            mfu=table.numbers(f"{name}_mfu", least=0),
+            n=n,
+            k=k,
+            seconds=table.times(f"{name}_proj_us", 1e-6),
+        )
+        for name, n, k in (("up", 2 * width, hidden), ("down", hidden, width))
+    ]
+    return pl.concat(parts)
+
+
+def decode(table: RawTable) -> "pl.DataFrame":
+    """Tables mha and mla decoding: a step against ``kv_len`` tokens."""
+    heads, kv_heads, head_dim, value_dim, latent = _shape(table, decoding=True)
+    return table.samples(
+        kernel=table.words("kv_dtype", CACHES),
+        batch=table.numbers("batch_size"),
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        value_dim=value_dim,
+        query_tokens=1.0,
+        context_tokens=table.numbers("kv_len"),
+        latent=latent,
+        seconds=table.times("latency_us", 1e-6),
+        **_device(table),
+    )
+
+
+def prefill(table: RawTable) -> "pl.DataFrame":
+    """Tables mha and mla prefill: one whole prompt; multi-latent keys are expanded."""
+    heads, kv_heads, head_dim, value_dim, _ = _shape(table, decoding=False)
+    tokens = table.numbers("seq_len")
+    return table.samples(
+        kernel="16-bit cache",
+        batch=1.0,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        value_dim=value_dim,
+        query_tokens=tokens,
+        context_tokens=tokens,
+        seconds=table.times("latency_us", 1e-6),
+        **_device(table),
+    )
+
+
+def _device(table: RawTable) -> "dict[str, pl.Series | str]":
+    """The device that the file's name says where no column does."""
+    match = _DEVICE.search(table.path.stem)
+    return {} if "device" in table.columns or match is None else {"device": match[1]}
+
+
+def _shape(table: RawTable, *, decoding: bool) -> tuple[float, float, float, float, bool]:
+    """Heads, heads of keys and values, width of key and of value, and whether the cache is a latent.
+
+    ``mha`` 32-8-128: heads, heads of keys and values, dimension. ``mla`` 128-512-64: heads, width of latent or value,
+    width of the rotated part of the key.
+    """
+    stem = table.path.stem
+    said = table.shape or stem
+    match = _SHAPE.search(said)
+    if match is None or (table.shape and match.start() != 0):
+        raise InputError(
+            f"'{table.path}' does not say its heads' shape; --shape does: HEADS-KV_HEADS-HEAD_DIM such as 32-8-128, or "
+            f"mla-HEADS-VALUE-ROTATED such as mla-128-512-64{f', not {table.shape}' if table.shape else ''}"
+        )
+    if stem.startswith(_SPARSE) and not table.shape:
+        raise InputError(f"'{table.path}' is of sparse attention, whose constants are not fitted from tables yet")
+    heads, second, third = (float(number) for number in match.groups()[1:])
+    if min(heads, second, third) < 1:
+        raise InputError(f"'{table.path}': the shape {said} has a part of 0; heads and dimensions are 1 or more")
+    if (match[1] or ("mla" if "mla_" in stem and not table.shape else "mha")) == "mla":
+        return heads, 1.0 if decoding else heads, second + third, second, decoding
+    return heads, second, third, third, False
+
+
+def gated_delta(table: RawTable) -> "pl.DataFrame":
+    """Tables gdn: one layer's kernels by sequences (an update of states) or by the tokens of one prompt."""
+    import polars as pl
+
+    kernels: dict[str, tuple[str, ...]]
+    size: dict[str, pl.Series | float]
+    if "gdn_update" in table.columns:
+        size = {"sequences": table.numbers("batchsize"), "tokens": 1.0}
+        kernels = {"update": ("gdn_update",), "update convolution": ("conv",)}
+    else:
+        size = {"sequences": 1.0, "tokens": table.numbers("seq_len")}
+        prefill = ("kkt", "tril", "wu", "chunk_gdn", "chunk_o")
+        kernels = {"prefill": prefill, "prefill states": ("chunk_gdn",), "prefill convolution": ("conv",)}
+    parts = []
+    for kernel, names in kernels.items():
+        seconds = pl.sum_horizontal([table.times(name, 1e-6).alias(name) for name in names])
+        parts.append(table.samples(kernel=kernel, **size, seconds=seconds))
+    return pl.concat(parts)
+
+
+def sparse(table: RawTable) -> "pl.DataFrame":
+    """Tables dsa, whose files' names say kernel and phase, none of others; where it is not stated, one sequence has one new token."""
+    match = _SPARSE_KERNEL.match(table.path.stem)
+    if match is None:
+        return table.samples(seconds=0.0).clear()
+
+    def stated(*names: str) -> "pl.Series | float":
+        return next((table.numbers(name) for name in names if name in table.columns), 1.0)
+
+    return table.samples(
+        kernel=match[2],
+        phase=match[1],
+        sequences=stated("batchsize", "batch_size"),
+        new_tokens=stated("next_n", "s_q"),
+        context_tokens=stated("s_kv", "kv_len"),
+        seconds=table.times("latency_us", 1e-6),
+        **_device(table),
+    )

@@ -1,0 +1,78 @@
+"""Readers of tables restated from papers and repositories: FlashAttention's charts, LLMCompass, ml-engineering."""
+
+from typing import TYPE_CHECKING
+
+from sightline.calibration.readers.raw_table import RawTable
+from sightline.calibration.readers.streams import Stream, in_order, stream_samples
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_LLMCOMPASS = {"softmax": "softmax", "layernorm": "norm", "gelu": "activation"}
+_BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+
+
+def flash_attention(table: RawTable) -> "pl.DataFrame":
+    """The bars of Dao-AILab/flash-attention's charts: FLOP/s of fused attention, forward alone or both passes.
+
+    Its benchmarks keep 16,384 tokens and a hidden size of 2,048, and count ``4 b a s^2 d`` FLOPs forward, halved when
+    causal, 3.5 times that for both passes (flash-attention, benchmarks/benchmark_flash_attention.py).
+    """
+    head_dim, tokens = table.numbers("head_dim"), table.numbers("seq_len")
+    causal, both = table.text("causal") == "1", table.text("pass").str.contains("bwd")
+    heads, batch = 2048 / head_dim, 16384 / tokens
+    flops = 4 * batch * heads * tokens**2 * head_dim
+    flops = (flops * 0.5).zip_with(causal, flops)
+    flops = (flops * 3.5).zip_with(both, flops)
+    return table.samples(
+        kernel=table.text("implementation"),
+        batch=batch,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=head_dim,
+        query_tokens=tokens,
+        causal=causal,
+        forward=1.0,
+        backward=both,
+        seconds=flops / (table.numbers("tflops", least=0) * 1e12),
+        device=table.text("gpu"),
+    )
+
+
+def llmcompass(table: RawTable) -> "pl.DataFrame":
+    """PyTorch's kernels in PrincetonUniversity/LLMCompass: billions of elements per second, launches included.
+
+    Elements are of 16 bits unless a column ``element_bits`` says otherwise; a column ``launch_s`` says what of the times
+    was the launch.
+    """
+    import polars as pl
+
+    operators = table.text("op")
+    table = table.where(operators.is_in(list(_LLMCOMPASS)))
+    rows, width = table.numbers("M"), table.numbers("N_or_K", least=0, optional=True).fill_null(1.0).clip(lower_bound=1)
+    seconds = rows * width / (table.numbers("throughput", least=0) * 1e9)
+    stated = {"element_bits": 16.0, "launch_s": 0.0}
+    bits, launch_s = (table.numbers(c, least=0) if c in table.columns else rows * 0 + v for c, v in stated.items())
+    parts = [
+        stream_samples(table, Stream(kind, width, 2.0), rows, seconds)
+        .with_columns(pl.col("tensors") * bits / 16, pl.col("distinct") * bits / 16, launch_s.alias("launch_s"))
+        .with_columns(table.text("gpu").alias("device"))
+        .filter(table.text("op") == name)
+        for name, kind in _LLMCOMPASS.items()
+    ]
+    return in_order(parts)
+
+
+def all_reduce_bench(table: RawTable) -> "pl.DataFrame":
+    """The all-reduce sweep of stas00/ml-engineering: payload and algorithm bandwidth, GB of 1e9 bytes per second."""
+    import polars as pl
+
+    payload, unit = table.text("payload").str.head(-3), table.text("payload").str.tail(3)
+    size = payload.cast(pl.Float64) * unit.replace_strict(_BINARY, return_dtype=pl.Float64)
+    return table.samples(
+        kernel="all_reduce",
+        ranks=table.numbers("ranks", least=2),
+        ranks_per_node=table.numbers("ranks_per_node"),
+        bytes=size,
+        seconds=size / (table.numbers("algbw_GBps", least=0) * 1e9),
+    )

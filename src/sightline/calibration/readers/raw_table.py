@@ -1,0 +1,193 @@
+"""A table as somebody's file holds it: named columns, and where each row stands, for complaints."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sightline.errors import InputError, nearest
+from sightline.quantities import show
+from sightline.scenario import Model
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ENDINGS = (".csv", ".parquet", ".json", ".txt", ".log", ".out")
+"""Endings of the files that a folder is searched for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RawTable:
+    """The columns of one file, as text where the file is text."""
+
+    path: Path
+    frame: "pl.DataFrame"
+    counts: str = "line"
+    """What a place in the file is called: the line of a text file, the row of a Parquet or JSON file."""
+    first: int = 2
+    """Number of the first row's place: the line of a CSV's headings is the first."""
+    rows: "tuple[int, ...] | None" = None
+    """Places of the rows in the file where some are left out; None where all are there."""
+    shape: str = ""
+    """Shape of the heads that the user states for tables that do not."""
+    model: Model | None = None
+    """The model whose layers a table names without saying their shapes."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the columns."""
+        return frozenset(self.frame.columns)
+
+    def place(self, row: int) -> str:
+        """Where a row stands, as complaints name it."""
+        return f"'{self.path.name}', {self.counts} {self.first + (row if self.rows is None else self.rows[row])}"
+
+    def where(self, mask: "pl.Series") -> "RawTable":
+        """The rows for which ``mask`` holds, which keep their places."""
+        rows = range(self.frame.height) if self.rows is None else self.rows
+        kept = tuple(row for row, keep in zip(rows, mask, strict=True) if keep)
+        return replace(self, frame=self.frame.filter(mask), rows=kept)
+
+    def text(self, name: str) -> "pl.Series":
+        """A column of words; empty cells stay empty."""
+        import polars as pl
+
+        return self.frame[name].cast(pl.String)
+
+    def words(self, name: str, known: Mapping[str, str]) -> "pl.Series":
+        """A column of words of ours for the table's; an unknown one is named with those that are covered."""
+        words = self.text(name)
+        unknown = ~words.is_in(list(known)).fill_null(value=False)
+        if unknown.any():
+            row = int(unknown.arg_max() or 0)
+            raise InputError(
+                f"{self.place(row)}: {name} '{words[row]}' is not covered; covered: {', '.join(known)}"
+                f"{nearest(words[row], list(known))}"
+            )
+        return words.replace_strict(known)
+
+    def numbers(self, name: str, *, least: float = 1.0, optional: bool = False) -> "pl.Series":
+        """A column of finite numbers of at least ``least``; ``optional`` lets cells be empty."""
+        read = self._cast(name)
+        needed = f"a number of at least {least:g}" if least else "a number not below zero"
+        bad = ~(read.is_finite() & (read >= least)).fill_null(value=False)
+        self._refuse(name, bad & self.frame[name].is_not_null() if optional else bad, needed)
+        return read.alias(name)
+
+    def times(self, name: str, unit_s: float, *, optional: bool = False) -> "pl.Series":
+        """A column of measured times as seconds: finite and above zero; ``optional`` lets cells be empty or zero."""
+        read = self._cast(name)
+        bad = ~(read.is_finite() & (read > 0)).fill_null(value=False)
+        if optional:
+            bad &= self.frame[name].is_not_null() & (read != 0).fill_null(value=True)
+        self._refuse(name, bad, "a measured time above zero")
+        return read * unit_s
+
+    def _cast(self, name: str) -> "pl.Series":
+        import polars as pl
+
+        return self.frame[name].cast(pl.Float64, strict=False)
+
+    def _refuse(self, name: str, bad: "pl.Series", needed: str) -> None:
+        """Raise `InputError` for the first of the ``bad`` cells, if there is one."""
+        if bad.any():
+            row = int(bad.arg_max() or 0)
+            given = self.frame[name][row]
+            more = f" (and {bad.sum() - 1} more rows)" if bad.sum() > 1 else ""
+            value = "empty" if given is None else show(given)
+            raise InputError(f"{self.place(row)}: {name} is {value}; {needed} is needed{more}")
+
+    def samples(self, **columns: "pl.Series | pl.Expr | str | float") -> "pl.DataFrame":
+        """The columns as samples, each with its row in the file, and the library and device where the file states them."""
+        import polars as pl
+
+        base = pl.DataFrame({"row": range(self.frame.height) if self.rows is None else self.rows}, {"row": pl.Int64})
+        given = {**columns, **{name: said for name, said in self.stated().items() if name not in columns}}
+        return base.with_columns(
+            *(pl.lit(c).alias(n) if isinstance(c, str | float | int) else c.alias(n) for n, c in given.items())
+        )
+
+    def stated(self) -> "dict[str, pl.Series | str]":
+        """The library and the device, empty where the table has no columns for them."""
+        library: pl.Series | str = ""
+        if "library" in self.columns:
+            library = self.text("library")
+        elif {"framework", "version"} <= self.columns:
+            library = self.text("framework") + " " + self.text("version")
+        return {"library": library, "device": self.text("device") if "device" in self.columns else ""}
+
+
+def open_table(path: Path) -> RawTable:
+    """Return the columns of a CSV, Parquet, JSON or nccl-tests file, told apart by content; raises `InputError`."""
+    import polars as pl
+
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+        if not head.strip():
+            raise InputError(f"'{path}' is empty")
+        if head.startswith(b"PAR1"):
+            return RawTable(path=path, frame=_not_empty(pl.read_parquet(path), path), counts="row", first=1)
+        if head.lstrip().startswith((b"[", b"{")):
+            return RawTable(path=path, frame=_not_empty(_from_json(path), path), counts="result", first=1)
+        if b"nccl-tests" in head or b"nThread" in head or b"out-of-place" in head:
+            from sightline.calibration.readers.nccl_tests import read_log
+
+            return RawTable(path=path, frame=_not_empty(read_log(path), path))
+        return _from_csv(path)
+    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
+        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise InputError(f"cannot read '{path}': {why.lower()}") from error
+
+
+HEADINGS = {
+    6: ("dtype", "kv_dtype", "batch_size", "kv_len", "latency_us", "mfu"),
+    4: ("dtype", "seq_len", "latency_us", "mfu"),
+}
+"""Columns of the InferSim tables that lack their line of headings, by their number."""
+
+
+def _from_csv(path: Path) -> RawTable:
+    import polars as pl
+
+    frame = pl.read_csv(path, infer_schema=False)
+    names = HEADINGS.get(len(frame.columns))
+    if names is None or frame.columns[0] not in ("bf16", "fp16"):
+        return RawTable(path=path, frame=_not_empty(frame, path))
+    headless = pl.read_csv(path, infer_schema=False, has_header=False, new_columns=list(names))
+    return RawTable(path=path, frame=headless, first=1)
+
+
+def _not_empty(frame: "pl.DataFrame", path: Path) -> "pl.DataFrame":
+    if frame.height == 0:
+        raise InputError(f"'{path}' holds no rows")
+    return frame
+
+
+def _from_json(path: Path) -> "pl.DataFrame":
+    """A list of results as a table: nested keys are joined by dots."""
+    import json
+
+    import polars as pl
+
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(f"cannot read '{path}': line {error.lineno}: {error.msg.lower()}") from error
+    results = document if isinstance(document, list) else [document]
+    if not all(isinstance(result, dict) for result in results):
+        raise InputError(f"'{path}' is no list of results")
+    rows = [dict(_flat(result)) for result in results]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pl.DataFrame({n: [_cell(row.get(n)) for row in rows] for n in names}, schema=dict.fromkeys(names, pl.String))
+
+
+def _flat(mapping: dict[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = []
+    for key, value in mapping.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+    return pairs
+
+
+def _cell(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,42 @@
+"""Samples of measured operators as arrays: columns of equal length in SI units."""
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """Columns of equal length, one element per measurement."""
+
+    seconds: Array
+
+    @classmethod
+    def of(cls, rows: "pl.DataFrame") -> Self:
+        """The columns of samples that the table has by name."""
+        return cls(**columns(rows, *(f.name for f in fields(cls))))
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def where(self, mask: NDArray[np.bool_]) -> Self:
+        """The measurements for which ``mask`` holds."""
+        return type(self)(**{f.name: getattr(self, f.name)[mask] for f in fields(self)})
+
+
+def columns(rows: "pl.DataFrame", *names: str) -> dict[str, Array]:
+    """Columns of samples as arrays by name: truth values as they are, all others as floats."""
+    arrays = {name: rows[name].to_numpy() for name in names}
+    return {name: array if array.dtype == bool else array.astype(float) for name, array in arrays.items()}
+
+
+def by_kernel(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
+    """The samples of each kernel, in order of their names."""
+    return {str(name): part for (name,), part in sorted(rows.group_by(["kernel"]), key=lambda pair: str(pair[0][0]))}

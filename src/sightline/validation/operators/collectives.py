@@ -1,0 +1,119 @@
+"""Suites of measured collectives: NCCL by version, and the engines' own all-reduce, by device family."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.collective_tables import CollectiveTable, read_kernels
+from sightline.calibration.parts.collective_systems import SYSTEMS, System, system_tables
+from sightline.calibration.parts.collectives import MeasuredNode, measured_node, predicted
+from sightline.catalog import entry, names
+from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
+from sightline.cost.collectives.families import load_collectives, load_custom
+from sightline.validation.operators.suite import Compared, OperatorSuite, joined
+from sightline.validation.suite import Split
+
+SMALLEST, LARGEST, MOST_RANKS = 2**10, 2**30, 8
+"""Messages and ranks that the suites hold."""
+GOAL = "median 4 %, p90 12 %"
+NCCL_DECISIONS = (
+    "Inside a node, 2 to 8 ranks, buffers as nccl-tests reports them from 1 KiB to 1 GiB; versions of NCCL are kept apart.",
+    "All of them are fitted on. The catalog's entry holds the errors of leaving ranks, message ranges and every other size out.",
+)
+CUSTOM_DECISIONS = (
+    "All-reduce as the engine calls it inside CUDA graphs, all its releases that were measured, its own kernels up to their limit and NCCL beyond, 2 to 8 ranks, 1 KiB to 1 GiB.",
+    "All of them are fitted on. The catalog's entry holds the errors of leaving ranks and message ranges out.",
+)
+
+
+def collective_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites whose tables are in the data folder and whose constants are in the catalog."""
+    for system in SYSTEMS:
+        part = f"{system.family}/collectives"
+        if part not in names("calibrations"):
+            continue
+        stated = entry("calibrations", part)
+        if has_tables(data, system):
+            yield from _nccl_suites(data, system, stated)
+        if system.aiconfigurator and (data / "aiconfigurator" / "custom_allreduce_all_systems.csv").is_file():
+            for engine, releases in stated.get("custom", {}).items():
+                yield OperatorSuite(
+                    name=f"all-reduce-{engine} {system.family}",
+                    source=stated["source"],
+                    decisions=CUSTOM_DECISIONS,
+                    compare=partial(_compare_custom, data, system, engine, tuple(map(str, releases))),
+                )
+
+
+def _nccl_suites(data: Path, system: System, stated: Mapping[str, Any]) -> Iterator[OperatorSuite]:
+    """Yield a suite per version of NCCL, and one of the kinds that further tables add without naming theirs."""
+    for version in stated["versions"]:
+        yield OperatorSuite(
+            name=f"nccl-{version} {system.family}",
+            source=stated["source"],
+            decisions=NCCL_DECISIONS,
+            compare=partial(_compare_nccl, data, system, version),
+            goal=GOAL,
+        )
+    if system.aiconfigurator and system.tables:
+        yield OperatorSuite(
+            name=f"send-recv {system.family}",
+            source=", ".join(system.tables),
+            decisions=NCCL_DECISIONS,
+            compare=partial(_compare_nccl, data, system, stated["default"], further=True),
+        )
+
+
+def has_tables(data: Path, system: System) -> bool:
+    """Whether the data folder has what the system was measured with."""
+    needed = ["aiconfigurator/nccl_all_systems.csv"] if system.aiconfigurator else []
+    return all((data / name).is_file() for name in (*needed, *system.tables))
+
+
+def _compare_nccl(data: Path, system: System, version: str, *, further: bool = False) -> Mapping[Split, Compared]:
+    tables = system_tables(data, system).get(version, {})
+    added = {"send_recv"} if system.aiconfigurator else set()
+    kinds = load_collectives(system.family, version).kinds
+    chosen = [table for kind, table in tables.items() if (kind in added) == further]
+    return {"fit": part} if (part := compared(chosen, measured_node(system.interconnect), kinds)) else {}
+
+
+def _compare_custom(data: Path, system: System, engine: str, releases: Sequence[str]) -> Mapping[Split, Compared]:
+    tables = read_kernels(data, system.aiconfigurator)
+    node, kinds = measured_node(system.interconnect), load_collectives(system.family).kinds
+    parts = [
+        compared([tables[engine, release]], node, kinds, load_custom(system.family, f"{engine} {release}"))
+        for release in releases
+        if (engine, release) in tables
+    ]
+    known = [part for part in parts if part is not None]
+    return {"fit": joined(known)} if known else {}
+
+
+def compared(
+    tables: Iterable[CollectiveTable],
+    node: MeasuredNode,
+    kinds: Mapping[str, KindConstants],
+    custom: CustomAllReduce | None = None,
+) -> Compared | None:
+    """Return predicted and measured seconds of the tables' collectives inside a node; None where no kind is known."""
+    wanted = [table.where(_is_wanted(table)) for table in tables if table.kind in kinds]
+    parts = [
+        Compared(
+            predicted=predicted(table, node, kinds, custom=custom),
+            measured=table.seconds,
+            sizes={"ranks": table.size, "bytes": table.bytes},
+        )
+        for table in wanted
+        if len(table)
+    ]
+    return joined(parts) if parts else None
+
+
+def _is_wanted(table: CollectiveTable) -> NDArray[np.bool_]:
+    inside = (table.size >= 2) & (table.size <= MOST_RANKS) & (table.size == table.ranks_per_node)
+    return np.asarray(inside & (table.bytes >= SMALLEST) & (table.bytes <= LARGEST))
