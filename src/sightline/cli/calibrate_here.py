@@ -31,7 +31,7 @@ def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str)
     """Measure the standard suite, as far as it is not stored, and return its results."""
     from sightline.cli.measure import results_of_suite
 
-    return results_of_suite("standard", dtype, None, store, quick=quick, rerun=rerun)
+    return results_of_suite(store, dtype=dtype, quick=quick, rerun=rerun)
 
 
 def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str, Steps]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
-from sightline.errors import InputError
+from sightline.cli.options import AsJson, RunStore, refuse_two_formats
 
 if TYPE_CHECKING:
     from sightline.explanation.comparison import Comparison
@@ -14,35 +14,27 @@ _SHOWN = "step,phase,memory,module"
 _ALL = "step,phase,memory,module,operator"
 
 
+_A = typer.Argument(
+    metavar="A",
+    help="A run (its id, how it begins, or latest), a file of results or a scenario, or predicted.",
+    show_default=False,
+)
+_B = typer.Argument(metavar="B", help="The other one; predicted is the prediction of A.", show_default=False)
+_LEVELS = typer.Option(
+    metavar="LEVEL,...", help=f"Which of {_ALL}; default: all, the table without operator.", show_default=False
+)
+_CSV = typer.Option("--csv", help="Print CSV, one line per row.")
+_CHART = typer.Option(metavar="OUT", help="Draw the comparison into an .svg, .png or .html file.")
+
+
 def compare(
-    a: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="A run (its id, how it begins, or latest), a file of results or a scenario, or predicted.",
-            show_default=False,
-        ),
-    ],
-    b: Annotated[
-        str,
-        typer.Argument(metavar="B", help="The other one; predicted is the prediction of A.", show_default=False),
-    ],
-    level: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL,...",
-            help=f"Which of {_ALL}; default: all, the table without operator.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per row.")] = False,
-    chart: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Draw the comparison into an .svg, .png or .html file.")
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="DIR|URL", help="Where runs are; default: SIGHTLINE_RUNS.")
-    ] = None,
+    a: Annotated[str, _A],
+    b: Annotated[str, _B],
+    level: Annotated[str | None, _LEVELS] = None,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, _CSV] = False,
+    chart: Annotated[str | None, _CHART] = None,
+    store: RunStore = None,
 ) -> None:
     """Compare two profiles: key figures, time by phase, module and operator, memory by part.
 
@@ -57,8 +49,7 @@ def compare(
       sightline compare 20261121-104239 20261121-110512 --level phase,module --chart before-after.svg
       sightline compare before.json after.json --json
     """
-    if as_json and as_csv:
-        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+    refuse_two_formats(as_json=as_json, as_csv=as_csv)
     output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
     from sightline.explanation.compare import compare as compare_profiles
 

@@ -1,11 +1,11 @@
 """Scenario files measured task by task; answers in the order they were asked for."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
-from sightline.cli.measure_options import FILES, refuse_idle
+from sightline.cli.measure_options import FILES, MeasureOptions, refuse_idle
 from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
@@ -18,33 +18,8 @@ if TYPE_CHECKING:
     Measured = MeasuredOperator | MeasuredGeneration | MeasuredTraining
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What options say about how scenarios are measured; None leaves it to the task."""
-
-    implementation: str | None = None
-    weights: str | None = None
-    quick: bool = False
-    levels: str | None = None
-    steps: int | None = None
-    warm_up: int | None = None
-    repeats: int | None = None
-    time_limit_s: float | None = None
-    force: bool = False
-    nnodes: int | None = None
-    node_rank: int | None = None
-    rendezvous: str | None = None
-    options: Mapping[str, object] = field(default_factory=dict)
-    """All options as they were given, to refuse those that no scenario has a use for."""
-
-
 def measure_files(
-    files: Sequence[str],
-    settings: Sequence[str],
-    sweeps: Sequence[str],
-    store: "Store",
-    wishes: Wishes,
-    on_step: "Callable[[Step, Callable[[], None]], None]",
+    options: MeasureOptions, store: "Store", on_step: "Callable[[Step, Callable[[], None]], None]"
 ) -> "list[Measured]":
     """Measure all scenarios of the files; on a node that only follows another, nothing is answered.
 
@@ -56,18 +31,18 @@ def measure_files(
     from sightline.measurement.training.nodes import nodes_of
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
-    scenarios: list[Any] = load_all(list(files), list(settings), list(sweeps))
+    scenarios: list[Any] = load_all(options.files or [], options.settings or [], options.sweeps or [])
     by_task = {
         kind: {i: s for i, s in enumerate(scenarios) if isinstance(s, kind)}
         for kind in (Scenario, GenerationScenario, OperatorScenario)
     }
-    refuse_idle(wishes.options, [task for task, asked in zip(FILES, by_task.values(), strict=True) if asked])
+    refuse_idle(options, [task for task, asked in zip(FILES, by_task.values(), strict=True) if asked])
     measured: dict[int, Measured] = {}
-    nodes = nodes_of(wishes.nnodes, wishes.node_rank, wishes.rendezvous)
+    nodes = nodes_of(options.nnodes, options.node_rank, options.rendezvous)
     if nodes.count > 1 and len(by_task[Scenario]) < len(scenarios):
         raise InputError("several nodes measure training together; workload.task must be pretrain or finetune")
     if nodes.rank > 0:
-        _follow(list(by_task[Scenario].values()), training_settings(wishes))
+        _follow(list(by_task[Scenario].values()), training_settings(options))
         return []
     with output.progress(len(scenarios), "measuring", least=2) as advance:
 
@@ -76,11 +51,11 @@ def measure_files(
 
         for kind, run in ((OperatorScenario, _operators), (GenerationScenario, _generations), (Scenario, _trainings)):
             if by_task[kind]:
-                measured |= zip(by_task[kind], run(list(by_task[kind].values()), store, wishes, tell), strict=True)
+                measured |= zip(by_task[kind], run(list(by_task[kind].values()), store, options, tell), strict=True)
     return [measured[i] for i in range(len(scenarios))]
 
 
-def training_settings(wishes: Wishes) -> "Settings":
+def training_settings(options: MeasureOptions) -> "Settings":
     """Return how training is measured."""
     from sightline.measurement.training.nodes import nodes_of
     from sightline.measurement.training.runs import QUICK, Effort, Settings
@@ -89,14 +64,14 @@ def training_settings(wishes: Wishes) -> "Settings":
     problems = [
         f"{option} is {value}; allowed: {least} or more"
         for option, value, least in (
-            ("--steps", wishes.steps, 1),
-            ("--warmup", wishes.warm_up, 0),
-            ("--repeats", wishes.repeats, 1),
-            ("--time-limit", wishes.time_limit_s, 1),
+            ("--steps", options.steps, 1),
+            ("--warmup", options.warmup, 0),
+            ("--repeats", options.repeats, 1),
+            ("--time-limit", options.time_limit, 1),
         )
         if value is not None and value < least
     ]
-    levels = None if wishes.levels is None else [level.strip() for level in wishes.levels.split(",")]
+    levels = None if options.level is None else [level.strip() for level in options.level.split(",")]
     problems += [
         f"--level is '{level}'; allowed: {', '.join(LEVELS)}{nearest(level, LEVELS)}"
         for level in levels or ()
@@ -105,43 +80,43 @@ def training_settings(wishes: Wishes) -> "Settings":
     if problems:
         raise InputError(problems)
     stated: dict[str, Any] = {
-        "steps": wishes.steps,
-        "warm_up": wishes.warm_up,
-        "repeats": wishes.repeats,
+        "steps": options.steps,
+        "warm_up": options.warmup,
+        "repeats": options.repeats,
         "levels": None if levels is None else tuple(levels),
-        "limit_s": wishes.time_limit_s,
+        "limit_s": options.time_limit,
     }
-    effort = replace(QUICK if wishes.quick else Effort(), **{k: v for k, v in stated.items() if v is not None})
-    nodes = nodes_of(wishes.nnodes, wishes.node_rank, wishes.rendezvous)
-    return Settings(effort=effort, weights=wishes.weights, force=wishes.force, nodes=nodes)
+    effort = replace(QUICK if options.quick else Effort(), **{k: v for k, v in stated.items() if v is not None})
+    nodes = nodes_of(options.nnodes, options.node_rank, options.rendezvous)
+    return Settings(effort=effort, weights=options.weights, force=options.force, nodes=nodes)
 
 
-def _operators(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any) -> "Sequence[Measured]":
+def _operators(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":
     from sightline.measurement.operators.runs import measure_scenarios
 
-    return measure_scenarios(scenarios, store, implementation=wishes.implementation, quick=wishes.quick, on_step=tell)
+    return measure_scenarios(scenarios, store, implementation=options.implementation, quick=options.quick, on_step=tell)
 
 
-def _generations(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any) -> "Sequence[Measured]":
+def _generations(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":
     from sightline.measurement.generation.runs import measure_generations
 
     return measure_generations(
         scenarios,
         store,
-        implementation=wishes.implementation,
-        weights=wishes.weights,
-        quick=wishes.quick,
-        force=wishes.force,
+        implementation=options.implementation,
+        weights=options.weights,
+        quick=options.quick,
+        force=options.force,
         on_step=tell,
     )
 
 
-def _trainings(scenarios: list[Any], store: "Store", wishes: Wishes, tell: Any) -> "Sequence[Measured]":
+def _trainings(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":
     """Measure training; how a scenario ended is a result, unless none was measured at all."""
     from sightline.measurement.processes.case import was_refused
     from sightline.measurement.training.runs import measure_trainings
 
-    measured = measure_trainings(scenarios, store, training_settings(wishes), on_step=tell)
+    measured = measure_trainings(scenarios, store, training_settings(options), on_step=tell)
     if any(m.profile is not None for m in measured):
         return measured
     if all(m.run.status == "unsupported" or was_refused(m.run.reason) for m in measured):

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
+from sightline.cli.measure_options import MeasureOptions
 
 if TYPE_CHECKING:
     from sightline.measurement.studies.runs import MeasuredCell
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from sightline.runs import Store
 
 
-def measure_study(store: "Store", *, quick: bool, rerun: bool, html: str | None, as_json: bool) -> None:
+def measure_study(store: "Store", options: MeasureOptions) -> None:
     """Measure the grid, write its report and print its tables."""
     from sightline.measurement.machine.devices import hardware_at_hand
     from sightline.measurement.studies.arxiv_2311_03687 import STUDY, study_tables
@@ -18,19 +19,19 @@ def measure_study(store: "Store", *, quick: bool, rerun: bool, html: str | None,
     from sightline.report.study import study_page, study_terminal, study_to_list
 
     hardware = hardware_at_hand()
-    tables = study_tables(hardware, quick=quick)
+    tables = study_tables(hardware, quick=options.quick)
     total = sum(len(table.cells) for table in tables)
     answered: dict[str, list[Answered]] = {table.name: [] for table in tables}
     with output.progress(total, "measuring", least=2) as advance:
-        for cell in measured_cells(tables, store, quick=quick, rerun=rerun):
+        for cell in measured_cells(tables, store, quick=options.quick, rerun=options.rerun):
             answered[cell.table.name].append(_answered(cell, store))
             advance()
     study = [(table, answered[table.name]) for table in tables]
-    if html is not None:
+    if options.html is not None:
         title = f"The study of arXiv {STUDY} on {hardware.cluster(hardware.count)}"
-        output.write_file(html, study_page(title, _machine(), study))
-        output.print_remark(f"written: {html}")
-    if as_json:
+        output.write_file(options.html, study_page(title, _machine(), study))
+        output.print_remark(f"written: {options.html}")
+    if options.as_json:
         output.print_json(study_to_list(study))
     else:
         output.print_table(study_terminal(study))

@@ -1,0 +1,61 @@
+"""Options that several commands have, and commands whose options are the fields of a dataclass."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from sightline.errors import InputError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+RunStore = Annotated[
+    str | None, typer.Option("--store", metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of every scenario; repeatable."),
+]
+Sweeps = Annotated[
+    list[str] | None,
+    typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable."),
+]
+
+Options = TypeVar("Options")
+
+
+def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Make a function of an ``options`` dataclass a command whose options are its fields, in their order.
+
+    Each field is annotated as Typer has it: ``Annotated[type, typer.Option(...)]``.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    asked: tuple[Field[Any], ...] = fields(options)  # type: ignore[arg-type]
+
+    def command(call: Callable[[Options], None]) -> Callable[..., None]:
+        def invoke(**given: Any) -> None:
+            call(options(**given))
+
+        invoke.__doc__, invoke.__name__ = call.__doc__, call.__name__
+        invoke.__annotations__ = hints
+        invoke.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(
+                    field.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                    annotation=hints[field.name],
+                )
+                for field in asked
+            ]
+        )
+        return invoke
+
+    return command
+
+
+def refuse_two_formats(*, as_json: bool, as_csv: bool) -> None:
+    """Raise `InputError` where both JSON and CSV are asked for."""
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other: stdout holds one of them")
