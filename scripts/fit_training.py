@@ -16,7 +16,7 @@ import yaml
 
 from sightline.calibration.training import PRIORS, MeasuredStep, fit_training
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.flops import model_flops
+from sightline.prediction.training.flops import model_flops
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.errors import InputError
-from sightline.prediction.block_times import Overlap
 from sightline.prediction.mesh import open_mesh, valid_plans
 from sightline.prediction.neighbours import plans_beside
 from sightline.prediction.step import predict, profile_of
+from sightline.prediction.training.block_times import Overlap
 from sightline.profile import Profile
 
 EXCHANGES = ["ring", "all-gather", "all-to-all", "mixed"]

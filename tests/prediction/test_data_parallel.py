@@ -13,9 +13,15 @@ from training_scenarios import behaving, training
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import data_group
 from sightline.cost.training_constants import load_training
-from sightline.prediction.data_parallel import DataParallelTime, Ranks, data_parallel_time, exposed
-from sightline.prediction.movement import Replica
-from sightline.prediction.shared import Shared
+from sightline.prediction.training.data_parallel import (
+    DataParallelTime,
+    Ranks,
+    Replication,
+    data_parallel_time,
+    exposed,
+)
+from sightline.prediction.training.movement import Replica
+from sightline.prediction.training.sizes import DenseAndExperts
 from sightline.program.shapes import ELEMENT_BYTES
 
 PARAMETERS = 1e9
@@ -40,23 +46,23 @@ def cost(
     plan = replace(plan, framework=behaving(plan.framework, behavior))
     shard = shard or replicas
     replica = Replica(
-        parameters=Shared(PARAMETERS, experts),
-        stored_bytes=Shared(PARAMETERS, experts) * ELEMENT_BYTES[dtype],
-        end_bytes=0.0,
+        parameters=DenseAndExperts(PARAMETERS, experts),
+        stored_bytes=DenseAndExperts(PARAMETERS, experts).times(ELEMENT_BYTES[dtype]),
+        embedding_and_head_bytes=0.0,
         layers=24.0,
         forward_s=compute_s,
         backward_s=2 * compute_s,
         micro_batches=micro_batches,
     )
-    return data_parallel_time(
-        replica,
-        plan,
+    on = Replication(
+        plan=plan,
         ranks=Ranks(*(data_group(1, n, scenario.cluster) for n in (replicas, shard, replicas / shard))),
         expert_ranks=Ranks(*(data_group(2, n, scenario.cluster) for n in (replicas / 2, shard / 2, replicas / shard))),
         cluster=scenario.cluster,
         library=cluster_collectives(scenario.cluster),
         constants=load_training("a100-sxm", "reference")[0],
     )
+    return data_parallel_time(replica, on)
 
 
 @pytest.mark.parametrize("zero_stage", [0, 1, 2, 3])

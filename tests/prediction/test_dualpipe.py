@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_scenarios import training
 
-from sightline.prediction.dualpipe import BACKWARD, FORWARD, INPUT, WEIGHT, bubble_s, order
-from sightline.prediction.dualpipe_simulation import simulate_both_ways
+from sightline.prediction.schedules.dualpipe import BACKWARD, FORWARD, INPUT, WEIGHT, bubble_s, order
+from sightline.prediction.schedules.dualpipe_simulation import simulate_both_ways
+from sightline.prediction.schedules.timeline import timeline
 from sightline.prediction.step import profile_of
-from sightline.prediction.timeline import timeline
 
 STAGES = st.sampled_from([2, 4, 6, 8, 16])
 

@@ -2,7 +2,7 @@
 
 from training_scenarios import training
 
-from sightline.prediction import placeholder_gradients
+from sightline.prediction.memory.placeholders import layer_shapes, of_head, of_layers
 from sightline.prediction.step import predict
 from sightline.program import write_out
 
@@ -17,18 +17,18 @@ def scenario(version: str = "core", **plan: object):
 def test_layers_share_a_placeholder_for_each_shape() -> None:
     program = write_out(scenario())
     shapes = HIDDEN * QKV + HIDDEN * HIDDEN + HIDDEN * 2 * WIDTH + WIDTH * HIDDEN
-    assert placeholder_gradients.of_layers(program, (80.0,), 2.0) == 2.0 * shapes
-    assert placeholder_gradients.of_layers(program, (1.0,), 2.0) == 2.0 * shapes
-    assert placeholder_gradients.of_layers(program, (0.0,), 2.0) == 0.0
+    assert of_layers((80.0,), layer_shapes(program), 2.0) == 2.0 * shapes
+    assert of_layers((1.0,), layer_shapes(program), 2.0) == 2.0 * shapes
+    assert of_layers((0.0,), layer_shapes(program), 2.0) == 0.0
 
 
 def test_the_head_has_one_of_its_own() -> None:
-    assert placeholder_gradients.of_head(write_out(scenario()), 2.0) == 2.0 * HIDDEN * VOCABULARY
+    assert of_head(write_out(scenario()), 2.0) == 2.0 * HIDDEN * VOCABULARY
 
 
 def test_tensor_parallel_ranks_hold_their_part() -> None:
     whole, half = (write_out(scenario(tensor_parallel=t)) for t in (1, 2))
-    share = placeholder_gradients.of_layers(half, (80.0,), 2.0) / placeholder_gradients.of_layers(whole, (80.0,), 2.0)
+    share = of_layers((80.0,), layer_shapes(half), 2.0) / of_layers((80.0,), layer_shapes(whole), 2.0)
     assert share == 0.5
 
 

@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.prediction.schedule_simulation import Simulation, order, simulate
-from sightline.prediction.schedules import in_flight, layers_of_stages, pipeline_time, run_apart, stage_layers
+from sightline.prediction.schedules.closed_forms import (
+    in_flight,
+    layers_of_stages,
+    pipeline_time,
+    run_apart,
+    stage_layers,
+)
+from sightline.prediction.schedules.simulation import Simulation, order, simulate
 
 SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("interleaved", 3), ("interleaved", 4)]
 STAGES = st.integers(1, 12)

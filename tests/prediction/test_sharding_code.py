@@ -7,16 +7,15 @@ import pytest
 
 from sightline.cost.processor.constants import ShardingConstants, load_processor
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.movement import Replica, movement
-from sightline.prediction.sharding_code import sharded_update_s, sharding_code_s
-from sightline.prediction.shared import Shared
+from sightline.prediction.training.movement import Replica, movement, sharded_update_s, sharding_code_s
+from sightline.prediction.training.sizes import DenseAndExperts
 
 NOTHING = dict.fromkeys(ShardingConstants.__dataclass_fields__, 0.0)
 MACHINE = load_processor("processor", "fp32")
 REPLICA = Replica(
-    parameters=Shared(1e6, 0.0),
-    stored_bytes=Shared(4e6, 0.0),
-    end_bytes=1e6,
+    parameters=DenseAndExperts(1e6, 0.0),
+    stored_bytes=DenseAndExperts(4e6, 0.0),
+    embedding_and_head_bytes=1e6,
     layers=3.0,
     forward_s=0.0,
     backward_s=0.0,

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from sightline.loading import load, scenario_from_mapping
-from sightline.prediction import predict, timeline
-from sightline.prediction.schedule_simulation import Span
-from sightline.prediction.schedules import stage_layers
+from sightline.prediction import predict
+from sightline.prediction.schedules import timeline
+from sightline.prediction.schedules.closed_forms import stage_layers
+from sightline.prediction.schedules.simulation import Span
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

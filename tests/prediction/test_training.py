@@ -8,9 +8,10 @@ import pytest
 from training_scenarios import training
 
 from sightline.cost.training_constants import TrainingConstants, load_training
-from sightline.prediction.stages import stage_contents
 from sightline.prediction.step import profile_of
-from sightline.prediction.training import price, step_times
+from sightline.prediction.training.priced import price
+from sightline.prediction.training.stages import stage_contents
+from sightline.prediction.training.step import step_times
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
@@ -53,7 +54,7 @@ def test_more_micro_batches_amortise_the_bubble():
 
 def test_stages_share_the_layers_and_the_ends():
     for stages in (1, 2, 7, 8, 96):
-        first, middle, last = stage_contents(gpt3(tensor_parallel=8, pipeline_parallel=stages, devices=8 * stages), 64)
+        first, middle, last = stage_contents(gpt3(tensor_parallel=8, pipeline_parallel=stages, devices=8 * stages))
         layers = first.layers + max(0, stages - 2) * middle.layers + last.layers
         assert 96 <= layers <= 96 + max(0, stages - 3)
         assert (first.embedding, middle.embedding, last.embedding) == (1.0, 0.0, 0.0)
@@ -162,7 +163,7 @@ def test_an_uneven_number_of_layers_is_spread_as_published():
         global_batch=48,
         plan={"framework": "megatron-deepspeed", "tensor_parallel": 4, "pipeline_parallel": 12, "micro_batch": 1},
     )
-    first, middle, last = stage_contents(scenario, 48)
+    first, middle, last = stage_contents(scenario)
     assert (first.layers, middle.layers, last.layers) == (5, 6, 5)
     assert np.isfinite(float(step_times(price(scenario)).step_time_s))
 

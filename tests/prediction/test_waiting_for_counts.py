@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from training_scenarios import behaving, training
 
 from sightline.cost.training_constants import load_training
-from sightline.prediction.block_times import PassTimes
 from sightline.prediction.mesh import open_mesh
+from sightline.prediction.pass_times import PassTimes
 from sightline.prediction.step import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -50,9 +50,11 @@ def host(scenario: Scenario, **how: Any) -> float:
 
 @given(SECONDS, SECONDS, SECONDS, SECONDS)
 def test_a_pass_lasts_as_long_as_the_later_of_both(work_s, collective_s, host_s, held_s):
-    times = PassTimes(work_s=work_s, collective_s=collective_s, host_s=host_s, held_s=held_s)
-    assert times.total_s == pytest.approx(max(work_s + collective_s + held_s, host_s))
-    assert (times * 3.0).total_s == pytest.approx(3.0 * times.total_s)
+    times = PassTimes(memory_s=work_s, collective_s=collective_s, held_s=held_s)
+    total_s = times.device_s + times.waiting_s(host_s)
+    assert total_s == pytest.approx(max(work_s + collective_s + held_s, host_s))
+    three = times.times(3.0)
+    assert three.device_s + three.waiting_s(3.0 * host_s) == pytest.approx(3.0 * total_s)
 
 
 def test_a_slow_host_shows_although_its_launches_are_fewer_seconds_than_the_pass():

@@ -9,7 +9,8 @@ from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.prediction import predict
-from sightline.prediction.training import price, step_times
+from sightline.prediction.training.priced import price
+from sightline.prediction.training.step import step_times
 from sightline.program import Block, Collective, Operator, write_out
 from sightline.program.indexer import mean_seen
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, StateSpaceScan

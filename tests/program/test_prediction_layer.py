@@ -5,8 +5,8 @@ from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.prediction import predict
-from sightline.prediction.flops import model_flops
-from sightline.prediction.stages import stage_contents
+from sightline.prediction.training.flops import model_flops
+from sightline.prediction.training.stages import stage_contents
 from sightline.program import Matmul, write_out
 from sightline.scenario import Scenario
 
@@ -64,7 +64,7 @@ def test_model_flops_count_what_a_depth_executes() -> None:
 
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_depths_stand_on_the_last_stage_and_no_layer_is_lost(stages: int) -> None:
-    contents = stage_contents(scenario(prediction_layers=1, pipeline_parallel=stages), 8)
+    contents = stage_contents(scenario(prediction_layers=1, pipeline_parallel=stages))
     holds = [float(stage.kinds[-1]) for stage in contents]
     assert holds == ([1.0, 0.0, 0.0] if stages == 1 else [0.0, 0.0, 1.0])
     own = [float(sum(stage.kinds[:-1])) for stage in contents]
@@ -74,7 +74,7 @@ def test_depths_stand_on_the_last_stage_and_no_layer_is_lost(stages: int) -> Non
 
 def test_the_last_stage_keeps_a_copy_of_the_table() -> None:
     def last(n: int) -> float:
-        return float(stage_contents(scenario(prediction_layers=n, pipeline_parallel=2), 8)[2].tied_copy)
+        return float(stage_contents(scenario(prediction_layers=n, pipeline_parallel=2))[2].tied_copy)
 
     assert (last(0), last(1)) == (0.0, 1.0)
 

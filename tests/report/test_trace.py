@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from sightline.loading import load
-from sightline.prediction import predict, timeline
-from sightline.prediction.schedule_simulation import Span
+from sightline.prediction import predict
+from sightline.prediction.schedules import timeline
+from sightline.prediction.schedules.simulation import Span
 from sightline.profile import Profile
 from sightline.report.trace import COLOURS, chrome_trace, trace_text
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.prediction.offload import STAYS, as_kept, fits_on_host, host_bytes
+from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.profile import StageMemory
 from sightline.scenario import Cluster, Scenario
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from sightline.prediction.block_times import exposed_collectives_s
-from sightline.prediction.training import Priced, StepTimes
+from sightline.prediction.training.block_times import exposed_collectives_s
+from sightline.prediction.training.priced import Priced
+from sightline.prediction.training.step import StepTimes
 from sightline.profile import Row
 from sightline.profile.rows import exposed
 from sightline.program import Block, Collective, Operator

@@ -11,15 +11,16 @@ from sightline.cost.processor.constants import PART, processor_family
 from sightline.cost.training_constants import TrainingConstants
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
-from sightline.prediction.flops import hardware_flops, model_flops
 from sightline.prediction.interval import intervals, spread_of
-from sightline.prediction.memory import fullest, stage_memory
+from sightline.prediction.memory.ledger import fullest, stage_ledgers
 from sightline.prediction.micro_batch import with_fastest_micro_batch
-from sightline.prediction.offload import as_kept, fits_on_host
 from sightline.prediction.operator_answer import within
 from sightline.prediction.remarks import host_remarks, remarks
 from sightline.prediction.rows import limits_of, rows_of
-from sightline.prediction.training import price, step_times
+from sightline.prediction.training.flops import hardware_flops, model_flops
+from sightline.prediction.training.offload import as_kept, fits_on_host
+from sightline.prediction.training.priced import price
+from sightline.prediction.training.step import step_times
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
@@ -47,20 +48,21 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
     times = step_times(priced)
     step_time_s = times.step_time_s
     scalar = np.ndim(step_time_s) == 0
-    stages = [stage_memory(run, priced.program, s) for s in times.stages if not scalar or not s.is_empty]
-    memory = fullest(stages)
+    ledgers = stage_ledgers(run, priced, times)
+    stages = [ledger.memory for ledger in ledgers]
+    memory = fullest(ledgers)
     answer = partial(profile_of, constants=constants)
     return Profile(
         scenario=scenario,
         source="predicted",
         step_time_s=step_time_s,
-        phases=times.phases,
+        phases=lambda _: times.phases,
         memory_bytes=memory,
         fits=(memory["total"] <= scenario.cluster.device.memory_bytes) & fits_on_host(stages, scenario.cluster),
         model_flops=model_flops(scenario),
-        hardware_flops=hardware_flops(scenario, priced.program),
+        hardware_flops=lambda _: hardware_flops(scenario, priced.program),
         limits=lambda _: limits_of(priced, times),
-        energy_per_step_j=lambda _: energy_per_step_j(scenario, times.phases),
+        energy_per_step_j=lambda profile: energy_per_step_j(scenario, profile.phases),
         rows=(lambda _: rows_of(priced, times)) if scalar else (),
         stages=stages,
         stage_times=times.slot_s,

@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.prediction.schedule_simulation import BACKWARD, FORWARD, TRANSFER, WEIGHT, Span
-from sightline.prediction.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, micro_batches, timeline
+from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, TRANSFER, WEIGHT, Span
+from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, micro_batches, timeline
 from sightline.profile import Profile
 
 COLOURS = {

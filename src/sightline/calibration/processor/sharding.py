@@ -17,12 +17,12 @@ from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
 from sightline.cost.processor_pricing import ATTENTION, CHAINS, PRODUCTS, kind_of, price_on_processor
 from sightline.cost.training_constants import TrainingConstants
-from sightline.prediction.data_parallel import data_parallel_time, ranks_of
-from sightline.prediction.movement import Replica
-from sightline.prediction.stages import end_bytes, stage_contents, stored_bytes, trained_parameters
-from sightline.prediction.update import update_on_processor_s
+from sightline.prediction.training.data_parallel import Replication, data_parallel_time, ranks_of
+from sightline.prediction.training.movement import Replica
+from sightline.prediction.training.sizes import program_sizes
+from sightline.prediction.training.stages import stage_contents
+from sightline.prediction.training.update import update_on_processor_s
 from sightline.program import Operator, write_out
-from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import significant
 from sightline.scenario import Scenario
 
@@ -112,21 +112,21 @@ def _communication_s(
 ) -> float:
     """Seconds of a step's collectives and of sharding's own code."""
     plan, cluster = scenario.plan, scenario.cluster
-    program, narrow = write_out(scenario), ELEMENT_BYTES[plan.dtype]
-    stage, *_ = stage_contents(scenario, 1.0)
+    stage = stage_contents(scenario).first
+    program = program_sizes(write_out(scenario), plan)
+    sizes = program.of(stage)
     replica = Replica(
-        parameters=trained_parameters(program, stage),
-        stored_bytes=stored_bytes(program, stage, narrow),
-        end_bytes=end_bytes(program, stage, narrow),
+        parameters=sizes.trained,
+        stored_bytes=sizes.stored,
+        embedding_and_head_bytes=program.embedding_and_head_bytes(stage),
         layers=stage.layers,
         forward_s=0.0,
         backward_s=0.0,
         micro_batches=1.0,
     )
     ranks, expert_ranks = ranks_of(plan, cluster)
-    moved = data_parallel_time(
-        replica,
-        plan,
+    on = Replication(
+        plan=plan,
         ranks=ranks,
         expert_ranks=expert_ranks,
         cluster=cluster,
@@ -134,12 +134,12 @@ def _communication_s(
         constants=constants,
         machine=machine,
     )
-    return float(moved.exposed_s)
+    return float(data_parallel_time(replica, on).exposed_s)
 
 
 def _update_s(scenario: Scenario, machine: ProcessorConstants) -> float:
     """Seconds of a step's update."""
     program = write_out(scenario)
-    stage, *_ = stage_contents(scenario, 1.0)
-    parameters = trained_parameters(program, stage).total / scenario.plan.shards
+    stage = stage_contents(scenario).first
+    parameters = program_sizes(program, scenario.plan).of(stage).trained.total / scenario.plan.shards
     return float(update_on_processor_s(parameters, stage.layers, program, scenario, machine))

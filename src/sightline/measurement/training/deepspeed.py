@@ -11,7 +11,7 @@ from sightline.measurement.machine.timing import Phase
 from sightline.measurement.models.build import build_model
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.measurement.training.steps import LARGEST_GRADIENT, Trainer, computing, optimizer_of
-from sightline.prediction.offload import STAYS
+from sightline.prediction.training.offload import STAYS
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:

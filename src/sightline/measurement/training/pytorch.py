@@ -15,7 +15,7 @@ from sightline.measurement.models.build import TORCH_DTYPES, build_model, precis
 from sightline.measurement.modules.communication import EXPOSED
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.measurement.training.steps import Trainer, own_optimizer, own_step
-from sightline.prediction.offload import STAYS
+from sightline.prediction.training.offload import STAYS
 from sightline.scenario import Plan, Scenario
 
 

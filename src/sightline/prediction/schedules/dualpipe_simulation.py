@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from sightline.prediction import schedule_simulation as plain
-from sightline.prediction.dualpipe import BACKWARD, FORWARD, INPUT, WEIGHT, Slot, Work, order
-from sightline.prediction.schedule_simulation import Simulation, Span
+from sightline.prediction.schedules import simulation as plain
+from sightline.prediction.schedules.dualpipe import BACKWARD, FORWARD, INPUT, WEIGHT, Slot, Work, order
+from sightline.prediction.schedules.simulation import Simulation, Span
 
 _DRAWN = {FORWARD: plain.FORWARD, BACKWARD: plain.BACKWARD, INPUT: plain.BACKWARD, WEIGHT: plain.WEIGHT}
 _Done = tuple[str, int, int, int]

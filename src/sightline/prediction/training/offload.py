@@ -1,4 +1,4 @@
-"""Offloading: what lives in the host's memory, what crosses PCIe for it, and the update by the host's processor.
+"""Offloading: what is kept in the host's memory, what crosses PCIe for it, and the update by the host's processor.
 
 As in ZeRO-Offload and ZeRO-Infinity (arXiv 2101.06840, 2104.07857): gradients go down in 16 bits as backward makes them,
 the host updates its share in fp32 and 16-bit weights come back; offloaded parameters come up for every pass, offloaded
@@ -10,13 +10,11 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sightline.cost.processor.constants import processor_family
-from sightline.prediction.optimizers import update_traffic
+from sightline.prediction.training.optimizers import update_traffic
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number
+from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Cluster, Host, Plan, Scenario
 
 MEMORY_SHARE = 0.7
@@ -40,7 +38,7 @@ def as_kept(scenario: Scenario) -> Scenario:
 
 
 class OnHost(NamedTuple):
-    """Which states live in the host's memory (1.0 or 0.0), and what they need on the device instead."""
+    """Which states are kept in the host's memory (1.0 or 0.0), and what they need on the device instead."""
 
     parameters: float
     optimizer: float
@@ -50,13 +48,13 @@ class OnHost(NamedTuple):
 def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
     """Return what is on the host; offloaded parameters are staged on the device as they are gathered, if not already."""
     parameters, optimizer = 1.0 * ("parameters" in plan.offload), 1.0 * ("optimizer" in plan.offload)
-    staging = parameters * np.maximum(live_bytes - gathered_bytes, 0.0)
+    staging = parameters * larger(live_bytes - gathered_bytes, 0.0)
     return OnHost(parameters=parameters, optimizer=optimizer, staging_bytes=staging)
 
 
 def host_bytes(stages: Sequence[StageMemory], cluster: Cluster) -> Number:
     """Bytes that the devices of one node keep in its memory, each taken to keep as much as the one that keeps most."""
-    most = reduce(np.maximum, [stage.items[IN_HOST_MEMORY] for stage in stages])
+    most = reduce(larger, [stage.items[IN_HOST_MEMORY] for stage in stages])
     return most * min(cluster.per_node, cluster.devices)
 
 
@@ -91,19 +89,21 @@ class Share(NamedTuple):
 
 
 def offload_time(share: Share, plan: Plan, cluster: Cluster) -> OffloadTime:
-    """Return the seconds that the host's update takes and those that transfers show."""
-    host, narrow, m = cluster.host, ELEMENT_BYTES[plan.wide_dtype], share.micro_batches
+    """Return the seconds of the host's update, and those of transfers that outlast the passes."""
+    if not plan.offload:
+        return OffloadTime(0.0, 0.0, 0.0)
+    host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.wide_dtype], share.micro_batches
     states = 1.0 * ("optimizer" in plan.offload)
     weights, kept = 1.0 * ("parameters" in plan.offload), 1.0 * ("activations" in plan.offload)
-    down = states * narrow * share.parameters
-    up_once = states * (1.0 - weights) * narrow * share.parameters
+    down = states * element_bytes * share.parameters
+    up_once = states * (1.0 - weights) * element_bytes * share.parameters
     forward = weights * share.weight_bytes + kept * share.activation_bytes
-    backward = weights * share.weight_bytes + np.maximum(kept * share.activation_bytes, down)
+    backward = weights * share.weight_bytes + larger(kept * share.activation_bytes, down)
     link = host.device_bandwidth
-    exposed = m * np.maximum(forward / link - share.forward_s, 0.0)
-    exposed = exposed + m * np.maximum(backward / link - share.backward_s, 0.0) + up_once / link
+    exposed = m * larger(forward / link - share.forward_s, 0.0)
+    exposed = exposed + m * larger(backward / link - share.backward_s, 0.0) + up_once / link
     return OffloadTime(
-        update_s=states * host_update_s(share.parameters, plan, host, np.minimum(cluster.per_node, cluster.devices)),
+        update_s=states * host_update_s(share.parameters, plan, host, smaller(cluster.per_node, cluster.devices)),
         exposed_s=exposed,
         moved_bytes=m * (forward + weights * share.weight_bytes + kept * share.activation_bytes + down) + up_once,
     )
@@ -112,7 +112,7 @@ def offload_time(share: Share, plan: Plan, cluster: Cluster) -> OffloadTime:
 def host_update_s(parameters: Number, plan: Plan, host: Host, devices: Number) -> Number:
     """Seconds of the update on the host for one device's share, while those of the node's other devices are updated too."""
     cores = CORE_BANDWIDTH * host.speed * host.cores
-    bandwidth = np.minimum(host.memory_bandwidth * MEMORY_SHARE, cores)
+    bandwidth = smaller(host.memory_bandwidth * MEMORY_SHARE, cores)
     own = update_traffic(plan.framework, plan.dtype, "adamw")
     saved = max(own - update_traffic(plan.framework, plan.dtype, plan.optimizer), 0.0)
     return parameters * (plan.framework.kernels.host_update_traffic - saved) * devices / bandwidth

@@ -1,4 +1,4 @@
-"""Memory that PyTorch holds beside the tensors of the fullest moment: pipelines' buffers, and what its allocator reserves.
+"""Memory that PyTorch holds in addition to the tensors of the fullest moment: pipelines' buffers, its allocator's blocks.
 
 What an allocator has reserved is not what a step needs: blocks that nobody uses are given back before it fails. It is
 what frameworks log, though (``max_memory_reserved``). Sources: PyTorch's CUDA caching allocator (a pool of blocks for
@@ -8,20 +8,18 @@ each stream), torch.distributed.pipelining and torch.distributed.fsdp of 2024 an
 from collections.abc import Sequence
 from functools import reduce
 
-import numpy as np
-
-from sightline.prediction.memory_moments import Moment
-from sightline.prediction.stages import StageContents
+from sightline.prediction.memory.moments import Moment
+from sightline.prediction.training.stages import StageContents
 from sightline.program import Program
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number
-from sightline.scenario import Scenario
+from sightline.quantities import Number, either, larger
+from sightline.scenario import Plan, Scenario
 
 RESERVED = "reserved beyond the fullest moment"
 """Item of a stage's memory."""
 
 
-def collected(scenario: Scenario, program: Program, stage: StageContents) -> Number:
+def collected(scenario: Scenario, program: Program, stage: StageContents, in_flight: Number) -> Number:
     """Return the bytes that a pipeline's stage holds for all ``m`` micro-batches of a step; 0 without a pipeline.
 
     A buffer per micro-batch for the activation that comes in and for the gradient that comes back, of which those whose
@@ -32,30 +30,25 @@ def collected(scenario: Scenario, program: Program, stage: StageContents) -> Num
     if not plan.framework.allocation.collects_outputs:
         return 0.0
     m = scenario.workload.global_batch / (plan.data_parallel * plan.sequences)
-    split = np.asarray(plan.sequence_parallel) != 0
-    received = program.embedding.boundary_bytes / np.where(split, plan.tensor_parallel, 1)
-    buffers = (m - stage.in_flight) * (1.0 - stage.embedding) + m * (1.0 - np.asarray(stage.head))
+    received = program.embedding.boundary_bytes / either(plan.sequence_parallel != 0, plan.tensor_parallel, 1)
+    buffers = (m - in_flight) * (1.0 - stage.embedding) + m * (1.0 - stage.head)
     logits = stage.head * m * ELEMENT_BYTES[plan.wide_dtype] * program.head.logits
-    piped = 1.0 * (np.asarray(plan.pipeline_parallel) > 1)
-    total: Number = piped * (received * buffers + logits)
-    return total
+    return (plan.pipeline_parallel > 1) * (received * buffers + logits)
 
 
 def reserved_beyond(
-    scenario: Scenario, moments: Sequence[Moment], *, layer: Number, gathered: Number, reduced: Number
+    plan: Plan, moments: Sequence[Moment], *, layer: Number, gathered: Number, reduced: Number
 ) -> Number:
     """Return the bytes that the allocator has reserved beyond the fullest of ``moments``.
 
     The first is the loss: its tensors are longer than any of a layer, whose temporaries (``layer`` bytes of them) left
-    gaps between what is kept that are too short for them, so both are reserved. Parameters arrive in flat buffers on a
-    stream of their own, for as many units as are there at once (``gathered``), and reduced gradients leave on another
-    (``reduced`` bytes of them beside whole ones).
+    gaps between saved activations that are too short for them, so both are reserved. Parameters arrive in flat buffers
+    on a stream of their own, for as many units as are there at once (``gathered``), and reduced gradients leave on
+    another (``reduced`` bytes of them in addition to whole ones).
     """
-    plan = scenario.plan
     if not plan.framework.allocation.apart_streams:
         return 0.0
-    totals = [moment.with_states(0.0) for moment in moments]
-    loss, *others = totals
-    grown: Number = reduce(np.maximum, [loss + layer, *others]) - reduce(np.maximum, totals)
-    sharded = (np.asarray(plan.replicas) > 1) & (np.asarray(plan.zero_stage) >= 2)
+    loss, *others = [moment.total for moment in moments]
+    grown = reduce(larger, [loss + layer, *others]) - reduce(larger, [loss, *others])
+    sharded = (plan.replicas > 1) & (plan.zero_stage >= 2)
     return grown + sharded * (gathered + reduced)

@@ -6,11 +6,9 @@ collectives. The order of operations here plays the schedule out; the closed for
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from sightline.quantities import Count, Number
+from sightline.quantities import Count, Number, larger
 from sightline.scenario import Plan
 
 FORWARD, BACKWARD, INPUT, WEIGHT = "forward", "backward", "input gradient", "weight gradient"
@@ -34,9 +32,7 @@ def bubble_s(backward_s: Number, weight_s: Number, both_s: Number, stages: Count
     For an even number of stages p and 2 p or more micro-batches. Exact where forward pass, input and weight gradients take
     equally long; elsewhere the order below idles less, by up to about a pass.
     """
-    p = np.asarray(stages)
-    idle_s: Number = np.maximum((p / 2.0 - 1.0) * (both_s + backward_s - 3.0 * weight_s), 0.0) * (p > 1)
-    return idle_s
+    return larger((stages / 2.0 - 1.0) * (both_s + backward_s - 3.0 * weight_s), 0.0) * (stages > 1)
 
 
 def order(device: int, stages: int, micro_batches: int) -> Iterator[Slot]:
@@ -88,15 +84,6 @@ def _ending(near: int, far: int, own: int) -> Iterator[Slot]:
         yield (Work(WEIGHT, direction),)
 
 
-def copies_in_pipeline(plan: Plan) -> Number:
+def stage_replicas(plan: Plan) -> Number:
     """Devices of a pipeline that hold the same stage: 2 under DualPipe, else 1."""
-    if plan.schedule != "dualpipe":
-        return 1.0
-    return 1.0 + (np.asarray(plan.pipeline_parallel) > 1)
-
-
-def per_device(plan: Plan, stage_bytes: Number, shared_out: Any) -> Number:
-    """Return what a device keeps of its two stages, given a stage's: what replicas share out, both copies share too."""
-    if plan.schedule != "dualpipe":
-        return stage_bytes
-    return stage_bytes * np.where(shared_out, 1.0, copies_in_pipeline(plan))
+    return 1.0 + (plan.pipeline_parallel > 1) if plan.schedule == "dualpipe" else 1.0

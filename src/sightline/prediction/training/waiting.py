@@ -3,7 +3,9 @@
 import numpy as np
 
 from sightline.cost.pricing import Prices
-from sightline.prediction.stages import StageContents, layer_sum
+from sightline.prediction.pass_times import seconds_of
+from sightline.prediction.training.sizes import layer_sum
+from sightline.prediction.training.stages import StageContents
 from sightline.program import Block, FlashAttention, Program
 from sightline.program.routing import largest_of
 from sightline.quantities import Number
@@ -26,7 +28,7 @@ def waiting_s(
     spread = workload.rows(plan.sequences).spread
     work_s, drawn = slot_s, micro_batches
     if workload.packing:
-        work_s = layer_sum(program, stage, lambda block: _attention_s(block, prices))
+        work_s = layer_sum(stage, [_attention_s(block, prices) for block in program.layers])
         drawn = micro_batches * plan.sequences
     deviations = largest_of(np.asarray(plan.data_parallel, dtype=float))
     return deviations * spread / np.sqrt(drawn) * micro_batches * work_s
@@ -35,7 +37,7 @@ def waiting_s(
 def _attention_s(block: Block, prices: Prices) -> Number:
     """Seconds of a layer's fused attention in all passes; kernels that write scores work on whole rows."""
     once, again = (
-        sum(op.count * prices[id(op)].time_s for op in operators if isinstance(op, FlashAttention))
+        seconds_of([op for op in operators if isinstance(op, FlashAttention)], prices)
         for operators in ((*block.forward, *block.backward), block.recomputed)
     )
     return once + block.recomputed_share * again

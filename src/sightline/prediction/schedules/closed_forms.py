@@ -8,9 +8,7 @@ arXiv 2205.05198). The simulation beside this module plays the schedules out and
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from sightline.quantities import Count, Number
+from sightline.quantities import Count, Number, either, larger, smaller
 from sightline.scenario import LayerKind
 from sightline.scenario.plan import Schedule
 
@@ -26,11 +24,17 @@ class StageLayers(NamedTuple):
 class PipelineTime(NamedTuple):
     """Seconds of a step's forward and backward passes on a pipeline."""
 
-    total_s: Number
+    work_s: Number
+    """The pace-setting stage's passes."""
     transfer_s: Number
     """Part of the total in which the pace-setting stage hands activations over, outside the bubble."""
     bubble_s: Number
     """Part of the total in which it waits; exactly 0 for one stage."""
+
+    @property
+    def total_s(self) -> Number:
+        """All of it."""
+        return self.work_s + self.transfer_s + self.bubble_s
 
 
 def layers_of_stages(layers: int, stages: Count) -> StageLayers:
@@ -40,14 +44,14 @@ def layers_of_stages(layers: int, stages: Count) -> StageLayers:
     are spread evenly, the surplus on middle stages (a last one that finds none goes to the first stage): 70 layers on
     12 stages are 5, 6, ..., 6, 5, as in BLOOM.
     """
-    p = np.asarray(stages)
-    base, surplus = np.divmod(layers + 2, p)
+    p = stages
+    base, surplus = divmod(layers + 2, p)
     even = layers % p == 0
     quotient = layers / p
     return StageLayers(
-        first=np.where(even, quotient, base - 1 + (surplus == p - 1)),
-        middle=np.where(even, quotient, base + (surplus > 0)),
-        last=np.where(even, quotient, base - 1) * (p > 1),
+        first=either(even, quotient, base - 1 + (surplus == p - 1)),
+        middle=either(even, quotient, base + (surplus > 0)),
+        last=either(even, quotient, base - 1) * (p > 1),
     )
 
 
@@ -65,12 +69,12 @@ def kinds_of_stages(kinds: Sequence[LayerKind], layers: StageLayers, stages: Cou
     Leading kinds fill the first stage; all others alternate, so that a stage has its share of each, a fraction where
     they do not divide. Middle stages are taken as equals: leading layers that the first has no room for are spread.
     """
-    p = np.asarray(stages)
+    p = stages
     total = sum(kind.count for kind in kinds)
     alternating = sum(kind.count for kind in kinds if not kind.leading)
     room, first = layers.first, []
     for kind in kinds:
-        taken = np.minimum(kind.count, room) if kind.leading else 0.0
+        taken = smaller(kind.count, room) if kind.leading else 0.0
         first.append(taken)
         room = room - taken
     first = [
@@ -78,10 +82,10 @@ def kinds_of_stages(kinds: Sequence[LayerKind], layers: StageLayers, stages: Cou
         for taken, kind in zip(first, kinds, strict=True)
     ]
     last = [
-        np.where(p == 2, kind.count - taken, (not kind.leading) * layers.last * kind.count / max(alternating, 1))
+        either(p == 2, kind.count - taken, (not kind.leading) * layers.last * kind.count / max(alternating, 1))
         for taken, kind in zip(first, kinds, strict=True)
     ]
-    between = np.maximum(total - layers.first - layers.last, 1)
+    between = larger(total - layers.first - layers.last, 1)
     middle = [
         (kind.count - head - tail) * (p > 2) * layers.middle / between
         for head, tail, kind in zip(first, last, kinds, strict=True)
@@ -123,11 +127,12 @@ def pipeline_time(
     m = p and 2 % at m = 4 p, on average 0.4 and 0.2 %), and forward and backward passes that are slowest on different
     stages, which lengthen GPipe (by up to 16 % for passes that vary by +-30 %) and the interleaved schedule (8 %).
     """
-    p, v = np.asarray(stages), virtual_stages
-    idle_between = (1.0 - 1.0 / np.asarray(v)) * np.maximum(p - micro_batches, 0) / np.maximum(p - 1, 1)
+    p, v = stages, virtual_stages
+    idle_between = (1.0 - 1.0 / v) * (larger(p - micro_batches, 0) / larger(p - 1, 1))
     sent_s = transfer_s * 2.0 * micro_batches * v * (p > 1)
-    filling_s = (through_s - slowest_s) * (1.0 / v + idle_between) - apart_s + transfer_s * 2.0 * np.maximum(p - 2, 0)
-    return PipelineTime(total_s=micro_batches * slowest_s + sent_s + filling_s, transfer_s=sent_s, bubble_s=filling_s)
+    fixed_s = transfer_s * 2.0 * larger(p - 2, 0) - apart_s
+    filling_s = (through_s - slowest_s) * (1.0 / v + idle_between) + fixed_s
+    return PipelineTime(work_s=micro_batches * slowest_s, transfer_s=sent_s, bubble_s=filling_s)
 
 
 def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Count, micro_batches: Number) -> Number:
@@ -140,10 +145,9 @@ def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Coun
 
     Exact for equal stages; for m >= p and the shortest W the bubble is (p - 1) (F + B - W), as the source has it.
     """
-    p = np.asarray(stages)
-    filling = (np.minimum(p, micro_batches) - 1.0) / np.maximum(p - 1, 1)
-    apart_s: Number = weight_s + np.minimum(weight_s, np.minimum(forward_s, input_s)) * filling
-    return apart_s
+    p = stages
+    filling = (smaller(p, micro_batches) - 1.0) / larger(p - 1, 1)
+    return weight_s + smaller(weight_s, smaller(forward_s, input_s)) * filling
 
 
 def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule) -> StageLayers:
@@ -154,20 +158,18 @@ def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, sched
     of p + m mod p micro-batches (m below p) takes the place of (v - 1) p. Zero bubble holds p on every stage, since
     later ones keep activations for their weight gradients; DualPipe p + 1 (arXiv 2412.19437). Never more than m.
     """
-    p, v = np.asarray(stages), virtual_stages
-    if schedule == "zero-bubble":
-        held_by_all = np.minimum(p, micro_batches)
-        return StageLayers(held_by_all, held_by_all, held_by_all)
-    if schedule == "dualpipe":
-        held_by_all = np.minimum(p + (p > 1), micro_batches)
+    p, v = stages, virtual_stages
+    if schedule in ("zero-bubble", "dualpipe"):
+        further = (p > 1) if schedule == "dualpipe" else 0
+        held_by_all = smaller(p + further, micro_batches)
         return StageLayers(held_by_all, held_by_all, held_by_all)
     if schedule == "gpipe":
         return StageLayers(micro_batches, micro_batches, micro_batches)
-    interleaved = np.asarray(v) > 1
+    interleaved = v > 1
     group = micro_batches % p + p * (micro_batches >= p)
 
-    def held(behind: Number) -> Number:
-        chunks = np.where(interleaved, 2 * behind + (v - 1) * group + 1, behind + 1)
-        return np.minimum(chunks / v, micro_batches)
+    def held(behind: Count) -> Number:
+        chunks = either(interleaved, 2 * behind + (v - 1) * group + 1, behind + 1)
+        return smaller(chunks / v, micro_batches)
 
-    return StageLayers(held(p - 1), held(np.maximum(p - 2, 0)), held(0))
+    return StageLayers(held(p - 1), held(larger(p - 2, 0)), held(0))

@@ -1,6 +1,6 @@
 """FLOPs of a training step: the model's, by which utilization is measured, and those the hardware executes."""
 
-from sightline.prediction.update import update_flops
+from sightline.prediction.training.update import update_flops
 from sightline.program import Program
 from sightline.program.adapter import adapter_parameters
 from sightline.program.layer import core_heads

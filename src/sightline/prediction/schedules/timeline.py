@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-from sightline.prediction.dualpipe_simulation import simulate_both_ways
-from sightline.prediction.schedule_simulation import Span, simulate
-from sightline.prediction.schedules import stage_layers
-from sightline.prediction.stages import layers_to_spread
+from sightline.prediction.schedules.closed_forms import stage_layers
+from sightline.prediction.schedules.dualpipe_simulation import simulate_both_ways
+from sightline.prediction.schedules.simulation import Span, simulate
+from sightline.prediction.training.stages import layers_to_spread
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

@@ -1,0 +1,1 @@
+"""The memory ledger of a training step."""

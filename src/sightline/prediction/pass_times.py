@@ -1,0 +1,71 @@
+"""Seconds of a pass through blocks of operators on one device: what their prices add up to."""
+
+from collections.abc import Iterable, Sequence
+from operator import mul
+from typing import NamedTuple
+
+from sightline.cost.pricing import Prices
+from sightline.program import Collective, Operator
+from sightline.quantities import Number, larger
+
+
+class PassTimes(NamedTuple):
+    """One pass of blocks: the device's work, exposed collectives, and the kernels that the host launches."""
+
+    compute_s: Number = 0.0
+    """Operators that arithmetic bounds."""
+    memory_s: Number = 0.0
+    """Operators that memory bounds, and what kernels lose between each other."""
+    collective_s: Number = 0.0
+    launches: Number = 0.0
+    """Kernels that the host launches."""
+    held_s: Number = 0.0
+    """Seconds in which the device idles because the host had waited for its results and could not launch ahead."""
+
+    @property
+    def work_s(self) -> Number:
+        """Seconds of the operators that are no collectives."""
+        return self.compute_s + self.memory_s
+
+    @property
+    def device_s(self) -> Number:
+        """Seconds the device is at work."""
+        return self.compute_s + self.memory_s + self.collective_s
+
+    def waiting_s(self, host_s: Number) -> Number:
+        """Seconds that the device waits for the host, whose launches take ``host_s``."""
+        return larger(host_s - self.device_s, self.held_s)
+
+    def times(self, count: Number) -> "PassTimes":
+        """The pass ``count`` times."""
+        return PassTimes(*(figure * count for figure in self))
+
+
+def sum_of_passes(counts: Iterable[Number], passes: Iterable[PassTimes]) -> PassTimes:
+    """Return the times of several passes, each as often as ``counts`` says."""
+    counts = tuple(counts)
+    return PassTimes(*(sum(map(mul, counts, column)) for column in zip(*passes, strict=True)))
+
+
+def operator_times(operators: Sequence[Operator], prices: Prices) -> PassTimes:
+    """Return the times of one execution of ``operators``, one after the other."""
+    compute_s: Number = 0.0
+    memory_s: Number = 0.0
+    collective_s: Number = 0.0
+    launches: Number = 0.0
+    for op in operators:
+        price = prices[id(op)]
+        time_s = op.count * price.time_s
+        launches = launches + op.count * op.kernels
+        if isinstance(op, Collective):
+            collective_s = collective_s + time_s
+        else:
+            bound = price.compute_s >= price.memory_s
+            compute_s = compute_s + time_s * bound
+            memory_s = memory_s + time_s * (1.0 - bound)
+    return PassTimes(compute_s, memory_s, collective_s, launches)
+
+
+def seconds_of(operators: Iterable[Operator], prices: Prices) -> Number:
+    """Return the seconds of one execution of each operator."""
+    return sum((op.count * prices[id(op)].time_s for op in operators), 0.0)

@@ -1,0 +1,80 @@
+"""A training micro-batch written out and priced: all that does not depend on pipeline, ZeRO or the batch."""
+
+from dataclasses import dataclass
+
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.collectives.families import cluster_collectives
+from sightline.cost.families import evidence_of, family_of, training_family
+from sightline.cost.pricing import Prices, price_program
+from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.prediction.training.block_times import BlockTimes, Overlap, block_times
+from sightline.prediction.training.sizes import ProgramSizes, program_sizes
+from sightline.program import Program, write_out
+from sightline.quantities import Number
+from sightline.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Priced:
+    """A program with prices and sizes."""
+
+    scenario: Scenario
+    program: Program
+    constants: TrainingConstants
+    evidence: str
+    library: CollectiveConstants
+    prices: Prices
+    launch_forward_s: Number
+    """Host time per kernel of a forward pass."""
+    launch_backward_s: Number
+    overlap: Overlap
+    times: tuple[BlockTimes, ...]
+    """Those of each kind of layer, of the embedding and of the head."""
+    sizes: ProgramSizes
+
+
+def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Priced:
+    """Write the scenario's micro-batch out and price its operators, with the catalog's constants unless some are given."""
+    evidence = "given"
+    if constants is None:
+        constants, evidence = _constants(scenario)
+    program = write_out(scenario)
+    prices = price_program(program, scenario, constants)
+    own = scenario.cluster.host.launch_time_s
+    forward_s, backward_s = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
+    overlap = _overlap(scenario, constants)
+    blocks = (*program.layers, program.embedding, program.head)
+    return Priced(
+        scenario=scenario,
+        program=program,
+        constants=constants,
+        evidence=evidence,
+        library=cluster_collectives(scenario.cluster),
+        prices=prices,
+        launch_forward_s=forward_s,
+        launch_backward_s=backward_s,
+        overlap=overlap,
+        times=tuple(block_times(block, prices, overlap, forward_s) for block in blocks),
+        sizes=program_sizes(program, scenario.plan),
+    )
+
+
+def _constants(scenario: Scenario) -> tuple[TrainingConstants, str]:
+    """The catalog's constants for the framework on the device, and what they rest on."""
+    framework, device = scenario.plan.framework, scenario.cluster.device
+    family = training_family(device, framework.name)
+    constants, evidence = load_training(family, framework.name, framework.version)
+    if evidence == "calibrated":
+        evidence = evidence_of(device, "training") if family == family_of(device, "training") else "extrapolated"
+    return constants, evidence
+
+
+def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
+    plan, framework = scenario.plan, scenario.plan.framework
+    return Overlap(
+        kind=plan.tensor_overlap or framework.overlap.tensor,
+        chunks=plan.tensor_parallel * 1.0,
+        slowdown=constants.overlap_slowdown,
+        experts=plan.expert_overlap or plan.schedule == "dualpipe",
+        counts=framework.transformer_engine.waits_for_counts and plan.expert_capacity == 0,
+    )

@@ -1,0 +1,242 @@
+"""A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.collectives.collective import collective_time
+from sightline.cost.collectives.groups import pipeline_boundary
+from sightline.cost.processor.constants import processor_constants
+from sightline.prediction.schedules.closed_forms import PipelineTime, pipeline_time
+from sightline.prediction.schedules.dualpipe import bubble_s, stage_replicas
+from sightline.prediction.training.data_parallel import DataParallelTime, Replication, data_parallel_time, ranks_of
+from sightline.prediction.training.movement import Replica
+from sightline.prediction.training.offload import OffloadTime, Share, offload_time
+from sightline.prediction.training.priced import Priced
+from sightline.prediction.training.sharding import StateShares, rank_share, state_shares
+from sightline.prediction.training.sizes import DenseAndExperts, Sizes, layer_sum
+from sightline.prediction.training.slots import PipelineSlots, pipeline_slots, run_apart_s
+from sightline.prediction.training.stages import StageContents, Stages
+from sightline.prediction.training.update import Updated, UpdateTime, step_of_optimizer
+from sightline.prediction.training.waiting import waiting_s
+from sightline.quantities import Number, added_up, anywhere, either, larger, rounded_up, smaller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepTimes:
+    """Seconds of a step by what happens in them, and what the other answers (memory, table, trace) need."""
+
+    slots: PipelineSlots
+    stage_sizes: Sequence[Sizes]
+    """Parameters and bytes of the first, the middle and the last stage."""
+    shares: StateShares
+    micro_batches: Number
+    host_s: Number
+    """Seconds per step that the device waits for the host."""
+    forward_pass_s: Number
+    """A micro-batch's forward pass on the first stage, with the host's time per micro-batch."""
+    pipeline: PipelineTime
+    data_parallel: DataParallelTime
+    tied_embedding_s: Number
+    """Summing a shared table's gradients between the first and the last stage."""
+    waiting_s: Number
+    """Waiting for the replica with the longest samples."""
+    offload: OffloadTime
+    update: UpdateTime
+
+    @property
+    def stages(self) -> Stages:
+        """Contents of the kinds of stages."""
+        return self.slots.stages
+
+    @property
+    def slowest(self) -> StageContents:
+        """Contents of the pace-setting stage."""
+        return self.slots.slowest
+
+    @property
+    def slot_s(self) -> dict[str, tuple[Number, Number, Number]]:
+        """Seconds of a micro-batch by stage: forward, backward (with recomputation), weight gradients in it."""
+        pairs = zip(self.stages, self.slots.slots, strict=True)
+        return {stage.name: (slot.forward_s, slot.backward_s, slot.weight_s) for stage, slot in pairs}
+
+    def _terms(self) -> dict[str, tuple[Number, ...]]:
+        """The summands of each phase."""
+        m, slot = self.micro_batches, self.slots.slot
+        collective_s = slot.forward.collective_s + slot.recompute.collective_s + slot.backward.collective_s
+        return {
+            "forward": (m * slot.forward.work_s,),
+            "backward": (m * slot.backward.work_s,),
+            "recompute": (m * slot.recompute.work_s,),
+            "optimizer": (self.update.update_s, self.offload.update_s),
+            "communication_exposed": (
+                m * collective_s,
+                self.pipeline.transfer_s,
+                self.data_parallel.exposed_s,
+                self.tied_embedding_s,
+                self.update.gather_s,
+                self.waiting_s,
+                self.offload.exposed_s,
+            ),
+            "pipeline_bubble": (self.pipeline.bubble_s,),
+            "host": (self.host_s,),
+        }
+
+    @property
+    def phases(self) -> Mapping[str, Number]:
+        """Seconds by phase; they sum to the step."""
+        return {name: added_up(terms) for name, terms in self._terms().items()}
+
+    @property
+    def step_time_s(self) -> Number:
+        """All of it."""
+        return added_up(self.terms)
+
+    @property
+    def terms(self) -> list[Number]:
+        """Summands of the step."""
+        return [term for terms in self._terms().values() for term in terms]
+
+
+def step_times(priced: Priced) -> StepTimes:
+    """Assemble the step of ``priced``; the plan's degrees may be an open mesh."""
+    scenario, constants = priced.scenario, priced.constants
+    plan = scenario.plan
+    m = rounded_up(scenario.workload.global_batch / (plan.data_parallel * plan.sequences))
+    slots = pipeline_slots(priced)
+    slot, slowest = slots.slot, slots.slowest
+    sizes = [priced.sizes.of(stage) for stage in slots.stages]
+    pace_sizes = next((s for stage, s in zip(slots.stages, sizes, strict=True) if stage is slowest), None)
+    pace_sizes = pace_sizes or priced.sizes.of(slowest)
+    shares = state_shares(plan)
+    parameters, stored = _most([size.trained for size in sizes]), _most([size.stored for size in sizes])
+    on = _replication(priced)
+    updated = Updated(scenario, priced.program, priced.prices, constants, priced.library, shares)
+    share = Share(
+        parameters=shares.per_rank.of(parameters),
+        weight_bytes=rank_share(plan, plan.zero_stage >= 3).of(stored),
+        activation_bytes=layer_sum(slowest, priced.sizes.saved_bytes),
+        forward_s=slot.forward_s,
+        backward_s=slot.backward_s,
+        micro_batches=m,
+    )
+    return StepTimes(
+        slots=slots,
+        stage_sizes=sizes,
+        shares=shares,
+        micro_batches=m,
+        host_s=m * (slot.forward_wait_s + slot.backward_wait_s + constants.micro_batch_s) + constants.step_s,
+        forward_pass_s=slots.slots[0].forward_s + constants.micro_batch_s,
+        pipeline=_pipeline(priced, slots, m),
+        data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),
+        tied_embedding_s=_tied_embedding_s(priced),
+        waiting_s=waiting_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
+        offload=offload_time(share, plan, scenario.cluster),
+        update=step_of_optimizer(updated, slowest, pace_sizes, parameters, on.ranks.sharding),
+    )
+
+
+def _most(sizes: Sequence[DenseAndExperts]) -> DenseAndExperts:
+    """The largest of each part over the stages, plan by plan."""
+    return DenseAndExperts(*(reduce(larger, column) for column in zip(*sizes, strict=True)))
+
+
+def _pipeline(priced: Priced, slots: PipelineSlots, m: Number) -> PipelineTime:
+    """Seconds of all micro-batches on the pipeline, those of the pace-setting stage's passes included."""
+    scenario, plan, slot = priced.scenario, priced.scenario.plan, slots.slot
+    p, v = plan.pipeline_parallel, plan.virtual_stages
+    if plan.schedule == "dualpipe":
+        idle_s = bubble_s(slot.backward_s, slot.weight_s, slot.total_s, p)
+        return PipelineTime(work_s=m * slot.total_s, transfer_s=0.0, bubble_s=idle_s)
+    # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
+    hidden = (v > 1) & plan.framework.overlap.pipeline
+    transfer_s = either(hidden, 0.0, _transfer_s(priced))
+    return pipeline_time(slot.total_s, slots.through_s, p, m, v, transfer_s, run_apart_s(slots, scenario, m))
+
+
+def _replication(priced: Priced) -> Replication:
+    plan, cluster = priced.scenario.plan, priced.scenario.cluster
+    ranks, expert_ranks = ranks_of(plan, cluster)
+    return Replication(
+        plan=plan,
+        cluster=cluster,
+        ranks=ranks,
+        expert_ranks=expert_ranks,
+        library=priced.library,
+        constants=priced.constants,
+        machine=processor_constants(cluster.device, plan.dtype),
+    )
+
+
+def _between_replicas(
+    priced: Priced,
+    slots: PipelineSlots,
+    m: Number,
+    parameters: DenseAndExperts,
+    stored: DenseAndExperts,
+    on: Replication,
+) -> DataParallelTime:
+    """What data parallelism adds, of the largest parameters of any stage and the passes of the pace-setting one.
+
+    Interleaving takes micro-batches through its chunks of layers in groups of as many as there are stages, so a chunk's
+    weights are not needed, and its gradients are whole, while a whole group passes the other chunks.
+    """
+    plan = priced.scenario.plan
+    copies, p, v = stage_replicas(plan), plan.pipeline_parallel, plan.virtual_stages
+    ends = reduce(larger, [priced.sizes.embedding_and_head_bytes(stage) for stage in slots.stages])
+
+    def beside(passes: Number) -> DataParallelTime:
+        replica = Replica(
+            parameters=parameters.times(copies),
+            stored_bytes=stored.times(copies),
+            embedding_and_head_bytes=ends * copies,
+            layers=slots.slowest.layers,
+            forward_s=slots.slot.forward_s * passes,
+            backward_s=slots.slot.backward_s * passes,
+            micro_batches=m,
+        )
+        return data_parallel_time(replica, on)
+
+    interleaved = v > 1 if plan.framework.overlap.interleaved_groups else False
+    if not anywhere(interleaved):
+        return beside(1.0)
+    group = beside(smaller(p, m))
+    if not isinstance(interleaved, np.ndarray):
+        return group
+    # Only whether stages are interleaved matters, not how often, so each case is worked out once.
+    return group._replace(exposed_s=either(interleaved, group.exposed_s, beside(1.0).exposed_s))
+
+
+def _transfer_s(priced: Priced) -> Number:
+    """Seconds to hand one micro-batch's activation to the next stage; each tensor-parallel rank sends its share."""
+    plan = priced.scenario.plan
+    if not anywhere(plan.pipeline_parallel > 1):
+        return 0.0
+    return _send_s(priced, priced.program.embedding.boundary_bytes / plan.tensor_parallel)
+
+
+def _tied_embedding_s(priced: Priced) -> Number:
+    """Seconds of summing the shared table's gradients between the first and the last stage, once per step.
+
+    A frozen table has none.
+    """
+    scenario, plan = priced.scenario, priced.scenario.plan
+    pipelined: Any = plan.pipeline_parallel > 1
+    shared = scenario.model.tied_embeddings or plan.prediction_layers > 0
+    if not shared or not anywhere(pipelined):
+        return 0.0
+    trained = priced.program.embedding.trained_parameters
+    size = trained * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
+    time_s: Number = pipelined * (size > 0.0) * _send_s(priced, size)
+    return time_s
+
+
+def _send_s(priced: Priced, bytes_: Number) -> Number:
+    """Seconds of a message between neighbouring stages."""
+    plan, cluster = priced.scenario.plan, priced.scenario.cluster
+    group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
+    once = collective_time("send_recv", bytes_, group=group, cluster=cluster, constants=priced.library)
+    return priced.constants.collective_slowdown * once
