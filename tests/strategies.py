@@ -10,8 +10,8 @@ from training_scenarios import training
 from sightline import catalog
 from sightline.frameworks import read_framework
 from sightline.loading.clusters import read_cluster
-from sightline.loading.dotted_keys import NAMED_PARTS
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.input.dotted_keys import NAMED_PARTS
+from sightline.loading.models import resolve_model
 from sightline.scenario import Scenario
 
 SCALARS = (

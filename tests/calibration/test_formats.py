@@ -10,7 +10,7 @@ import pytest
 from sightline.calibration.readers.formats import FORMATS, formats_of
 from sightline.calibration.readers.raw_table import open_table
 from sightline.errors import InputError
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 
 GEMM = "gemm_dtype,m,n,k,latency\nbfloat16,16,4096,4096,0.012\nint4_wo,32,4096,4096,0.02\n"
 LOG = """# nccl-tests version 2.17

@@ -8,7 +8,7 @@ import pytest
 
 from sightline.catalog import KINDS, entry, names
 from sightline.loading import scenario_from_mapping
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 
 EVIDENCE = {"datasheet", "measured", "fitted", "estimated"}
 DESCRIPTIONS = [kind for kind in KINDS if kind != "calibrations"]

@@ -9,7 +9,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 from sightline.scenario import Heads, Model
 
 CONFIGS = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "model_configs"

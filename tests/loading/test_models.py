@@ -7,7 +7,7 @@ import pytest
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 from sightline.scenario import Model
 
 CONFIGS = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "model_configs"

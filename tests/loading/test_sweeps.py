@@ -4,7 +4,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.loading.dotted_keys import with_value
+from sightline.loading.input.dotted_keys import with_value
 from sightline.scenario import Scenario
 
 BASE: dict[str, Any] = {

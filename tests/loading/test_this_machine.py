@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from sightline.loading import load, this_machine, to_mapping
-from sightline.loading.clusters import read_cluster
-from sightline.loading.copy_speed import copy_bandwidth
+from sightline.loading import load, to_mapping
+from sightline.loading.clusters import read_cluster, this_machine
+from sightline.loading.clusters.this_machine import copy_bandwidth
 from sightline.prediction import predict
 
 SCENARIO = {"workload": {"task": "operator", "operator": "matmul", "m": 256, "n": 256, "k": 256, "dtype": "fp32"}}

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from training_scenarios import training
 
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 from sightline.program import Block, Program, write_out
 from sightline.quantities import Number
 from sightline.scenario import Model

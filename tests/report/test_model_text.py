@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sightline import catalog
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 from sightline.report.model_text import model_rows
 
 

@@ -13,8 +13,8 @@ from sightline.calibration.readers.raw_table import ENDINGS, RawTable, open_tabl
 from sightline.catalog import names
 from sightline.errors import InputError, nearest
 from sightline.loading.clusters import read_cluster
-from sightline.loading.model_sources import resolve_model
-from sightline.loading.this_machine import THIS_MACHINE
+from sightline.loading.clusters.this_machine import THIS_MACHINE
+from sightline.loading.models import resolve_model
 from sightline.scenario import Cluster
 
 if TYPE_CHECKING:

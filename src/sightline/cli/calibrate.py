@@ -141,7 +141,7 @@ def _here(
 ) -> None:
     """Constants of this machine from what is measured now, or was."""
     from sightline.cli import calibrate_here
-    from sightline.loading.this_machine import THIS_MACHINE
+    from sightline.loading.clusters.this_machine import THIS_MACHINE
 
     folder = out or calibrate_here.default_folder()
     if runs is not None:
@@ -161,7 +161,7 @@ def _is_processor_suite(tables: list[Path], device: str) -> bool:
     """Whether the tables are the standard suite's results of this machine's processor."""
     from sightline.calibration.processor.machine import is_of_processor
     from sightline.calibration.processor.tables import measurements
-    from sightline.loading.this_machine import THIS_MACHINE
+    from sightline.loading.clusters.this_machine import THIS_MACHINE
 
     return device == THIS_MACHINE and is_of_processor(measurements(_results_in(tables)))
 

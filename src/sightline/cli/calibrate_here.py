@@ -39,7 +39,7 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
 
     A suite that cannot be measured, for want of transformers or of a second core, is left out.
     """
-    from sightline.loading.this_machine import processor
+    from sightline.loading.clusters.this_machine import processor
     from sightline.measurement.generation.runs import run_generations
     from sightline.measurement.training.runs import Effort, Settings, measure_trainings
     from sightline.runs import open_store
@@ -125,7 +125,7 @@ def calibrate_results(
     from sightline.calibration.writing import target_paths, write_calibrations, write_yaml
     from sightline.catalog.yaml12 import parse
     from sightline.cost.processor.constants import PART
-    from sightline.loading.this_machine import THIS_MACHINE
+    from sightline.loading.clusters.this_machine import THIS_MACHINE
 
     told = steps or {}
     with output.progress(4, "fitting", least=1) as advance:

@@ -79,7 +79,7 @@ def _meaning(kind: str, name: str) -> list[tuple[str, str]]:
         return []
     from pathlib import Path
 
-    from sightline.loading.model_sources import resolve_model
+    from sightline.loading.models import resolve_model
     from sightline.report.model_text import model_rows
 
     return list(model_rows(resolve_model(name, Path()).model))

@@ -10,8 +10,8 @@ from sightline.errors import InputError
 from sightline.explanation.side import Side
 from sightline.explanation.side_reading import is_result, side_of_profile, side_of_result
 from sightline.loading import load
-from sightline.loading.dotted_keys import with_value
-from sightline.loading.sources import cell_value, read_source
+from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.input.sources import cell_value, read_source
 from sightline.prediction import predict
 
 _One = TypeVar("_One")

@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.complaints import Complaints, check, require
+from sightline.loading.input.complaints import Complaints, check, require
+from sightline.loading.input.kinds import Keys, each, flag, text, whole
 from sightline.loading.measured import read_measured
 from sightline.loading.plans import ReadPlan, read_generation_plan, read_pools
 from sightline.loading.scenarios import CLUSTER, MODEL, Parts, read_parts
-from sightline.loading.schema import GenerateKeys
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario, Model
 from sightline.scenario.rules import ENGINE_DEGREES, broken_rules, generation_questions, known_facts
 
+GENERATE: Keys = {
+    "task": text,
+    **each(whole(), "batch prompt_tokens output_tokens"),
+    "prefix_tokens": whole(0),
+    **each(flag, "continuous equal_lengths repeated_token"),
+}
+"""``workload`` of generation."""
 LOW_PRECISION_WORDS = ("nvfp4", "fp8", "awq", "gptq", "int4", "w4a16")
 """What names of checkpoints with quantized weights have in them."""
 _NEEDED = {
@@ -57,7 +64,7 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
 
 
 def _workload(mapping: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
-    checked = check(GenerateKeys, mapping, "workload", complaints)
+    checked = check(GENERATE, mapping, "workload", complaints)
     require(checked, _NEEDED, "workload", complaints)
     values = {**_OPTIONAL, **checked.values}
     return {k: v for k, v in values.items() if k != "task" and k not in checked.wrong}

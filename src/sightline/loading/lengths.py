@@ -1,11 +1,10 @@
 """``workload.lengths``: how long samples are, as a number, a list or a distribution."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from sightline.loading.complaints import Complaints, check, require
-from sightline.loading.fields import choice, quantity
-from sightline.loading.schema import Section
+from sightline.loading.input.complaints import Complaints, check, require
+from sightline.loading.input.kinds import Keys, anything, choice, each, quantity
 from sightline.quantities import COUNT, show
 from sightline.scenario.lengths import Lengths
 
@@ -20,15 +19,13 @@ NEEDED: Mapping[str, Mapping[str, str]] = {
 """Keys of each distribution."""
 
 
-class LengthKeys(Section):
-    """``workload.lengths``."""
-
-    distribution: Annotated[str | None, choice(*NEEDED)] = None
-    mean: Annotated[float | None, quantity(COUNT)] = None
-    deviation: Annotated[float | None, quantity(COUNT, zero=True)] = None
-    low: Annotated[float | None, quantity(COUNT)] = None
-    high: Annotated[float | None, quantity(COUNT)] = None
-    values: Any = None
+_LENGTHS: Keys = {
+    "distribution": choice(*NEEDED),
+    "mean": quantity(COUNT),
+    "deviation": quantity(COUNT, zero=True),
+    **each(quantity(COUNT), "low high"),
+    "values": anything,
+}
 
 
 def read_lengths(workload: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
@@ -48,7 +45,7 @@ def _lengths(stated: object, complaints: Complaints) -> Lengths | None:
     elif isinstance(stated, int | float) and not isinstance(stated, bool):
         stated = {"distribution": "uniform", "low": stated, "high": stated}
     before = len(complaints.problems)
-    checked = check(LengthKeys, stated, KEY, complaints)
+    checked = check(_LENGTHS, stated, KEY, complaints)
     values = dict(checked.values)
     require(checked, {"distribution": ", ".join(NEEDED)}, KEY, complaints)
     if "distribution" in values:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sightline.errors import InputError
-from sightline.loading.dotted_keys import check_sweep, key_value, swept, with_value
 from sightline.loading.generation import generation_from_mapping, is_generation
+from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
+from sightline.loading.input.sources import Document, Source, cell_value, read_source
 from sightline.loading.operations import is_operation, operation_from_mapping
 from sightline.loading.scenarios import scenario_from_mapping
-from sightline.loading.sources import Document, Source, cell_value, read_source
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.loading.complaints import Complaints
-from sightline.loading.dotted_keys import dotted
+from sightline.loading.input.complaints import Complaints
+from sightline.loading.input.dotted_keys import dotted
 from sightline.quantities import show
 
 TEXTS = ("source", "bottleneck", "evidence", "note", "date")

@@ -3,33 +3,24 @@
 A ``model`` is not looked at, and of a ``plan`` only the dtype and the attention kernel matter.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
-from sightline.loading.complaints import Complaints, check, require
+from sightline.loading.input.complaints import Complaints, check, require
+from sightline.loading.input.kinds import Keys, choice, each, flag, quantity, text, whole
 from sightline.loading.measured import read_measured
-from sightline.loading.not_yet import unpredicted
-from sightline.loading.operation_checks import (
+from sightline.loading.operator_checks import (
     attention_mistakes,
     collective_mistakes,
     elementwise_mistakes,
     grouped_mistakes,
     matmul_mistakes,
 )
+from sightline.loading.plans.keys import PLAN, unpredicted
 from sightline.loading.scenarios import CLUSTER, read_parts
-from sightline.loading.schema import (
-    AttentionKeys,
-    CollectiveKeys,
-    ElementwiseKeys,
-    GroupedMatmulKeys,
-    MatmulKeys,
-    PlanKeys,
-)
-from sightline.quantities import show
+from sightline.quantities import BYTES, show
 from sightline.scenario import (
     AttentionOperation,
     Cluster,
@@ -47,13 +38,17 @@ from sightline.scenario.rules import broken_rules, techniques
 OPERATORS = ("matmul", "grouped_matmul", "attention", *COLLECTIVES, *ELEMENTWISE)
 _SIZE = "a whole number of 1 or more"
 _WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)
-_NEEDED: Mapping[type[BaseModel], tuple[str, ...]] = {
-    MatmulKeys: ("m", "n", "k"),
-    GroupedMatmulKeys: ("experts", "n", "k"),
-    AttentionKeys: ("heads", "head_dim", "query_tokens"),
-    CollectiveKeys: ("bytes",),
-    ElementwiseKeys: (),
-}
+_HEAD = each(text, "task operator")
+_TYPED = each(text, "dtype format")
+
+
+class _Asked(NamedTuple):
+    """What a kind of operator is asked by, and how it is read."""
+
+    keys: Keys
+    needed: tuple[str, ...]
+    mistakes: Callable[[Mapping[str, Any], frozenset[str]], Iterator[str]]
+    build: Callable[[dict[str, Any]], Operation]
 
 
 def is_operation(mapping: object) -> bool:
@@ -78,7 +73,7 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
 
 def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:
     """The plan's dtype, mistakes of the plan noted."""
-    stated = check(PlanKeys, plan, "plan", complaints).values
+    stated = check(PLAN, plan, "plan", complaints).values
     wrong = dict(unpredicted(stated))
     allowed = tuple(DTYPE_FORMATS) if operator in ("matmul", "grouped_matmul") else PLAIN_DTYPES
     if stated.get("dtype") in allowed:
@@ -98,58 +93,88 @@ def _operation(workload: Mapping[str, Any], dtype: str, complaints: Complaints) 
         said = "is missing; needed: one of" if name is None else f"is {show(name)}; allowed:"
         complaints.add(f"workload.operator {said} {', '.join(OPERATORS)}{nearest(name, OPERATORS) if name else ''}")
         return None
-    keys = _keys_of(name)
-    checked = check(keys, workload, "workload", complaints)
-    size = "bytes, such as '64 MiB'" if keys is CollectiveKeys else _SIZE
-    require(checked, dict.fromkeys(_NEEDED[keys], size), "workload", complaints)
+    asked = _asked(name)
+    checked = check(asked.keys, workload, "workload", complaints)
+    size = "bytes, such as '64 MiB'" if asked is _COLLECTIVE else _SIZE
+    require(checked, dict.fromkeys(asked.needed, size), "workload", complaints)
     values = {"dtype": dtype} | {k: v for k, v in checked.values.items() if k != "task"}
     before = len(complaints.problems)
-    complaints.add(*_mistakes(values, checked.wrong, keys))
-    if checked.wrong or len(complaints.problems) > before or any(k not in values for k in _NEEDED[keys]):
+    complaints.add(*asked.mistakes(values, checked.wrong))
+    if checked.wrong or len(complaints.problems) > before or any(k not in values for k in asked.needed):
         return None
-    return _built(values, keys)
+    return asked.build(values)
 
 
-def _keys_of(operator: str) -> type[BaseModel]:
-    special: dict[str, type[BaseModel]] = {
-        "matmul": MatmulKeys,
-        "grouped_matmul": GroupedMatmulKeys,
-        "attention": AttentionKeys,
-    }
-    return special.get(operator, CollectiveKeys if operator in COLLECTIVES else ElementwiseKeys)
+def _asked(operator: str) -> _Asked:
+    return _KINDS.get(operator, _COLLECTIVE if operator in COLLECTIVES else _ELEMENTWISE)
 
 
-def _mistakes(values: Mapping[str, Any], wrong: frozenset[str], keys: type[BaseModel]) -> Iterator[str]:
-    """Yield what makes no sense together, as far as the values are good."""
-    if keys is MatmulKeys:
-        yield from matmul_mistakes(values)
-    elif keys is GroupedMatmulKeys:
-        yield from grouped_mistakes(values, wrong)
-    elif keys is AttentionKeys:
-        yield from attention_mistakes(values)
-    elif keys is CollectiveKeys:
-        yield from collective_mistakes(values)
-    else:
-        yield from elementwise_mistakes(values, wrong)
+def keys_of(operator: str) -> Keys:
+    """Return the keys of ``workload`` that ask for an operator."""
+    return _asked(operator).keys
 
 
-def _built(values: dict[str, Any], keys: type[BaseModel]) -> Operation:
-    fields = {k: v for k, v in values.items() if k != "operator"}
-    if keys is CollectiveKeys:
-        del fields["dtype"]
-        return CollectiveOperation(operator=values["operator"], **fields)
-    if keys is ElementwiseKeys:
-        elements = values.get("elements") or prod(values[key] for key in ("tokens", "width"))
-        return ElementwiseOperation(operator=values["operator"], elements=elements, dtype=values["dtype"])
-    if keys is MatmulKeys:
-        return MatmulOperation(**fields)
-    if keys is GroupedMatmulKeys:
-        tokens = fields.pop("tokens", None)
-        return GroupedMatmulOperation(**fields if tokens is None else fields | {"rows": tokens * fields["per_token"]})
-    if fields.get("kv_dtype") == fields["dtype"]:
-        del fields["kv_dtype"]
+def _matmul(values: dict[str, Any]) -> Operation:
+    return MatmulOperation(**_without(values, "operator"))
+
+
+def _grouped_matmul(values: dict[str, Any]) -> Operation:
+    fields = _without(values, "operator", "tokens")
+    rows = {"rows": values["tokens"] * values["per_token"]} if "tokens" in values else {}
+    return GroupedMatmulOperation(**fields, **rows)
+
+
+def _attention(values: dict[str, Any]) -> Operation:
+    own_cache = values.get("kv_dtype") != values["dtype"]
+    fields = _without(values, "operator", *(() if own_cache else ("kv_dtype",)))
     kv_heads = 1 if fields.get("latent") else fields["heads"]
     return AttentionOperation(**{"kv_heads": kv_heads, "context_tokens": fields["query_tokens"]} | fields)
+
+
+def _collective(values: dict[str, Any]) -> Operation:
+    return CollectiveOperation(**_without(values, "dtype"))
+
+
+def _elementwise(values: dict[str, Any]) -> Operation:
+    elements = values.get("elements") or prod(values[key] for key in ("tokens", "width"))
+    return ElementwiseOperation(operator=values["operator"], elements=elements, dtype=values["dtype"])
+
+
+def _without(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in keys}
+
+
+_KINDS: Mapping[str, _Asked] = {
+    "matmul": _Asked(_HEAD | each(whole(), "m n k batch") | _TYPED, ("m", "n", "k"), matmul_mistakes, _matmul),
+    "grouped_matmul": _Asked(
+        _HEAD
+        | each(whole(), "tokens rows per_token experts n k")
+        | {"layout": choice("masked", "contiguous")}
+        | _TYPED,
+        ("experts", "n", "k"),
+        grouped_mistakes,
+        _grouped_matmul,
+    ),
+    "attention": _Asked(
+        _HEAD
+        | each(whole(), "batch heads kv_heads query_tokens context_tokens window")
+        | each(whole(1, 10**6), "head_dim value_dim")
+        | each(flag, "causal latent")
+        | each(text, "dtype kv_dtype"),
+        ("heads", "head_dim", "query_tokens"),
+        attention_mistakes,
+        _attention,
+    ),
+}
+_COLLECTIVE = _Asked(
+    _HEAD | {"bytes": quantity(BYTES)} | each(text, "library version"), ("bytes",), collective_mistakes, _collective
+)
+_ELEMENTWISE = _Asked(
+    _HEAD | {"elements": whole(1, 10**15)} | each(whole(), "tokens width") | {"dtype": text},
+    (),
+    elementwise_mistakes,
+    _elementwise,
+)
 
 
 def _dtype_mistakes(cluster: Cluster, dtype: str, mapping: Mapping[str, Any]) -> Iterator[str]:

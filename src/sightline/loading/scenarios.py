@@ -7,23 +7,36 @@ from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
 from sightline.loading.clusters import cluster_of
-from sightline.loading.complaints import Complaints, check, require
+from sightline.loading.input.complaints import Complaints, check, require
+from sightline.loading.input.kinds import Keys, anything, each, flag, name_or_mapping, quantity, text, whole
 from sightline.loading.lengths import read_lengths
 from sightline.loading.measured import read_measured
-from sightline.loading.model_sources import model_of
-from sightline.loading.models import ReadModel
-from sightline.loading.not_yet import PREDICTED_TASKS, TASKS
+from sightline.loading.models import ReadModel, model_of
 from sightline.loading.plans import ReadPlan, read_training_plan
-from sightline.loading.schema import ScenarioKeys, WorkloadKeys
-from sightline.quantities import show
+from sightline.loading.plans.keys import PREDICTED_TASKS, TASKS
+from sightline.quantities import COUNT, show
 from sightline.scenario import Cluster, Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES, broken_rules, known_facts
 
+SCENARIO: Keys = {
+    "name": text,
+    **each(name_or_mapping, "model cluster"),
+    **each(anything, "workload plan measured"),
+}
+"""The top of a scenario."""
+WORKLOAD: Keys = {
+    "task": text,
+    **each(whole(), "sequence_length global_batch"),
+    "total_tokens": quantity(COUNT),
+    "lengths": anything,
+    "packing": flag,
+}
+"""``workload`` of training."""
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 MODEL = {"model": "a name of the catalog, a path or a mapping"}
 CLUSTER = {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}
-_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
+_NEEDED_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
 
 
 class Parts(NamedTuple):
@@ -41,7 +54,7 @@ def read_parts(
     mapping: Mapping[str, Any], needed: Mapping[str, str], base: Path | str | None, complaints: Complaints
 ) -> Parts:
     """Return the parts of a scenario, mistakes noted; a model is read only where one is ``needed``."""
-    top = check(ScenarioKeys, mapping, "", complaints)
+    top = check(SCENARIO, mapping, "", complaints)
     if isinstance(mapping, Mapping):
         require(top, needed, "", complaints)
     return Parts(
@@ -60,7 +73,7 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
     Raise `InputError` with every mistake in it.
     """
     complaints = Complaints()
-    parts = read_parts(mapping, {**MODEL, **CLUSTER, **_WORKLOAD}, base, complaints)
+    parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, complaints)
     plan = read_training_plan(parts.plan, complaints)
     measured = read_measured(parts.measured, complaints)
@@ -94,7 +107,7 @@ def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
     if task in ("operator", "generate"):
         complaints.add(f"workload.task is {show(task)}; needed here: {', '.join(_TASKS)}")
         return {}
-    checked = check(WorkloadKeys, mapping, "workload", complaints)
+    checked = check(WORKLOAD, mapping, "workload", complaints)
     if not isinstance(mapping, Mapping):
         return {}
     needs = {

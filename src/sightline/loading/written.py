@@ -1,18 +1,21 @@
 """A resolved scenario as plain values: what a result shows as ``scenario``, and what loads back as the same scenario."""
 
-from dataclasses import fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 import numpy as np
 
-from sightline.loading.not_yet import PREDICTED
-from sightline.loading.written_model import model_mapping
+from sightline.loading.clusters.hardware import device_to_mapping, part_to_mapping
+from sightline.loading.models.blocks import BLOCKS
+from sightline.loading.models.config import FIELD_KEYS
+from sightline.loading.models.families import OWN_FAMILY
+from sightline.loading.plans.keys import PREDICTED
 from sightline.scenario import (
     Cluster,
-    Device,
     Generate,
     GenerationPlan,
     GenerationScenario,
+    Model,
     Operation,
     OperatorScenario,
     Plan,
@@ -25,88 +28,76 @@ POOL_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert
 """Degrees that disaggregated workers have of their own."""
 
 
+_WHERE_OTHER = (
+    "value_head_dim",
+    "window",
+    "attention_gate",
+    "qk_norm",
+    "wide_qk_norm",
+    "fp32_router",
+    "parallel_block",
+    "layer_norms",
+    "residual_streams",
+    "score_cap",
+    "logit_cap",
+    "prediction_layers",
+    "weights",
+    "kv_cache",
+)
+"""Fields written only where they are not the default, under their own names."""
+
+
 def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario) -> dict[str, Any]:
     """Return a scenario with the keys of a scenario file, every name resolved, in SI units; arrays become lists."""
-    mapping: dict[str, Any]
+    mapping: dict[str, Any] = {"cluster": _cluster(scenario.cluster)}
     if isinstance(scenario, OperatorScenario):
-        mapping = {"cluster": _cluster(scenario.cluster), "workload": _operation(scenario.workload)}
-    elif isinstance(scenario, GenerationScenario):
-        mapping = {
-            "model": model_mapping(scenario.model),
-            "cluster": _cluster(scenario.cluster),
-            "workload": _workload(scenario.workload),
-            "plan": _generation_plan(scenario.plan),
-        }
+        mapping |= {"workload": _operation(scenario.workload)}
     else:
-        mapping = {
-            "model": model_mapping(scenario.model),
-            "cluster": _cluster(scenario.cluster),
-            "workload": _workload(scenario.workload),
-            "plan": _plan(scenario.plan),
-        }
+        plan = _generation_plan(scenario.plan) if isinstance(scenario, GenerationScenario) else _plan(scenario.plan)
+        mapping = {"model": _model(scenario.model), **mapping, "workload": _workload(scenario.workload), "plan": plan}
     mapping = {"name": scenario.name, **mapping, "measured": dict(scenario.measured)}
     return {key: _plain(value) for key, value in mapping.items() if value not in ("", {})}
 
 
+def _model(model: Model) -> dict[str, Any]:
+    """Every figure of a model under the keys of model_type ``transformer``, which load back as the same model."""
+    defaults = {f.name: f.default for f in fields(model)}
+    blocks = {name: getattr(model, name) for name in BLOCKS}
+    return {
+        "name": model.name,
+        "model_type": OWN_FAMILY,
+        **{key: getattr(model, name) for name, key in FIELD_KEYS.items() if name not in (*_WHERE_OTHER, "name")},
+        **{name: getattr(model, name) for name in _WHERE_OTHER if getattr(model, name) != defaults[name]},
+        **{name: _stated(block) for name, block in blocks.items() if block is not None},
+        **({"layer_kinds": [_stated(kind) for kind in model.layer_kinds]} if model.layer_kinds else {}),
+        **({"weight_exceptions": dict(model.weight_exceptions)} if model.weight_exceptions else {}),
+    }
+
+
+def _stated(block: Any) -> dict[str, Any]:
+    """A block's fields that are needed or not the default."""
+    whole = asdict(block)
+    return {f.name: whole[f.name] for f in fields(block) if f.default is MISSING or whole[f.name] != f.default}
+
+
 def _cluster(cluster: Cluster) -> dict[str, Any]:
-    link, network, host = cluster.intra_node, cluster.network, cluster.host
+    link = part_to_mapping(cluster.intra_node)
+    if cluster.intra_node.topology != "torus":
+        link = {k: v for k, v in link.items() if k not in ("dimensions", "closes_at")}
+    beyond = cluster.intra_node.beyond
     written: dict[str, Any] = {
         "name": cluster.name,
         "devices": cluster.devices,
         "per_node": cluster.per_node,
         "device": device_to_mapping(cluster.device),
-        "intra_node": {
-            "name": link.name,
-            "bandwidth": link.bandwidth,
-            "latency": link.latency_s,
-            "topology": link.topology,
-            "peer_to_peer": link.peer_to_peer,
-            "in_network_reduction": link.in_network_reduction,
-            **({"dimensions": link.dimensions, "closes_at": link.closes_at} if link.topology == "torus" else {}),
-            "beyond": None if link.beyond is None else link.beyond.name,
-            "shares": link.shares,
-        },
-        "network": {
-            "name": network.name,
-            "bandwidth_per_node": network.bandwidth_per_node,
-            "latency": network.latency_s,
-            "topology": network.topology,
-            "oversubscription": network.oversubscription,
-            "nodes_per_switch": network.nodes_per_switch,
-        },
-        "host": {
-            "name": host.name,
-            "launch_time": host.launch_time_s,
-            "speed": host.speed,
-            "memory_bandwidth": host.memory_bandwidth,
-            "memory": host.memory_bytes,
-            "cores": host.cores,
-            "device_bandwidth": host.device_bandwidth,
-        },
+        "intra_node": link | {"beyond": None if beyond is None else beyond.name},
+        "network": part_to_mapping(cluster.network),
+        "host": part_to_mapping(cluster.host),
         "power_cap": cluster.power_cap_w,
     }
     for key, source in cluster.sources.items():
         written[key]["source"] = source
     return written
-
-
-def device_to_mapping(device: Device) -> dict[str, Any]:
-    """Return a device under the keys that a catalog entry states it with."""
-    return {
-        "name": device.name,
-        "peak_flops": dict(device.peak_flops),
-        "memory": device.memory_bytes,
-        "memory_bandwidth": device.memory_bandwidth,
-        "l2": device.l2_bytes,
-        "l2_bandwidth": device.l2_bandwidth,
-        "compute_units": device.compute_units,
-        "vector_flops": device.vector_flops,
-        "tdp": device.tdp_w,
-        "idle_power": device.idle_w,
-        "calibration": device.calibration,
-        "relatives": list(device.relatives),
-        "price": device.usd_per_hour,
-    }
 
 
 def _workload(workload: Workload | Generate) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sightline.loading.this_machine import THIS_MACHINE
+from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.report import units
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sightline.calibration.readers.formats import formats_of
 from sightline.calibration.readers.raw_table import RawTable, open_table
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 from sightline.scenario import Device
 
 if TYPE_CHECKING:

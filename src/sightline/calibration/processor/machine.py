@@ -34,8 +34,8 @@ from sightline.cost.processor.constants import PART, from_mapping
 from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.loading.this_machine import THIS_MACHINE, share_of
-from sightline.loading.written import device_to_mapping
+from sightline.loading.clusters.hardware import device_to_mapping
+from sightline.loading.clusters.this_machine import THIS_MACHINE, share_of
 from sightline.quantities import significant
 from sightline.scenario import Device
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading import to_mapping
-from sightline.loading.this_machine import processor
+from sightline.loading.clusters.this_machine import processor
 from sightline.measurement.generation.case import CASE, Asked, measure_generation_run
 from sightline.measurement.generation.loop import way_of
 from sightline.measurement.generation.results import profile_of, result_of

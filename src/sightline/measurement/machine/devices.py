@@ -8,7 +8,7 @@ from typing import Any
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.loading.this_machine import THIS_MACHINE, processor
+from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.machine.hardware import gpus
 from sightline.measurement.machine.timing import Clock, HostClock
 from sightline.scenario import Cluster, Device

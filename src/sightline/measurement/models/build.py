@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.loading.model_sources import resolve_model
+from sightline.loading.models import resolve_model
 from sightline.measurement.models.configs import transformers_config
 from sightline.measurement.models.weights import quantize, with_adapter
 from sightline.measurement.processes.case import UnsupportedCaseError

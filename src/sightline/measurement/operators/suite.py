@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.loading.this_machine import THIS_MACHINE, processor
+from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.operators.processor_suite import HOW, processor_entries
 from sightline.scenario import Device
 from sightline.scenario.operation import ElementwiseName

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from sightline.errors import InputError, WorkError
-from sightline.loading.this_machine import THIS_MACHINE
+from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.measurement.machine.devices import INSTALL
 from sightline.measurement.machine.record import conditions, contention, environment_class, record_environment
 from sightline.measurement.processes.case import FINISHED, Limits

@@ -6,11 +6,9 @@ from typing import Any, Generic, TypeVar
 
 from sightline.errors import InputError
 from sightline.frameworks import read_engine, read_framework
-from sightline.loading.complaints import Checked, Complaints, check, require
-from sightline.loading.not_yet import unpredicted
-from sightline.loading.quantization import read_quantization
-from sightline.loading.schema import PlanKeys, PoolKeys, SpeculationKeys
-from sightline.loading.techniques import read_techniques
+from sightline.loading.input.complaints import Checked, Complaints, check, require
+from sightline.loading.plans.keys import PLAN, POOL, SPECULATION, unpredicted
+from sightline.loading.plans.techniques import read_quantization, read_techniques
 from sightline.quantities import show
 from sightline.scenario import Engine, Framework, GenerationPlan, Plan, Speculation
 
@@ -53,7 +51,7 @@ class ReadPlan(Generic[F]):
 
 def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Framework]:
     """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated."""
-    checked = check(PlanKeys, mapping, "plan", complaints)
+    checked = check(PLAN, mapping, "plan", complaints)
     wrong = dict(unpredicted(checked.values))
     complaints.add(*wrong.values())
     stated = {key: value for key, value in checked.values.items() if key not in wrong}
@@ -70,7 +68,7 @@ def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Fram
 
 def read_generation_plan(mapping: object, complaints: Complaints) -> ReadPlan[Engine]:
     """Return what of a plan of generation is right, its mistakes noted."""
-    checked = check(PlanKeys, mapping, "plan", complaints)
+    checked = check(PLAN, mapping, "plan", complaints)
     stated = checked.values
     for key, nothing in _TRAINING_ONLY.items():
         if key in stated and not _says_nothing(stated[key], nothing):
@@ -116,7 +114,7 @@ def _speculation(mapping: object, complaints: Complaints) -> Speculation | None:
     if mapping is None:
         return None
     key = "plan.speculative"
-    checked = check(SpeculationKeys, mapping, key, complaints)
+    checked = check(SPECULATION, mapping, key, complaints)
     require(checked, {"tokens": "tokens drafted per pass", "acceptance": "a number from 0 to below 1"}, key, complaints)
     return Speculation(**checked.values) if {"tokens", "acceptance"} <= checked.values.keys() else None
 
@@ -129,6 +127,6 @@ def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, A
         complaints.add(f"plan.disaggregate is {show(mapping)}; allowed: a mapping with prefill and decode")
         return {}
     return {
-        pool: check(PoolKeys, mapping[pool], f"plan.disaggregate.{pool}", complaints).values
+        pool: check(POOL, mapping[pool], f"plan.disaggregate.{pool}", complaints).values
         for pool in ("prefill", "decode")
     }

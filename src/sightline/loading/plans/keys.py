@@ -1,13 +1,59 @@
-"""What the interface names but this version does not predict: only the neutral values pass, anything else is refused.
+"""The keys of ``plan``, and of what they may say that which this version does not predict yet.
 
-A version that learns a technique deletes its line here.
+A version that learns a technique deletes its line in ``PREDICTED``.
 """
 
 from collections.abc import Iterator, Mapping
 
 from sightline.errors import nearest
-from sightline.quantities import show
+from sightline.loading.input.kinds import Keys, anything, choice, each, flag, fraction, quantity, text, whole
+from sightline.quantities import COUNT, show
+from sightline.scenario.low_precision import FP8_RECIPES
 from sightline.scenario.plan import OPTIMIZERS
+
+DEGREE = whole(1, 10**7)
+_NUMBER = quantity(COUNT, zero=True)
+
+PLAN: Keys = {
+    **each(text, "framework framework_version"),
+    **each(DEGREE, "tensor_parallel pipeline_parallel data_parallel context_parallel"),
+    "context_exchange": choice("ring", "all-gather", "all-to-all", "mixed"),
+    **each(DEGREE, "data_parallel_shard expert_parallel expert_tensor_parallel"),
+    "sequence_parallel": flag,
+    "tensor_overlap": choice("none", "backward", "all"),
+    "virtual_stages": DEGREE,
+    "schedule": choice("gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"),
+    "micro_batch": whole(),
+    "zero_stage": choice(0, 1, 2, 3),
+    **each(anything, "offload recompute"),
+    "attention": choice("flash", "eager"),
+    "dtype": text,
+    "fp8_recipe": choice(*FP8_RECIPES),
+    "bf16_layers": whole(0, 10**5),
+    "narrow_head": flag,
+    **each(anything, "quantization adapter"),
+    "optimizer": text,
+    "compile": flag,
+    "replicas": DEGREE,
+    **each(whole(), "max_batched_tokens max_sequences"),
+    **each(flag, "chunked_prefill prefix_cache"),
+    "kv_block_tokens": whole(),
+    "memory_fraction": fraction,
+    "cuda_graphs": flag,
+    **each(_NUMBER, "expert_skew expert_capacity"),
+    "expert_dispatch": choice("all-to-all", "deduplicated"),
+    "expert_overlap": flag,
+    "prediction_layers": whole(0),
+    **each(anything, "speculative disaggregate"),
+}
+"""``plan`` of every task."""
+
+SPECULATION: Keys = {"tokens": whole(1, 1000), "acceptance": fraction}
+POOL: Keys = {
+    **each(DEGREE, "tensor_parallel pipeline_parallel data_parallel expert_parallel replicas"),
+    "batch": whole(),
+}
+"""The workers of one kind in ``plan.disaggregate``."""
 
 TASKS = ("pretrain", "finetune", "generate", "serve", "operator")
 """Every task of the interface."""

@@ -1,23 +1,32 @@
 """A model's ``config.json``, in whatever family's spelling, into a `Model`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.loading.checkpoints import Checkpoint, checkpoint_of
-from sightline.loading.complaints import Complaints, require
-from sightline.loading.config_keys import figures_of, flat
-from sightline.loading.dotted_keys import dotted
-from sightline.loading.families import ALIASES, FAMILIES, OWN_FAMILY, family_of
-from sightline.loading.family import CHUNKS, LINEAR, SPARSE, WINDOWS, Family
-from sightline.loading.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
-from sightline.loading.model_blocks import block_problems, blocks_of, missing_blocks, stated_blocks, weight_exceptions
-from sightline.loading.model_figures import settled
-from sightline.loading.model_keys import MIXERS
-from sightline.loading.spellings import ACTIVATIONS
+from sightline.loading.input.complaints import Complaints, require
+from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.models.blocks import (
+    BLOCKS,
+    block_problems,
+    blocks_of,
+    missing_blocks,
+    stated_blocks,
+    weight_exceptions,
+)
+from sightline.loading.models.checkpoints import Checkpoint, checkpoint_of
+from sightline.loading.models.families import ALIASES, FAMILIES, OWN_FAMILY, family_of
+from sightline.loading.models.family import CHUNKS, LINEAR, SPARSE, WINDOWS, Family
+from sightline.loading.models.figures import figures_of, flat, settled
+from sightline.loading.models.keys import MIXERS
+from sightline.loading.models.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
+from sightline.loading.models.spellings import ACTIVATIONS
 from sightline.quantities import show
 from sightline.scenario import Model
+
+_SETTLED = ("layer_kinds", "window", "weights", "weight_exceptions", "kv_cache")
+"""Fields of `Model` that are more than one figure of a config."""
 
 _NEEDS: Mapping[str, str] = {
     "hidden_size": "the width of the residual stream",
@@ -50,6 +59,17 @@ _NEEDS: Mapping[str, str] = {
     "block_configs": "the widths of each layer",
     "single_blocks": "the block of each layer as a text of M, *, E and -",
 }
+FIELD_KEYS: Mapping[str, str] = {
+    **{f.name: f.name for f in fields(Model) if f.name not in (*BLOCKS, *_SETTLED)},
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "activation": "hidden_act",
+    "max_positions": "max_position_embeddings",
+    "tied_embeddings": "tie_word_embeddings",
+}
+"""Our key of a config for each field of `Model` that is one figure or word."""
+
 _WRAPPED = ("text_config", "llm_config", "language_config")
 """Where a model of several modalities keeps the config of its language model."""
 
@@ -176,30 +196,10 @@ def _blocks(values: Mapping[str, Any], family: Family, key: str, complaints: Com
 
 
 def _model(values: Mapping[str, Any], name: str, blocks: Mapping[str, Any]) -> Model:
-    switches = ("attention_bias", "output_bias", "mlp_bias", "norm_bias", "embedding_norm")
-    features = ("attention_gate", "qk_norm", "wide_qk_norm", "fp32_router", "parallel_block")
-    numbers = {"layer_norms": 2, "residual_streams": 1, "prediction_layers": 0, "score_cap": 0.0, "logit_cap": 0.0}
-    return Model(
-        name=values.get("name", name),
-        hidden_size=values["hidden_size"],
-        layers=values["num_hidden_layers"],
-        heads=values["num_attention_heads"],
-        kv_heads=values["num_key_value_heads"],
-        head_dim=int(values["head_dim"]),
-        value_head_dim=values.get("value_head_dim"),
-        intermediate_size=int(values["intermediate_size"]),
-        vocab_size=values["vocab_size"],
-        norm=values["norm"],
-        activation=values["activation"],
-        positions=values["positions"],
-        max_positions=values["max_position_embeddings"],
-        tied_embeddings=values.get("tie_word_embeddings", False),
-        position_offset=values.get("position_offset", 0),
-        dropout=values.get("dropout", 0.0),
-        **{s: values.get(s, False) for s in (*switches, *features)},
-        **{n: values.get(n, default) for n, default in numbers.items()},
-        **blocks,
-    )
+    figures = {field: values[key] for field, key in FIELD_KEYS.items() if key in values}
+    figures |= {"activation": values["activation"], "name": values.get("name", name)}
+    figures |= {width: int(figures[width]) for width in ("head_dim", "intermediate_size")}
+    return Model(**figures, **blocks)
 
 
 def _stored(model: Model, values: Mapping[str, Any], checkpoint: Checkpoint, family: Family) -> Model:

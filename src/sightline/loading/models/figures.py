@@ -1,16 +1,16 @@
-"""The keys of a ``config.json`` under our names: spellings, defaults of the family, and what the family has not."""
+"""The figures of a ``config.json`` under our names: spellings, defaults of the family, and what follows from others."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.loading.complaints import Checked, Complaints, check
-from sightline.loading.dotted_keys import dotted
-from sightline.loading.families import FAMILIES, OWN_FAMILY
-from sightline.loading.family import STATE_SPACE, Family
-from sightline.loading.fields import FRACTION, is_fraction
-from sightline.loading.model_keys import ModelKeys, OwnKeys
-from sightline.loading.spellings import DROPOUTS, FEATURES, FOREIGN, IGNORED, NESTED, SPELLINGS
+from sightline.loading.input.complaints import Checked, Complaints, check
+from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.input.kinds import FRACTION, is_fraction
+from sightline.loading.models.families import FAMILIES, OWN_FAMILY
+from sightline.loading.models.family import STATE_SPACE, Family
+from sightline.loading.models.keys import MODEL, OWN
+from sightline.loading.models.spellings import ACTIVATIONS, DROPOUTS, FEATURES, FOREIGN, IGNORED, NESTED, SPELLINGS
 from sightline.quantities import show
 
 _READ_APART = frozenset(
@@ -41,24 +41,24 @@ def figures_of(config: dict[str, Any], family: Family, key: str, complaints: Com
 
     ``written`` are the keys a person wrote: there a key nobody knows is a mistake.
     """
-    keys = OwnKeys if family is FAMILIES[OWN_FAMILY] else ModelKeys
+    keys = OWN if family is FAMILIES[OWN_FAMILY] else MODEL
     named = _renamed(config, key, complaints)
     if STATE_SPACE in family.features and "layer_types" in named:
         named.setdefault("single_blocks", named.pop("layer_types"))
     _note_foreign_features(config, family, key, complaints)
-    for k in sorted(written & named.keys() - keys.model_fields.keys()):
+    for k in sorted(written & named.keys() - keys.keys()):
         if not _meant(k, family):
-            complaints.add(f"{dotted(key, k)} is not a known key{nearest(k, [*keys.model_fields, *_THEIRS])}")
-    own = {k: v for k, v in named.items() if k in keys.model_fields}
+            complaints.add(f"{dotted(key, k)} is not a known key{nearest(k, [*keys, *_THEIRS])}")
+    own = {k: v for k, v in named.items() if k in keys}
     if "dropout" not in own and (parts := _dropouts(config, key, complaints)):
         own["dropout"] = max(parts)
-    defaults = {k: v for k, v in family.defaults.items() if k in keys.model_fields and k not in own}
+    defaults = {k: v for k, v in family.defaults.items() if k in keys and k not in own}
     governed = _governed({**defaults, **named}, family)
     return check(keys, defaults | {k: v for k, v in governed.items() if k not in own} | own, key, complaints)
 
 
 def _meant(key: str, family: Family) -> bool:
-    """Whether a key that is no figure of `ModelKeys` is one of a config all the same."""
+    """Whether a key that is no figure of the structure is one of a config all the same."""
     known = (FEATURES, FOREIGN, IGNORED, DROPOUTS, _READ_APART, family.switches)
     return any(key in group for group in known) or key.startswith(("_", *NESTED))
 
@@ -108,3 +108,51 @@ def _note_foreign_features(config: Mapping[str, Any], family: Family, key: str, 
             f"{dotted(key, 'word_embed_proj_dim')} is {show(embedding)}: an embedding of another width than hidden_size "
             f"{show(width)}, which this version does not predict"
         )
+
+
+def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """Return the figures with everything derived; ``config`` is the flat config they were read from."""
+    figures = dict(values)
+    figures |= _heads(figures, config) | _widths(figures, family)
+    if "alibi" in figures:
+        figures["positions"] = "alibi" if figures["alibi"] else _without_alibi(figures["positions"])
+    if family.low_rank_gates and {"linear_num_value_heads", "linear_value_head_dim"} <= figures.keys():
+        figures.setdefault("linear_num_key_heads", figures["linear_num_value_heads"])
+        figures.setdefault("linear_key_head_dim", figures["linear_value_head_dim"])
+    activation = ACTIVATIONS.get(figures["hidden_act"])
+    figures["activation"] = "geglu" if family.activations == ("geglu",) and activation == "gelu" else activation
+    return figures
+
+
+def _heads(figures: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    heads, hidden = figures["num_attention_heads"], figures["hidden_size"]
+    kv_heads = figures.get("num_key_value_heads", 1 if _is_multi_query(figures, config) else heads)
+    found: dict[str, Any] = {"head_dim": figures.get("head_dim", hidden / heads if hidden % heads else hidden // heads)}
+    if figures.get("new_decoder_architecture") is False and figures.get("multi_query"):
+        kv_heads = 1  # Falcon 7B states as many as query heads beside multi_query, which is what counts.
+        found["layer_norms"] = 1
+    if {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim"} <= figures.keys():
+        found["head_dim"] = figures["qk_nope_head_dim"] + figures["qk_rope_head_dim"]
+    elif "v_head_dim" in figures:
+        found["value_head_dim"] = figures["v_head_dim"]
+    return found | {"num_key_value_heads": kv_heads}
+
+
+def _is_multi_query(figures: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    return bool(figures.get("multi_query")) or config.get("attn_config.attn_type") == "multiquery_attention"
+
+
+def _widths(figures: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """Widths of the dense MLP and of an expert, which is the one stated width where there is but one."""
+    stated = figures.get("intermediate_size")
+    expert = figures.get("moe_intermediate_size", stated)
+    dense = figures.get("dense_intermediate_size", stated if stated is not None else expert)
+    if dense is None:
+        dense = figures["hidden_size"] * figures.get("expansion_ratio", 4.0)
+    if family.halved_intermediate:
+        dense //= 2
+    return {"intermediate_size": dense, **({"moe_intermediate_size": expert} if expert is not None else {})}
+
+
+def _without_alibi(positions: str) -> str:
+    return "learned" if positions == "alibi" else positions

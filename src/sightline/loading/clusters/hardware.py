@@ -1,86 +1,113 @@
 """The parts of a cluster - device, links, network, host - by catalog name, by mapping, or a mapping over a name."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
-
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.complaints import Complaints, check
-from sightline.loading.dotted_keys import dotted
-from sightline.loading.schema import DeviceKeys, HostKeys, InterconnectKeys, NetworkKeys
-from sightline.quantities import FLOPS, parse_quantity, show
+from sightline.loading.input.complaints import Complaints, check
+from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.input.kinds import Keys, anything, choice, each, flag, quantity, text, whole
+from sightline.quantities import (
+    BYTES,
+    BYTES_PER_SECOND,
+    COUNT,
+    FLOPS,
+    SECONDS,
+    USD_PER_HOUR,
+    WATTS,
+    parse_quantity,
+    show,
+)
 from sightline.scenario import Device, Host, Interconnect, Network
 
 Values = dict[str, Any]
 """A part's figures by the catalog's keys, in SI units."""
 
+_KEYS = {
+    "memory_bytes": "memory",
+    "l2_bytes": "l2",
+    "tdp_w": "tdp",
+    "idle_w": "idle_power",
+    "usd_per_hour": "price",
+    "latency_s": "latency",
+    "launch_time_s": "launch_time",
+}
+"""The catalog's key for a field of a description, where it is another word."""
+
+SOURCED: Keys = {
+    **each(text, "name same_as source date evidence"),
+    **each(anything, "sources evidences"),
+    "note": text,
+}
+"""Keys of a catalog entry, or of an inline mapping in its place: a name, and where its figures come from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A kind of part: its key in ``cluster``, its folder in the catalog, its structure and what it cannot lack."""
+    """A kind of part: its key in ``cluster``, its folder in the catalog, its keys and what it cannot lack."""
 
     key: str
     folder: str
-    schema: type[BaseModel]
-    build: Callable[[Values], Any]
+    description: type
+    keys: Keys
     needs: Mapping[str, str] = field(default_factory=dict)
 
-
-def _device(v: Values) -> Device:
-    return Device(
-        name=v["name"],
-        peak_flops=v["peak_flops"],
-        memory_bytes=v["memory"],
-        memory_bandwidth=v["memory_bandwidth"],
-        l2_bytes=v["l2"],
-        l2_bandwidth=v["l2_bandwidth"],
-        compute_units=v["compute_units"],
-        tdp_w=v["tdp"],
-        idle_w=v["idle_power"],
-        calibration=v.get("calibration", "generic"),
-        relatives=tuple(v.get("relatives", ())),
-        vector_flops=v["vector_flops"],
-        usd_per_hour=v.get("price"),
-    )
+    def build(self, values: Values) -> Any:
+        """Return the part's description."""
+        named = {
+            f.name: values[_KEYS.get(f.name, f.name)]
+            for f in fields(self.description)
+            if _KEYS.get(f.name, f.name) in values
+        }
+        if self is DEVICE:
+            named = {"calibration": "generic", **named, "relatives": tuple(values.get("relatives", ()))}
+        if "beyond" in named:
+            named["beyond"] = self.build(_of_catalog(self.folder, named["beyond"]))
+        return self.description(**named)
 
 
-SWITCHES = ("peer_to_peer", "in_network_reduction", "shares", "dimensions", "closes_at")
-"""Figures of links that not all of them have."""
+def part_to_mapping(part: Device | Interconnect | Network | Host) -> dict[str, Any]:
+    """Return the figures of a part under the keys that a catalog entry states them with."""
+    return {_KEYS.get(f.name, f.name): getattr(part, f.name) for f in fields(part)}
 
 
-def _interconnect(v: Values) -> Interconnect:
-    switches = {k: v[k] for k in SWITCHES if k in v}
-    return Interconnect(
-        name=v["name"],
-        bandwidth=v["bandwidth"],
-        latency_s=v["latency"],
-        topology=v["topology"],
-        beyond=_interconnect(_of_catalog("interconnects", v["beyond"])) if v.get("beyond") else None,
-        **switches,
-    )
+def device_to_mapping(device: Device) -> dict[str, Any]:
+    """Return a device under the keys that a catalog entry states it with."""
+    return part_to_mapping(device) | {"peak_flops": dict(device.peak_flops), "relatives": list(device.relatives)}
 
 
-def _network(v: Values) -> Network:
-    shape = {k: v[k] for k in ("topology", "oversubscription", "nodes_per_switch") if k in v}
-    return Network(name=v["name"], bandwidth_per_node=v["bandwidth_per_node"], latency_s=v["latency"], **shape)
+def _shares(value: object) -> dict[int, float]:
+    """Bandwidth left to each rank over that of a pair, by number of ranks."""
+    try:
+        return {int(ranks): float(share) for ranks, share in value.items()}  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"is {show(value)}; allowed: a mapping of numbers of ranks to shares of bandwidth") from None
 
 
-def _host(v: Values) -> Host:
-    same = ("memory_bandwidth", "cores", "speed", "device_bandwidth")
-    stated = {"memory_bytes": v["memory"]} if "memory" in v else {}
-    stated |= {key: v[key] for key in same if key in v}
-    return Host(name=v["name"], launch_time_s=v.get("launch_time"), **stated)
-
-
+_BANDWIDTH, _LATENCY = quantity(BYTES_PER_SECOND), quantity(SECONDS, zero=True)
 DEVICE = Part(
     key="device",
     folder="devices",
-    schema=DeviceKeys,
-    build=_device,
+    description=Device,
+    keys={
+        **SOURCED,
+        "peak_flops": anything,
+        "memory": quantity(BYTES),
+        "memory_bandwidth": _BANDWIDTH,
+        "l2": quantity(BYTES),
+        "l2_bandwidth": _BANDWIDTH,
+        "compute_units": whole(1, 10**6),
+        "vector_flops": quantity(FLOPS),
+        "tdp": quantity(WATTS),
+        "idle_power": quantity(WATTS, zero=True),
+        "calibration": text,
+        "relatives": anything,
+        "price": quantity(USD_PER_HOUR, zero=True),
+        "server": anything,
+    },
     needs={
         "peak_flops": "dense peak FLOP/s by dtype, such as {bf16: 312 TFLOP/s}",
         "memory": "the device memory, such as 80 GB",
@@ -96,8 +123,19 @@ DEVICE = Part(
 INTERCONNECT = Part(
     key="intra_node",
     folder="interconnects",
-    schema=InterconnectKeys,
-    build=_interconnect,
+    description=Interconnect,
+    keys={
+        **SOURCED,
+        "bandwidth": _BANDWIDTH,
+        "latency": _LATENCY,
+        "topology": choice("switch", "full-mesh", "pcie", "ring", "torus", "pairs"),
+        "dimensions": whole(1, 6),
+        "closes_at": whole(1, 10**4),
+        "peer_to_peer": flag,
+        "in_network_reduction": flag,
+        "beyond": text,
+        "shares": _shares,
+    },
     needs={
         "bandwidth": "bytes per second that one device sends, such as 300 GB/s",
         "latency": "the time of a small message, such as 2 us",
@@ -107,14 +145,34 @@ INTERCONNECT = Part(
 NETWORK = Part(
     key="network",
     folder="networks",
-    schema=NetworkKeys,
-    build=_network,
+    description=Network,
+    keys={
+        **SOURCED,
+        "bandwidth_per_node": _BANDWIDTH,
+        "latency": _LATENCY,
+        "topology": choice("fat-tree", "dragonfly", "rail-optimized", "torus"),
+        "oversubscription": quantity(COUNT),
+        "nodes_per_switch": whole(1, 10**5),
+    },
     needs={
         "bandwidth_per_node": "bytes per second that one node sends, such as 50 GB/s",
         "latency": "the time of a small message, such as 5 us",
     },
 )
-HOST = Part(key="host", folder="hosts", schema=HostKeys, build=_host)
+HOST = Part(
+    key="host",
+    folder="hosts",
+    description=Host,
+    keys={
+        **SOURCED,
+        "launch_time": quantity(SECONDS),
+        "speed": quantity(COUNT),
+        "memory_bandwidth": _BANDWIDTH,
+        "memory": quantity(BYTES),
+        "cores": whole(1, 10**5),
+        "device_bandwidth": _BANDWIDTH,
+    },
+)
 
 
 def read_part(part: Part, stated: object, below: object, complaints: Complaints) -> Values | None:
@@ -182,7 +240,7 @@ def _require_all(part: Part, values: Values, key: str, complaints: Complaints) -
 
 
 def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> Values:
-    values = check(part.schema, mapping, key, complaints).values
+    values = check(part.keys, mapping, key, complaints).values
     known = calibrations()
     for name, family in [("calibration", values.get("calibration")), *(("relatives", r) for r in _relatives(values))]:
         if family is not None and family not in known:

@@ -11,11 +11,15 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sightline import catalog
-from sightline.loading.complaints import Complaints
-from sightline.loading.hardware import DEVICE, read_part
+from sightline.loading.clusters.hardware import DEVICE, read_part
+from sightline.loading.input.complaints import Complaints
 
 THIS_MACHINE = "this-machine"
 RELATIVES = ("processor",)
@@ -35,6 +39,12 @@ ASSUMED_CACHE_BYTES = 32 * 2**20
 WATTS_PER_CORE, IDLE_SHARE = 10.0, 0.3
 LOOPBACK = {"bandwidth": 2e9, "latency": 3e-5}
 """What processes of one machine send each other over its own network interface: orders of magnitude."""
+
+COPIED_BYTES = 2**18
+"""Bytes copied at a time: too few for other processes to come in between as a rule."""
+COPIES = 4
+FASTEST = 0.1
+"""Quantile of the pieces' times that counts: what else the machine does can only slow a copy down."""
 
 
 class Processor(NamedTuple):
@@ -100,8 +110,6 @@ def _device() -> dict[str, Any]:
 @cache
 def detected() -> dict[str, Any]:
     """Return the processor under the keys of a catalog's device; takes a tenth of a second, for copying memory."""
-    from sightline.loading.copy_speed import copy_bandwidth
-
     p = processor()
     per_cycle = next((rate for flag, rate in FLOPS_PER_CYCLE.items() if flag in p.flags), PLAIN_FLOPS_PER_CYCLE)
     fp32 = p.cores * p.hertz * per_cycle
@@ -182,3 +190,26 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def copy_bandwidth(size: float, threads: int) -> float:
+    """Return bytes read and written per second by copies within ``size`` bytes that threads share, all at once."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    part = max(int(size) // threads // 2 // COPIED_BYTES, 1) * COPIED_BYTES
+    buffers = [(np.ones(part, dtype=np.uint8), np.ones(part, dtype=np.uint8)) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(_piecewise, buffers))
+
+
+def _piecewise(buffers: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> float:
+    """The rate of one thread that goes through its buffers piece by piece, several times."""
+    source, target = buffers
+    seconds = []
+    for _ in range(COPIES):
+        for first in range(0, len(source), COPIED_BYTES):
+            piece = slice(first, first + COPIED_BYTES)
+            begin = perf_counter()
+            np.copyto(target[piece], source[piece])
+            seconds.append(perf_counter() - begin)
+    return 2 * COPIED_BYTES / float(np.quantile(seconds, FASTEST))

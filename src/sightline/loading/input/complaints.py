@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
 from sightline.errors import InputError, nearest
-from sightline.loading.dotted_keys import dotted
-from sightline.loading.fields import REFUSED
+from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.input.kinds import Keys
 from sightline.quantities import show
 
 
@@ -36,23 +34,24 @@ class Checked:
     wrong: frozenset[str] = frozenset()
 
 
-def check(schema: type[BaseModel], mapping: object, key: str, complaints: Complaints) -> Checked:
+def check(keys: Keys, mapping: object, key: str, complaints: Complaints) -> Checked:
     """Hold ``mapping``, which stands at the dotted ``key``, to its structure; note every mistake."""
     if mapping is None:
         return Checked(values={})
     if not isinstance(mapping, Mapping):
         complaints.add(f"{key or 'the scenario'} is {show(mapping)}; allowed: a mapping of keys to values")
-        return Checked(values={}, wrong=frozenset(schema.model_fields))
-    known = {k: v for k, v in mapping.items() if k in schema.model_fields}
-    complaints.add(*(_unknown(key, k, schema.model_fields) for k in mapping if k not in schema.model_fields))
-    try:
-        valid, wrong = schema.model_validate(known), frozenset[str]()
-    except ValidationError as error:
-        mistakes = error.errors(include_url=False, include_input=False)
-        complaints.add(*(f"{dotted(key, m['loc'][0])} {_half_sentence(m)}" for m in mistakes))
-        wrong = frozenset(str(m["loc"][0]) for m in mistakes)
-        valid = schema.model_validate({k: v for k, v in known.items() if k not in wrong})
-    return Checked(values={k: v for k, v in valid.__dict__.items() if v is not None}, wrong=wrong)
+        return Checked(values={}, wrong=frozenset(keys))
+    complaints.add(*(_unknown(key, k, keys) for k in mapping if k not in keys))
+    values, wrong = {}, set()
+    for name, kind in keys.items():
+        if mapping.get(name) is None:
+            continue
+        try:
+            values[name] = kind(mapping[name])
+        except InputError as error:
+            complaints.add(f"{dotted(key, name)} {error}")
+            wrong.add(name)
+    return Checked(values=values, wrong=frozenset(wrong))
 
 
 def require(checked: Checked, keys: Mapping[str, str], key: str, complaints: Complaints) -> None:
@@ -61,14 +60,23 @@ def require(checked: Checked, keys: Mapping[str, str], key: str, complaints: Com
     complaints.add(*(f"{dotted(key, k)} is missing; needed: {keys[k]}" for k in absent))
 
 
-def _unknown(key: str, name: object, known: Mapping[str, Any]) -> str:
+def words_of(
+    value: object, key: str, known: tuple[str, ...], same: Mapping[str, str], complaints: Complaints
+) -> tuple[str, ...]:
+    """Return a word or a list of words, each once in our spelling; ``none`` and an empty list are no words."""
+    listed = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+    found: list[str] = []
+    for word in listed:
+        ours = same.get(word, word) if isinstance(word, str) else word
+        if ours in known and ours not in found:
+            found.append(str(ours))
+        elif ours not in known and not (word == "none" and len(listed) == 1):
+            near = nearest(word, (*known, *same)) if isinstance(word, str) else ""
+            complaints.add(f"{key} is {show(word)}; allowed: none, {', '.join(known)}{near}")
+    return tuple(found)
+
+
+def _unknown(key: str, name: object, known: Keys) -> str:
     near = nearest(name, list(known)) if isinstance(name, str) else ""
     listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(known)
     return f"{dotted(key, name)} is not a known key{near or listed}"
-
-
-def _half_sentence(mistake: Any) -> str:
-    """The half sentence of a pydantic error; all values are checked by our own types, so all errors are ours."""
-    if mistake["type"] != REFUSED:
-        return f"is not understood: {mistake['msg']}"
-    return str(mistake["msg"])

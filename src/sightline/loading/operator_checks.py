@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.errors import nearest
-from sightline.loading.not_yet import DTYPES
+from sightline.loading.plans.keys import DTYPES
 from sightline.quantities import show
 from sightline.scenario.operation import CACHE_DTYPES, DTYPE_FORMATS, FORMATS, MODEL_DTYPES, PLAIN_DTYPES
 
@@ -17,7 +17,7 @@ LIBRARIES = ("nccl", "custom")
 _RELEASE = re.compile(r"\d+(\.\w+)*")
 
 
-def matmul_mistakes(values: Values) -> Iterator[str]:
+def matmul_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     """Yield what is wrong with the dtype and the format of a matmul."""
     dtype, chosen = values["dtype"], values.get("format")
     if dtype in FORMATS and dtype not in DTYPE_FORMATS:
@@ -42,7 +42,7 @@ def _is_own(chosen: str, dtype: str) -> bool:
 
 def grouped_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
     """Yield what is wrong with a grouped matmul."""
-    yield from matmul_mistakes(values)
+    yield from matmul_mistakes(values, wrong)
     given = {"tokens", "rows"} & values.keys()
     if len(given) != 1 and not {"tokens", "rows"} & wrong:
         listed = " and ".join(sorted(given)) or "neither"
@@ -56,7 +56,7 @@ def grouped_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
         yield f"workload.rows is {values['rows']}; allowed: a multiple of per_token, {per_token}"
 
 
-def attention_mistakes(values: Values) -> Iterator[str]:
+def attention_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     """Yield what is wrong with an attention."""
     yield from plain_dtype_mistakes(values)
     latent, causal = values.get("latent", False), values.get("causal", True)
@@ -82,7 +82,7 @@ def attention_mistakes(values: Values) -> Iterator[str]:
         yield f"workload.kv_dtype is {show(cached)}; allowed: {allowed[0]} (the dtype), {', '.join(CACHE_DTYPES)}{near}"
 
 
-def collective_mistakes(values: Values) -> Iterator[str]:
+def collective_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     """Yield what is wrong with the library of a collective."""
     library, version = values.get("library", "nccl"), values.get("version")
     if library == "nccl":

@@ -1,17 +1,14 @@
 """The blocks of a model - experts, latent, sparse and linear attention, state spaces - from a config's figures."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, replace
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from pydantic import BaseModel, create_model
-
 from sightline.errors import nearest
-from sightline.loading.complaints import Complaints, check, require
-from sightline.loading.family import Family
-from sightline.loading.fields import choice, flag, whole
-from sightline.loading.schema import Section
+from sightline.loading.input.complaints import Complaints, check, require
+from sightline.loading.input.kinds import Keys, Kind, anything, choice, flag, whole
+from sightline.loading.models.family import Family
 from sightline.quantities import show
 from sightline.scenario import (
     CompressedAttention,
@@ -24,7 +21,7 @@ from sightline.scenario import (
     StateSpace,
 )
 
-_BLOCKS: Mapping[str, type] = {
+BLOCKS: Mapping[str, type] = {
     "experts": Experts,
     "latent": LatentAttention,
     "sparse": SparseAttention,
@@ -34,23 +31,61 @@ _BLOCKS: Mapping[str, type] = {
 }
 """Fields of `sightline.scenario.Model` that are blocks."""
 
+_FIGURES: Mapping[str, Mapping[str, str]] = {
+    "latent": {
+        "kv_rank": "kv_lora_rank",
+        "query_rank": "q_lora_rank",
+        "nope_head_dim": "qk_nope_head_dim",
+        "rope_head_dim": "qk_rope_head_dim",
+        "value_head_dim": "v_head_dim",
+    },
+    "sparse": {
+        "selected_tokens": "index_topk",
+        "heads": "index_n_heads",
+        "head_dim": "index_head_dim",
+        "block_tokens": "index_block_size",
+    },
+    "linear": {
+        "value_heads": "linear_num_value_heads",
+        "key_heads": "linear_num_key_heads",
+        "key_dim": "linear_key_head_dim",
+        "value_dim": "linear_value_head_dim",
+        "conv_width": "linear_conv_kernel_dim",
+    },
+    "state_space": {
+        "heads": "mamba_num_heads",
+        "head_dim": "mamba_head_dim",
+        "groups": "n_groups",
+        "state": "ssm_state_size",
+        "conv_width": "conv_kernel",
+    },
+}
+"""The config's key for each field of a block. A model has the block when the first of them is stated."""
+
 
 def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """Return the blocks that the figures of a config describe, by the field of `Model` they belong to."""
-    found = {
-        "experts": _experts(values, family),
-        "latent": _latent(values),
-        "sparse": _sparse(values),
-        "compressed": _compressed(values),
-        "linear": _linear(values, family),
-        "state_space": _state_space(values),
-    }
-    return {name: block for name, block in found.items() if block is not None}
+    found: dict[str, Any] = {}
+    for name, keys in _FIGURES.items():
+        if next(iter(keys.values())) in values:
+            figures = {field: values[key] for field, key in keys.items() if key in values}
+            found[name] = BLOCKS[name](**_OPTIONAL_RANK.get(name, {}) | figures)
+    if "linear" in found and family.low_rank_gates:
+        found["linear"] = replace(found["linear"], gate_rank=found["linear"].value_dim)
+    if "compress_ratios" in values:
+        found["compressed"] = CompressedAttention(
+            query_rank=values["q_lora_rank"], output_rank=values["o_lora_rank"], output_groups=values["o_groups"]
+        )
+    if values.get("num_experts", 0) > 1:
+        found["experts"] = _experts(values, family)
+    return found
 
 
-def _experts(values: Mapping[str, Any], family: Family) -> Experts | None:
-    if values.get("num_experts", 0) < 2:
-        return None
+_OPTIONAL_RANK = {"latent": {"query_rank": None}}
+"""Queries without a latent vector of their own."""
+
+
+def _experts(values: Mapping[str, Any], family: Family) -> Experts:
     width = values.get("moe_intermediate_size", values["intermediate_size"])
     shared_width = values.get("shared_expert_intermediate_size")
     if family.shared_is_dense:
@@ -68,68 +103,10 @@ def _experts(values: Mapping[str, Any], family: Family) -> Experts | None:
     )
 
 
-def _latent(values: Mapping[str, Any]) -> LatentAttention | None:
-    if "kv_lora_rank" not in values:
-        return None
-    return LatentAttention(
-        query_rank=values.get("q_lora_rank"),
-        kv_rank=values["kv_lora_rank"],
-        nope_head_dim=values["qk_nope_head_dim"],
-        rope_head_dim=values["qk_rope_head_dim"],
-        value_head_dim=values["v_head_dim"],
-    )
-
-
-def _sparse(values: Mapping[str, Any]) -> SparseAttention | None:
-    if "index_topk" not in values:
-        return None
-    return SparseAttention(
-        heads=values["index_n_heads"],
-        head_dim=values["index_head_dim"],
-        selected_tokens=values["index_topk"],
-        block_tokens=values.get("index_block_size", 1),
-    )
-
-
-def _compressed(values: Mapping[str, Any]) -> CompressedAttention | None:
-    if "compress_ratios" not in values:
-        return None
-    return CompressedAttention(
-        query_rank=values["q_lora_rank"], output_rank=values["o_lora_rank"], output_groups=values["o_groups"]
-    )
-
-
-def _linear(values: Mapping[str, Any], family: Family) -> LinearAttention | None:
-    if "linear_num_value_heads" not in values:
-        return None
-    return LinearAttention(
-        key_heads=values["linear_num_key_heads"],
-        value_heads=values["linear_num_value_heads"],
-        key_dim=values["linear_key_head_dim"],
-        value_dim=values["linear_value_head_dim"],
-        conv_width=values["linear_conv_kernel_dim"],
-        gate_rank=values["linear_value_head_dim"] if family.low_rank_gates else None,
-    )
-
-
-def _state_space(values: Mapping[str, Any]) -> StateSpace | None:
-    if "mamba_num_heads" not in values:
-        return None
-    return StateSpace(
-        heads=values["mamba_num_heads"],
-        head_dim=values["mamba_head_dim"],
-        groups=values["n_groups"],
-        state=values["ssm_state_size"],
-        conv_width=values["conv_kernel"],
-    )
-
-
 def stated_blocks(values: Mapping[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:
     """Return the blocks and layer kinds that a mapping of model_type ``transformer`` states outright."""
     blocks: dict[str, Any] = {
-        name: _built(kind, values[name], f"{key}.{name}", complaints)
-        for name, kind in _BLOCKS.items()
-        if name in values
+        name: _built(kind, values[name], f"{key}.{name}", complaints) for name, kind in BLOCKS.items() if name in values
     }
     listed = values.get("layer_kinds")
     if listed is not None and not isinstance(listed, list | tuple):
@@ -166,7 +143,7 @@ def _built(cls: type, mapping: object, key: str, complaints: Complaints) -> Any:
         values["attention"] = _built(Heads, values["attention"], f"{key}.attention", complaints)
     if len(complaints.problems) > before:
         return None
-    return cls(**({"query_rank": None} if cls is LatentAttention else {}) | values)
+    return cls(**(_OPTIONAL_RANK["latent"] if cls is LatentAttention else {}) | values)
 
 
 def _is_needed(field: Field[Any]) -> bool:
@@ -174,24 +151,18 @@ def _is_needed(field: Field[Any]) -> bool:
 
 
 @cache
-def _keys_of(cls: type) -> type[BaseModel]:
+def _keys_of(cls: type) -> Keys:
     """The structure of a mapping with a dataclass's fields as keys."""
-    hints = get_type_hints(cls)
-    keys: Any = {name: (_validated(hint), None) for name, hint in hints.items()}
-    return create_model(f"{cls.__name__}Keys", __base__=Section, **keys)
+    return {name: _kind_of(hint) for name, hint in get_type_hints(cls).items()}
 
 
-def _validated(hint: Any) -> Any:
-    from typing import Annotated
-
+def _kind_of(hint: Any) -> Kind:
     if hint is bool:
-        return Annotated[bool | None, flag()]
+        return flag
     words = [value for value in get_args(hint) if isinstance(value, str)]
     if words:
-        return Annotated[str | None, choice(*words)]
-    if hint is int or int in get_args(hint):
-        return Annotated[int | None, whole(0)]
-    return Any
+        return choice(*words)
+    return whole(0) if hint is int or int in get_args(hint) else anything
 
 
 def block_problems(values: Mapping[str, Any]) -> Iterator[str]:

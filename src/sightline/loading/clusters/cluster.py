@@ -7,12 +7,21 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.complaints import Checked, Complaints, check
-from sightline.loading.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Values, read_part
-from sightline.loading.schema import ClusterKeys
-from sightline.loading.this_machine import THIS_MACHINE, this_machine
-from sightline.quantities import show
+from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, SOURCED, Values, read_part
+from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
+from sightline.loading.input.complaints import Checked, Complaints, check
+from sightline.loading.input.kinds import Keys, anything, each, name_or_mapping, quantity, whole
+from sightline.quantities import WATTS, show
 from sightline.scenario import Cluster
+
+CLUSTER: Keys = {
+    **SOURCED,
+    "devices": anything,
+    "per_node": whole(1, 10**5),
+    **each(name_or_mapping, "device intra_node network host"),
+    "power_cap": quantity(WATTS),
+}
+"""``cluster``, or a cluster of the catalog."""
 
 MOST_DEVICES = 10**7
 """Devices of the largest cluster that is read."""
@@ -35,7 +44,7 @@ def _named(value: str) -> Cluster:
 
 def _read(mapping: Mapping[str, Any]) -> Cluster:
     complaints = Complaints()
-    checked = check(ClusterKeys, _with_this_machine(mapping), "cluster", complaints)
+    checked = check(CLUSTER, _with_this_machine(mapping), "cluster", complaints)
     stated = checked.values
     base = _base(stated["same_as"], complaints) if "same_as" in stated else {}
     if "same_as" not in stated and "devices" not in stated:
@@ -103,7 +112,7 @@ def _base(name: str, complaints: Complaints) -> Values:
         return {"devices": name}
     known = catalog.names("clusters")
     if name in known:
-        values = check(ClusterKeys, catalog.entry("clusters", name), f"catalog.clusters.{name}", complaints).values
+        values = check(CLUSTER, catalog.entry("clusters", name), f"catalog.clusters.{name}", complaints).values
         return {**values, "name": name}
     devices = catalog.names("devices")
     near = f" - did you mean '8x {name}'?" if name in devices else nearest(name, (*known, *devices))

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sightline.loading.family import Family
-from sightline.loading.model_keys import MIXERS, SINGLE_BLOCKS
+from sightline.loading.models.family import Family
+from sightline.loading.models.keys import MIXERS, SINGLE_BLOCKS
 from sightline.quantities import show
 from sightline.scenario import Heads, LayerKind
 from sightline.scenario.blocks import Mixer, Mlp

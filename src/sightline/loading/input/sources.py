@@ -14,7 +14,7 @@ from typing import Any
 
 from sightline.catalog.yaml12 import parse, parse_all
 from sightline.errors import InputError
-from sightline.loading.dotted_keys import with_value
+from sightline.loading.input.dotted_keys import with_value
 
 LARGEST_FILE = 64 * 2**20
 """Bytes read of one file; a scenario file beyond is a mistake."""

@@ -1,0 +1,127 @@
+"""The kinds of values that keys hold: functions that return a good value and refuse any other with half a sentence.
+
+The half sentence reads "is 5; allowed: 0, 1, 2, 3"; `sightline.loading.input.complaints` puts the dotted key before it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+from unicodedata import category
+
+from sightline.errors import InputError, nearest
+from sightline.quantities import Dimension, parse_quantity, show
+
+Kind: TypeAlias = Callable[[Any], Any]
+"""Returns a good value as a description holds it; raises `InputError` with half a sentence for any other."""
+Keys: TypeAlias = Mapping[str, Kind]
+"""The structure of a mapping: its keys, all optional, and the kind of value of each."""
+
+LARGEST = 10**9
+"""Largest whole number taken anywhere unless a key says otherwise; products of two still fit 64 bits."""
+FRACTION = "a number from 0 to below 1"
+
+
+def each(kind: Kind, names: str) -> dict[str, Kind]:
+    """Several keys with values of one kind, their names separated by spaces."""
+    return dict.fromkeys(names.split(), kind)
+
+
+def anything(value: Any) -> Any:
+    """A value that is looked at elsewhere."""
+    return value
+
+
+def whole(low: int = 1, high: int = LARGEST) -> Kind:
+    """A whole number from ``low`` to ``high``; ``1e3`` is one, ``true`` and ``"8"`` are not."""
+    allowed = f"a whole number of {low} or more"
+
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value % 1 != 0:
+            raise InputError(f"is {show(value)}; allowed: {allowed}{_hint(value)}")
+        if value < low:
+            raise InputError(f"is {show(value)}; allowed: {allowed}")
+        if value > high:
+            raise InputError(f"is {show(value)}; allowed: a whole number from {low} to {high}")
+        return int(value)
+
+    return check
+
+
+def choice(*values: str | int) -> Kind:
+    """One of a few words or numbers."""
+    allowed = ", ".join(str(v) for v in values)
+
+    def check(value: Any) -> str | int:
+        for candidate in values:
+            if type(value) is type(candidate) and value == candidate:
+                return candidate
+        near = nearest(value, [v for v in values if isinstance(v, str)]) if isinstance(value, str) else ""
+        raise InputError(f"is {show(value)}; allowed: {allowed}{near or _hint(value)}")
+
+    return check
+
+
+def flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise InputError(f"is {show(value)}; allowed: true, false")
+    return value
+
+
+def text(value: Any) -> str:
+    """Any text that is not empty; a plain number is taken as it is written."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"is {show(value)}; allowed: text")
+    written = value if isinstance(value, str) else show(value)
+    if not written.strip() or len(written) > 2000 or any(category(c) in {"Cc", "Cs"} for c in written.strip()):
+        raise InputError(f"is {show(value)}; allowed: one line of text, up to 2000 characters")
+    return written
+
+
+def quantity(dimension: Dimension, *, zero: bool = False) -> Kind:
+    """A quantity such as "2 TB/s" or a plain number in the base unit, as an SI float."""
+    return lambda value: parse_quantity(value, dimension, zero=zero)
+
+
+def is_fraction(value: object) -> bool:
+    """Whether ``value`` is a number from 0 up to, but not including, 1."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+
+
+def fraction(value: Any) -> float:
+    """A number from 0 up to, but not including, 1."""
+    if not is_fraction(value):
+        raise InputError(f"is {show(value)}; allowed: {FRACTION}")
+    return float(value)
+
+
+def name_or_mapping(value: Any) -> str | dict[str, Any]:
+    """A catalog name or an inline mapping."""
+    if isinstance(value, dict) or (isinstance(value, str) and value.strip()):
+        return value
+    raise InputError(f"is {show(value)}; allowed: a name of the catalog or a mapping")
+
+
+def list_of(*values: str | int) -> Kind:
+    """A list whose items are all one of ``values``; whole numbers of 0 or more when none are given."""
+    allowed = f"a list of {', '.join(map(str, values))}" if values else "a list of whole numbers of 0 or more"
+
+    def fits(item: Any) -> bool:
+        if values:
+            return any(type(item) is type(v) and item == v for v in values)
+        return isinstance(item, int) and not isinstance(item, bool) and item >= 0
+
+    def check(value: Any) -> tuple[str | int, ...]:
+        if not isinstance(value, list | tuple) or not all(map(fits, value)):
+            raise InputError(f"is {show(value)}; allowed: {allowed}")
+        return tuple(value)
+
+    return check
+
+
+def _hint(value: Any) -> str:
+    """What to say about lists and ranges, which restrict a free field of `sightline plan`."""
+    if isinstance(value, list):
+        return " (several values: list them under 'sweep', or as {any: [...]} for `sightline plan`)"
+    if isinstance(value, dict) and ("any" in value or "from" in value):
+        return " ({any: ...} and {from: ..., to: ...} are for `sightline plan`; predict needs one value)"
+    return ""
