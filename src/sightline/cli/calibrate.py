@@ -1,6 +1,7 @@
 """``sightline calibrate``: constants of a device from tables of measured operators."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from sightline.cli import output
 from sightline.cli.calibrate_here import this_month
+from sightline.cli.options import AsJson, RunStore, takes
 from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -16,59 +18,63 @@ if TYPE_CHECKING:
 _ONLY = ("device", "library")
 
 
-def calibrate(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrateOptions:
+    """What constants are fitted to, and where they go."""
+
     tables: Annotated[
         list[Path] | None,
         typer.Option("--from", metavar="TABLES", help="A table or a folder of tables; repeatable.", show_default=False),
-    ] = None,
+    ] = None
     device: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The device of the catalog they were measured on.", show_default=False),
-    ] = None,
+    ] = None
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure the standard suite on this machine, and fit to it.")
-    ] = False,
+    ] = False
     runs: Annotated[
         list[str] | None,
         typer.Option("--from-run", metavar="RUN", help="Fit to a stored run, or to a suite's runs; repeatable."),
-    ] = None,
+    ] = None
     quick: Annotated[
         bool, typer.Option("--quick", help="With --measure: a coarser suite, in five minutes instead of ten.")
-    ] = False,
-    rerun: Annotated[bool, typer.Option("--rerun", help="With --measure: measure again what is stored.")] = False,
-    dtype: Annotated[str, typer.Option(metavar="NAME", help="With --measure: fp32, bf16 or fp16.")] = "fp32",
-    store: Annotated[
-        str | None, typer.Option(metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
-    ] = None,
+    ] = False
+    rerun: Annotated[bool, typer.Option("--rerun", help="With --measure: measure again what is stored.")] = False
+    dtype: Annotated[str, typer.Option(metavar="NAME", help="With --measure: fp32, bf16 or fp16.")] = "fp32"
+    store: RunStore = None
     part: Annotated[
         str | None, typer.Option(metavar="PART", help="Fit one part: matmul, collectives, grouped, ...")
-    ] = None,
+    ] = None
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN=VALUE", help="Keep the rows of one device or library; repeatable."),
-    ] = None,
+    ] = None
     shape: Annotated[
         str,
         typer.Option(metavar="SHAPE", help="Heads of InferSim's attention where the file's name lacks them: 32-8-128."),
-    ] = "",
+    ] = ""
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="The model whose layers LLMServingSim's tables name.")
-    ] = None,
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR|FILE", help="Write the constants: into a catalog folder, or one part into a .yaml file."
         ),
-    ] = None,
+    ] = None
     family: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the calibration; without it, the device's.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are already there.")] = False,
+    ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are already there.")] = False
     chart: Annotated[
         str | None, typer.Option(metavar="OUT", help="Draw predicted over measured into an .svg, .png or .html file.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+    ] = None
+    as_json: AsJson = False
+
+
+@takes(CalibrateOptions)
+def calibrate(options: CalibrateOptions) -> None:
     """Fit a device's constants to measured operators, and say what the fit leaves unexplained.
 
     With --measure they are measured here, and this machine's figures and constants go into a catalog folder.
@@ -86,75 +92,61 @@ def calibrate(
       sightline calibrate --from nccl-tests.log --device h100-sxm-80gb --part collectives --json
       sightline calibrate --from TABLES --device a100-sxm-80gb --chart residuals.svg
     """
-    output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
-    if sum((tables is not None, runs is not None, measure)) != 1:
+    output.check_output_paths([("--chart", options.chart, output.CHART_ENDINGS)])
+    if sum((options.tables is not None, options.runs is not None, options.measure)) != 1:
         raise InputError("calibrate takes --from TABLES, --from-run RUN or --measure, one of them")
-    if tables is None:
-        _here(
-            runs,
-            device,
-            out,
-            store,
-            quick=quick,
-            rerun=rerun,
-            dtype=dtype,
-            overwrite=overwrite,
-            chart=chart,
-            as_json=as_json,
-        )
-        return
-    if device is None:
+    if options.tables is None:
+        _here(options)
+    elif options.device is None:
         raise InputError("--device is missing: the device of the catalog that the tables were measured on")
-    if _is_processor_suite(tables, device):
-        _here_from_files(tables, out, overwrite=overwrite, chart=chart, as_json=as_json)
-        return
+    elif _is_processor_suite(options.tables, options.device):
+        _here_from_files(options.tables, options)
+    else:
+        _from_tables(options.tables, options.device, options)
+
+
+def _from_tables(tables: list[Path], device: str, options: CalibrateOptions) -> None:
+    """Constants of a device of the catalog."""
     from sightline.calibration.from_tables import read_tables
     from sightline.calibration.writing import target_paths, write_calibrations
 
-    found = read_tables(tables, device, part, _kept(only or []), shape=shape, model=model)
+    kept = _kept(options.only or [])
+    found = read_tables(tables, device, options.part, kept, shape=options.shape, model=options.model)
     for skipped in found.skipped:
         output.print_remark(f"'{skipped}' is no table of a known format; left out")
-    name = family or device
-    paths = target_paths(out, name, list(found.rows), overwrite=overwrite) if out is not None else {}
+    out, name = options.out, options.family or device
+    paths = target_paths(out, name, list(found.rows), overwrite=options.overwrite) if out is not None else {}
     calibrations = _fit(found)
     if paths:
         write_calibrations(calibrations, paths, this_month())
-    if chart is not None:
-        _draw(calibrations, chart)
-    _print(calibrations, paths, as_json=as_json)
-    if out is not None and not as_json and all(path != out for path in paths.values()):
+    if options.chart is not None:
+        _draw(calibrations, options.chart)
+    _print(calibrations, paths, as_json=options.as_json)
+    if out is not None and not options.as_json and all(path != out for path in paths.values()):
         _print_use(name, found, out)
 
 
-def _here(
-    runs: list[str] | None,
-    device: str | None,
-    out: Path | None,
-    store: str | None,
-    *,
-    quick: bool,
-    rerun: bool,
-    dtype: str,
-    overwrite: bool,
-    chart: str | None,
-    as_json: bool,
-) -> None:
+def _here(options: CalibrateOptions) -> None:
     """Constants of this machine from what is measured now, or was."""
     from sightline.cli import calibrate_here
     from sightline.loading.clusters.this_machine import THIS_MACHINE
 
-    folder = out or calibrate_here.default_folder()
-    if runs is not None:
-        calibrations, paths = calibrate_here.calibrate_runs(runs, store, folder, overwrite=overwrite)
-    else:
-        if device not in (None, THIS_MACHINE):
-            raise InputError(f"--device is '{device}'; --measure calibrates {THIS_MACHINE}")
-        results = calibrate_here.measured_results(store, quick=quick, rerun=rerun, dtype=dtype)
-        steps = calibrate_here.measured_steps(store, dtype, rerun=rerun)
-        calibrations, paths = calibrate_here.calibrate_results(
-            results, "sightline calibrate --measure", folder, overwrite=overwrite, steps=steps
+    folder = options.out or calibrate_here.default_folder()
+    if options.runs is not None:
+        calibrations, paths = calibrate_here.calibrate_runs(
+            options.runs, options.store, folder, overwrite=options.overwrite
         )
-    _report(calibrations, paths, folder, chart=chart, as_json=as_json)
+    else:
+        if options.device not in (None, THIS_MACHINE):
+            raise InputError(f"--device is '{options.device}'; --measure calibrates {THIS_MACHINE}")
+        results = calibrate_here.measured_results(
+            options.store, quick=options.quick, rerun=options.rerun, dtype=options.dtype
+        )
+        steps = calibrate_here.measured_steps(options.store, options.dtype, rerun=options.rerun)
+        calibrations, paths = calibrate_here.calibrate_results(
+            results, "sightline calibrate --measure", folder, overwrite=options.overwrite, steps=steps
+        )
+    _report(calibrations, paths, folder, options)
 
 
 def _is_processor_suite(tables: list[Path], device: str) -> bool:
@@ -179,26 +171,24 @@ def _results_in(tables: list[Path]) -> list[dict[str, Any]]:
     return found
 
 
-def _here_from_files(
-    tables: list[Path], out: Path | None, *, overwrite: bool, chart: str | None, as_json: bool
-) -> None:
+def _here_from_files(tables: list[Path], options: CalibrateOptions) -> None:
     from sightline.cli import calibrate_here
 
-    folder = out or calibrate_here.default_folder()
+    folder = options.out or calibrate_here.default_folder()
     source = f"sightline calibrate --from {', '.join(path.name for path in tables)}"
-    calibrations, paths = calibrate_here.calibrate_results(_results_in(tables), source, folder, overwrite=overwrite)
-    _report(calibrations, paths, folder, chart=chart, as_json=as_json)
+    calibrations, paths = calibrate_here.calibrate_results(
+        _results_in(tables), source, folder, overwrite=options.overwrite
+    )
+    _report(calibrations, paths, folder, options)
 
 
-def _report(
-    calibrations: "list[Calibration]", paths: dict[str, Path], folder: Path, *, chart: str | None, as_json: bool
-) -> None:
+def _report(calibrations: "list[Calibration]", paths: dict[str, Path], folder: Path, options: CalibrateOptions) -> None:
     from sightline.cli.calibrate_here import print_use
 
-    if chart is not None:
-        _draw([c for c in calibrations if c.fit.points], chart)
-    _print(calibrations, paths, as_json=as_json)
-    if not as_json:
+    if options.chart is not None:
+        _draw([c for c in calibrations if c.fit.points], options.chart)
+    _print(calibrations, paths, as_json=options.as_json)
+    if not options.as_json:
         print_use(folder)
 
 

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 import typer
 
 from sightline.cli import output
+from sightline.cli.options import AsJson
 from sightline.errors import InputError, nearest
 
 
 def catalog(
     kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Kind of entries.", show_default=False)] = None,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One entry.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the models, devices, links, frameworks, calibrations and published results that Sightline knows.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
+from sightline.cli.options import AsJson, Settings, Sweeps, refuse_two_formats
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def predict(
             metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per scenario.")] = False,
     chart: Annotated[
         str | None, typer.Option(metavar="OUT", help="Draw the prediction into an .svg, .png or .html file.")
@@ -33,13 +34,8 @@ def predict(
     trace: Annotated[
         str | None, typer.Option(metavar="OUT", help="Write a training step's timeline as a Chrome trace (.json).")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of every scenario; repeatable."),
-    ] = None,
-    sweeps: Annotated[
-        list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
-    ] = None,
+    settings: Settings = None,
+    sweeps: Sweeps = None,
 ) -> None:
     """Predict training, generation or a single operator: how long it takes, where time and memory go, whether it fits.
 
@@ -57,8 +53,7 @@ def predict(
       sightline predict examples/operators.yaml
       cat scenario.yaml | sightline predict -
     """
-    if as_json and as_csv:
-        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+    refuse_two_formats(as_json=as_json, as_csv=as_csv)
     output.check_output_paths(
         [("--chart", chart, output.CHART_ENDINGS), ("--html", html, (".html", ".htm")), ("--trace", trace, (".json",))]
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
+from sightline.cli.options import AsJson, Sweeps, refuse_two_formats
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def roofline(
         str | None,
         typer.Option(metavar="A,B", help="Devices of the catalog to look at in place of the scenario's own."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per matmul.")] = False,
     chart: Annotated[
         str | None, typer.Option(metavar="OUT", help="Draw the rooflines into an .svg, .png or .html file.")
@@ -29,9 +30,7 @@ def roofline(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")
     ] = None,
-    sweeps: Annotated[
-        list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
-    ] = None,
+    sweeps: Sweeps = None,
 ) -> None:
     """Show which matmuls of a layer are bound by compute and which by memory, in prefill and in decode.
 
@@ -45,8 +44,7 @@ def roofline(
       sightline roofline examples/llama-2-7b-generate-a100.yaml --sweep workload.batch=1,16,256 --csv
       sightline roofline examples/llama-2-7b-generate-a100.yaml --set workload.batch=16 --chart roofline.svg
     """
-    if as_json and as_csv:
-        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+    refuse_two_formats(as_json=as_json, as_csv=as_csv)
     output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
     asked = _on(_read(file, settings or [], sweeps or []), _devices(devices))
     _print([[_table(one) for one in group] for group in asked], chart, as_json=as_json, as_csv=as_csv)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
+from sightline.cli.options import AsJson
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _Place = Annotated[
         show_default=False,
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _Suite = Annotated[str | None, typer.Option(metavar="NAME", help="Only the runs of this suite.", show_default=False)]
 _Status = Annotated[
     str | None, typer.Option(metavar="STATUS", help="Only the runs that ended so: ok, crashed, ...", show_default=False)
@@ -47,7 +47,7 @@ def group(context: typer.Context) -> None:
 
 
 @runs.command("list")
-def list_runs(suite: _Suite = None, status: _Status = None, store: _Place = None, as_json: _Json = False) -> None:
+def list_runs(suite: _Suite = None, status: _Status = None, store: _Place = None, as_json: AsJson = False) -> None:
     """List the runs, oldest first.
 
     \b
@@ -73,7 +73,7 @@ def show(
         str, typer.Argument(metavar="RUN", help="A run's id, how it begins, or latest.", show_default=False)
     ],
     store: _Place = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show one run: how it ended, its result, what it ran on.
 
@@ -101,7 +101,7 @@ def show(
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
     store: _Place = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask the runs in SQL: the tables are runs, samples and rows.
 
@@ -130,7 +130,7 @@ def export(
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="The archive to write (.zip).")] = "runs.zip",
     store: _Place = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write runs into one file, which import reads elsewhere.
 
@@ -156,7 +156,7 @@ def export(
 def import_runs(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive that export wrote.", show_default=False)],
     store: _Place = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read exported runs into the store; those it has stay as they are.
 
@@ -184,7 +184,7 @@ def delete(
     suite: _Suite = None,
     status: _Status = None,
     store: _Place = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete runs: those named, or all of a suite or status.
 

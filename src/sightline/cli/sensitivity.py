@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli import output
+from sightline.cli.options import AsJson, Settings, Sweeps
 
 
 def sensitivity(
@@ -14,14 +15,9 @@ def sensitivity(
             metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of every scenario; repeatable."),
-    ] = None,
-    sweeps: Annotated[
-        list[str] | None, typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable.")
-    ] = None,
+    as_json: AsJson = False,
+    settings: Settings = None,
+    sweeps: Sweeps = None,
 ) -> None:
     """Show which numbers a prediction hangs on: its elasticity to device, links and network, and the plans next to it.
 

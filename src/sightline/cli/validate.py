@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
+from sightline.cli.options import AsJson
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def validate(
     chart: Annotated[
         str | None, typer.Option(metavar="OUT", help="Draw predicted over measured into an .svg, .png or .html file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
 
