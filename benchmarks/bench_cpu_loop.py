@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sightline.calibration.processor.dispatch import llama_keys, module_times
-from sightline.cost.processor.constants import processor_family
+from sightline.cost.device_model import device_model
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.generation.runs import measure_generations
 from sightline.measurement.training.runs import Effort, Settings, measure_trainings
@@ -158,7 +158,7 @@ def _compare_generation(name: str, mapping: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _need_constants(device: Device) -> None:
-    if processor_family(device) is None:
+    if device_model(device).asynchronous:
         raise SystemExit("this machine has no constants: run `sightline calibrate --measure` first")
 
 

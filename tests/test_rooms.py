@@ -8,7 +8,18 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "sightline"
 ROOMS = (
-    *("errors", "__version__", "quantities", "catalog", "frameworks", "scenario", "runs", "loading", "profile"),
+    *(
+        "errors",
+        "__version__",
+        "quantities",
+        "content",
+        "catalog",
+        "frameworks",
+        "scenario",
+        "runs",
+        "loading",
+        "profile",
+    ),
     *("program", "cost", "prediction", "calibration", "validation", "explanation", "measurement", "report", "cli"),
 )
 """From the ground up."""

@@ -13,6 +13,7 @@ from sightline.calibration.processor.dispatch import (
     cold_shares,
     dispatch_scenarios,
     module_times,
+    prices_with,
     process_memory,
     undisturbed_phases,
 )
@@ -20,14 +21,13 @@ from sightline.calibration.processor.tables import CHAINS, chain_table, measurem
 from sightline.calibration.training import MeasuredStep
 from sightline.cost.processor.constants import load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
-from sightline.cost.processor_pricing import price_on_processor
-from sightline.cost.training_constants import TrainingConstants
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.clusters import read_cluster
 from sightline.measurement.operators.runs import asked
 from sightline.measurement.operators.suite import standard_suite
 from sightline.prediction import predict
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.program import write_out
 
 FIGURES = {"peak_flops": {"fp32": 2e11, "bf16": 2e11, "fp16": 2e11}, "memory": 1e10, "memory_bandwidth": 1e10}
@@ -163,7 +163,7 @@ def test_a_step_that_no_cache_holds_tells_how_much_of_it_is_found_cold(shares) -
     scenario, constants = dispatch_scenarios("fp32")[-1], TrainingConstants.from_mapping(calibration_machine.NEUTRAL)
     scenario = replace(scenario, cluster=replace(scenario.cluster, device=replace(DEVICE, l2_bytes=2e7)))
     program = write_out(scenario)
-    prices = price_on_processor(program, scenario, constants, replace(KNOWN, cold_shares=shares))
+    prices = prices_with(program, scenario, constants, replace(KNOWN, cold_shares=shares))
     phases = {
         way: sum(
             block.layers * float(op.count * prices[id(op)].time_s)
@@ -186,7 +186,7 @@ def test_code_around_calls_is_weighted_by_the_modules_of_a_tiny_model() -> None:
 
     def modules(machine):
         program = write_out(scenario)
-        prices = price_on_processor(program, scenario, constants, machine)
+        prices = prices_with(program, scenario, constants, machine)
         found: dict[str, float] = {}
         for op in program.layers[0].forward:
             name = f"forward layer {op.module}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.calibration.processor.dispatch import module_times
+from sightline.calibration.processor.dispatch import module_times, prices_with
 from sightline.calibration.processor.machine import NEUTRAL
 from sightline.calibration.processor.sharding import (
     KINDS,
@@ -18,8 +18,7 @@ from sightline.calibration.processor.sharding import (
 )
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.processor.constants import ShardingConstants, load_processor
-from sightline.cost.processor_pricing import price_on_processor
-from sightline.cost.training_constants import TrainingConstants
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.program import write_out
 
 KNOWN = ShardingConstants(
@@ -88,7 +87,7 @@ def test_cores_of_their_own_come_back_by_kind_of_operator(scenarios) -> None:
         for way, values in (("forward", (1.1, 0.8, 0.9)), ("backward", (0.9, 0.7, 1.0)))
     }
     program = write_out(scenario)
-    prices = price_on_processor(program, scenario, CONSTANTS, replace(MACHINE, fewer_cores=shares))
+    prices = prices_with(program, scenario, CONSTANTS, replace(MACHINE, fewer_cores=shares))
     (layer,) = program.layers
     rows = [
         {

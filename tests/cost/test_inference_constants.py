@@ -6,8 +6,8 @@ import pytest
 from generation_scenarios import generation
 
 from sightline.catalog import entry
-from sightline.cost.inference_constants import InferenceConstants, borrowed_releases, load_inference
 from sightline.loading.clusters import read_cluster
+from sightline.prediction.engine_constants import InferenceConstants, borrowed_releases, load_inference
 from sightline.prediction.generation import predict_generation
 
 

@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.calibration.processor.dispatch import dispatch_generations, dispatch_scenarios
+from sightline.calibration.processor.dispatch import dispatch_generations, dispatch_scenarios, prices_with
 from sightline.calibration.processor.machine import NEUTRAL
-from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, from_mapping, load_processor, processor_family
+from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, from_mapping, load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, kernels_cost, product_cost
-from sightline.cost.processor_passes import DECODING, price_pass
-from sightline.cost.processor_pricing import CORE_CACHE, missing_share, price_on_processor
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.processor.model import CORE_CACHE, ProcessorModel
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
+from sightline.prediction.eager_calls import DECODING
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.generation_pricing import price_generation
+from sightline.prediction.inference_pass import price_passes
 from sightline.program import write_out
 
 PRODUCT = {
@@ -162,12 +164,12 @@ def test_half_of_the_cores_takes_longer_but_not_for_the_call():
 
 
 def test_what_fits_into_the_cache_is_there_again():
-    shares = missing_share(np.array([1e6, 1.4e7, 3e7, 6e7]), DEVICE)
+    shares = ProcessorModel(device=DEVICE).missing_share(np.array([1e6, 1.4e7, 3e7, 6e7]))
     assert shares == pytest.approx([0.0, 0.0, 0.5, 1.0])
 
 
 def test_accelerators_are_no_processors():
-    assert processor_family(DEVICE) is None
+    assert device_model(DEVICE).asynchronous
 
 
 def test_calls_of_a_layers_code_are_spread_over_all_that_it_calls():
@@ -176,7 +178,7 @@ def test_calls_of_a_layers_code_are_spread_over_all_that_it_calls():
     constants = TrainingConstants.from_mapping(NEUTRAL)
     calls = {"layer forward": 1.0, "pass forward": 0.1, "layer backward": 3.0, "pass backward": 0.3}
     with_calls, without = (
-        price_on_processor(program, scenario, constants, replace(KNOWN, calls=said)) for said in (calls, {})
+        prices_with(program, scenario, constants, replace(KNOWN, calls=said)) for said in (calls, {})
     )
 
     def around(operators):
@@ -205,12 +207,22 @@ def test_calls_of_a_token_go_cold_as_weights_drive_them_out():
     told = {f"{block} {state}": s for block in ("layer", "pass") for state, s in zip(DECODING, (1.0, 3.0), strict=True)}
     weights = {f"layer {DECODING[1]}": {"mlp": 2.0}}
     (scenario, _) = dispatch_generations("fp32")
-    decode = price_generation(scenario).decode
+    priced = price_generation(scenario)
+    decode = priced.decode
 
     def around(core_bytes, calls):
         machine = replace(KNOWN, calls=calls, call_weights=weights)
         device = replace(DEVICE, l2_bytes=1e12, compute_units=core_bytes / CORE_CACHE)
-        with_calls, without = (price_pass(decode, device, m, "fp32") for m in (machine, replace(machine, calls={})))
+        with_calls, without = (
+            price_passes(
+                [decode],
+                replace(
+                    priced.ranks,
+                    device_model=ProcessorModel(device=device, kernels=Kernels(dtype="fp32"), given=m),
+                ),
+            )
+            for m in (machine, replace(machine, calls={}))
+        )
         (layer,) = decode.layers
         found: dict[str, float] = {}
         for op in layer.operators:

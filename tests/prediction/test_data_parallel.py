@@ -12,7 +12,8 @@ from training_scenarios import behaving, training
 
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import data_group
-from sightline.cost.training_constants import load_training
+from sightline.cost.device_model import device_model
+from sightline.prediction.framework_constants import load_training
 from sightline.prediction.training.data_parallel import (
     DataParallelTime,
     Ranks,
@@ -61,6 +62,7 @@ def cost(
         cluster=scenario.cluster,
         library=cluster_collectives(scenario.cluster),
         constants=load_training("a100-sxm", "reference")[0],
+        device_model=device_model(scenario.cluster.device),
     )
     return data_parallel_time(replica, on)
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sightline.cost.device_model import Update
 from sightline.cost.processor.constants import ShardingConstants, load_processor
+from sightline.cost.processor.model import ProcessorModel
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.training.movement import Replica, movement, sharded_update_s, sharding_code_s
+from sightline.prediction.training.movement import Replica, movement, sharding_code_s
 from sightline.prediction.training.sizes import DenseAndExperts
 
 NOTHING = dict.fromkeys(ShardingConstants.__dataclass_fields__, 0.0)
@@ -37,7 +39,9 @@ def plan_of(framework="fsdp", zero_stage=3):
 def seconds(scenario, **constants):
     machine = replace(MACHINE, sharding=ShardingConstants(**{**NOTHING, **constants}))
     moves = movement(REPLICA, scenario.plan)
-    return sharding_code_s(moves, REPLICA.layers, scenario.plan, scenario.cluster.device, machine)
+    return sharding_code_s(
+        moves, REPLICA.layers, scenario.plan, ProcessorModel(device=scenario.cluster.device, given=machine)
+    )
 
 
 @pytest.mark.parametrize(("stage", "gathers", "gathered"), [(2, 2 * 4, 2 * 4e6), (3, 2 * 4 + 2 * 3, 2 * 4e6 + 2 * 3e6)])
@@ -55,8 +59,9 @@ def test_other_frameworks_and_machines_without_the_constants_have_none() -> None
     scenario = plan_of()
     bare = replace(MACHINE, sharding=None)
     moves = movement(REPLICA, scenario.plan)
-    assert sharding_code_s(moves, 3.0, scenario.plan, scenario.cluster.device, bare) == 0
-    assert sharded_update_s(10.0, scenario.plan, bare) == 0
+    model = ProcessorModel(device=scenario.cluster.device, given=bare)
+    assert sharding_code_s(moves, 3.0, scenario.plan, model) == 0
+    assert updated(model, sharded=1.0) == updated(model, sharded=0.0)
 
 
 def test_a_mesh_of_stages_is_every_stage() -> None:
@@ -66,8 +71,12 @@ def test_a_mesh_of_stages_is_every_stage() -> None:
     assert seconds(mesh, gather_call_s=1.0, reduce_passes=2.0) == pytest.approx(each)
 
 
-def test_an_optimizer_on_one_process_has_no_shards() -> None:
+def test_the_update_of_sharded_tensors_takes_longer() -> None:
     machine = replace(MACHINE, sharding=ShardingConstants(**{**NOTHING, "update_call_s": 1.0, "update_tensor_s": 0.5}))
-    plan = plan_of().plan
-    assert sharded_update_s(4.0, plan, machine) == pytest.approx(3.0)
-    assert sharded_update_s(4.0, replace(plan, data_parallel=1), machine) == 0
+    model = ProcessorModel(device=plan_of().cluster.device, given=machine)
+    assert updated(model, sharded=1.0) - updated(model, sharded=0.0) == pytest.approx(3.0)
+
+
+def updated(model, sharded):
+    """Seconds of an update of four tensors."""
+    return model.update_s(Update(1e6, 1e5, 4.0, sharded, lambda: 0.0))

@@ -3,8 +3,8 @@
 import pytest
 from generation_scenarios import generation
 
-from sightline.cost.inference_constants import load_inference
 from sightline.loading import generation_from_mapping
+from sightline.prediction.engine_constants import load_inference
 from sightline.prediction.generation import latencies, predict_generation, price_workers
 
 CONSTANTS, _ = load_inference("reference")

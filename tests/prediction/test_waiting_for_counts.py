@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_scenarios import behaving, training
 
-from sightline.cost.training_constants import load_training
+from sightline.prediction.framework_constants import load_training
 from sightline.prediction.mesh import open_mesh
 from sightline.prediction.pass_times import PassTimes
 from sightline.prediction.step import profile_of

@@ -6,11 +6,10 @@ from typing import Any, Protocol
 from sightline.calibration.from_tables import Calibration
 from sightline.calibration.parts.part import PartFit
 from sightline.calibration.training import MeasuredStep, fit_training
-from sightline.cost.families import training_family
-from sightline.cost.processor.constants import processor_family
-from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.cost.device_model import device_model
 from sightline.errors import InputError
 from sightline.loading import operation_from_mapping, scenario_from_mapping, to_mapping
+from sightline.prediction.framework_constants import TrainingConstants, load_training, training_family
 from sightline.scenario import Scenario
 
 ON_PROCESSOR = ("matmul_slowdown", "attention_slowdown", "micro_batch_s", "step_s")
@@ -93,7 +92,7 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
                 f"--from-run: the runs are of {len(names)} {what}, {', '.join(sorted(names))}; name those of one"
             )
     framework = first.plan.framework.name
-    free = ON_DEVICE if processor_family(first.cluster.device) is None else ON_PROCESSOR
+    free = ON_DEVICE if device_model(first.cluster.device).asynchronous else ON_PROCESSOR
     result = fit_training(steps, free, _given(first))
     chosen = {"evidence": "calibrated", "source": source, **result.constants}
     content = {"frameworks": {framework: chosen, "reference": chosen}}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits.fitting import FitResult, error_statistics
 from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors
-from sightline.cost.training_constants import TrainingConstants
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.step import predict
 from sightline.scenario import Scenario
 

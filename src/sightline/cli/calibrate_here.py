@@ -124,7 +124,7 @@ def calibrate_results(
     from sightline.calibration.processor.machine import calibrate_machine, keep_other_formats
     from sightline.calibration.writing import target_paths, write_calibrations, write_yaml
     from sightline.catalog.yaml12 import parse
-    from sightline.cost.processor.constants import PART
+    from sightline.cost.families import PROCESSOR
     from sightline.loading.clusters.this_machine import THIS_MACHINE
 
     told = steps or {}
@@ -138,8 +138,8 @@ def calibrate_results(
     device = out / "devices" / f"{THIS_MACHINE}.yaml"
     if device.exists() and not overwrite:
         raise InputError(f"'{device}' is already there; --overwrite replaces it")
-    if paths[PART].exists() and device.exists():
-        before, then = (parse(path.read_text(encoding="utf-8")) for path in (paths[PART], device))
+    if paths[PROCESSOR].exists() and device.exists():
+        before, then = (parse(path.read_text(encoding="utf-8")) for path in (paths[PROCESSOR], device))
         if all(then.get(name) == figures[name] for name in ("peak_flops", "memory_bandwidth", "l2_bandwidth")):
             keep_other_formats(calibrations, before)
     write_calibrations(calibrations, paths, this_month())

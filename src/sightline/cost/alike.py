@@ -1,11 +1,35 @@
-"""Operators of one kind side by side, so that one call prices them all."""
+"""Operators of one kind, kernel and shape side by side, so that one call prices them all."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sightline.program import Operator
 from sightline.quantities import PLAIN, Number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alike:
+    """Operators that differ in sizes only."""
+
+    operators: Sequence[Any]
+    axes: int
+    """Axes that sizes and the device's numbers span; 0 for plain numbers."""
+
+    @property
+    def first(self) -> Any:
+        """One of them, for what they all have in common."""
+        return self.operators[0]
+
+    def stacked(self, *names: str) -> list[Number]:
+        """Return attributes of all operators along a new first axis, followed by the axes of a mesh."""
+        return [stacked(self.operators, name, self.axes) for name in names]
+
+    def any(self, name: str) -> Any:
+        """Return where a flag of the operators is set, stacked in the same way."""
+        return np.greater(stacked(self.operators, name, self.axes), 0.0)
 
 
 def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
@@ -21,3 +45,15 @@ def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
         return stack.reshape((-1,) + (1,) * axes) if axes else stack
     first = np.stack(np.broadcast_arrays(*values))
     return first.reshape(len(values), *(1,) * (axes + 1 - first.ndim), *first.shape[1:])
+
+
+def unstacked(values: Number | list[Number], count: int) -> Sequence[Number]:
+    """Return each operator's value out of those of its stack; plain floats where they are numbers, which add up faster."""
+    if isinstance(values, list):
+        return values
+    stack = np.asarray(values)
+    if stack.ndim == 0:
+        return [stack.item()] * count
+    if stack.shape[0] == 1 and count > 1:
+        stack = np.broadcast_to(stack, (count, *stack.shape[1:]))
+    return stack.tolist() if stack.ndim == 1 else stack  # type: ignore[return-value]

@@ -10,6 +10,8 @@ from sightline.catalog import entry, names
 from sightline.profile import Evidence
 from sightline.scenario import Device
 
+PROCESSOR = "processor"
+"""The part of a calibration that makes its family one of processors."""
 UNMEASURED = "generic"
 """The family of devices that nobody measured; it has every part."""
 
@@ -19,19 +21,9 @@ def family_of(device: Device, part: str) -> str:
     return _first_with(part, (device.calibration, *device.relatives))
 
 
-def training_family(device: Device, framework: str) -> str:
-    """Return the nearest family whose training constants know ``framework``, or else the nearest of all."""
-    known = (f for f in (device.calibration, *device.relatives) if f"{f}/training" in names("calibrations"))
-    return next(
-        (f for f in known if framework in _training_frameworks(f)),
-        family_of(device, "training"),
-    )
-
-
-@cache
-def _training_frameworks(family: str) -> frozenset[str]:
-    """The frameworks that a family's training constants were fitted for, or given with a relative of."""
-    return frozenset(name.partition("@")[0] for name in entry("calibrations", f"{family}/training")["frameworks"])
+def family_with(device: Device, part: str) -> str | None:
+    """Return the nearest family of ``device`` with constants of ``part``; None where only ``generic`` has them."""
+    return _measured_with(part, (device.calibration, *device.relatives))
 
 
 def full_rate_family(device: Device, part: str) -> str:
@@ -56,7 +48,11 @@ def evidence_of(device: Device, part: str) -> Evidence:
     return "calibrated" if own and stated.get("evidence") != "extrapolated" else "extrapolated"
 
 
-@cache
 def _first_with(part: str, families: tuple[str, ...]) -> str:
+    return _measured_with(part, families) or UNMEASURED
+
+
+@cache
+def _measured_with(part: str, families: tuple[str, ...]) -> str | None:
     known = names("calibrations")
-    return next((family for family in families if f"{family}/{part}" in known), UNMEASURED)
+    return next((family for family in families if f"{family}/{part}" in known), None)

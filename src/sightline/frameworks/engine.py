@@ -36,6 +36,8 @@ class EngineKernels:
     """Bytes of a weight with its scales, by format, where the engine's groups are not the usual ones."""
     product_kernels: Mapping[str, float] = field(default_factory=dict)
     """Kernels that a product takes, by format of the weights, where they are more than one."""
+    eager: bool = False
+    """Operators are called one after the other, as a model's own code does; otherwise the engine has kernels for them."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
 

@@ -1,6 +1,6 @@
 """The one way in: a scenario of any task to its answer."""
 
-from sightline.cost.training_constants import TrainingConstants
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 

@@ -7,9 +7,8 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.clock import at_its_clock
-from sightline.cost.inference_constants import InferenceConstants, borrowed_releases, load_inference
-from sightline.cost.processor_passes import ONE_BY_ONE, calls_one_by_one
 from sightline.prediction.energy import energy_of_generation_j
+from sightline.prediction.engine_constants import ONE_BY_ONE, InferenceConstants, borrowed_releases, load_inference
 from sightline.prediction.generation_advice import what_would_fit
 from sightline.prediction.generation_evidence import evidence_of_passes
 from sightline.prediction.generation_interval import generation_intervals
@@ -76,11 +75,11 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
     """
     again = partial(predict_generation, constants=constants)
     engine, evidence = scenario.plan.engine, "given"
-    if constants is None and calls_one_by_one(scenario):
+    workers = price_workers(scenario)
+    if constants is None and not workers.decoding.ranks.device_model.asynchronous:
         constants, evidence = ONE_BY_ONE, "estimated"
     elif constants is None:
         constants, evidence = load_inference(engine.name, engine.version)
-    workers = price_workers(scenario)
     return _profile(workers, latencies(workers, constants), constants, evidence, again)
 
 

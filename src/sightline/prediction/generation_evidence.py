@@ -7,8 +7,6 @@ from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.matmul.constants import matmul_evidence
 from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
-from sightline.cost.processor.constants import PART
-from sightline.cost.processor_passes import calls_one_by_one
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.operator_answer import MEASURED_DTYPES, within
 from sightline.profile import Evidence
@@ -32,8 +30,9 @@ def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
     """
     scenario = priced.scenario
     device, model, plan = scenario.cluster.device, scenario.model, scenario.plan
-    if calls_one_by_one(scenario):
-        return dict.fromkeys(("matmul", "prefill attention", "decode attention"), evidence_of(device, PART))
+    if not priced.ranks.device_model.asynchronous:
+        kinds = ("matmul", "prefill attention", "decode attention")
+        return {kind: priced.ranks.device_model.evidence(kind) for kind in kinds}
     kernels = {priced.formats.parts[part] for part in ("attention", "dense", "head")}
     decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
     usual = _has_measured_elements(priced)

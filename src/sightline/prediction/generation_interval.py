@@ -2,7 +2,7 @@
 
 from math import exp
 
-from sightline.cost.inference_constants import InferenceConstants
+from sightline.prediction.engine_constants import InferenceConstants
 from sightline.profile import Profile
 
 

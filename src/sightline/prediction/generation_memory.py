@@ -2,15 +2,13 @@
 
 import numpy as np
 
-from sightline.cost.processor.constants import load_processor, processor_family
-from sightline.cost.processor_passes import calls_one_by_one
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.profile import MEMORY_PARTS
 from sightline.program import Matmul
 from sightline.program.inference import Block, GroupedMatmul
 from sightline.program.inference.cache import cached_bytes
 from sightline.quantities import Number
-from sightline.scenario import Generate, GenerationScenario
+from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
 """Hidden-wide activations alive beside the widest one: the residual stream, a norm's output, a block's output."""
@@ -40,22 +38,16 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     activations = (
         formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
     )
+    # A driver's context, or interpreter and libraries where memory is the host's.
+    process_bytes = decoding.ranks.device_model.process_bytes
     parts: dict[str, Number] = dict.fromkeys(MEMORY_PARTS, 0.0)
     parts |= {
         "weights": layers * np.ceil(model.layers / p) / model.layers + ends,
         "kv_cache": sequences * cached_bytes(model, formats, blocks, t) / p,
         "activations": activations,
-        "framework": _framework_bytes(scenario),
+        "framework": plan.engine.memory.context_bytes if process_bytes is None else process_bytes,
     }
     return {**parts, "total": sum(parts.values())}
-
-
-def _framework_bytes(scenario: GenerationScenario) -> float:
-    """What a process takes before its model: a driver's context, on a processor interpreter and libraries."""
-    device, plan = scenario.cluster.device, scenario.plan
-    if calls_one_by_one(scenario):
-        return load_processor(processor_family(device) or "", plan.dtype).framework_bytes
-    return plan.engine.memory.context_bytes
 
 
 def _weights(block: Block) -> Number:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import pipeline_boundary
-from sightline.cost.inference_constants import LONG_PREFILL_TOKENS, InferenceConstants
+from sightline.prediction.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import PassTimes, block_times, pass_times
 from sightline.program.inference import PassShapes
@@ -134,9 +134,9 @@ def _prompt_handover_s(priced: PricedGeneration, constants: InferenceConstants) 
 
 def _handover_s(priced: PricedGeneration, x: PassShapes) -> Number:
     """Seconds of a pipeline boundary's activations; 0 without a pipeline."""
-    ranks = priced.ranks
+    ranks, plan = priced.ranks, priced.scenario.plan
     if not np.any(np.greater(priced.scenario.plan.pipeline_parallel, 1)):
         return 0.0
-    group = pipeline_boundary(ranks.tensor_parallel, ranks.data_parallel, ranks.cluster)
+    group = pipeline_boundary(plan.tensor_parallel, plan.data_parallel, ranks.cluster)
     sent = x.hidden_bytes / x.t
     return collective_time("send_recv", sent, group=group, cluster=ranks.cluster, constants=ranks.library)

@@ -4,21 +4,22 @@ Legend: ``b`` sequences of a data-parallel rank, ``q`` new tokens of each, ``c``
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.pricing import Prices
-from sightline.cost.processor.constants import load_processor, processor_family
-from sightline.cost.processor_passes import calls_one_by_one, price_pass
+from sightline.cost.collectives.groups import Group, data_group, tensor_group
+from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.prices import Prices
 from sightline.cost.ranks import Ranks
 from sightline.prediction.generation_micro_batches import micro_batches
 from sightline.prediction.inference_pass import price_passes
 from sightline.program.formats import Formats, formats_of, plain_dtype
 from sightline.program.inference import Pass, PassShapes, write_pass
 from sightline.program.matmul_formats import HALF_SUMS
-from sightline.quantities import PLAIN, Number, plain
-from sightline.scenario import GenerationScenario
+from sightline.quantities import Number, plain
+from sightline.scenario import Cluster, GenerationPlan, GenerationScenario
 
 TOGETHER = 0.25
 """Share of a full pass in which prompts of equal length come: successors of sequences that ended in one step meet the
@@ -80,23 +81,21 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     parts = micro_batches(plan, sequences, 1.0 + drafted)
     step = _shapes(scenario, formats, sequences / parts, 1.0 + drafted, context, decode=True)
     ranks = Ranks(
+        device_model=device_model(
+            device,
+            Kernels(stream_generation=engine.kernels.stream_kernels, eager=engine.kernels.eager, dtype=prompt.dtype),
+        ),
         cluster=scenario.cluster,
-        tensor_parallel=plan.tensor_parallel,
-        data_parallel=plan.data_parallel,
+        group=partial(_group, plan=plan, cluster=scenario.cluster),
         library=cluster_collectives(
             scenario.cluster,
             all_reduce=engine.all_reduce_library,
             whole_domain=engine.collectives.reduces_over_domain,
             block_bandwidth=engine.collectives.block_bandwidth,
         ),
-        stream_kernels=engine.kernels.stream_kernels,
     )
     prefill, decode = write_pass(prompt), write_pass(step)
-    prices = price_passes([prefill, decode], ranks, mesh_axes(scenario))
-    if calls_one_by_one(scenario):
-        machine = load_processor(processor_family(device) or "", prompt.dtype)
-        for one in (prefill, decode):
-            prices |= price_pass(one, device, machine, prompt.dtype)
+    prices = price_passes([prefill, decode], ranks)
     return PricedGeneration(
         scenario=scenario,
         formats=formats,
@@ -111,14 +110,11 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     )
 
 
-def mesh_axes(scenario: GenerationScenario) -> int:
-    """Number of axes that sizes, degrees and the device's numbers span; 0 for a single question."""
-    plan, work, d = scenario.plan, scenario.workload, scenario.cluster.device
-    degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.data_parallel, plan.expert_parallel, plan.replicas)
-    sizes = (work.batch, work.prompt_tokens, work.output_tokens, work.prefix_tokens)
-    rates = (*d.peak_flops.values(), d.memory_bandwidth, d.vector_flops, d.l2_bandwidth, d.l2_bytes, d.compute_units)
-    numbers = (*degrees, *sizes, *rates)
-    return 0 if {*map(type, numbers)} <= PLAIN else max(map(np.ndim, numbers))
+def _group(ranks: str, plan: GenerationPlan, cluster: Cluster) -> Group:
+    """The ranks that take part in a collective of a pass."""
+    if ranks == "tensor":
+        return tensor_group(plan.tensor_parallel, cluster)
+    return data_group(plan.tensor_parallel, plan.data_parallel, cluster)
 
 
 def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:

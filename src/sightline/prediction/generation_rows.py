@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from sightline.cost.inference_constants import InferenceConstants
-from sightline.cost.pricing import Prices
+from sightline.cost.prices import Prices
+from sightline.prediction.engine_constants import InferenceConstants
 from sightline.prediction.generation_phases import Phase
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import engine_time

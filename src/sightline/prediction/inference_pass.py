@@ -1,16 +1,18 @@
 """Seconds of one inference pass on its ranks: device work, collectives, the host."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from sightline.cost.inference_constants import UNIT_BANDWIDTH, InferenceConstants
 from sightline.cost.matmul.dense import overlapped
+from sightline.cost.matmul.prices import UNIT_BANDWIDTH
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.pass_pricing import price_operators
-from sightline.cost.pricing import Prices
+from sightline.cost.prices import Prices, price
 from sightline.cost.ranks import Ranks
+from sightline.prediction.eager_calls import in_eager_pass, pass_execution
+from sightline.prediction.engine_constants import InferenceConstants
 from sightline.program import Collective, Matmul, Operator
 from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector, Pass
 from sightline.program.mixer_operators import SelectedAttention
@@ -51,9 +53,20 @@ class PassTimes:
         )
 
 
-def price_passes(passes: Sequence[Pass], ranks: Ranks, axes: int) -> Prices:
-    """Return the price of every operator of several passes, priced together."""
-    return price_operators([op for p in passes for block in p.blocks for op in block.operators], ranks, axes)
+def price_passes(passes: Sequence[Pass], ranks: Ranks) -> Prices:
+    """Return the price of every operator of several passes, priced together where launches are asynchronous."""
+    if ranks.device_model.asynchronous:
+        return price([op for of in passes for op in operators_of(of)], ranks)
+    prices: Prices = {}
+    for of in passes:
+        raw = price(operators_of(of), replace(ranks, execution=partial(pass_execution, of)))
+        prices |= in_eager_pass(of, raw, ranks.device_model)
+    return prices
+
+
+def operators_of(of: Pass) -> list[Operator]:
+    """Return the operators of all blocks, in order of execution."""
+    return [op for block in of.blocks for op in block.operators]
 
 
 def pass_times(of: Pass, prices: Prices, constants: InferenceConstants) -> PassTimes:

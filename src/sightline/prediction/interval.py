@@ -2,8 +2,7 @@
 
 from math import exp
 
-from sightline.cost.families import training_family
-from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.prediction.framework_constants import TrainingConstants, load_training, training_family
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

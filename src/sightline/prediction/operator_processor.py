@@ -1,9 +1,13 @@
 """The prediction of single matmuls and attentions on a processor."""
 
-from sightline.cost.families import evidence_of
+from typing import cast
+
+from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.families import PROCESSOR
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor.constants import PART, ProcessorConstants, load_processor, processor_family
+from sightline.cost.processor.constants import ProcessorConstants
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
+from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.residuals import half_width
 from sightline.prediction.operator_answer import OperatorAnswer, on_roofline
 from sightline.scenario import AttentionOperation, Device, MatmulOperation
@@ -14,7 +18,7 @@ FROM_MEMORY = 1.0
 
 def is_for_processor(x: MatmulOperation | AttentionOperation, device: Device) -> bool:
     """Whether ``device`` is a processor whose formulas know the operator: plain types, no windows, no latents."""
-    if processor_family(device) is None:
+    if device_model(device).asynchronous:
         return False
     if isinstance(x, MatmulOperation):
         return x.kernel in ("16-bit", "32-bit")
@@ -24,7 +28,8 @@ def is_for_processor(x: MatmulOperation | AttentionOperation, device: Device) ->
 
 def processor_answer(x: MatmulOperation | AttentionOperation, device: Device) -> OperatorAnswer:
     """Answer with the processor's constants, and with the errors of families that their fit did not see."""
-    machine = load_processor(processor_family(device) or "", x.dtype)
+    model = cast(ProcessorModel, device_model(device, Kernels(dtype=x.dtype)))
+    machine = model.machine()
     if isinstance(x, MatmulOperation):
         cost = product_cost(
             x.m,
@@ -41,8 +46,8 @@ def processor_answer(x: MatmulOperation | AttentionOperation, device: Device) ->
     else:
         cost = _attention(x, device, machine)
         kind = f"{x.dtype} attention, forward"
-    evidence = evidence_of(device, PART)
-    width = half_width(device, PART, ("residuals", kind), ("family left out", "fit"), evidence)
+    evidence = model.evidence("matmul")
+    width = half_width(device, PROCESSOR, ("residuals", kind), ("family left out", "fit"), evidence)
     return on_roofline(cost, device.peak_flops[x.dtype], device, evidence, width)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from operator import mul
 from typing import NamedTuple
 
-from sightline.cost.pricing import Prices
+from sightline.cost.prices import Prices
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, larger
 

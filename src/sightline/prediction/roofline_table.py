@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from sightline.cost.pass_pricing import price_operators
+from sightline.cost.prices import price
 from sightline.prediction.generation_pricing import price_generation
 from sightline.program import Matmul
 from sightline.program.address import ATTENTION_CORE, Part
@@ -86,7 +86,7 @@ def roofline_table(scenario: GenerationScenario) -> RooflineTable:
     device = scenario.cluster.device
     found = [*_matmuls("prefill", priced.prefill), *_matmuls("decode", priced.decode)]
     executed = [_in_blocks(op) for *_, op in found]
-    prices = price_operators(executed, priced.ranks, 0)
+    prices = price(executed, priced.ranks)
     rows = (
         _row(phase, layer, op, float(prices[id(run)].time_s), device)
         for (phase, layer, op), run in zip(found, executed, strict=True)

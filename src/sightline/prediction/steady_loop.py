@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.cost.inference_constants import InferenceConstants
+from sightline.prediction.engine_constants import InferenceConstants
 from sightline.prediction.generation_phases import Phase
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import attention_time

@@ -6,11 +6,10 @@ import numpy as np
 
 from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.families import collective_evidence
-from sightline.cost.families import evidence_of
-from sightline.cost.processor.constants import PART, processor_family
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.device_model import DeviceModel
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.interval import intervals, spread_of
 from sightline.prediction.memory.ledger import fullest, stage_ledgers
 from sightline.prediction.micro_batch import with_fastest_micro_batch
@@ -69,18 +68,17 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         forward_pass_s=times.forward_pass_s,
         interval=(lambda p: intervals(p, spread_of(scenario, constants))) if scalar else {},
         advice=(lambda p: () if p.fits else what_would_fit(p, answer)) if scalar else (),
-        evidence={**_operator_evidence(scenario), "framework": priced.evidence},
+        evidence={**_operator_evidence(scenario, priced.device_model), "framework": priced.evidence},
         warnings=(*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
     )
 
 
-def _operator_evidence(scenario: Scenario) -> dict[str, str]:
+def _operator_evidence(scenario: Scenario, model: DeviceModel) -> dict[str, str]:
     """Where the operators' constants come from: this device's measurements, a relative's, or the datasheet."""
     cluster = scenario.cluster
     inside = cluster.nodes == 1  # networks between nodes were measured on another cluster
-    of_processor = processor_family(cluster.device) is not None
     return {
-        "matmul": evidence_of(cluster.device, PART if of_processor else "matmul"),
-        "attention": evidence_of(cluster.device, PART if of_processor else "attention"),
+        "matmul": model.evidence("matmul"),
+        "attention": model.evidence("attention"),
         "collectives": within(collective_evidence(cluster, "all_reduce"), measured=inside),
     }

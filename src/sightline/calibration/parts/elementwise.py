@@ -20,7 +20,7 @@ from sightline.calibration.parts.entries import between, constants_in, figures, 
 from sightline.calibration.parts.part import Entry, PartFit, Points
 from sightline.calibration.samples import Array, Table, by_kernel, columns
 from sightline.catalog import entry
-from sightline.cost.elementwise import (
+from sightline.cost.elementwise.kernels import (
     ElementwiseConstants,
     bytes_per_cycle,
     elementwise_cost,

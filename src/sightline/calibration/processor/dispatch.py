@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from sightline.cost.collectives.families import cluster_collectives
+from sightline.cost.device_model import Kernels
 from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.prices import Prices
 from sightline.cost.processor.constants import ProcessorConstants
-from sightline.cost.processor_passes import DECODING, ends_of, pass_calls, price_pass
-from sightline.cost.processor_pricing import (
-    TENSORS_OF_ENDS,
-    TENSORS_OF_LAYER,
-    framework_calls,
-    missing_share,
-    price_on_processor,
-    working_bytes,
-)
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.processor.model import ProcessorModel
+from sightline.cost.processor.prices import framework_calls
 from sightline.loading import generation_from_mapping, scenario_from_mapping
+from sightline.prediction.eager_calls import DECODING, ends_of, working_bytes
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.generation_pricing import price_generation
-from sightline.program import Operator, write_out
+from sightline.prediction.inference_pass import price_passes
+from sightline.prediction.training.priced import step_prices
+from sightline.prediction.training.update import TENSORS_OF_ENDS, TENSORS_OF_LAYER
+from sightline.program import Operator, Program, write_out
 from sightline.quantities import significant
 from sightline.scenario import Device, GenerationScenario, Scenario
 
@@ -185,7 +185,7 @@ def call_weights(
     nothing of a block whose modules were not all told apart.
     """
     program = write_out(scenario)
-    prices = price_on_processor(program, scenario, constants, operators_alone(machine))
+    prices = prices_with(program, scenario, constants, operators_alone(machine))
     (layer,) = program.layers
     found = {}
     for name, blocks in _places(layer.forward, program.embedding.forward, program.head.forward).items():
@@ -208,17 +208,31 @@ def decode_calls(
     calls: dict[str, float] = {}
     weights: dict[str, dict[str, float]] = {}
     for state, modules, scenario in zip(DECODING, phases, dispatch_generations(dtype), strict=False):
-        decode = price_generation(scenario).decode
-        prices = price_pass(decode, device, operators_alone(machine), dtype)
+        priced = price_generation(scenario)
+        decode = priced.decode
+        model = ProcessorModel(device=device, kernels=Kernels(dtype=dtype), given=operators_alone(machine))
+        prices = price_passes([decode], replace(priced.ranks, device_model=model))
         (layer,) = decode.layers
         tokens = float(scenario.workload.output_tokens) - 1.0
         for name, blocks in _places(layer.operators, *ends_of(decode)).items():
             passes = tokens * (layer.count if name == "layer" else 1.0)
-            gaps = _gaps(blocks, modules, "decode", passes, prices, pass_calls)
+            gaps = _gaps(blocks, modules, "decode", passes, prices, framework_calls)
             if gaps is not None and sum(gaps.values()) > 0:
                 calls[f"{name} {state}"] = significant(sum(gaps.values()))
-                weights[f"{name} {state}"] = _weights(blocks, gaps, pass_calls)
+                weights[f"{name} {state}"] = _weights(blocks, gaps, framework_calls)
     return calls, weights
+
+
+def prices_with(
+    program: Program, scenario: Scenario, constants: TrainingConstants, machine: ProcessorConstants
+) -> Prices:
+    """Return the prices of a step's operators with a machine's constants in place of the catalog's."""
+    return step_prices(program, scenario, constants, model_of(machine, scenario), cluster_collectives(scenario.cluster))
+
+
+def model_of(machine: ProcessorConstants, scenario: Scenario) -> ProcessorModel:
+    """Return the model of the scenario's device with a machine's constants in place of the catalog's."""
+    return ProcessorModel(device=scenario.cluster.device, kernels=Kernels(dtype=scenario.plan.dtype), given=machine)
 
 
 def operators_alone(machine: ProcessorConstants) -> ProcessorConstants:
@@ -272,7 +286,7 @@ def cold_shares(
 
     Empty where this machine's caches hold half of what its step touches: then it says nothing.
     """
-    if missing_share(working_bytes(write_out(scenario), scenario), scenario.cluster.device) < KNOWN_MISSING:
+    if model_of(machine, scenario).missing_share(working_bytes(write_out(scenario), scenario)) < KNOWN_MISSING:
         return {}
     found = {}
     for name in PASSES:
@@ -288,7 +302,7 @@ def cold_shares(
 def _predicted(scenario: Scenario, phase: str, machine: ProcessorConstants, constants: TrainingConstants) -> float:
     """Seconds of one pass by the operators' constants."""
     program = write_out(scenario)
-    prices = price_on_processor(program, scenario, constants, machine)
+    prices = prices_with(program, scenario, constants, machine)
 
     def total(operators: Sequence[Operator]) -> float:
         return sum(float(op.count * prices[id(op)].time_s) for op in operators)

@@ -30,12 +30,13 @@ from sightline.calibration.processor.sharding import (
 )
 from sightline.calibration.processor.tables import CHAINS, ORDERS, WAYS, Measurement, measurements
 from sightline.cost.collectives.constants import CollectiveConstants
-from sightline.cost.processor.constants import PART, from_mapping
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.families import PROCESSOR
+from sightline.cost.processor.constants import from_mapping
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.hardware import device_to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE, share_of
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.quantities import significant
 from sightline.scenario import Device
 
@@ -105,7 +106,7 @@ def calibrate_machine(
     if taken:
         fit = replace(fit, content={**fit.content, FRAMEWORK_BYTES: significant(np.median(taken))})
     calibrations = [
-        _calibration(PART, fit, source, rows),
+        _calibration(PROCESSOR, fit, source, rows),
         _calibration(TRAINING, _training(dispatch or {}), source, ()),
     ]
     more, missing = _from_tables(results, done)
@@ -186,7 +187,7 @@ def _add_sharding(
 
 def keep_other_formats(calibrations: Sequence[Calibration], before: Mapping[str, Any]) -> None:
     """Keep what a processor's entry that is about to be replaced says of number formats that were not measured now."""
-    for content in (c.fit.content for c in calibrations if c.part == PART):
+    for content in (c.fit.content for c in calibrations if c.part == PROCESSOR):
         for key in ("formats", "residuals"):
             for name, said in before.get(key, {}).items():
                 content[key].setdefault(name, said)

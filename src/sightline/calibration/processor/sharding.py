@@ -12,17 +12,25 @@ from functools import partial
 import numpy as np
 from scipy.optimize import nnls
 
-from sightline.calibration.processor.dispatch import DEPTHS, PASSES, large_model, operators_alone, tiny_model
+from sightline.calibration.processor.dispatch import (
+    DEPTHS,
+    PASSES,
+    large_model,
+    model_of,
+    operators_alone,
+    prices_with,
+    tiny_model,
+)
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
-from sightline.cost.processor_pricing import ATTENTION, CHAINS, PRODUCTS, kind_of, price_on_processor
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.processor.prices import ATTENTION, CHAINS, PRODUCTS, kind_of
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.training.data_parallel import Replication, data_parallel_time, ranks_of
 from sightline.prediction.training.movement import Replica
 from sightline.prediction.training.sizes import program_sizes
 from sightline.prediction.training.stages import stage_contents
-from sightline.prediction.training.update import update_on_processor_s
-from sightline.program import Operator, write_out
+from sightline.prediction.training.update import elementwise_s
+from sightline.program import Collective, Operator, write_out
 from sightline.quantities import significant
 from sightline.scenario import Scenario
 
@@ -91,12 +99,12 @@ def fewer_cores(
     program = write_out(scenario)
     (layer,) = program.layers
     even = replace(machine, fewer_cores={})
-    own, whole = (price_on_processor(program, scenario, constants, m) for m in (operators_alone(even), even))
+    own, whole = (prices_with(program, scenario, constants, m) for m in (operators_alone(even), even))
     found: dict[str, dict[str, float]] = {way: {} for way in PASSES}
     for way in PASSES:
         operators: Sequence[Operator] = getattr(layer, way)
         for kind, modules in KINDS.items():
-            here = [op for op in operators if op.module in modules and id(op) in own]
+            here = [op for op in operators if op.module in modules and not isinstance(op, Collective)]
             around_s = sum(float(op.count * (whole[id(op)].time_s - own[id(op)].time_s)) for op in here)
             by_kind = dict.fromkeys(KINDS, 0.0)
             for op in here:
@@ -132,7 +140,7 @@ def _communication_s(
         cluster=cluster,
         library=library,
         constants=constants,
-        machine=machine,
+        device_model=model_of(machine, scenario),
     )
     return float(data_parallel_time(replica, on).exposed_s)
 
@@ -142,4 +150,5 @@ def _update_s(scenario: Scenario, machine: ProcessorConstants) -> float:
     program = write_out(scenario)
     stage = stage_contents(scenario).first
     parameters = program_sizes(program, scenario.plan).of(stage).trained.total / scenario.plan.shards
-    return float(update_on_processor_s(parameters, stage.layers, program, scenario, machine))
+    traffic_bytes = parameters * scenario.plan.framework.kernels.optimizer_traffic
+    return float(elementwise_s(scenario, program, model_of(machine, scenario), stage.layers, traffic_bytes))

@@ -1,88 +1,80 @@
-"""Prices of mixers beyond softmax attention, in passes of inference and of training alike.
+"""Prices of mixers beyond softmax attention, in passes of inference and of training alike."""
 
-Each function takes operators of one kind, phase and dtype, stacked over the ``axes`` of a mesh.
-"""
+from typing import Any
 
-from collections.abc import Sequence
-
-from sightline.cost.alike import stacked
+from sightline.cost.alike import Alike
+from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of
-from sightline.cost.mixers.linear import gated_delta_cost, load_linear, short_convolution_cost
-from sightline.cost.mixers.sparse import indexer_cost, load_sparse, sparse_attention_cost
+from sightline.cost.mixers.linear import LinearConstants, gated_delta_cost, load_linear, short_convolution_cost
+from sightline.cost.mixers.sparse import SparseConstants, indexer_cost, load_sparse, sparse_attention_cost
 from sightline.cost.mixers.state_space import state_space_cost
 from sightline.cost.operator_cost import OperatorCost
-from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
-from sightline.scenario import Device
+from sightline.cost.ranks import Ranks
 
 
-def price_gated_delta(operators: Sequence[GatedDelta], device: Device, axes: int) -> OperatorCost:
+def _linear(model: DeviceModel, mixer: str) -> LinearConstants:
+    return load_linear(family_of(model.device, "linear"), mixer)[0]
+
+
+def _sparse(model: DeviceModel) -> SparseConstants:
+    return load_sparse(family_of(model.device, "sparse"))
+
+
+def _recurrent(alike: Alike, on: Ranks, mixer: str) -> dict[str, Any]:
+    """What all mixers with a state of fixed size are asked with."""
+    return {
+        "decode": alike.first.decode,
+        "backward": alike.any("backward"),
+        "element_bytes": alike.first.element_bytes,
+        "device": on.device_model.device,
+        "constants": on.device_model.constants(_linear, mixer),
+    }
+
+
+def price_gated_delta(alike: Alike, on: Ranks) -> OperatorCost:
     """Gated delta rules."""
-    first = operators[0]
     names = ("sequences", "new_tokens", "key_heads", "value_heads", "key_dim", "value_dim")
-    return gated_delta_cost(
-        *(stacked(operators, name, axes) for name in names),
-        decode=first.decode,
-        backward=stacked(operators, "backward", axes) > 0,
-        dtype=first.dtype,
-        element_bytes=first.element_bytes,
-        device=device,
-        constants=load_linear(family_of(device, "linear"), "gated-delta")[0],
-    )
+    common = _recurrent(alike, on, "gated-delta")
+    return gated_delta_cost(*alike.stacked(*names), dtype=alike.first.dtype, **common)
 
 
-def price_state_space(operators: Sequence[StateSpaceScan], device: Device, axes: int) -> OperatorCost:
+def price_state_space(alike: Alike, on: Ranks) -> OperatorCost:
     """Mamba-2 scans."""
-    first = operators[0]
     names = ("sequences", "new_tokens", "heads", "head_dim", "groups", "state")
-    return state_space_cost(
-        *(stacked(operators, name, axes) for name in names),
-        decode=first.decode,
-        backward=stacked(operators, "backward", axes) > 0,
-        dtype=first.dtype,
-        element_bytes=first.element_bytes,
-        device=device,
-        constants=load_linear(family_of(device, "linear"), "state-space")[0],
-    )
+    common = _recurrent(alike, on, "state-space")
+    return state_space_cost(*alike.stacked(*names), dtype=alike.first.dtype, **common)
 
 
-def price_convolution(operators: Sequence[ShortConvolution], device: Device, axes: int) -> OperatorCost:
+def price_convolution(alike: Alike, on: Ranks) -> OperatorCost:
     """Short convolutions."""
-    first = operators[0]
-    return short_convolution_cost(
-        *(stacked(operators, name, axes) for name in ("sequences", "new_tokens", "channels", "width")),
-        decode=first.decode,
-        backward=stacked(operators, "backward", axes) > 0,
-        element_bytes=first.element_bytes,
-        device=device,
-        constants=load_linear(family_of(device, "linear"))[0],
-    )
+    common = _recurrent(alike, on, "gated-delta")
+    return short_convolution_cost(*alike.stacked("sequences", "new_tokens", "channels", "width"), **common)
 
 
-def price_indexer(operators: Sequence[Indexer], device: Device, axes: int) -> OperatorCost:
+def price_indexer(alike: Alike, on: Ranks) -> OperatorCost:
     """Scores of an indexer."""
-    first = operators[0]
-    names = ("sequences", "new_tokens", "context_tokens", "heads", "head_dim")
+    first, model = alike.first, on.device_model
     return indexer_cost(
-        *(stacked(operators, name, axes) for name in names),
-        backward=stacked(operators, "backward", axes) > 0,
+        *alike.stacked("sequences", "new_tokens", "context_tokens", "heads", "head_dim"),
+        backward=alike.any("backward"),
         dtype=first.dtype,
         key_bytes=first.key_bytes,
-        device=device,
-        constants=load_sparse(family_of(device, "sparse")),
+        device=model.device,
+        constants=model.constants(_sparse),
     )
 
 
-def price_selected(operators: Sequence[SelectedAttention], device: Device, axes: int) -> OperatorCost:
+def price_selected(alike: Alike, on: Ranks) -> OperatorCost:
     """Attention over the tokens that an indexer chose."""
-    first = operators[0]
+    first, model = alike.first, on.device_model
     names = ("sequences", "new_tokens", "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim")
     return sparse_attention_cost(
-        *(stacked(operators, name, axes) for name in names),
+        *alike.stacked(*names),
         decode=first.decode,
-        backward=stacked(operators, "backward", axes) > 0,
+        backward=alike.any("backward"),
         dtype=first.dtype,
         element_bytes=first.element_bytes,
         cache_bytes=first.cache_bytes,
-        device=device,
-        constants=load_sparse(family_of(device, "sparse")),
+        device=model.device,
+        constants=model.constants(_sparse),
     )

@@ -8,13 +8,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.catalog import entry, names
+from sightline.catalog import entry
+from sightline.cost.families import PROCESSOR
 from sightline.errors import InputError
 from sightline.quantities import Number
-from sightline.scenario import Device
-
-PART = "processor"
-"""The part of a calibration that makes its family one of processors."""
 
 ProductOrder = Literal["forward", "few rows", "one row", "input gradient", "weight gradient"]
 """How the operands of a linear layer's product lie: rows by transposed weight, gradient by weight, and gradient
@@ -165,37 +162,20 @@ class ProcessorConstants:
         return next(self.products[name] for name in (order, *THIN) if name in self.products)
 
 
-def processor_family(device: Device) -> str | None:
-    """Return the nearest calibration family of ``device`` with constants of a processor; None for accelerators."""
-    return _first_family((device.calibration, *device.relatives))
-
-
-@cache
-def _first_family(families: tuple[str, ...]) -> str | None:
-    known = names("calibrations")
-    return next((family for family in families if f"{family}/{PART}" in known), None)
-
-
-def processor_constants(device: Device, dtype: str) -> ProcessorConstants | None:
-    """Return the constants of a processor in ``dtype``; None for accelerators."""
-    family = processor_family(device)
-    return None if family is None else load_processor(family, dtype)
-
-
 @cache
 def load_processor(family: str, dtype: str) -> ProcessorConstants:
     """Return a family's constants in ``dtype``; one that was not measured takes those of the first that was.
 
     Raises InputError for constants that an older version measured, of another form.
     """
-    stated = entry("calibrations", f"{family}/{PART}")
+    stated = entry("calibrations", f"{family}/{PROCESSOR}")
     try:
         formats = stated["formats"]
         framework_bytes = float(stated.get("framework_bytes", FRAMEWORK_BYTES))
         return from_mapping(formats.get(dtype, next(iter(formats.values()))), stated["cores"], framework_bytes)
     except KeyError as missing:
         raise InputError(
-            f"calibrations/{family}/{PART}.yaml has no {missing}, which this version needs; 'sightline calibrate --measure "
+            f"calibrations/{family}/{PROCESSOR}.yaml has no {missing}, which this version needs; 'sightline calibrate --measure "
             "--overwrite' measures it anew"
         ) from None
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sightline.cost.processor.constants import load_processor, processor_family
+from sightline.cost.device_model import Kernels, device_model
 from sightline.prediction.training.sizes import DenseAndExperts
 from sightline.quantities import Number, smaller
 from sightline.scenario import Scenario
@@ -22,11 +22,12 @@ class ProcessMemory(NamedTuple):
 
 def process_memory(scenario: Scenario) -> ProcessMemory:
     """Return what a process takes before its model."""
-    family, framework = processor_family(scenario.cluster.device), scenario.plan.framework
-    if family is None:
+    framework = scenario.plan.framework
+    process_bytes = device_model(scenario.cluster.device, Kernels(dtype=scenario.plan.dtype)).process_bytes
+    if process_bytes is None:
         return ProcessMemory(framework.memory.context_bytes, framework.memory.communication_buffer_bytes, 0.0)
-    bytes_ = load_processor(family, scenario.plan.dtype).framework_bytes + framework.zero_engine.library_bytes
-    return ProcessMemory(bytes_, 0.0, framework.zero_engine.bucket_elements)
+    with_libraries = process_bytes + framework.zero_engine.library_bytes
+    return ProcessMemory(with_libraries, 0.0, framework.zero_engine.bucket_elements)
 
 
 def bucket_bytes(process: ProcessMemory, scenario: Scenario, gradients: DenseAndExperts) -> Number:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sightline.cost.pricing import Prices
+from sightline.cost.prices import Prices
 from sightline.frameworks import TensorOverlap
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator

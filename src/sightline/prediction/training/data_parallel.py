@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group, data_group
-from sightline.cost.processor.constants import ProcessorConstants
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.device_model import DeviceModel
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.training.movement import Movement, Replica, movement, sharding_code_s
 from sightline.prediction.training.sizes import DenseAndExperts
 from sightline.quantities import Number, anywhere, either, larger, smaller
@@ -77,9 +77,8 @@ class Replication:
     expert_ranks: Ranks
     library: CollectiveConstants
     constants: TrainingConstants
-    machine: ProcessorConstants | None = None
-    """Constants of a processor where replicas are processes: they share its cores, so that they compute slower while
-    they copy what they send, and nothing overlaps."""
+    device_model: DeviceModel
+    """Where its calls return when their work is done, replicas copy what they send themselves, and nothing overlaps."""
 
     def seconds(self, kind: str, size: DenseAndExperts, messages: Number, among: Callable[[Ranks], Group]) -> Number:
         """Seconds of a collective in so many messages; experts' follow the others' over their own ranks."""
@@ -164,7 +163,7 @@ def _exposed(
     """Exposed seconds of one round of transfers before the forward and in the backward pass."""
     framework, slowdown = on.plan.framework, on.constants.overlap_slowdown
     forward_s, backward_s = transfers
-    if on.machine is not None:
+    if not on.device_model.asynchronous:
         return forward_s, backward_s
     if framework.overlap.gradients:
         alone = moves.pipelines_once & (on.plan.zero_stage < 3)
@@ -183,6 +182,4 @@ def _code_around_collectives_s(replica: Replica, moves: Movement, on: Replicatio
     if framework.native.copies_gathered_parameters:
         in_place = 2.0 * (dense * moves.gathered.dense + experts * moves.gathered.experts)
         own_s = in_place / (device.memory_bandwidth * on.constants.memory_fraction)
-    if on.machine is not None:
-        own_s = own_s + dense * sharding_code_s(moves, replica.layers, on.plan, device, on.machine)
-    return own_s
+    return own_s + dense * sharding_code_s(moves, replica.layers, on.plan, on.device_model)

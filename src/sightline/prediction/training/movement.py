@@ -7,11 +7,11 @@ whether that happens per micro-batch.
 
 from typing import Any, NamedTuple
 
-from sightline.cost.processor.constants import ProcessorConstants
+from sightline.cost.device_model import DeviceModel
 from sightline.prediction.training.sizes import DenseAndExperts
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, either, larger
-from sightline.scenario import Device, Plan
+from sightline.scenario import Plan
 
 
 class Replica(NamedTuple):
@@ -81,14 +81,14 @@ def movement(replica: Replica, plan: Plan) -> Movement:
     )
 
 
-def sharding_code_s(moves: Movement, layers: Number, plan: Plan, device: Device, machine: ProcessorConstants) -> Number:
+def sharding_code_s(moves: Movement, layers: Number, plan: Plan, model: DeviceModel) -> Number:
     """Return a step's seconds of a processor's code around gathers and reductions of fully sharded parameters.
 
     ``calls per unit + copied bytes / memory bandwidth``: hooks gather a unit's parameters into views of one buffer, free
     it, copy its gradients together; an accelerator works on meanwhile, a processor does nothing else. Every layer is a
     unit, and what is no layer's is one more.
     """
-    found = machine.sharding
+    found = model.sharding
     if found is None or not plan.framework.sharding.keeps_root_gathered:
         return 0.0
     units = layers + 1.0
@@ -96,12 +96,4 @@ def sharding_code_s(moves: Movement, layers: Number, plan: Plan, device: Device,
     reduced_bytes = moves.reductions * moves.gradients.total
     calls_s = found.gather_call_s * gathers + found.reduce_call_s * moves.reductions * units
     copies = found.gather_passes * moves.gathered.total + found.reduce_passes * reduced_bytes
-    return (plan.zero_stage > 0) * (calls_s + copies / device.memory_bandwidth)
-
-
-def sharded_update_s(tensors: Number, plan: Plan, machine: ProcessorConstants) -> Number:
-    """Return the seconds that a processor's optimizer step takes longer for so many sharded tensors."""
-    found = machine.sharding
-    if found is None or not plan.framework.sharding.keeps_root_gathered:
-        return 0.0
-    return (plan.shards > 1) * (found.update_call_s + found.update_tensor_s * tensors)
+    return (plan.zero_stage > 0) * (calls_s + copies / model.device.memory_bandwidth)

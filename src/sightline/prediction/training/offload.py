@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-from sightline.cost.processor.constants import processor_family
+from sightline.cost.device_model import device_model
 from sightline.prediction.training.optimizers import update_traffic
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
@@ -32,7 +32,7 @@ STAYS = "there is no other memory than the host's: what is offloaded stays where
 
 def as_kept(scenario: Scenario) -> Scenario:
     """Return the scenario as it is run: on a processor nothing is offloaded, for its memory is the host's."""
-    if not scenario.plan.offload or processor_family(scenario.cluster.device) is None:
+    if not scenario.plan.offload or not device_model(scenario.cluster.device).in_host_memory:
         return scenario
     return replace(scenario, plan=replace(scenario.plan, offload=frozenset()))
 

@@ -1,13 +1,19 @@
 """A training micro-batch written out and priced: all that does not depend on pipeline, ZeRO or the batch."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.families import evidence_of, family_of, training_family
-from sightline.cost.pricing import Prices, price_program
-from sightline.cost.training_constants import TrainingConstants, load_training
+from sightline.cost.device_model import DeviceModel, Kernels, device_model
+from sightline.cost.families import evidence_of, family_of
+from sightline.cost.prices import Prices
+from sightline.cost.prices import price as price_operators
+from sightline.cost.ranks import Ranks
+from sightline.prediction.eager_calls import in_eager_step, step_execution
+from sightline.prediction.framework_constants import TrainingConstants, load_training, training_family
 from sightline.prediction.training.block_times import BlockTimes, Overlap, block_times
+from sightline.prediction.training.framework_times import in_framework, training_groups
 from sightline.prediction.training.sizes import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
 from sightline.quantities import Number
@@ -20,6 +26,7 @@ class Priced:
 
     scenario: Scenario
     program: Program
+    device_model: DeviceModel
     constants: TrainingConstants
     evidence: str
     library: CollectiveConstants
@@ -39,7 +46,8 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     if constants is None:
         constants, evidence = _constants(scenario)
     program = write_out(scenario)
-    prices = price_program(program, scenario, constants)
+    model, library = training_device(scenario, constants), cluster_collectives(scenario.cluster)
+    prices = step_prices(program, scenario, constants, model, library)
     own = scenario.cluster.host.launch_time_s
     forward_s, backward_s = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
     overlap = _overlap(scenario, constants)
@@ -47,9 +55,10 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     return Priced(
         scenario=scenario,
         program=program,
+        device_model=model,
         constants=constants,
         evidence=evidence,
-        library=cluster_collectives(scenario.cluster),
+        library=library,
         prices=prices,
         launch_forward_s=forward_s,
         launch_backward_s=backward_s,
@@ -57,6 +66,34 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         times=tuple(block_times(block, prices, overlap, forward_s) for block in blocks),
         sizes=program_sizes(program, scenario.plan),
     )
+
+
+def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceModel:
+    """Return the model of the scenario's device with the kernels of its framework."""
+    kernels = Kernels(
+        attention=constants.attention_kernel, single_products=False, streams=constants, dtype=scenario.plan.dtype
+    )
+    return device_model(scenario.cluster.device, kernels)
+
+
+def step_prices(
+    program: Program,
+    scenario: Scenario,
+    constants: TrainingConstants,
+    model: DeviceModel,
+    library: CollectiveConstants,
+) -> Prices:
+    """Return the price of each operator of a step as its framework runs it."""
+    ranks = Ranks(
+        device_model=model,
+        cluster=scenario.cluster,
+        library=library,
+        group=training_groups(scenario),
+        execution=partial(step_execution, program, scenario),
+    )
+    operators = program.operators
+    prices = in_framework(operators, price_operators(operators, ranks), scenario, constants)
+    return in_eager_step(program, prices, scenario, model)
 
 
 def _constants(scenario: Scenario) -> tuple[TrainingConstants, str]:

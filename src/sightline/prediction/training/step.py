@@ -9,7 +9,6 @@ import numpy as np
 
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import pipeline_boundary
-from sightline.cost.processor.constants import processor_constants
 from sightline.prediction.schedules.closed_forms import PipelineTime, pipeline_time
 from sightline.prediction.schedules.dualpipe import bubble_s, stage_replicas
 from sightline.prediction.training.data_parallel import DataParallelTime, Replication, data_parallel_time, ranks_of
@@ -114,7 +113,7 @@ def step_times(priced: Priced) -> StepTimes:
     shares = state_shares(plan)
     parameters, stored = _most([size.trained for size in sizes]), _most([size.stored for size in sizes])
     on = _replication(priced)
-    updated = Updated(scenario, priced.program, priced.prices, constants, priced.library, shares)
+    updated = Updated(scenario, priced.program, priced.prices, constants, priced.device_model, priced.library, shares)
     share = Share(
         parameters=shares.per_rank.of(parameters),
         weight_bytes=rank_share(plan, plan.zero_stage >= 3).of(stored),
@@ -167,7 +166,7 @@ def _replication(priced: Priced) -> Replication:
         expert_ranks=expert_ranks,
         library=priced.library,
         constants=priced.constants,
-        machine=processor_constants(cluster.device, plan.dtype),
+        device_model=priced.device_model,
     )
 
 

@@ -1,18 +1,17 @@
 """The optimizer's step on the device: what a stage's update moves, computes and sends, and its seconds."""
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group
-from sightline.cost.pricing import Prices
-from sightline.cost.processor.constants import ProcessorConstants, processor_constants
-from sightline.cost.processor_pricing import TENSORS_OF_ENDS, TENSORS_OF_LAYER, update_time, working_bytes
-from sightline.cost.training_constants import TrainingConstants
+from sightline.cost.device_model import DeviceModel, Update
+from sightline.cost.prices import Prices
+from sightline.prediction.eager_calls import working_bytes
+from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.pass_times import seconds_of
-from sightline.prediction.training.movement import sharded_update_s
 from sightline.prediction.training.optimizers import update_traffic
 from sightline.prediction.training.sharding import StateShares
 from sightline.prediction.training.sizes import DenseAndExperts, Sizes, layer_sum
@@ -21,6 +20,9 @@ from sightline.program import Program
 from sightline.program.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number, anywhere, either, larger
 from sightline.scenario import Plan, Scenario
+
+TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9.0, 3.0
+"""Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 
 
 class UpdateTime(NamedTuple):
@@ -44,6 +46,7 @@ class Updated(NamedTuple):
     program: Program
     prices: Prices
     constants: TrainingConstants
+    device_model: DeviceModel
     library: CollectiveConstants
     shares: StateShares
 
@@ -58,7 +61,9 @@ def step_of_optimizer(
     plan = of.scenario.plan
     # The device makes low-precision copies anew, whoever updates the weights.
     if "optimizer" in plan.offload:
-        return UpdateTime(_elementwise_s(of, stage, sizes.cast_bytes), sizes.cast_bytes)
+        return UpdateTime(
+            elementwise_s(of.scenario, of.program, of.device_model, stage.layers, sizes.cast_bytes), sizes.cast_bytes
+        )
     sharded = plan.zero_stage >= 1
     matrices = of.shares.per_rank.of(sizes.optimized_as_matrices)
     others = of.shares.per_rank.of(parameters) - matrices
@@ -70,7 +75,7 @@ def step_of_optimizer(
     operators_s = _operators_s(of, stage)
     gathered_bytes = 2.0 * ORTHOGONALIZED_BYTES * matrices * (sharded & (plan.shards > 1))
     return UpdateTime(
-        update_s=_elementwise_s(of, stage, traffic_bytes) + operators_s,
+        update_s=elementwise_s(of.scenario, of.program, of.device_model, stage.layers, traffic_bytes) + operators_s,
         traffic_bytes=traffic_bytes,
         operators_s=operators_s,
         share=of.shares.per_rank.dense,
@@ -79,23 +84,19 @@ def step_of_optimizer(
     )
 
 
-def _elementwise_s(of: Updated, stage: StageContents, traffic_bytes: Number) -> Number:
-    """Seconds of the update's traffic at the memory's speed or, on a processor, of a call for every tensor."""
-    device = of.scenario.cluster.device
-    machine = processor_constants(device, "fp32")
-    if machine is None:
-        return traffic_bytes / (device.memory_bandwidth * of.constants.memory_fraction)
-    parameters = traffic_bytes / of.scenario.plan.framework.kernels.optimizer_traffic
-    return update_on_processor_s(parameters, stage.layers, of.program, of.scenario, machine)
-
-
-def update_on_processor_s(
-    parameters: Number, layers: Number, program: Program, scenario: Scenario, machine: ProcessorConstants
+def elementwise_s(
+    scenario: Scenario, program: Program, model: DeviceModel, layers: Number, traffic_bytes: Number
 ) -> Number:
-    """Seconds of a processor's update of so many of ``layers``' parameters, sharded or not."""
-    tensors = _trained_tensors(scenario, layers)
-    update_s = update_time(parameters, tensors, working_bytes(program, scenario), scenario.cluster.device, machine)
-    return update_s + sharded_update_s(tensors, scenario.plan, machine)
+    """Seconds of the update's element-wise kernels over the parameters of so many layers, sharded or not."""
+    plan, tensors = scenario.plan, _trained_tensors(scenario, layers)
+    update = Update(
+        traffic_bytes=traffic_bytes,
+        parameters=traffic_bytes / plan.framework.kernels.optimizer_traffic,
+        tensors=tensors,
+        sharded=(plan.shards > 1) * (1.0 * plan.framework.sharding.keeps_root_gathered),
+        others_bytes=partial(working_bytes, program, scenario),
+    )
+    return model.update_s(update)
 
 
 def _trained_tensors(scenario: Scenario, layers: Number) -> Number:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline.cost.pricing import Prices
+from sightline.cost.prices import Prices
 from sightline.prediction.pass_times import seconds_of
 from sightline.prediction.training.sizes import layer_sum
 from sightline.prediction.training.stages import StageContents

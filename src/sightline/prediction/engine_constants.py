@@ -22,8 +22,6 @@ HOST_TIMES = (
 )
 """Constants that a faster host shortens."""
 LONG_PREFILL_TOKENS = 2560
-UNIT_BANDWIDTH = 10e9
-"""Bytes per second and compute unit at which matrix-vector kernels are priced before an engine's own rate is known."""
 UNKNOWN = "reference"
 """The engine whose constants stand in for engines that nobody measured."""
 
@@ -116,6 +114,27 @@ class InferenceConstants:
         known = self.pools_spread if pools and self.pools_spread else self.tpot_spread
         unseen = bool(self.fitted_on) and f"{model} on {device}" not in self.fitted_on
         return hypot(known, self.unseen_spread) if unseen else known
+
+
+ONE_BY_ONE = InferenceConstants(
+    matmul_slowdown=1.0,
+    prefill_attention_slowdown=1.0,
+    decode_attention_slowdown=1.0,
+    experts_slowdown=1.0,
+    elementwise_slowdown=1.0,
+    collective_slowdown=1.0,
+    meeting_s=0.0,
+    kernel_gap_s=0.0,
+    launch_s=0.0,
+    iteration_s=0.0,
+    sequence_s=0.0,
+    prefill_s=0.0,
+    prompt_token_s=0.0,
+    ttft_spread=0.25,
+    tpot_spread=0.25,
+)
+"""Constants where operators are called one after the other and each call returns when its work is done: host time is in
+the calls. Spreads are estimated."""
 
 
 @cache

@@ -5,7 +5,9 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, ClassVar
 
-from sightline.catalog import entry
+from sightline.catalog import entry, names
+from sightline.cost.families import family_of
+from sightline.scenario import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +86,18 @@ def load_training(calibration: str, framework: str, version: str = "") -> tuple[
             relative = sets[chosen["like"]] if "like" in chosen else {}
             return TrainingConstants.from_mapping({**relative, **chosen}), str(chosen["evidence"])
     return TrainingConstants.from_mapping(sets["reference"]), str(sets["reference"]["evidence"])
+
+
+def training_family(device: Device, framework: str) -> str:
+    """Return the nearest family whose training constants know ``framework``, or else the nearest of all."""
+    known = (f for f in (device.calibration, *device.relatives) if f"{f}/training" in names("calibrations"))
+    return next(
+        (f for f in known if framework in _training_frameworks(f)),
+        family_of(device, "training"),
+    )
+
+
+@cache
+def _training_frameworks(family: str) -> frozenset[str]:
+    """The frameworks that a family's training constants were fitted for, or given with a relative of."""
+    return frozenset(name.partition("@")[0] for name in entry("calibrations", f"{family}/training")["frameworks"])

@@ -1,6 +1,7 @@
 """Prices of a whole program: each operator's is that of its own formula, and frameworks' slowdowns come on top."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,12 +13,16 @@ from sightline.cost.attention.fused import attention_cost
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import tensor_group
-from sightline.cost.elementwise import elementwise_cost
+from sightline.cost.device_model import device_model
+from sightline.cost.elementwise.kernels import elementwise_cost
 from sightline.cost.matmul.constants import load_matmul
 from sightline.cost.matmul.dense import matmul_cost
-from sightline.cost.pricing import mesh_axes, price_program
-from sightline.cost.training_constants import load_training
-from sightline.program import Collective, Elementwise, FlashAttention, Matmul, write_out
+from sightline.cost.prices import REGISTRY, price
+from sightline.cost.ranks import Ranks
+from sightline.prediction.framework_constants import load_training
+from sightline.prediction.training.framework_times import training_groups
+from sightline.prediction.training.priced import step_prices, training_device
+from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, write_out
 
 CONSTANTS = replace(
     load_training("a100-sxm", "reference")[0],
@@ -38,7 +43,7 @@ def scenario(t: int = 8, **plan: object):
 
 def priced(of):
     program = write_out(of)
-    prices = price_program(program, of, CONSTANTS)
+    prices = step_prices(program, of, CONSTANTS, training_device(of, CONSTANTS), cluster_collectives(of.cluster))
     operators = [op for block in program.blocks for op in (*block.forward, *block.backward)]
     return [(op, prices[id(op)]) for op in operators]
 
@@ -48,7 +53,7 @@ def test_every_operator_has_the_price_of_its_own_formula(attention):
     of = scenario(attention=attention)
     device, cluster = of.cluster.device, of.cluster
     library = cluster_collectives(cluster)
-    for op, price in priced(of):
+    for op, cost in priced(of):
         match op:
             case Matmul():
                 expected = (
@@ -91,7 +96,7 @@ def test_every_operator_has_the_price_of_its_own_formula(attention):
                     op.kind, op.buffer_bytes, group=tensor_group(8, cluster), cluster=cluster, constants=library
                 )
                 expected = 1.75 * alone + 3 * CONSTANTS.meeting_s
-        assert float(price.time_s) == pytest.approx(float(expected), rel=1e-12), (op.module, op.name)
+        assert float(cost.time_s) == pytest.approx(float(expected), rel=1e-12), (op.module, op.name)
 
 
 def test_the_head_alone_is_slower_without_tensor_parallelism():
@@ -106,25 +111,48 @@ def test_the_head_alone_is_slower_without_tensor_parallelism():
 def price_of_head(**constants: float):
     of = scenario(1, sequence_parallel=False)
     program = write_out(of)
-    prices = price_program(program, of, replace(CONSTANTS, **constants))
+    own = replace(CONSTANTS, **constants)
+    prices = step_prices(program, of, own, training_device(of, own), cluster_collectives(of.cluster))
     return next(prices[id(op)].time_s for op in program.head.forward if op.name == "logits")
 
 
 def test_recomputed_operators_are_priced_once():
     of = scenario(recompute="full")
     program = write_out(of)
-    prices = price_program(program, of, CONSTANTS)
+    prices = step_prices(program, of, CONSTANTS, training_device(of, CONSTANTS), cluster_collectives(of.cluster))
     assert all(id(op) in prices for op in program.layers[0].recomputed)
     assert len(prices) == sum(len(b.forward) + len(b.backward) for b in program.blocks)
 
 
-def test_the_axes_are_those_of_plan_and_device():
+def test_the_axes_are_those_of_the_device():
+    device = scenario().cluster.device
+    assert device_model(device).axes == 0
+    assert device_model(replace(device, l2_bandwidth=np.ones((2, 2, 2)))).axes == 3
+
+
+def test_products_of_one_format_have_their_own_output_bytes():
+    sizes = {"m": 4.0, "n": 4096.0, "k": 64.0, "dtype": "bf16", "element_bytes": 2.0}
+    few, many = (Matmul(module="mlp", part="matmul", output_bytes=b, **sizes) for b in (2.0, 4.0))
     of = scenario()
-    assert mesh_axes(of) == 0
-    plan = replace(of.plan, tensor_parallel=np.array([[1], [2]]))
-    assert mesh_axes(replace(of, plan=plan)) == 2
-    device = replace(of.cluster.device, l2_bandwidth=np.ones((2, 2, 2)))
-    assert mesh_axes(replace(of, cluster=replace(of.cluster, device=device))) == 3
+    ranks = Ranks(
+        device_model=device_model(of.cluster.device),
+        cluster=of.cluster,
+        library=cluster_collectives(of.cluster),
+        group=training_groups(of),
+    )
+    prices = price([few, many], ranks)
+    assert prices[id(many)].memory_s > prices[id(few)].memory_s
+    assert prices[id(many)].time_s == price([many], ranks)[id(many)].time_s > prices[id(few)].time_s
+
+
+def test_each_kind_of_operator_has_an_entry_whose_functions_exist():
+    for entry in REGISTRY.values():
+        for path in filter(None, (entry.accelerator, entry.processor)):
+            module, _, name = path.partition(":")
+            assert callable(getattr(import_module(f"sightline.cost.{module}"), name))
+    kinds = {*Operator.__subclasses__(), *Matmul.__subclasses__()}
+    ours = {kind.__name__ for kind in kinds if kind.__module__.startswith("sightline.")}
+    assert ours == {kind.__name__ for kind in REGISTRY}
 
 
 def test_attributes_stack_in_front_of_the_axes():

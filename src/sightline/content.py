@@ -1,0 +1,118 @@
+"""Keys by content: what lets a result be remembered for descriptions that say the same.
+
+Descriptions are frozen data classes that may hold mappings and arrays. Their key is made of their fields, once for
+each object: one that was seen before is known by its identity, so that a sweep that changes one field of a plan
+compares only the plan.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KNOWN_OBJECTS = 4096
+"""Objects whose keys are held, with the objects themselves, so that no other takes their identity."""
+_ATOMS = frozenset((str, int, float, bool, type(None), np.float64, np.bool_, frozenset))
+
+
+class LargeArrayError(Exception):
+    """A description holds an array that is too large to be remembered."""
+
+
+class Key:
+    """The content of an object, whose hash is computed once."""
+
+    __slots__ = ("_hash", "parts")
+
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        """Hold the parts and their hash."""
+        self.parts = parts
+        self._hash = hash(parts)
+
+    def __hash__(self) -> int:
+        """Return the hash of the parts."""
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other key has equal parts."""
+        return self is other or (isinstance(other, Key) and self._hash == other._hash and self.parts == other.parts)
+
+
+_known: OrderedDict[int, tuple[object, Key, int]] = OrderedDict()
+
+
+def content(value: object, largest_array: int) -> Hashable:
+    """Return the key of a value; raises LargeArrayError for one with an array of more elements than ``largest_array``."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, np.ndarray):
+        if value.size > largest_array:
+            raise LargeArrayError
+        return value.shape, value.dtype.str, value.tobytes()
+    if isinstance(value, tuple | list):
+        return tuple(content(x, largest_array) for x in value)
+    if isinstance(value, Mapping):
+        return tuple((name, content(x, largest_array)) for name, x in value.items())
+    return _of_object(value, largest_array) if is_dataclass(value) else value
+
+
+def _of_object(value: Any, largest_array: int) -> Key:
+    found = _known.get(id(value))
+    if found is not None and found[0] is value and found[2] <= largest_array:
+        return found[1]
+    kind: Any = type(value)
+    key = Key((kind, *(content(getattr(value, name), largest_array) for name in _fields(kind))))
+    _known[id(value)] = (value, key, largest_array)
+    if len(_known) > KNOWN_OBJECTS:
+        _known.popitem(last=False)
+    return key
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.compare)
+
+
+def remembered(entries: int, *, largest_array: int = 0) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Remember a function's results by the content of its arguments, of which the ``entries`` used last are kept.
+
+    Arguments that hold larger arrays than ``largest_array`` elements are computed anew each time.
+    """
+
+    def of(function: Callable[P, R]) -> Callable[P, R]:
+        results: OrderedDict[Hashable, R] = OrderedDict()
+
+        @wraps(function)
+        def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                key = content((args, kwargs), largest_array)
+            except LargeArrayError:
+                return function(*args, **kwargs)
+            if key in results:
+                results.move_to_end(key)
+                return results[key]
+            result = results[key] = function(*args, **kwargs)
+            if len(results) > entries:
+                results.popitem(last=False)
+            return result
+
+        FORGET.append(results.clear)
+        return answer
+
+    return of
+
+
+FORGET: list[Callable[[], None]] = [_known.clear]
+
+
+def forget() -> None:
+    """Empty every cache by content."""
+    for clear in FORGET:
+        clear()

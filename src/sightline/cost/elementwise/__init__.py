@@ -1,0 +1,1 @@
+"""Element-wise kernels, which the memory's bandwidth bounds."""

@@ -1,0 +1,133 @@
+"""The price of every operator: one registry of the kinds of operators, for training and inference alike.
+
+A price is the time of one execution on a device of its own, whatever framework or engine runs it. Operators of one kind,
+kernel and shape are stacked and priced in one call. What an entry names is imported when its kind is first met.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from sightline.cost.alike import Alike, unstacked
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.ranks import Ranks
+from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator
+from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector
+from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
+from sightline.quantities import PLAIN
+
+Prices = dict[int, OperatorCost]
+"""Price by the operator's identity (a recomputed operator is the forward's own object)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How one kind of operator is priced."""
+
+    accelerator: str
+    """Function of operators that are alike and of the ranks, as ``module:function`` below this package."""
+    kernel: tuple[str, ...]
+    """Attributes that choose a kernel: only operators equal in them are priced in one call."""
+    sizes: tuple[str, ...]
+    """Attributes that may be arrays."""
+    processor: str | None = None
+    """Function of one operator, the one before it and the pass; None where no processor was measured with the kind."""
+
+
+_PRODUCT = ("kernel", "dtype", "element_bytes", "weight_bytes")
+_PRODUCT_SIZES = ("m", "n", "k", "batch", "output_bytes")
+_TOKENS = ("sequences", "new_tokens")
+REGISTRY: Mapping[type[Operator], Entry] = {
+    Matmul: Entry("matmul.prices:price_matmuls", _PRODUCT, _PRODUCT_SIZES, "processor.prices:price_product"),
+    MatrixVector: Entry("matmul.prices:price_matrix_vector", _PRODUCT, _PRODUCT_SIZES),
+    GroupedMatmul: Entry(
+        "matmul.prices:price_experts", ("kernel", "dtype", "decode"), ("rows", "experts", "active", "n")
+    ),
+    FlashAttention: Entry(
+        "attention.prices:price_fused",
+        ("dtype",),
+        ("batch", "heads", "kv_heads", "query_tokens", "context_tokens"),
+        "processor.prices:price_attention",
+    ),
+    CachedAttention: Entry(
+        "attention.prices:price_cached",
+        ("decode", "shared_kv", "heads_apart", "window", "dtype"),
+        ("batch", "heads", "kv_heads", "query_tokens", "context_tokens"),
+        "processor.prices:price_cached_attention",
+    ),
+    Elementwise: Entry(
+        "elementwise.prices:price_streams",
+        (),
+        ("traffic_bytes", "arithmetic", "kernels"),
+        "processor.prices:price_kernels",
+    ),
+    Collective: Entry("collectives.prices:price_collectives", ("kind", "ranks"), ("buffer_bytes",)),
+    GatedDelta: Entry("mixers.prices:price_gated_delta", ("decode", "dtype"), (*_TOKENS, "key_heads", "value_heads")),
+    StateSpaceScan: Entry("mixers.prices:price_state_space", ("decode", "dtype"), (*_TOKENS, "heads", "groups")),
+    ShortConvolution: Entry("mixers.prices:price_convolution", ("decode",), (*_TOKENS, "channels")),
+    Indexer: Entry("mixers.prices:price_indexer", ("dtype",), (*_TOKENS, "context_tokens")),
+    SelectedAttention: Entry(
+        "mixers.prices:price_selected", ("decode", "dtype"), (*_TOKENS, "context_tokens", "heads")
+    ),
+}
+
+
+def price(operators: Iterable[Operator], on: Ranks) -> Prices:
+    """Return the price of each operator, in order of execution; one that comes twice is priced once."""
+    distinct = list({id(op): op for op in operators}.values())
+    prices = {} if on.device_model.asynchronous else _called_one_by_one(distinct, on)
+    for (kind, shape, *_), alike in _alike(op for op in distinct if id(op) not in prices).items():
+        axes = max(len(shape), on.device_model.axes)
+        costs = _function(REGISTRY[kind].accelerator)(Alike(alike, axes), on)
+        legs = (unstacked(leg, len(alike)) for leg in costs)
+        prices.update(zip(map(id, alike), map(OperatorCost._make, zip(*legs, strict=True)), strict=True))
+    return prices
+
+
+def _called_one_by_one(operators: Sequence[Operator], on: Ranks) -> Prices:
+    """Prices of those operators that the constants of a processor know."""
+    from sightline.cost.processor.prices import ProcessorPass
+
+    of = ProcessorPass.on(on)
+    prices: Prices = {}
+    for before, op in zip([None, *operators], operators, strict=False):
+        function = REGISTRY[type(op)].processor
+        cost = None if function is None else _function(function)(op, before, of)
+        if cost is not None:
+            prices[id(op)] = cost
+    return prices
+
+
+def _alike(operators: Iterable[Operator]) -> dict[tuple[Any, ...], list[Operator]]:
+    """Operators by kind, shape of their sizes, and kernel."""
+    groups: dict[tuple[Hashable, ...], list[Operator]] = {}
+    for op in operators:
+        kind: Any = type(op)
+        read_kernel, read_sizes = _readers(kind)
+        sizes = read_sizes(op)
+        shape = () if {*map(type, sizes)} <= PLAIN else np.broadcast_shapes(*map(np.shape, sizes))
+        groups.setdefault((kind, shape, *read_kernel(op)), []).append(op)
+    return groups
+
+
+@cache
+def _readers(kind: Any) -> tuple[Any, Any]:
+    """What reads the attributes of a kind's entry as tuples."""
+    entry = REGISTRY[kind]
+    return _reader(entry.kernel), _reader(entry.sizes)
+
+
+def _reader(names: tuple[str, ...]) -> Any:
+    return attrgetter(*names) if len(names) > 1 else lambda op: tuple(getattr(op, name) for name in names)
+
+
+@cache
+def _function(path: str) -> Any:
+    """The function that an entry names, imported when it is first needed."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(f"sightline.cost.{module}"), name)
