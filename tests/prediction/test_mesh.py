@@ -155,11 +155,18 @@ def test_a_slice_of_a_mesh_is_a_mesh():
 
 def test_chunks_of_a_mesh_are_the_mesh():
     axes = {"tensor_parallel": (1, 2, 4, 8), "micro_batch": (1, 2, 4), "zero_stage": (0, 1)}
-    whole = profile_of(open_mesh(kinds(), axes)).step_time_s
+    mesh = profile_of(open_mesh(kinds(), axes))
     for plans in (1, 6, 12, 1000):
         chunks = list(mesh_profiles(kinds(), axes, plans_per_chunk=plans))
         assert len(chunks) == {1: 4, 6: 4, 12: 2, 1000: 1}[plans]
-        assert np.concatenate([c.step_time_s for c in chunks]) == pytest.approx(whole, rel=TOLERANCE)
+        step_time_s, total = (
+            np.concatenate([figure(chunk) for chunk in chunks])
+            for figure in (lambda chunk: chunk.step_time_s, lambda chunk: chunk.memory_bytes["total"])
+        )
+        assert step_time_s == pytest.approx(mesh.step_time_s, rel=TOLERANCE)
+        assert total == pytest.approx(mesh.memory_bytes["total"], rel=TOLERANCE)
+        assert (np.concatenate([chunk.fits for chunk in chunks]) == mesh.fits).all()
+        same(chunks[-1][-1, 1, 1], mesh[3, 1, 1])
 
 
 def test_the_plans_called_valid_are_those_that_load():

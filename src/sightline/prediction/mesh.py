@@ -1,12 +1,13 @@
 """Many plans at once: the numeric axes of a plan laid out as an open mesh, predicted by the same functions as one plan.
 
 Each axis lies along an array dimension of its own, so an operator is priced once per distinct shape and only the last
-additions touch every plan. The mesh is walked in chunks that stay in the processor's cache. NumPy's inner loop runs along
-the last dimension: with the longest axes last a mesh is predicted up to twice as fast.
+additions touch every plan (`sightline.prediction.sums`). NumPy's inner loop runs along the last dimension: with the
+longest axes last a mesh is predicted faster.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -14,14 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
-from sightline.prediction.step import profile_of
-from sightline.profile import Profile
+from sightline.prediction.step import assemble, profile_of
+from sightline.prediction.sums import Index, at, largest_sum, merged, summed
+from sightline.prediction.training.offload import fits_on_host
+from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
+from sightline.quantities import Number
 from sightline.scenario import Scenario
 from sightline.scenario.plan import MESH_AXES
 from sightline.scenario.rules import verdict
 
 PLANS_PER_CHUNK = 1 << 17
-"""About a megabyte per array: few enough to stay cached, many enough to hide NumPy's cost per call."""
+"""About a megabyte per array, worked out in blocks that stay in a core's cache."""
+
+_ON_DEMAND = (
+    *("phases", "limits", "stages", "stage_times", "forward_pass_s", "rows", "interval", "advice"),
+    *("model_flops", "hardware_flops", "energy_per_step_j", "evidence", "warnings"),
+)
+"""Figures of a chunk that are predicted when they are read."""
 
 
 def open_mesh(scenario: Scenario, axes: Mapping[str, Sequence[int]]) -> Scenario:
@@ -52,13 +62,46 @@ def mesh_profiles(
 ) -> Iterator[Profile]:
     """Predict every plan of the mesh and yield array-valued profiles, chunk by chunk along the first axis.
 
-    Concatenated along the first dimension they are the mesh. Plans that are not valid are priced all the same.
+    Concatenated along the first dimension they are the mesh. Operators are written and priced once for all chunks;
+    step time, memory total and whether it fits are there, what else a profile tells is worked out when it is read.
+    Plans that are not valid are priced all the same.
     """
+    shape = tuple(len(values) for values in axes.values())
+    assembly = assemble(open_mesh(scenario, axes))
+    step_s = merged(assembly.times.terms)
+    memory = [merged(terms) for ledger in assembly.ledgers for terms in ledger.moments]
+    on_host = fits_on_host([ledger.memory for ledger in assembly.ledgers], scenario.cluster)
     first, values = next(iter(axes.items()))
-    plans_per_value = prod(len(v) for v in axes.values()) // len(values)
-    step = max(1, plans_per_chunk // plans_per_value)
+    step = max(1, plans_per_chunk // prod(shape[1:]))
     for start in range(0, len(values), step):
-        yield profile_of(open_mesh(scenario, {**axes, first: values[start : start + step]}))
+        chunk: Index = (slice(start, start + step), *(slice(None) for _ in shape[1:]))
+        asked = open_mesh(scenario, {**axes, first: values[start : start + step]})
+        chunk_shape = (len(values[start : start + step]), *shape[1:])
+        step_time_s = summed(tuple(at(term, chunk) for term in step_s), chunk_shape)
+        total = largest_sum([tuple(at(term, chunk) for term in terms) for terms in memory], chunk_shape)
+        yield _profile(asked, step_time_s, total, at(on_host, chunk))
+
+
+def _profile(scenario: Scenario, step_time_s: Number, total: Number, fits_on_host: Any) -> Profile:
+    """The profile of a chunk; what is not given is predicted when it is read."""
+    whole = cache(lambda: profile_of(scenario))
+    parts = {name: partial(_part, whole, name) for name in MEMORY_PARTS}
+    return Profile(
+        scenario=scenario,
+        source="predicted",
+        step_time_s=step_time_s,
+        memory_bytes=NumbersOnDemand({**parts, "total": total}),
+        fits=(total <= scenario.cluster.device.memory_bytes) & fits_on_host,
+        **{name: partial(_figure, whole, name) for name in _ON_DEMAND},
+    )
+
+
+def _part(whole: Callable[[], Profile], name: str) -> Number:
+    return whole().memory_bytes[name]
+
+
+def _figure(whole: Callable[[], Profile], name: str, _: Profile) -> Any:
+    return getattr(whole(), name)
 
 
 def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:

@@ -1,5 +1,7 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,15 +13,15 @@ from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
 from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.interval import intervals, spread_of
-from sightline.prediction.memory.ledger import fullest, stage_ledgers
+from sightline.prediction.memory.ledger import StageLedger, fullest, stage_ledgers
 from sightline.prediction.micro_batch import with_fastest_micro_batch
 from sightline.prediction.operator_answer import within
 from sightline.prediction.remarks import host_remarks, remarks
 from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.offload import as_kept, fits_on_host
-from sightline.prediction.training.priced import price
-from sightline.prediction.training.step import step_times
+from sightline.prediction.training.priced import Priced, price
+from sightline.prediction.training.step import StepTimes, step_times
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
@@ -40,16 +42,32 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
     return answer(scenario)
 
 
-def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
-    """The profile of a scenario whose micro-batch is given."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Assembly:
+    """A scenario's step and memory in terms that lie on few axes of a mesh each."""
+
+    run: Scenario
+    """The scenario as its devices run it."""
+    priced: Priced
+    times: StepTimes
+    ledgers: Sequence[StageLedger]
+
+
+def assemble(scenario: Scenario, constants: TrainingConstants | None = None) -> Assembly:
+    """Write, price and put together the step of a scenario whose micro-batch is given."""
     run = as_kept(scenario)
     priced = price(at_its_clock(run), constants)
     times = step_times(priced)
+    return Assembly(run=run, priced=priced, times=times, ledgers=stage_ledgers(run, priced, times))
+
+
+def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
+    """The profile of a scenario whose micro-batch is given."""
+    assembly = assemble(scenario, constants)
+    priced, times = assembly.priced, assembly.times
     step_time_s = times.step_time_s
     scalar = np.ndim(step_time_s) == 0
-    ledgers = stage_ledgers(run, priced, times)
-    stages = [ledger.memory for ledger in ledgers]
-    memory = fullest(ledgers)
+    stages, memory = [ledger.memory for ledger in assembly.ledgers], fullest(assembly.ledgers)
     answer = partial(profile_of, constants=constants)
     return Profile(
         scenario=scenario,
@@ -58,18 +76,18 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         phases=lambda _: times.phases,
         memory_bytes=memory,
         fits=(memory["total"] <= scenario.cluster.device.memory_bytes) & fits_on_host(stages, scenario.cluster),
-        model_flops=model_flops(scenario),
+        model_flops=lambda _: model_flops(scenario),
         hardware_flops=lambda _: hardware_flops(scenario, priced.program),
         limits=lambda _: limits_of(priced, times),
         energy_per_step_j=lambda profile: energy_per_step_j(scenario, profile.phases),
         rows=(lambda _: rows_of(priced, times)) if scalar else (),
         stages=stages,
-        stage_times=times.slot_s,
+        stage_times=lambda _: times.slot_s,
         forward_pass_s=times.forward_pass_s,
         interval=(lambda p: intervals(p, spread_of(scenario, constants))) if scalar else {},
         advice=(lambda p: () if p.fits else what_would_fit(p, answer)) if scalar else (),
-        evidence={**_operator_evidence(scenario, priced.device_model), "framework": priced.evidence},
-        warnings=(*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
+        evidence=lambda _: {**_operator_evidence(scenario, priced.device_model), "framework": priced.evidence},
+        warnings=lambda _: (*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
     )
 
 

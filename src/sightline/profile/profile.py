@@ -121,8 +121,8 @@ class Profile:
         """The profile of one plan of an array-valued profile, by its index in the broadcast shape."""
         pick = partial(_picked, shape=self._shape(), index=index)
         chosen = {key: _later(pick, value) if callable(value) else pick(value) for key, value in self._given.items()}
-        held = [s for s in chosen["stages"] if np.ndim(s.parts["weights"]) or s.parts["weights"] > 0]
-        return Profile(**{**chosen, "stages": held})
+        stages = chosen["stages"]
+        return Profile(**{**chosen, "stages": _later(_held, stages) if callable(stages) else _held(stages)})
 
     def _shape(self) -> tuple[int, ...]:
         """The shape of the plans: that of times, memory, energy and price together."""
@@ -194,6 +194,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     return as_python(value)
+
+
+def _held(stages: Sequence[StageMemory]) -> list[StageMemory]:
+    """Return the stages that one plan's pipeline has."""
+    return [stage for stage in stages if np.ndim(stage.parts["weights"]) or stage.parts["weights"] > 0]
 
 
 def _later(pick: Any, value: Any) -> Any:

@@ -14,7 +14,7 @@ from sightline.cost.device_model import device_model
 from sightline.prediction.training.optimizers import update_traffic
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, larger, smaller
+from sightline.quantities import Number, anywhere, larger, smaller
 from sightline.scenario import Cluster, Host, Plan, Scenario
 
 MEMORY_SHARE = 0.7
@@ -60,7 +60,8 @@ def host_bytes(stages: Sequence[StageMemory], cluster: Cluster) -> Number:
 
 def fits_on_host(stages: Sequence[StageMemory], cluster: Cluster) -> Any:
     """Whether a node's memory holds what is offloaded to it."""
-    return host_bytes(stages, cluster) <= cluster.host.memory_bytes
+    needed = host_bytes(stages, cluster)
+    return needed <= cluster.host.memory_bytes if anywhere(needed) else True
 
 
 class OffloadTime(NamedTuple):
