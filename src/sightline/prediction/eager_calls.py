@@ -96,8 +96,6 @@ def in_eager_pass(of: Pass, prices: Prices, model: DeviceModel) -> Prices:
     if model.asynchronous:
         return prices
     around = around_pass(of, model)
-    unknown = {id(op) for block in of.blocks for op in block.operators if not _is_known(op)}
-    around = {one: seconds for one, seconds in around.items() if one not in unknown}
     return {one: cost._replace(time_s=cost.time_s + around.get(one, 0.0)) for one, cost in prices.items()}
 
 
@@ -133,9 +131,3 @@ def around_pass(of: Pass, model: DeviceModel) -> dict[int, Number]:
 def ends_of(of: Pass) -> tuple[Sequence[Operator], Sequence[Operator]]:
     """Return the operators before the layers and behind them, without the last layer's sum."""
     return of.embedding.operators, [op for op in of.head.operators if op.module != RESIDUAL]
-
-
-def _is_known(op: Operator) -> bool:
-    if isinstance(op, CachedAttention):
-        return not op.shared_kv and op.window is None
-    return not isinstance(op, Matmul) or (type(op) is Matmul and op.kernel in ("16-bit", "32-bit"))
