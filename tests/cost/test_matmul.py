@@ -54,6 +54,21 @@ def test_axes_of_shapes_and_of_devices_broadcast():
             assert grid[i, j] == pytest.approx(float(cost(m[i, 0], 4096.0, 4096.0, compute_units=units[j]).time_s))
 
 
+def test_very_many_products_on_several_devices_cost_what_each_costs_on_each():
+    """They are priced a few at a time, each with the rates of its own device."""
+    m, scales = 16 * np.arange(1.0, 301.0)[:, None], np.array([0.5, 1.0, 2.0, 4.0])
+    own = DEVICES["a100-sxm"]
+
+    def scaled(factor):
+        peaks = {name: rate * factor for name, rate in own.peak_flops.items()}
+        return {"peak_flops": peaks, "l2_bandwidth": own.l2_bandwidth * factor}
+
+    together = cost(m, 4096.0, 1024.0, **scaled(scales)).time_s
+    assert together.shape == (300, 4)
+    for i, factor in enumerate(scales):
+        assert together[:, i] == pytest.approx(cost(m[:, 0], 4096.0, 1024.0, **scaled(factor)).time_s, rel=1e-12)
+
+
 @given(m=SIZES, n=SIZES, k=SIZES, factor=st.sampled_from([2, 3, 5]))
 def test_the_roofline_core_never_gets_faster_with_more_work(m, n, k, factor):
     base = cost(m, n, k)

@@ -7,6 +7,7 @@ Symbols: ``m, n, k, b`` the dimensions and the batch, ``tm, tn`` a tile's sides,
 """
 
 from functools import cache
+from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -82,45 +83,39 @@ def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Ar
     return busiest
 
 
-def _cached_kernel_time(
-    m: Array,
-    n: Array,
-    k: Array,
-    batch: Array,
-    element_bytes: Number,
-    weight_bytes: Number,
-    peak: Number,
-    device: Device,
-    c: MatmulConstants,
-) -> Array:
-    """``_kernel_time``, of very many products a few at a time, so that all their tiles stay in the processor's cache."""
-    sizes = np.broadcast(m, n, k, batch)
-    rates = (peak, device.compute_units, device.l2_bandwidth, element_bytes, weight_bytes)
-    if sizes.size <= PRODUCTS_PER_CHUNK or any(np.ndim(x) for x in rates):
-        return _kernel_time(m, n, k, batch, element_bytes, weight_bytes, peak, device, c)
-    flat = [np.broadcast_to(x, sizes.shape).ravel() for x in (m, n, k, batch)]
-    found = np.empty(sizes.size)
-    for start in range(0, sizes.size, PRODUCTS_PER_CHUNK):
+class _Products(NamedTuple):
+    """Sizes of products, and the rates of the device that they run at; numbers or arrays that broadcast."""
+
+    m: Array
+    n: Array
+    k: Array
+    batch: Array
+    element_bytes: Number
+    weight_bytes: Number
+    peak: Number
+    units: Number
+    l2_bandwidth: Number
+    split_latency_s: Number
+
+
+def _kernel_time_in_chunks(x: _Products, c: MatmulConstants) -> Array:
+    """``_kernel_time``, of very many products a few at a time, so that all their tiles stay in the host's cache."""
+    shape = np.broadcast_shapes(*map(np.shape, x))
+    count = prod(shape)
+    if count <= PRODUCTS_PER_CHUNK:
+        return _kernel_time(x, c)
+    flat = [np.broadcast_to(number, shape).ravel() if np.ndim(number) else number for number in x]
+    found = np.empty(count)
+    for start in range(0, count, PRODUCTS_PER_CHUNK):
         part = slice(start, start + PRODUCTS_PER_CHUNK)
-        rows, columns, inner, products = (x[part] for x in flat)
-        found[part] = _kernel_time(rows, columns, inner, products, element_bytes, weight_bytes, peak, device, c)
-    return found.reshape(sizes.shape)
+        found[part] = _kernel_time(_Products(*(number[part] if np.ndim(number) else number for number in flat)), c)  # type: ignore[index]
+    return found.reshape(shape)
 
 
-def _kernel_time(
-    m: Array,
-    n: Array,
-    k: Array,
-    batch: Array,
-    element_bytes: Number,
-    weight_bytes: Number,
-    peak: Number,
-    device: Device,
-    c: MatmulConstants,
-) -> Array:
+def _kernel_time(x: _Products, c: MatmulConstants) -> Array:
     """Seconds that the fastest tile and split keep the compute units busy, operands coming from L2."""
-    units, l2_bandwidth = device.compute_units, device.l2_bandwidth * c.l2_fraction
-    axes = max(np.ndim(x) for x in (m, n, k, batch, peak, units, l2_bandwidth))
+    m, n, k, batch, element_bytes, weight_bytes, peak, units, l2_bandwidth, split_latency_s = x
+    axes = max(map(np.ndim, x))
     t = _tiles(c.tiles, axes)
     count = np.ceil(m / t.rows) * np.ceil(n / t.columns) * batch
     per_unit = count / units
@@ -134,7 +129,7 @@ def _kernel_time(
     def split(slices: Array | Literal[1]) -> Array:
         steps = np.ceil(k / slices / granule) * granule + overhead_k
         busy_s: Array = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
-        return busy_s if isinstance(slices, int) else busy_s + (slices > 1) * (c.split_latency_s + slices * slice_sum_s)
+        return busy_s if isinstance(slices, int) else busy_s + (slices > 1) * (split_latency_s + slices * slice_sum_s)
 
     filling = np.minimum(np.floor(t.resident / per_unit), np.floor(k / LEAST_SLICE_K))
     evening = np.minimum(np.floor(k / c.split_k), np.ceil(5 * t.resident / per_unit))
@@ -178,31 +173,38 @@ def matmul_cost(
     """
     c = constants
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
-    peak = device.peak_flops[dtype]
-    compute_s = 2 * batch * m * n * k / peak
+    peak, rows = device.peak_flops[dtype], k if row is None else np.asarray(row, dtype=float)
+    flops = 2 * batch * m * n * k
+    compute_s = flops / peak
     wide = element_bytes if weight_bytes is None else weight_bytes
     memory_s = batch * (element_bytes * m * k + wide * k * n + output_bytes * m * n) / device.memory_bandwidth
 
-    kernel_s = _cached_kernel_time(m, n, k, batch, element_bytes, wide, peak, device, c)
-    kernel_s = kernel_s * _row_slowdown(
-        n, k if row is None else np.asarray(row, dtype=float), element_bytes, c.misaligned_slowdown
-    )
-    kernel_s = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
+    rates = (peak, device.compute_units, device.l2_bandwidth * c.l2_fraction, c.split_latency_s)
+    kernel_s = _busy_time(_Products(m, n, k, batch, element_bytes, wide, *rates), rows, c)
     traffic_s = memory_s / c.memory_fraction
     traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
-
-    time_s = overlapped(kernel_s, traffic_s)
-    time_s = np.maximum(time_s, compute_s) + c.latency_s
+    time_s = np.maximum(overlapped(kernel_s, traffic_s), compute_s) + c.latency_s
     if c.shallow_k:
         time_s = time_s + c.shallow_s * (k < c.shallow_k)
     if c.vector_rows:
-        vectors_s = 2 * batch * m * n * k / (device.vector_flops * c.vector_fraction)
-        by_vectors_s = np.maximum(overlapped(vectors_s, traffic_s), compute_s) + c.vector_latency_s
-        time_s = np.where(m <= c.tried_rows, np.minimum(time_s, by_vectors_s), time_s)
-        time_s = np.where(m <= c.vector_rows, by_vectors_s, time_s)
-    if c.quantization_s or c.quantization_bytes:
-        time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
+        vectors_s = flops / (device.vector_flops * c.vector_fraction)
+        time_s = _or_by_vectors(time_s, np.maximum(overlapped(vectors_s, traffic_s), compute_s), m, c)
+    time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:
         corrected = time_s * np.where(batch == 1, c.correction(m, n, k), 1.0)
         time_s = np.maximum(corrected, np.maximum(compute_s, memory_s))
     return OperatorCost(time_s, compute_s, memory_s)
+
+
+def _busy_time(x: _Products, row: Array, c: MatmulConstants) -> Array:
+    """Seconds that products keep the compute units busy, rows off the alignment and the power limit included."""
+    kernel_s = _kernel_time_in_chunks(x, c) * _row_slowdown(x.n, row, x.element_bytes, c.misaligned_slowdown)
+    slowed: Array = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
+    return slowed
+
+
+def _or_by_vectors(time_s: Array, by_vectors_s: Array, m: Array, c: MatmulConstants) -> Array:
+    """Seconds where few rows go to the vector units: always up to a number, up to another where that is faster."""
+    by_vectors_s = by_vectors_s + c.vector_latency_s
+    time_s = np.where(m <= c.tried_rows, np.minimum(time_s, by_vectors_s), time_s)
+    return np.where(m <= c.vector_rows, by_vectors_s, time_s)
