@@ -27,7 +27,10 @@ def attention(x: PassShapes, kind: LayerKind) -> list[Operator]:
     if x.fuses("qkv"):
         projections: list[Operator] = [x.linear("qkv", "qkv", wide + keys + projected, x.h)]
     else:
-        projections = [x.linear("qkv", "query", wide, x.h), x.linear("qkv", "key, value", keys, x.h, count=2.0)]
+        projections = [
+            x.linear("qkv", "query", wide, x.h),
+            x.linear("qkv", "key, value", keys, x.h, count=1.0 if heads.values_are_keys else 2.0),
+        ]
     grouped = x.engine.kernels.grouped_heads
     core = CachedAttention(
         module=CORE,
