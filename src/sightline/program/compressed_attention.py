@@ -8,6 +8,8 @@ code and configuration.
 
 from typing import Final
 
+import numpy as np
+
 from sightline.program import elementwise
 from sightline.program.context_heads import gather_tokens
 from sightline.program.indexer import indexer_backward, indexer_forward, indexer_weights, mean_seen, selected
@@ -148,6 +150,8 @@ def _core(x: Shapes, kind: LayerKind, *, backward: bool) -> Operator:
 
 def _folding(x: Shapes, elements: Number, *, backward: bool) -> list[Operator]:
     """Neighbouring tokens become one entry, a sum weighted by a softmax over them; its inputs are kept."""
+    if not np.any(elements):
+        return []
     size = x.element_bytes * elements
     return [
         Elementwise(
