@@ -7,9 +7,9 @@ from pathlib import Path
 
 from generated import markdown_table, replace_part
 
-from sightline.report.accuracy import by_kind
-from sightline.report.drawing import draw
-from sightline.report.validation_chart import validation_chart
+from sightline.report.charts.accuracy import validation_chart
+from sightline.report.charts.drawing import draw
+from sightline.report.terminal.accuracy import by_kind
 from sightline.validation import OperatorSuite, Result, Suite, choose, evaluate
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -25,7 +25,7 @@ def store(tmp_path, monkeypatch):
 def test_runs_are_listed(in_process, store):
     code, out, err = in_process("runs", "list")
     assert (code, err) == (0, "")
-    lines = out.splitlines()[2:]
+    lines = out.splitlines()[1:]
     assert [line.split()[0] for line in lines if line[0] != " "] == [run.id for run in store.runs()]
     for said in ("time_s 0.5", "out of memory", "it held 9 GB", "ok, contended"):
         assert said in " ".join(out.split()), said

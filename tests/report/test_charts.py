@@ -1,11 +1,12 @@
 """Charts: what they show, and that they become files."""
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
-from sightline.report.charts import prediction_chart
-from sightline.report.drawing import draw
+from sightline.report.charts.drawing import draw
+from sightline.report.charts.profile import profile_chart
 
 
 def texts(spec):
@@ -14,7 +15,7 @@ def texts(spec):
 
 
 def test_one_prediction_is_labelled_directly(profile):
-    shown = texts(prediction_chart([profile]))
+    shown = texts(profile_chart([profile]))
     for label in (
         "Llama-2-7B, ZeRO-2, 8 x A800",
         "forward",
@@ -29,20 +30,20 @@ def test_one_prediction_is_labelled_directly(profile):
 
 def test_several_predictions_share_one_picture(build, make_scenario, too_large):
     profiles = [build(scenario=make_scenario(micro_batch=m)) for m in (1, 2)] + [too_large]
-    shown = texts(prediction_chart(profiles))
+    shown = texts(profile_chart(profiles))
     assert any("does not fit" in text for text in shown)
     assert "micro_batch 1" in shown
 
 
 def test_of_very_many_the_fastest_are_drawn(build, make_scenario):
     profiles = [build(scenario=make_scenario(), step_time_s=1 + n / 100) for n in range(70)]
-    shown = texts(prediction_chart(profiles))
+    shown = texts(profile_chart(profiles))
     assert any("The 60 with most tokens per second and device of 70." in text for text in shown)
 
 
 def test_no_label_leaves_the_picture(profile):
     """Every text's anchor lies inside the picture, with room for a few characters."""
-    root = ET.fromstring(draw(prediction_chart([profile]), "chart.svg"))
+    root = ET.fromstring(draw(profile_chart([profile]), "chart.svg"))
     width = float(root.get("viewBox").split()[2])
     for group, x in anchors(root):
         assert 0 <= x <= width - 20, group.text
@@ -61,8 +62,26 @@ def anchors(element, offset=0.0):
 
 @pytest.mark.parametrize(("path", "start"), [("a.png", b"\x89PNG"), ("a.svg", "<svg"), ("a.html", "<!doctype html>")])
 def test_the_ending_chooses_the_form(profile, path, start):
-    assert draw(prediction_chart([profile]), path).startswith(start)
+    assert draw(profile_chart([profile]), path).startswith(start)
 
 
 def test_a_profile_without_rows_is_drawn_too(build):
-    assert "Forward and backward by module" not in texts(prediction_chart([build(rows=[])]))
+    assert "Device time by module" not in texts(profile_chart([build(rows=[])]))
+
+
+def test_a_sweep_is_titled_by_what_it_shares_and_what_varies(build, make_scenario):
+    """The base scenario's name says ZeRO-2, which the sweep changes."""
+    swept = [build(scenario=make_scenario(zero_stage=stage)) for stage in (1, 2, 3)]
+    title = profile_chart(swept)["title"]["text"]
+    assert title == "llama-2-7b on 8 x a800-sxm-80gb by zero_stage"
+    named = [p.replace(scenario=replace(p.scenario, name=f"plan {n}")) for n, p in enumerate(swept)]
+    assert profile_chart(named)["title"]["text"] == "3 scenarios compared"
+
+
+def test_time_by_module_holds_every_phase_in_which_the_device_works(profile):
+    row = profile.rows[0]
+    sent = replace(row, phase="communication_exposed", module="data parallel").lasting(0.3)
+    waits = replace(row, phase="host", module="host").lasting(0.08)
+    shown = texts(profile_chart([profile.replace(rows=[*profile.rows, sent, waits])]))
+    assert "data parallel" in shown
+    assert shown.count("host") == 1

@@ -4,9 +4,9 @@ import pytest
 
 from sightline.explanation.comparison import compare_sides
 from sightline.explanation.side_reading import side_of_profile
-from sightline.report import comparison_words as words
-from sightline.report.comparison_bars import comparison_bars
-from sightline.report.comparison_results import comparison_to_csv
+from sightline.report import comparison as words
+from sightline.report.charts.comparison import comparison_bars
+from sightline.report.comparison import comparison_to_csv
 
 
 @pytest.fixture

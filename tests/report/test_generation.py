@@ -9,11 +9,12 @@ import pytest
 from generation_scenarios import generation
 from rich.console import Console
 
-from sightline.report import generation_summary, generation_terminal
-from sightline.report.charts import prediction_chart
+from sightline.report import labels, summary
+from sightline.report.charts.drawing import draw
+from sightline.report.charts.profile import profile_chart
 from sightline.report.csv_lines import to_csv
-from sightline.report.drawing import draw
 from sightline.report.page import page
+from sightline.report.terminal import profile as terminal
 
 
 def render(renderable, width=80):
@@ -23,7 +24,7 @@ def render(renderable, width=80):
 
 
 def texts(profiles):
-    svg = ET.fromstring(draw(prediction_chart(profiles), "chart.svg"))
+    svg = ET.fromstring(draw(profile_chart(profiles), "chart.svg"))
     return ["".join(element.itertext()) for element in svg.iter("{http://www.w3.org/2000/svg}text")]
 
 
@@ -32,7 +33,7 @@ def plan_of(profile, **changes):
 
 
 def test_one_prediction_says_everything_a_reader_asks(generation):
-    text = render(generation_terminal.one(generation))
+    text = render(terminal.one(generation))
     for said in (
         "Llama-2-7B on 2 x H100",
         "batch 8, 512 tokens in, 101 out",
@@ -56,45 +57,45 @@ def test_one_prediction_says_everything_a_reader_asks(generation):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(generation, width):
-    assert max(len(line.rstrip()) for line in render(generation_terminal.one(generation), width).splitlines()) <= width
+    assert max(len(line.rstrip()) for line in render(terminal.one(generation), width).splitlines()) <= width
 
 
 def test_what_takes_nothing_is_not_shown(generation):
-    text = render(generation_terminal.one(generation))
+    text = render(terminal.one(generation))
     assert "transfer" not in text
     assert "gradients" not in text
 
 
 def test_a_measurement_is_set_against_the_prediction(generation):
     measured = {"tpot_s": 0.016, "source": "a page"}
-    text = render(generation_terminal.one(generation.replace(scenario=replace(generation.scenario, measured=measured))))
+    text = render(terminal.one(generation.replace(scenario=replace(generation.scenario, measured=measured))))
     assert "measured tpot_s 0.01600 (a page): predicted is +25.0 %" in text
 
 
 def test_without_spreads_nothing_is_said_of_intervals(generation):
-    assert generation_summary.interval_sentences(generation.replace(interval={})) == []
+    assert summary.interval_sentences(generation.replace(interval={})) == []
 
 
 def test_formats_are_named_where_they_are_not_plain(generation):
     def how(**changes):
-        return generation_summary.subtitle(plan_of(generation, **changes).scenario)[1]
+        return labels.subtitle(plan_of(generation, **changes).scenario)[1]
 
     assert how(quantization=("fp8", "kv-fp8")).endswith("bf16, fp8, kv-fp8")
     assert how(quantization=()).endswith("bf16, not quantized")
     published = replace(generation.scenario, model=replace(generation.scenario.model, weights="fp8-block"))
-    assert generation_summary.subtitle(published)[1].endswith("bf16, weights in fp8-block")
+    assert labels.subtitle(published)[1].endswith("bf16, weights in fp8-block")
 
 
 def test_of_very_many_modules_the_rest_is_added_up(generation):
     row = generation.rows[0]
     rows = [replace(row, module=f"module {n}").lasting(1.0 + n) for n in range(20)]
-    parts = generation_summary.modules(generation.replace(rows=rows))
+    parts = summary.longest_modules(generation.replace(rows=rows))
     assert parts[-1].label == "everything else"
     assert sum(part.value for part in parts) == pytest.approx(sum(r.time_s for r in rows))
 
 
 def test_several_are_told_apart_and_the_best_that_fits_is_bold(generations):
-    table = generation_terminal.many(generations)
+    table = terminal.many(generations)
     assert [row.style for row in table.rows] == ["", "", "bold", ""]
     lines = render(table).splitlines()
     assert [line.split("  ")[0] for line in lines[1:]] == ["batch 1", "batch 4", "batch 16", "batch 64"]
@@ -103,7 +104,7 @@ def test_several_are_told_apart_and_the_best_that_fits_is_bold(generations):
 
 def test_one_prediction_is_drawn_with_both_phases(generation):
     shown = texts([generation])
-    for label in ("Where the latency goes", "Prefill and decode by module", "prefill", "1.50 s · 60.0 %", "1.20 s"):
+    for label in ("Where the latency goes", "Device time by module", "prefill", "1.50 s · 60.0 %", "1.20 s"):
         assert label in shown
     assert "71.7 GiB for the engine" in shown
 
@@ -127,7 +128,7 @@ def test_what_is_no_curve_is_drawn_as_bars(generation):
 
 def test_the_page_holds_the_figures_and_the_scenario(generation):
     text = page([generation])
-    for said in ("<b>500 ms</b>", "tensor_parallel: 2", "Device time by module and phase", "80 % intervals"):
+    for said in ("<b>500 ms</b>", "tensor_parallel: 2", "Time by module and phase", "80 % intervals"):
         assert said in text
 
 
@@ -145,4 +146,4 @@ def test_csv_names_the_model_and_the_results(generations):
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_prefix_is_called_cached_only_where_there_is_a_cache(cache):
     scenario = generation(prefix_tokens=128, plan={"prefix_cache": cache})
-    assert ("128 of them cached" in generation_summary.subtitle(scenario)[0]) == cache
+    assert ("128 of them cached" in labels.subtitle(scenario)[0]) == cache

@@ -1,11 +1,12 @@
 """The report page, read as text and opened in a real browser that has no network."""
 
+import re
 import shutil
 
 import pytest
 
-from sightline.report.charts import prediction_chart
-from sightline.report.drawing import draw
+from sightline.report.charts.drawing import draw
+from sightline.report.charts.profile import profile_chart
 from sightline.report.page import page
 
 
@@ -56,7 +57,7 @@ def test_several_scenarios_are_compared_first_and_open_on_demand(browser, tmp_pa
 
 
 def test_a_chart_alone_is_a_page_too(browser, tmp_path, profile):
-    tab, complaints = opened(browser, tmp_path, draw(prediction_chart([profile]), "chart.html"))
+    tab, complaints = opened(browser, tmp_path, draw(profile_chart([profile]), "chart.html"))
     assert complaints == []
     assert "80.0 GiB on the device" in tab.inner_text("#chart")
 
@@ -74,3 +75,8 @@ def test_what_would_fit_and_the_scenario_stand_on_the_page(too_large):
     text = page([too_large])
     assert "recompute full would fit" in text
     assert "zero_stage: 2" in text
+
+
+def test_the_table_of_modules_sums_to_the_phases(profile):
+    total = page([profile]).partition("Time by module and phase")[2].partition("</table>")[0].rpartition("<tr>")[2]
+    assert re.sub("<[^>]*>", " ", total).split() == ["total", "270", "ms", "550", "ms", "50.0", "ms", "870", "ms"]

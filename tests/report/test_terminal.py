@@ -7,7 +7,9 @@ import pytest
 from generation_scenarios import generation
 from rich.console import Console
 
-from sightline.report import summary, terminal, terminal_parts
+from sightline.report import labels
+from sightline.report.terminal import parts
+from sightline.report.terminal import profile as terminal
 
 
 def render(renderable, width=80):
@@ -71,15 +73,15 @@ def test_several_predictions_are_told_apart_by_what_differs(build, make_scenario
 
 def test_labels_leave_out_what_a_scenario_does_not_have():
     scenarios = [generation(batch=1), generation(batch=8, plan={"speculative": {"tokens": 3, "acceptance": 0.7}})]
-    assert summary.variant_labels(scenarios) == ["batch 1", "batch 8, tokens 3, acceptance 0.7"]
+    assert labels.variant_labels(scenarios) == ["batch 1", "batch 8, tokens 3, acceptance 0.7"]
 
 
 def test_labels_are_distinct_even_for_equal_scenarios(build):
-    labels = summary.variant_labels([build().scenario, build().scenario, build().scenario])
-    assert len(set(labels)) == 3
+    found = labels.variant_labels([build().scenario, build().scenario, build().scenario])
+    assert len(set(found)) == 3
 
 
 def test_bars_grow_with_the_share():
-    lengths = [len(terminal_parts.bar(share, "blue").plain) for share in (0.0, 0.25, 0.5, 1.0)]
+    lengths = [len(parts.bar(share, "blue").plain) for share in (0.0, 0.25, 0.5, 1.0)]
     assert lengths == sorted(lengths)
-    assert lengths[-1] == terminal_parts.BAR_WIDTH
+    assert lengths[-1] == parts.BAR_WIDTH

@@ -13,7 +13,7 @@ from sightline.prediction import predict
 from sightline.prediction.schedules import timeline
 from sightline.prediction.schedules.simulation import Span
 from sightline.profile import Profile
-from sightline.report.trace import COLOURS, chrome_trace, trace_text
+from sightline.report.charts.trace import COLORS, chrome_trace, trace_text
 
 ALL = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 EXAMPLES = [path for path in ALL if "task: generate" not in (text := path.read_text()) and "task: operator" not in text]
@@ -86,7 +86,7 @@ def test_a_span_says_what_it_is(document):
     assert kinds == {
         "forward", "backward", "transfer", "gradient reduction", "tied embedding", "optimizer", "host"
     }  # fmt: skip
-    assert all(span["cname"] == COLOURS[span["cat"]] for span in spans)
+    assert all(span["cname"] == COLORS[span["cat"]] for span in spans)
     first = spans[0]
     assert (first["name"], first["cat"]) == ("forward 0", "forward")
     assert first["args"] == {"stage": 0, "micro_batch": 0, "chunk": 0}

@@ -214,8 +214,8 @@ def _fit(found: "Tables") -> "list[Calibration]":
 
 
 def _draw(calibrations: "list[Calibration]", chart: str) -> None:
-    from sightline.report.drawing import draw
-    from sightline.report.residual_chart import Panel, residual_chart
+    from sightline.report.charts.accuracy import Panel, residual_chart
+    from sightline.report.charts.drawing import draw
 
     panels = [
         Panel(
@@ -231,7 +231,7 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
 
 
 def _print(calibrations: "list[Calibration]", paths: dict[str, Path], *, as_json: bool) -> None:
-    from sightline.report.calibration import tables, to_dict
+    from sightline.report.terminal.calibration import tables, to_dict
 
     if as_json:
         output.print_json([to_dict(c, str(paths[c.part]) if c.part in paths else None) for c in calibrations])
@@ -245,7 +245,7 @@ def _print(calibrations: "list[Calibration]", paths: dict[str, Path], *, as_json
 
 
 def _print_use(family: str, found: "Tables", out: Path) -> None:
-    from sightline.report.calibration import use
+    from sightline.report.terminal.calibration import use
 
     device = found.cluster.device
     relatives = [name for name in (device.calibration, *device.relatives) if name not in ("generic", family)]

@@ -47,7 +47,7 @@ def _show_kinds(listing: dict[str, tuple[str, ...]], as_json: bool) -> None:
     if as_json:
         output.print_json({kind: list(entries) for kind, entries in listing.items()})
         return
-    from sightline.report.catalog_tables import kinds_table
+    from sightline.report.terminal.catalog import kinds_table
 
     output.print_table(kinds_table(listing))
 
@@ -58,7 +58,7 @@ def _show_list(kind: str, entries: dict[str, dict[str, Any]], as_json: bool) -> 
 
         output.print_json([{"name": name, **plain(fields)} for name, fields in entries.items()])
         return
-    from sightline.report.catalog_tables import entries_table
+    from sightline.report.terminal.catalog import entries_table
 
     output.print_table(entries_table(kind, entries))
 
@@ -69,7 +69,7 @@ def _show_entry(kind: str, name: str, fields: dict[str, Any], as_json: bool) -> 
 
         output.print_json({"kind": kind, "name": name, **plain(fields)})
         return
-    from sightline.report.catalog_tables import entry_table
+    from sightline.report.terminal.catalog import entry_table
 
     output.print_table(entry_table(name, fields, _meaning(kind, name)))
 
@@ -81,6 +81,6 @@ def _meaning(kind: str, name: str) -> list[tuple[str, str]]:
     from pathlib import Path
 
     from sightline.loading.models import resolve_model
-    from sightline.report.model_text import model_rows
+    from sightline.report.terminal.catalog import model_rows
 
     return list(model_rows(resolve_model(name, Path()).model))

@@ -58,21 +58,21 @@ def compare(
     for warning in comparison.warnings:
         output.print_remark(f"warning: {warning}")
     if chart is not None:
-        from sightline.report.comparison_bars import comparison_bars
-        from sightline.report.drawing import draw
+        from sightline.report.charts.comparison import comparison_bars
+        from sightline.report.charts.drawing import draw
 
         output.write_file(chart, draw(comparison_bars(comparison), chart))
     _print(comparison, as_json=as_json, as_csv=as_csv)
 
 
 def _print(comparison: "Comparison", *, as_json: bool, as_csv: bool) -> None:
-    from sightline.report.comparison_results import comparison_to_csv, comparison_to_dict
+    from sightline.report.comparison import comparison_to_csv, comparison_to_dict
 
     if as_json:
         output.print_json(comparison_to_dict(comparison))
     elif as_csv:
         output.print_text(comparison_to_csv(comparison))
     else:
-        from sightline.report.comparison_terminal import comparison_table
+        from sightline.report.comparison import comparison_table
 
         output.print_table(comparison_table(comparison))

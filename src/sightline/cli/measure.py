@@ -120,8 +120,8 @@ def _tell(step: "Step", advance: "Callable[[], None]") -> None:
 def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:
     import json
 
-    from sightline.report.answer_terminal import tables
     from sightline.report.csv_lines import to_csv
+    from sightline.report.terminal.profile import tables
 
     profiles = [m.profile for m in measured if m.profile is not None]
     for m in measured:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
 
 _MOST_WARNINGS = 5
-_TRAINING = ("pretrain", "finetune")
 
 
 def predict(
@@ -76,7 +75,9 @@ def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[li
 
 def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str | None) -> None:
     """Refuse pictures that nobody could draw, before any work is done."""
-    tasks = {scenario.workload.task for scenario in scenarios}
+    from sightline.profile import task_of
+
+    tasks = {task.name for scenario in scenarios if (task := task_of(scenario.workload.task))}
     path = picture or trace
     if path is not None and "operator" in tasks:
         raise InputError(
@@ -84,9 +85,9 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
         )
     if trace is not None and len(scenarios) > 1:
         raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
-    if trace is not None and "generate" in tasks:
+    if trace is not None and "generation" in tasks:
         raise InputError(f"'{trace}': a trace shows a training step; generation has --chart and --html")
-    if picture is not None and "generate" in tasks and tasks & set(_TRAINING):
+    if picture is not None and len(tasks) > 1:
         raise InputError(f"'{picture}': a picture is of training or of generation, both were asked for; ask apart")
 
 
@@ -102,42 +103,32 @@ def _predict_all(scenarios: "list[Asked]") -> "list[Profile]":
 
 
 def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:
-    steps, generations = _by_kind(answers)
     if chart is not None:
-        from sightline.report.charts import prediction_chart
-        from sightline.report.drawing import draw
+        from sightline.report.charts.drawing import draw
+        from sightline.report.charts.profile import profile_chart
 
-        output.write_file(chart, draw(prediction_chart(steps or generations), chart))
+        output.write_file(chart, draw(profile_chart(answers), chart))
     if html is not None:
         from sightline.report.page import page
 
-        output.write_file(html, page(steps or generations))
+        output.write_file(html, page(answers))
     if trace is not None:
-        from sightline.report.trace import chrome_trace
+        from sightline.report.charts.trace import chrome_trace
 
-        output.write_file(trace, chrome_trace(steps[0]))
-
-
-def _by_kind(answers: "list[Profile]") -> "tuple[list[Profile], list[Profile]]":
-    """Return the training steps among the answers, and the generations."""
-    from sightline.profile import GENERATION, TRAINING
-
-    return [a for a in answers if a.task is TRAINING], [a for a in answers if a.task is GENERATION]
+        output.write_file(trace, chrome_trace(answers[0]))
 
 
 def _print(answers: "list[Profile]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
     _print_warnings(answers)
     if as_json:
-        from sightline.profile.results import profile_to_dict
-
-        results = [profile_to_dict(a) for a in answers]
+        results = [answer.to_dict() for answer in answers]
         output.print_json(results[0] if is_one else results)
     elif as_csv:
         from sightline.report.csv_lines import to_csv
 
         output.print_text(to_csv(answers))
     else:
-        from sightline.report.answer_terminal import tables
+        from sightline.report.terminal.profile import tables
 
         for table in tables(answers):
             output.print_table(table)

@@ -83,27 +83,27 @@ def _table(scenario: "GenerationScenario") -> "RooflineTable":
 
 
 def _print(groups: "list[list[RooflineTable]]", chart: str | None, *, as_json: bool, as_csv: bool) -> None:
-    from sightline.report import roofline_terminal
+    from sightline.report.terminal import roofline as table
 
-    names = roofline_terminal.labels_of([group[0] for group in groups])
+    names = table.labels_of([group[0] for group in groups])
     tables = [table for group in groups for table in group]
     labels = [name for name, group in zip(names, groups, strict=True) for _ in group]
     if chart is not None:
         _draw(labels, tables, chart)
     if as_json:
-        found = roofline_terminal.tables_to_list(tables)
+        found = table.tables_to_list(tables)
         output.print_json(found[0] if len(found) == 1 else found)
     elif as_csv:
-        output.print_text(roofline_terminal.tables_to_csv(labels, tables))
+        output.print_text(table.tables_to_csv(labels, tables))
     else:
         for position, (name, group) in enumerate(zip(names, groups, strict=True)):
             output.print_text("\n" if position else "")
-            output.print_table(roofline_terminal.classification(name, group))
+            output.print_table(table.classification(name, group))
 
 
 def _draw(labels: list[str], tables: "list[RooflineTable]", chart: str) -> None:
-    from sightline.report.drawing import draw
-    from sightline.report.roofline_chart import roofline_chart
+    from sightline.report.charts.drawing import draw
+    from sightline.report.charts.roofline import roofline_chart
 
     several = len(set(labels)) > 1
     panels = [

@@ -55,7 +55,7 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: _Place = None
       sightline runs list
       sightline runs list --status ok --json
     """
-    from sightline.report.runs import listing, summary
+    from sightline.report.terminal.runs import listing, summary
 
     opened = _open(store)
     chosen = _chosen(opened, suite, status)
@@ -85,7 +85,7 @@ def show(
     from dataclasses import asdict
 
     from sightline.profile.results import plain
-    from sightline.report.runs import one
+    from sightline.report.terminal.runs import one
 
     opened = _open(store)
     found = opened.find(run)
@@ -113,7 +113,7 @@ def query(
       sightline runs query "SELECT module, sum(time_s) FROM rows GROUP BY module" --json
     """
     from sightline.profile.results import plain
-    from sightline.report.runs import answer, answer_to_list
+    from sightline.report.terminal.runs import answer, answer_to_list
     from sightline.runs.query import query as ask
 
     columns, found = ask(_open(store), sql)

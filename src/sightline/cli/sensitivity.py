@@ -32,7 +32,7 @@ def sensitivity(
     """
     from sightline.loading import load_all
     from sightline.prediction.sensitivity import sensitivity as of
-    from sightline.report.sensitivity import sensitivity_to_dict, terminal
+    from sightline.report.terminal.sensitivity import sensitivity_to_dict, terminal
 
     found = [of(scenario) for scenario in load_all(files, settings or [], sweeps or [])]
     for warning in dict.fromkeys(w for f in found for w in f.answer.scenario.warnings):

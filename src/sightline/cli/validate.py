@@ -50,12 +50,12 @@ def validate(
     output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
     results = _run(suite, data)
     if chart is not None:
-        from sightline.report.drawing import draw
-        from sightline.report.validation_chart import validation_chart
+        from sightline.report.charts.accuracy import validation_chart
+        from sightline.report.charts.drawing import draw
 
         output.write_file(chart, draw(validation_chart(results), chart))
     if as_json:
-        from sightline.report.accuracy import results_to_dict
+        from sightline.report.terminal.accuracy import results_to_dict
 
         output.print_json(results_to_dict(results, cases=cases))
     else:
@@ -74,7 +74,7 @@ def _run(suite: str | None, data: Path | None) -> "list[Result]":
 
 
 def _print(results: "list[Result]", *, cases: bool, complete: bool) -> None:
-    from sightline.report.accuracy import case_table, error_table
+    from sightline.report.terminal.accuracy import case_table, error_table
 
     if cases:
         for result in results:

@@ -2,12 +2,12 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sightline.profile import Profile
-from sightline.profile.results import flatten, profile_to_dict
-from sightline.report import summary
+from sightline.profile.results import flatten
+from sightline.report import labels
 from sightline.scenario import OperatorScenario
 
 _SCENARIO_KEYS = ("workload.", "plan.")
@@ -16,7 +16,11 @@ _LISTS = ("advice", "warnings")
 
 def to_csv(profiles: Sequence[Profile]) -> str:
     """Return the results as CSV text: name, model and cluster, the workload, the plan, then the result keys."""
-    lines = [_line(profile) for profile in profiles]
+    return csv_text([_line(profile) for profile in profiles])
+
+
+def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return mappings as CSV text under all their keys; absent and unknown values are empty cells."""
     header = list(dict.fromkeys(key for line in lines for key in line))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, header, restval="", lineterminator="\n")
@@ -26,11 +30,11 @@ def to_csv(profiles: Sequence[Profile]) -> str:
 
 
 def _line(profile: Profile) -> dict[str, Any]:
-    result = profile_to_dict(profile)
+    result = profile.to_dict()
     scenario = flatten(result.pop("scenario"))
     model = {} if isinstance(profile.scenario, OperatorScenario) else {"model": profile.scenario.model.name}
     line: dict[str, Any] = {
-        "name": summary.title(profile.scenario),
+        "name": labels.title(profile.scenario),
         **model,
         "cluster": f"{profile.scenario.cluster.devices}x {profile.scenario.cluster.device.name}",
     }

@@ -1,13 +1,13 @@
 """The report: one page with picture, tables and the scenario itself, which opens anywhere without a network."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
-from sightline.profile import GENERATION, Profile
-from sightline.profile.results import scenario_to_dict
-from sightline.report import generation_summary, summary, units
-from sightline.report.charts import prediction_chart, single_chart
-from sightline.report.drawing import chart_element, html_document
+from sightline.profile import Profile
+from sightline.profile.results import plain, scenario_to_dict
+from sightline.report import labels, summary, units
+from sightline.report.charts.drawing import chart_element, html_document
+from sightline.report.charts.profile import profile_chart, single_chart
 
 _MOST_DETAILS = 24
 """Scenarios shown in full when many were asked; beyond that the page would grow heavy."""
@@ -31,84 +31,71 @@ details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor
 """
 
 
-Shown = Profile
-
-
-def page(profiles: Sequence[Shown]) -> str:
-    """Return the report on one prediction, or on several of one kind with a comparison first."""
+def page(profiles: Sequence[Profile]) -> str:
+    """Return the report on one profile, or on several of one task with a comparison first."""
+    scenarios = [p.scenario for p in profiles]
     if len(profiles) == 1:
-        title = summary.title(profiles[0].scenario)
+        title = labels.title(scenarios[0])
         return html_document(title, f"<main><h1>{escape(title)}</h1>{_detail(profiles[0], 'chart')}</main>", STYLE)
     title = f"{len(profiles):,} scenarios compared"
-    labels = summary.variant_labels([p.scenario for p in profiles])
+    named = list(zip(labels.variant_labels(scenarios), profiles, strict=True))
     details = "".join(
         f"<details><summary>{escape(label)}</summary>{_detail(profile, f'chart{position}')}</details>"
-        for position, (label, profile) in enumerate(zip(labels, profiles, strict=True))
-        if position < _MOST_DETAILS
+        for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
-    chart = chart_element(prediction_chart(profiles), "chart")
-    body = (
-        f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{_comparison(labels, profiles)}<h2>In full</h2>{details}</main>"
-    )
+    chart = chart_element(profile_chart(profiles), "chart")
+    figures = _table(("scenario", *summary.columns(profiles)), [(label, *summary.cells(p)) for label, p in named])
+    body = f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{figures}<h2>In full</h2>{details}</main>"
     return html_document(title, body, STYLE)
 
 
-def _detail(profile: Shown, identifier: str) -> str:
-    """Return everything about one prediction."""
-    if profile.task is GENERATION:
-        subtitle, cards = generation_summary.subtitle(profile.scenario), generation_summary.cards(profile)
-        intervals, stages = generation_summary.interval_sentences(profile), ""
-    else:
-        subtitle, cards = summary.subtitle(profile.scenario), _cards(profile)
-        intervals, stages = summary.interval_sentences(profile), _stages(profile)
+def _detail(profile: Profile, identifier: str) -> str:
+    """Return everything about one profile."""
     verdict = f"Memory of the fullest device {summary.fit_sentence(profile)}"
+    warnings = dict.fromkeys((*profile.scenario.warnings, *profile.warnings))
     sections = [
-        *(f'<p class="faint">{escape(line)}</p>' for line in subtitle),
-        _figures(cards),
+        *(f'<p class="faint">{escape(line)}</p>' for line in labels.subtitle(profile.scenario)),
+        _figures(profile),
         f'<p class="{"good" if profile.fits else "bad"}">{verdict}</p>',
-        *(f'<p class="faint">{escape(sentence)}</p>' for sentence in intervals),
+        *(f'<p class="faint">{escape(sentence)}</p>' for sentence in summary.interval_sentences(profile)),
         *(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
         *(f"<p>{escape(sentence)}</p>" for sentence in summary.measured_sentences(profile)),
-        *(f"<p>Warning: {escape(w)}</p>" for w in dict.fromkeys((*profile.scenario.warnings, *profile.warnings))),
+        *(f"<p>Warning: {escape(warning)}</p>" for warning in warnings),
         f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',
         _modules(profile),
-        stages,
+        _stages(profile),
         _evidence(profile),
         f"<h2>The scenario, fully resolved</h2><pre>{escape(_yaml(profile))}</pre>",
     ]
     return "".join(sections)
 
 
-def _cards(profile: Profile) -> list[tuple[str, str]]:
-    return [
-        ("step time", units.seconds(float(profile.step_time_s))),
-        ("tokens/s", units.digits(float(profile.tokens_per_s))),
-        ("tokens/s per device", units.digits(float(profile.tokens_per_s_per_device))),
-        ("MFU", units.percent(float(profile.mfu))),
-        ("HFU", units.percent(float(profile.hfu))),
-        ("model FLOP/s per device", units.rate(float(profile.model_flops_per_s_per_device), "FLOP/s")),
+def _figures(profile: Profile) -> str:
+    task = profile.task
+    cards = [
+        *summary.figures(profile, (*task.headline, *task.details)),
         ("bottleneck", str(profile.bottleneck)),
-        *summary.run_figures(profile),
+        *summary.figures(profile, task.totals),
     ]
-
-
-def _figures(cards: Sequence[tuple[str, str]]) -> str:
     figures = "".join(
         f'<div class="figure"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in cards
     )
     return f'<div class="figures">{figures}</div>'
 
 
-def _modules(profile: Shown) -> str:
+def _modules(profile: Profile) -> str:
+    """Return exposed seconds by module and phase, which sum to the phases."""
     tables = summary.modules(profile)
     if not tables:
         return ""
-    phases = list(dict.fromkeys(phase for _, times in tables for phase in times))
+    phases = [phase for phase in profile.task.phases if any(phase in times for _, times in tables)]
     rows = [
         (module, *(units.seconds(times[p]) if p in times else "" for p in phases), units.seconds(sum(times.values())))
         for module, times in tables
     ]
-    heading = "<h2>Device time by module and phase</h2>"
+    sums = [sum(times.get(phase, 0.0) for _, times in tables) for phase in phases]
+    rows.append(("total", *map(units.seconds, sums), units.seconds(sum(sums))))
+    heading = "<h2>Time by module and phase</h2>"
     return heading + _table(("module", *(summary.LABELS.get(p, p) for p in phases), "total"), rows)
 
 
@@ -128,21 +115,11 @@ def _stages(profile: Profile) -> str:
     return text
 
 
-def _evidence(profile: Shown) -> str:
+def _evidence(profile: Profile) -> str:
     if not profile.evidence:
         return ""
     rows = [(name, str(value)) for name, value in profile.evidence.items()]
     return "<h2>Where the constants come from</h2>" + _table(("for", "evidence"), rows, numbers=False)
-
-
-def _comparison(labels: Sequence[str], profiles: Sequence[Shown]) -> str:
-    generation = profiles[0].task is GENERATION
-    headings = generation_summary.COMPARED if generation else summary.COMPARED
-    rows = [
-        (label, *(generation_summary.compared(p) if generation else summary.compared(p)))
-        for label, p in zip(labels, profiles, strict=True)
-    ]
-    return _table(("scenario", *headings), rows)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> str:
@@ -154,10 +131,8 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: b
     return f'<div class="scroll"><table><tr>{cells("th", headings)}</tr>{body}</table></div>'
 
 
-def _yaml(profile: Shown) -> str:
+def _yaml(profile: Profile) -> str:
     import yaml
 
-    from sightline.profile.results import plain
-
-    mapping: Mapping[str, object] = plain(scenario_to_dict(profile.scenario))
-    return yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, width=100)
+    mapping = plain(scenario_to_dict(profile.scenario))
+    return yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=100)

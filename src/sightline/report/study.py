@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import Comparison
 from sightline.measurement.studies.arxiv_2311_03687 import Cell, Table
-from sightline.report import comparison_words, units
-from sightline.report.drawing import chart_element, html_document
+from sightline.report import comparison as words
+from sightline.report import units
+from sightline.report.charts.accuracy import study_chart
+from sightline.report.charts.drawing import chart_element, html_document
 from sightline.report.page import STYLE
-from sightline.report.study_chart import study_chart
+from sightline.report.terminal import parts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,14 +71,11 @@ def study_page(title: str, machine: Sequence[str], study: Study) -> str:
 def study_terminal(study: Study) -> "RenderableType":
     """Return the tables as text, measured and predicted in each cell."""
     from rich.console import Group
-    from rich.table import Table as Grid
     from rich.text import Text
 
     blocks: list[RenderableType] = []
     for table, cells in study:
-        grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        for heading in ("", "", "measured", "predicted", "ratio"):
-            grid.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+        grid = parts.plain_table(("", ""), ("measured", "predicted", "ratio"))
         for answered in cells:
             for position, key in enumerate(table.quantities):
                 name = answered.cell.row if position == 0 else ""
@@ -180,7 +179,7 @@ def _modules(answered: Answered) -> str:
     comparison = answered.comparison
     assert comparison is not None  # noqa: S101 - narrowed by the caller
     rows = "".join(
-        f"<tr><td>{escape(comparison_words.label(row))}</td>"
+        f"<tr><td>{escape(words.label(row))}</td>"
         + "".join(f'<td class="n">{escape(text)}</td>' for text in _compared(row))
         + "</tr>"
         for row in comparison.rows
@@ -194,10 +193,10 @@ def _modules(answered: Answered) -> str:
 
 
 def _compared(row: Any) -> Iterable[str]:
-    yield comparison_words.value(row, row.a)
-    yield comparison_words.value(row, row.b)
+    yield words.value(row, row.a)
+    yield words.value(row, row.b)
     yield "" if row.ratio is None else units.digits(row.ratio)
-    yield comparison_words.interval(row)
+    yield words.interval(row)
 
 
 def _missing(study: Study) -> str:

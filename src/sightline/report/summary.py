@@ -1,17 +1,12 @@
-"""What every face of a profile shows, gathered once: headline figures, parts of the step, parts of the memory."""
+"""What the terminal, charts and the report show of a profile of any task, read from the task's declaration."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.profile import GENERATION, MEMORY_PARTS, TRAINING, Profile
-from sightline.profile.results import flatten, profile_to_dict, scenario_to_dict
+from sightline.profile import GENERATION, MEMORY_PARTS, Profile
+from sightline.profile.results import flatten, profile_to_dict
 from sightline.report import units
-from sightline.scenario import CollectiveOperation, GenerationScenario, OperatorScenario, Plan, Scenario
-
-_USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
-"""Values of an operator's keys that go without saying."""
-Asked = Scenario | OperatorScenario | GenerationScenario
 
 LABELS = {
     "communication_exposed": "communication, exposed",
@@ -19,6 +14,23 @@ LABELS = {
     "kv_cache": "KV cache",
 }
 """Names of phases and memory parts for people, where they differ from the key."""
+IDLE_PHASES = ("pipeline_bubble", "host")
+"""Phases in which the device waits."""
+
+_FORMATS: Mapping[str, Any] = {
+    "s": units.seconds,
+    "tokens": lambda value: f"{units.count(value)} tokens",
+    "FLOP": lambda value: units.rate(value, "FLOP"),
+    "FLOP/s": lambda value: units.rate(value, "FLOP/s"),
+    "B": units.size,
+    "B/s": lambda value: units.rate(value, "B/s"),
+    "J": units.energy,
+    "USD": units.money,
+    "share": units.percent,
+}
+_HEADINGS = {"fits": "fits", "memory": "memory", "bottleneck": "bound by", "interval": "80 %", "evidence": "evidence"}
+_EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine"}
+_MOST_MODULES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,77 +43,91 @@ class Part:
     share: float
 
 
-def title(scenario: Asked) -> str:
-    """Return the scenario's name, or the model or operator and what it runs on."""
-    cluster = scenario.cluster
-    if not isinstance(scenario, OperatorScenario):
-        return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
-    count = f"{cluster.devices} x " if isinstance(scenario.workload, CollectiveOperation) else ""
-    return scenario.name or f"{operation(scenario)} on {count}{cluster.device.name}"
+def figure(profile: Profile, key: str) -> str:
+    """Return a metric with its unit; a dash for one that is unknown or zero."""
+    value = getattr(profile, key)
+    return shown(value, profile.task.metrics[key].unit) if value else "-"
 
 
-def operation(scenario: OperatorScenario) -> str:
-    """Return an operator with its sizes, such as ``matmul m 4096, n 4096, k 4096, bf16``."""
-    keys = {k: v for k, v in scenario_to_dict(scenario)["workload"].items() if (k, v) not in _USUAL}
-    sizes = {k: v for k, v in keys.items() if k != "bytes" and isinstance(v, int | float) and v is not True}
-    parts = [f"{key.replace('_', ' ')} {size:,}" for key, size in sizes.items()]
-    parts += [units.size(keys["bytes"])] if "bytes" in keys else []
-    parts += [str(keys[key]) for key in ("format", "dtype", "layout", "library", "version") if key in keys]
-    parts += [f"cache {keys['kv_dtype']}"] if "kv_dtype" in keys else []
-    parts += [flag for flag in ("causal", "latent") if keys.get(flag) is True]
-    return f"{keys['operator'].replace('_', '-')} {', '.join(parts)}"
+def shown(value: Any, unit: str) -> str:
+    """Return a value with its unit as people read it."""
+    return value if isinstance(value, str) else str(_FORMATS.get(unit, units.digits)(float(value)))
 
 
-def subtitle(scenario: Scenario) -> tuple[str, str]:
-    """Return two lines: what runs on what, and how."""
-    plan, cluster, workload = scenario.plan, scenario.cluster, scenario.workload
-    degrees = (
-        ("tp", plan.tensor_parallel),
-        ("pp", plan.pipeline_parallel),
-        ("cp", plan.context_parallel),
-        ("dp", plan.data_parallel),
-        ("ep", plan.expert_parallel),
-        ("etp", plan.expert_tensor_parallel),
-    )
-    layout = [f"{name} {degree}" for name, degree in degrees if degree != 1] or ["one device"]
-    extras = [f"ZeRO-{plan.zero_stage}"] if plan.zero_stage else []
-    extras += [f"{plan.virtual_stages} virtual stages"] if plan.virtual_stages != 1 else []
-    extras += ["sequence parallel"] if plan.sequence_parallel else []
-    extras += [f"{plan.recompute} recomputation"] if plan.recompute != "none" else []
-    extras += _techniques(plan)
-    what = (
-        f"{scenario.model.name} ({units.count(scenario.model.parameters)})",
-        f"{cluster.devices:,} x {cluster.device.name}",
-        f"batch {workload.global_batch:,} x {workload.sequence_length:,} tokens",
-    )
-    how = (
-        f"{plan.framework.name} {plan.framework.version}".strip(),
-        ", ".join(layout + extras),
-        f"micro-batch {plan.micro_batch}",
-        f"{plan.dtype}, {plan.attention} attention",
-    )
-    return " · ".join(what), " · ".join(how)
+def figures(profile: Profile, keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Return label and value of the metrics that are known."""
+    metrics = profile.task.metrics
+    return [(metrics[key].label, figure(profile, key)) for key in keys if getattr(profile, key) is not None]
 
 
-def _techniques(plan: Plan) -> list[str]:
-    """What is frozen, quantized, moved to the host, compiled or scheduled otherwise, a phrase each."""
-    said = [] if plan.adapter is None else [f"{plan.adapter.kind} of rank {plan.adapter.rank}"]
-    said += [f"{plan.quantization} weights"] if plan.quantization != "none" else []
-    said += [f"{' and '.join(sorted(plan.offload))} offloaded"] if plan.offload else []
-    said += (
-        [f"{plan.prediction_layers:d} layer{'s' if plan.prediction_layers != 1 else ''} of multi-token prediction"]
-        if plan.prediction_layers
-        else []
-    )
-    said += [str(plan.optimizer)] if plan.optimizer != "adamw" else []
-    said += [f"{plan.schedule} schedule"] if plan.schedule in ("zero-bubble", "dualpipe") else []
-    said += [f"states shared by {plan.data_parallel_shard:g}"] if plan.data_parallel_shard is not None else []
-    return said + (["compiled"] if plan.compile else [])
+def headline(profile: Profile) -> list[tuple[str, str]]:
+    """Return the figures of the short table: metrics, verdicts, totals."""
+    return [*figures(profile, profile.task.headline), *verdicts(profile), *figures(profile, profile.task.totals)]
+
+
+def verdicts(profile: Profile) -> list[tuple[str, str]]:
+    """Return what bounds the time, and whether memory is enough or what the answer rests on."""
+    if profile.memory_bytes:
+        return [("bottleneck", str(profile.bottleneck)), ("memory", fit_sentence(profile))]
+    if how := profile.measurement:
+        return [("made by", str(how["implementation"])), ("evidence", f"{how['repeats']} repeats")]
+    return [("bound by", str(profile.bottleneck)), ("evidence", str(profile.evidence))]
+
+
+def in_a_line(profile: Profile) -> str:
+    """Return the headline as one line of a chart's subtitle."""
+    metrics = profile.task.metrics
+    said = [
+        f"{figure(profile, key)} tokens/s"
+        if metrics[key].unit == "tokens/s"
+        else f"{metrics[key].label} {figure(profile, key)}"
+        for key in profile.task.headline
+    ]
+    return " · ".join([*said, f"bound by {profile.bottleneck}", fit_sentence(profile)])
+
+
+def columns(profiles: Sequence[Profile]) -> list[str]:
+    """Return the headings of a table with one line per scenario."""
+    task = profiles[0].task
+    headings = {**_HEADINGS, **({"bottleneck": "made by"} if all(p.measurement for p in profiles) else {})}
+    return [headings.get(key) or task.metrics[key].label.removesuffix(" time") for key in task.compared]
+
+
+def cells(profile: Profile) -> list[str]:
+    """Return a scenario's cells under ``columns``."""
+    return [_cell(profile, key) for key in profile.task.compared]
+
+
+def _cell(profile: Profile, key: str) -> str:
+    match key:
+        case "fits":
+            return "yes" if profile.fits else "no"
+        case "memory":
+            return units.gib(float(profile.memory_bytes["total"]))
+        case "interval":
+            return _spread(profile)
+        case "bottleneck" | "evidence":
+            return verdicts(profile)[key == "evidence"][1]
+        case _:
+            return figure(profile, key)
+
+
+def _spread(profile: Profile) -> str:
+    """How far the interval reaches above the time; a dash where there is none."""
+    _, high = profile.interval.get(profile.task.whole, (0.0, 0.0))
+    return f"± {100 * (float(high) / float(profile.whole_s) - 1):.0f} %" if high and profile.whole_s else "-"
+
+
+def best(profiles: Sequence[Profile]) -> list[bool]:
+    """Return which of several profiles that fit has most of what its task counts as best."""
+    key = profiles[0].task.best
+    rates = [float(getattr(p, key)) if p.fits and key else -1.0 for p in profiles]
+    return [rate == max(rates) and rate > 0 for rate in rates]
 
 
 def phases(profile: Profile) -> list[Part]:
-    """Return the phases of the step that take any time, in the order they are documented."""
-    return parts(TRAINING.phases, profile.phases, float(profile.step_time_s))
+    """Return the phases that take any time, in the order they are declared."""
+    return parts(profile.task.phases, profile.phases, float(profile.whole_s))
 
 
 def memory(profile: Profile) -> list[Part]:
@@ -110,7 +136,7 @@ def memory(profile: Profile) -> list[Part]:
 
 
 def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
-    """Return seconds by module and phase, the module that takes longest first."""
+    """Return exposed seconds by module and phase, the module that takes longest first."""
     table: dict[str, dict[str, float]] = {}
     for row in profile.rows:
         cell = table.setdefault(row.module, {})
@@ -119,16 +145,17 @@ def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
     return [(module, times) for module, times in ranked if sum(times.values()) > 0]
 
 
-def run_figures(profile: Profile) -> list[tuple[str, str]]:
-    """Return time, energy and rent of the whole run, as far as they are known."""
-    figures = []
-    if profile.run_time_s is not None:
-        figures.append(("run time", units.seconds(float(profile.run_time_s))))
-    if profile.energy_j is not None:
-        figures.append(("energy", units.energy(float(profile.energy_j))))
-    if profile.cost_usd is not None:
-        figures.append(("rent", units.money(float(profile.cost_usd))))
-    return figures
+def longest_modules(profile: Profile) -> list[Part]:
+    """Return device time by phase and module, longest first; of very many the rest is added up."""
+    times = [(p, module, s) for module, by_phase in modules(profile) for p, s in by_phase.items()]
+    times = sorted(((p, m, s) for p, m, s in times if s > 0 and p not in IDLE_PHASES), key=lambda item: -item[2])
+    shown, rest = times[:_MOST_MODULES], times[_MOST_MODULES:]
+    whole = float(profile.whole_s)
+    found = [Part(key=p, label=f"{p.removesuffix('_exposed')}: {m}", value=s, share=s / whole) for p, m, s in shown]
+    if rest:
+        other = sum(s for _, _, s in rest)
+        found.append(Part(key="", label="everything else", value=other, share=other / whole))
+    return found
 
 
 def measured_sentences(profile: Profile) -> list[str]:
@@ -159,70 +186,6 @@ def usable_bytes(profile: Profile) -> float:
     return there
 
 
-COMPARED = ("step", "tokens/s", "MFU", "memory", "fits", "bound by")
-"""Headings of a table with a line per training scenario."""
-
-
-def compared(profile: Profile) -> tuple[str, ...]:
-    """Return a training scenario's cells under ``COMPARED``."""
-    return (
-        units.seconds(float(profile.step_time_s)),
-        units.digits(float(profile.tokens_per_s)),
-        units.percent(float(profile.mfu)),
-        units.gib(float(profile.memory_bytes["total"])),
-        "yes" if profile.fits else "no",
-        str(profile.bottleneck),
-    )
-
-
-def differing(scenarios: Sequence[Asked]) -> list[dict[str, Any]]:
-    """Return, per scenario, only the keys whose values are not the same in all of them."""
-    flat = [flatten({k: v for k, v in scenario_to_dict(s).items() if k != "measured"}) for s in scenarios]
-    keys = dict.fromkeys(key for mapping in flat for key in mapping)
-    telling = [key for key in keys if len({repr(mapping.get(key)) for mapping in flat}) > 1]
-    return [{key: mapping.get(key) for key in telling} for mapping in flat]
-
-
-def variant_labels(scenarios: Sequence[Asked]) -> list[str]:
-    """Return a short, distinct label per scenario: its name, or what sets it apart when names repeat."""
-    names = [title(s) for s in scenarios]
-    if len(set(names)) == len(names):
-        return names
-    labels = [_variant(keys) or name for keys, name in zip(differing(scenarios), names, strict=True)]
-    seen: dict[str, int] = {}
-    for position, label in enumerate(labels):
-        seen[label] = seen.get(label, 0) + 1
-        labels[position] = label if seen[label] == 1 else f"{label} ({seen[label]})"
-    return labels
-
-
-def line_labels(scenarios: Sequence[Asked], axis: str) -> list[str]:
-    """Return a label per scenario that is the same for all that differ in the key ``axis`` alone."""
-    names = [title(s) for s in scenarios]
-    others = [{k: v for k, v in keys.items() if k != axis} for keys in differing(scenarios)]
-    variants = [_variant({k: v for k, v in keys.items() if k != "name"}) for keys in others]
-    if len(set(names)) == 1:
-        return [variant or name for variant, name in zip(variants, names, strict=True)]
-    if len(set(names)) == len(set(zip(names, variants, strict=True))):
-        return names
-    return [", ".join(filter(None, pair)) for pair in zip(names, variants, strict=True)]
-
-
-_MAIN_KEYS = ("name", "plan.", "workload.")
-_DERIVED = ("plan.data_parallel", "plan.replicas")
-_NAMES = ("model.name", "cluster.name")
-
-
-def _variant(keys: Mapping[str, Any]) -> str:
-    """Name what differs; derived degrees and the figures of a model or device only where nothing else differs."""
-    there = {k: v for k, v in keys.items() if v is not None}
-    plain = {k: v for k, v in there.items() if k.startswith(_MAIN_KEYS) and k not in _DERIVED}
-    whole = {k: v for k, v in there.items() if k in _NAMES}
-    chosen = {**whole, **plain} or there
-    words = {k: " + ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in chosen.items()}
-    return ", ".join(v if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in words.items())
-
-
 def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
     """Return the parts of ``whole`` that are more than nothing, in the order of ``keys``."""
     return [
@@ -233,8 +196,18 @@ def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[
 
 
 def interval_sentences(profile: Profile) -> list[str]:
-    """Say where four in five measurements of the step lie and what that rests on; nothing where nobody knows."""
-    if "step_time_s" not in profile.interval:
+    """Say where four in five measurements lie and what that rests on; nothing where nobody knows."""
+    ranges = [
+        (profile.task.metrics[key].label, f"{units.seconds(float(low))} to {units.seconds(float(high))}")
+        for key in profile.task.times
+        for low, high in (profile.interval.get(key, (0.0, 0.0)),)
+        if high
+    ]
+    if not ranges:
         return []
-    low, high = (units.seconds(float(bound)) for bound in profile.interval["step_time_s"])
-    return [f"80 % interval {low} to {high}; this framework on this device: {profile.evidence['framework']}"]
+    several = ", ".join(f"{label} {ends}" for label, ends in ranges[:2])
+    lines = [f"80 % interval {ranges[0][1]}" if len(ranges) == 1 else f"80 % intervals: {several}"]
+    lines += [f"{label} {ends}" for label, ends in ranges[2:]]
+    if profile.source == "predicted" and profile.task.name in _EVIDENCE_OF:
+        lines[-1] += f"; {_EVIDENCE_OF[profile.task.name]}: {profile.evidence.get('framework', 'estimated')}"
+    return lines

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import Any
 
-from sightline.profile import Profile
-from sightline.report import look, summary
+from sightline.profile import GENERATION, Profile
+from sightline.report import labels
+from sightline.report.charts import drawing
 
 _WIDTH, _HEIGHT = 330, 300
 _LEAST_POINTS, _MOST_LINES = 3, 10
 _BATCH = "workload.batch"
-_COLOURS = (
+_COLORS = (
     *("#2b5d94", "#e08a3c", "#4f9d69", "#d9534f", "#9a6fb0"),
     *("#8c564b", "#5b8fc7", "#e0b040", "#8c8c8c", "#17becf"),
 )
@@ -23,6 +24,8 @@ def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
     """
     import altair as alt
 
+    if profiles[0].task is not GENERATION:
+        return None
     points = _points(profiles)
     names = list(dict.fromkeys(p["line"] for p in points))
     batches = [len({p["batch"] for p in points if p["line"] == name}) for name in names]
@@ -30,24 +33,19 @@ def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
         return None
     named = len(names) > 1
     legend = alt.Legend(title=None, orient="bottom", columns=1, symbolType="circle") if named else None
-    colour = alt.Color("line:N", scale=alt.Scale(domain=names, range=list(_COLOURS[: len(names)])), legend=legend)
+    color = alt.Color("line:N", scale=alt.Scale(domain=names, range=list(_COLORS[: len(names)])), legend=legend)
     source = alt.Chart(alt.InlineData(values=points))
-    chart = alt.hconcat(_trade(source, colour, points), _first_token(source, colour, points), spacing=44)
+    chart = alt.hconcat(_trade(source, color, points), _first_token(source, color, points), spacing=44)
     lines = [
         "Numbers beside the points are sequences in flight; hollow points do not fit in memory.",
         "Up is more for the operator, left is faster for the reader.",
     ]
-    return look.configure(chart, _title(profiles), lines)
-
-
-def _title(profiles: Sequence[Profile]) -> str:
-    names = list(dict.fromkeys(summary.title(p.scenario) for p in profiles))
-    return names[0] if len(names) == 1 else f"{len(names)} set-ups over the batch"
+    return drawing.configure(chart, labels.common_title([p.scenario for p in profiles]), lines)
 
 
 def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
     """A point per scenario; its line is named by what differs besides the batch."""
-    labels = summary.line_labels([p.scenario for p in profiles], _BATCH)
+    named = labels.line_labels([p.scenario for p in profiles], _BATCH)
     return [
         {
             "line": label,
@@ -58,11 +56,11 @@ def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
             "fits": bool(p.fits),
             "text": f"{int(p.scenario.workload.batch):,}",
         }
-        for label, p in zip(labels, profiles, strict=True)
+        for label, p in zip(named, profiles, strict=True)
     ]
 
 
-def _trade(source: Any, colour: Any, points: Sequence[dict[str, Any]]) -> Any:
+def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
     import altair as alt
 
     fastest = min(points, key=lambda p: float(p["tpot"]))["line"]
@@ -77,11 +75,11 @@ def _trade(source: Any, colour: Any, points: Sequence[dict[str, Any]]) -> Any:
         scale=alt.Scale(domain=[0, 1.06 * most], nice=False),
     )
     text = alt.Chart(alt.InlineData(values=labelled)).mark_text(align="right", dx=-7, dy=-6, fontSize=11)
-    drawn = [*_line(source, x, y, colour), text.encode(x=x, y=y, text="text:N")]
+    drawn = [*_line(source, x, y, color), text.encode(x=x, y=y, text="text:N")]
     return alt.layer(*drawn).properties(width=_WIDTH, height=_HEIGHT, title=_heading("Throughput against TPOT"))
 
 
-def _first_token(source: Any, colour: Any, points: Sequence[dict[str, Any]]) -> Any:
+def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
     import altair as alt
 
     batches = sorted({p["batch"] for p in points})
@@ -90,7 +88,7 @@ def _first_token(source: Any, colour: Any, points: Sequence[dict[str, Any]]) -> 
     x = alt.X("batch:Q", title="sequences in flight", scale=x_scale, axis=axis)
     scale, axis = _log_axis([p["ttft"] for p in points])
     y = alt.Y("ttft:Q", title="seconds to the first token (TTFT)", scale=scale, axis=axis)
-    drawn = _line(source, x, y, colour)
+    drawn = _line(source, x, y, color)
     return alt.layer(*drawn).properties(width=_WIDTH, height=_HEIGHT, title=_heading("Time to first token"))
 
 
@@ -105,16 +103,16 @@ def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
     return alt.Scale(type="log", domain=[low, high], nice=False), axis
 
 
-def _line(source: Any, x: Any, y: Any, colour: Any) -> list[Any]:
+def _line(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
     """The curve and its points; those that do not fit are hollow."""
     import altair as alt
 
-    fill = alt.condition("datum.fits", colour, alt.value("white"))
+    fill = alt.condition("datum.fits", color, alt.value("white"))
     points = source.mark_point(size=46, filled=False, strokeWidth=1.5, opacity=1)
     tooltip = ["line:N", "batch:Q", "tpot:Q", "ttft:Q", "rate:Q", "fits:N"]
     return [
-        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, order="batch:Q"),
-        points.encode(x=x, y=y, stroke=colour, fill=fill, tooltip=tooltip),
+        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order="batch:Q"),
+        points.encode(x=x, y=y, stroke=color, fill=fill, tooltip=tooltip),
     ]
 
 

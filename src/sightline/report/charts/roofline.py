@@ -1,10 +1,11 @@
-"""The roofline of a device with a layer's matmuls on it, prefill and decode in two colours."""
+"""The roofline of a device with a layer's matmuls on it, prefill and decode in two colors."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
-from sightline.report import look, units
+from sightline.report import units
+from sightline.report.charts import drawing
 
 _WIDTH, _HEIGHT, _COLUMNS, _MOST = 340, 270, 2, 12
 _SHAPES = ("circle", "triangle-up", "triangle-down", "square", "diamond", "cross", "triangle-right", "triangle-left")
@@ -27,7 +28,7 @@ def roofline_chart(title: str, panels: Sequence[tuple[str, RooflineTable]]) -> d
     ]
     if len(panels) > _MOST:
         lines.append(f"The first {_MOST} of {len(panels):,}.")
-    return look.configure(alt.concat(*drawn, columns=_COLUMNS, spacing=30), title, lines)
+    return drawing.configure(alt.concat(*drawn, columns=_COLUMNS, spacing=30), title, lines)
 
 
 def _reached(row: RooflineRow) -> float:
@@ -45,7 +46,7 @@ def _panel(name: str, table: RooflineTable, names: list[str], x_domain: list[flo
     y_scale = alt.Scale(type="log", domain=y_domain, nice=False)
     x = alt.X("x:Q", title="FLOP/byte", scale=x_scale, axis=alt.Axis(tickCount=4, format="~s", grid=False))
     y = alt.Y("y:Q", title="FLOP/s", scale=y_scale, axis=alt.Axis(tickCount=4, format="~s", grid=False))
-    colour = alt.Scale(domain=list(_PHASES), range=[look.PHASE_COLOURS[p] for p in _PHASES])
+    color = alt.Scale(domain=list(_PHASES), range=[drawing.PHASE_COLORS[p] for p in _PHASES])
     shapes = alt.Scale(domain=names, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(names))])
     legend = alt.Legend(title=None, orient="bottom", columns=4, symbolType="circle")
     points = (
@@ -54,7 +55,7 @@ def _panel(name: str, table: RooflineTable, names: list[str], x_domain: list[flo
         .encode(
             x=x,
             y=y,
-            color=alt.Color("phase:N", scale=colour, legend=legend),
+            color=alt.Color("phase:N", scale=color, legend=legend),
             shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=4)),
             tooltip=["phase:N", "layer:N", "matmul:N", "x:Q", "y:Q", "bound:N"],
         )
@@ -78,8 +79,8 @@ def _roofs(ridges: Sequence[tuple[float, float]], x_domain: list[float], x: Any,
     for ridge, peak in ridges:
         low = x_domain[0]
         ends = [{"x": low, "y": peak * low / ridge}, {"x": ridge, "y": peak}, {"x": x_domain[1], "y": peak}]
-        roof = alt.Chart(alt.InlineData(values=ends)).mark_line(color=look.INK, strokeWidth=1.5, clip=True)
-        mark = alt.Chart(alt.InlineData(values=[{"x": ridge}])).mark_rule(strokeDash=[4, 4], color=look.FAINT)
+        roof = alt.Chart(alt.InlineData(values=ends)).mark_line(color=drawing.INK, strokeWidth=1.5, clip=True)
+        mark = alt.Chart(alt.InlineData(values=[{"x": ridge}])).mark_rule(strokeDash=[4, 4], color=drawing.FAINT)
         drawn += [roof.encode(x=x, y=y), mark.encode(x="x:Q")]
     return drawn
 

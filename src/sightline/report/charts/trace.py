@@ -12,7 +12,7 @@ from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, TRANSFE
 from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, micro_batches, timeline
 from sightline.profile import Profile
 
-COLOURS = {
+COLORS = {
     FORWARD: "thread_state_running",
     BACKWARD: "rail_response",
     WEIGHT: "thread_state_runnable",
@@ -22,7 +22,7 @@ COLOURS = {
     "optimizer": "rail_animation",
     HOST: "grey",
 }
-"""Reserved colours of ``chrome://tracing`` by kind of span; Perfetto colours events by their names without numbers."""
+"""Reserved colors of ``chrome://tracing`` by kind of span; Perfetto colors events by their names without numbers."""
 _MICROSECONDS = 1e6
 
 
@@ -80,6 +80,6 @@ def _event(span: Span, omitted: int) -> dict[str, Any]:
         "tid": 0,
         "ts": start,
         "dur": round(end - start, 3),
-        "cname": COLOURS[span.kind],
+        "cname": COLORS[span.kind],
         "args": args,
     }

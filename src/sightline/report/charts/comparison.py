@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
-from sightline.report import comparison_words as words
-from sightline.report import look, units
+from sightline.report import comparison as words
+from sightline.report import units
+from sightline.report.charts import drawing
 
 _WIDTH, _RATIO_WIDTH, _LABELS = 360, 230, 240
 _MOST = 14
 _DRAWN = ("step", "phase", "module", "operator", "memory")
 _SIDES = ("A", "B")
-_COLOURS = ("#2b5d94", "#e08a3c")
+_COLORS = ("#2b5d94", "#e08a3c")
 _FURTHEST = 4.0
 """Ratios beyond stand at the edge."""
 
@@ -24,7 +25,7 @@ def comparison_bars(comparison: Comparison) -> dict[str, Any]:
     chart = alt.vconcat(*panels, spacing=24)
     lines = [f"{letter}: {words.side_line(s)}" for letter, s in zip(_SIDES, (comparison.a, comparison.b), strict=True)]
     lines += [comparison.about] if comparison.about else []
-    return look.configure(chart, _title(comparison), [*lines, words.footnote(comparison)])
+    return drawing.configure(chart, _title(comparison), [*lines, words.footnote(comparison)])
 
 
 def _title(comparison: Comparison) -> str:
@@ -70,10 +71,10 @@ def _bars(rows: Sequence[Difference], order: list[str], divisor: float) -> Any:
     offset = alt.YOffset("side:N", sort=list(_SIDES))
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, reach], nice=False), axis=alt.Axis(tickCount=4))
     legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolOpacity=1)
-    colour = alt.Color("side:N", scale=alt.Scale(domain=list(_SIDES), range=list(_COLOURS)), legend=legend)
+    color = alt.Color("side:N", scale=alt.Scale(domain=list(_SIDES), range=list(_COLORS)), legend=legend)
     base = alt.Chart(alt.InlineData(values=values))
-    drawn = base.mark_bar(opacity=1).encode(x=x, y=y, yOffset=offset, color=colour)
-    text = base.mark_text(align="left", dx=4, fontSize=10, color=look.INK)
+    drawn = base.mark_bar(opacity=1).encode(x=x, y=y, yOffset=offset, color=color)
+    text = base.mark_text(align="left", dx=4, fontSize=10, color=drawing.INK)
     return alt.layer(drawn, text.encode(x="value:Q", y=y, yOffset=offset, text="text:N"))
 
 
@@ -89,26 +90,26 @@ def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
     ticks = [tick for tick in there if domain[0] <= tick <= domain[1]]
     x = alt.X("ratio:Q", title="B / A", scale=scale, axis=alt.Axis(values=ticks, format="~g"))
     y = alt.Y("row:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labels=False, grid=False))
-    one = alt.Chart(alt.InlineData(values=[{"ratio": 1}])).mark_rule(color=look.FAINT, strokeDash=[4, 4]).encode(x=x)
+    one = alt.Chart(alt.InlineData(values=[{"ratio": 1}])).mark_rule(color=drawing.FAINT, strokeDash=[4, 4]).encode(x=x)
     base = alt.Chart(alt.InlineData(values=values))
-    colour = alt.Color("colour:N", scale=None)
+    color = alt.Color("color:N", scale=None)
     line = base.mark_rule(strokeWidth=2.5, opacity=0.55).encode(
-        x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour
+        x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=color
     )
-    dots = base.mark_circle(size=46, opacity=1).encode(x=x, y=y, color=colour)
-    text = base.mark_text(align="left", dx=8, dy=-8, fontSize=10, color=look.INK).encode(x=x, y=y, text="text:N")
+    dots = base.mark_circle(size=46, opacity=1).encode(x=x, y=y, color=color)
+    text = base.mark_text(align="left", dx=8, dy=-8, fontSize=10, color=drawing.INK).encode(x=x, y=y, text="text:N")
     return alt.layer(one, line, dots, text)
 
 
 def _ratio(row: Difference) -> dict[str, Any]:
     ratio = row.ratio or 1.0
     low, high = row.interval or (ratio, ratio)
-    colour = look.FAINT if row.verdict == NO_DIFFERENCE else look.INK
+    color = drawing.FAINT if row.verdict == NO_DIFFERENCE else drawing.INK
     return {
         "row": words.label(row),
         "ratio": ratio,
         "low": low,
         "high": high,
         "text": units.digits(ratio),
-        "colour": colour,
+        "color": color,
     }

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sightline.profile.results import plain
+from sightline.profile.results import plain, stamped
 from sightline.report import units
+from sightline.report.terminal.parts import plain_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from sightline.validation import Answer, Result
 
@@ -34,14 +34,14 @@ def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict
         if cases:
             entry["answers"] = [_answer_to_dict(answer) for answer in result.answers]
         suites.append(plain(entry))
-    return {"suites": suites}
+    return stamped({"suites": suites})
 
 
 def error_table(results: "Sequence[Result]") -> "RenderableType":
     """Return the errors of each suite's parts, a line each, by kind of suite; the quantity stands below the name."""
     from rich.text import Text
 
-    table = _table(("suite", "part"), ("cases", "mean", "median", "p90", "max", "bias", "inside"))
+    table = plain_table(("suite", "part"), ("cases", "mean", "median", "p90", "max", "bias", "inside"))
     kinds = by_kind(results)
     for kind, suites in kinds.items():
         if len(kinds) > 1:
@@ -74,9 +74,9 @@ def quantity_name(quantity: str) -> str:
 
 def case_table(result: "Result") -> "RenderableType":
     """Return the cases of one part of a suite: measured, predicted and the error between them."""
-    table = _table(("case",), ("measured", "predicted", "error"))
-    table.title = f"{result.suite}, {result.split}: {result.quantity}"
-    table.title_justify = "left"
+    table = plain_table(
+        ("case",), ("measured", "predicted", "error"), title=f"{result.suite}, {result.split}: {result.quantity}"
+    )
     for answer in result.answers:
         measured = units.digits(answer.case.measured, 4)
         if answer.predicted is None:
@@ -126,14 +126,3 @@ def _error(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return NOTHING
     return f"{100 * value:+.1f} %" if signed else f"{100 * value:.1f} %"
-
-
-def _table(words: Sequence[str], numbers: Sequence[str]) -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for heading in words:
-        table.add_column(heading, overflow="fold")
-    for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table

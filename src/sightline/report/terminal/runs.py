@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.profile.results import flatten
+from sightline.report.terminal.parts import plain_table
 from sightline.runs import Run
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 def listing(runs: Sequence[Run]) -> "Table":
     """Return a line per run."""
-    table = _table("run", "status", "result", "name")
+    table = plain_table(("run", "status", "result", "name"))
     table.columns[0].no_wrap = True
     for run in runs:
         said = summary(run)
@@ -41,9 +43,7 @@ def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> "Ren
     from rich.console import Group
     from rich.text import Text
 
-    from sightline.profile.results import flatten
-
-    table = _table("", "")
+    table = plain_table(("", ""))
     table.show_header = False
     for key in ("id", "name", "suite", "status", "reason", "created", "ended", "version"):
         if getattr(run, key):
@@ -67,7 +67,7 @@ def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
     """Return what a query gave."""
     from rich.text import Text
 
-    table = _table(*columns)
+    table = plain_table(tuple(columns))
     for row in rows:
         table.add_row(*(Text(_short(value)) for value in row))
     return table
@@ -90,13 +90,3 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else str(value)
-
-
-def _table(*headings: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table

@@ -6,7 +6,7 @@ import pytest
 
 from sightline import catalog
 from sightline.loading.models import resolve_model
-from sightline.report.model_text import model_rows
+from sightline.report.terminal.catalog import model_rows
 
 
 def rows(name):

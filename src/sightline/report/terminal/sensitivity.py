@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from sightline.prediction.neighbours import Neighbour
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.profile.results import plain, profile_to_dict
-from sightline.report import summary, terminal_parts, units
+from sightline.report import labels, units
+from sightline.report.terminal import parts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,7 +46,7 @@ def terminal(found: Sensitivity) -> "RenderableType":
     from rich.text import Text
 
     blocks: list[RenderableType] = [
-        Text(summary.title(found.answer.scenario), style="bold"),
+        Text(labels.title(found.answer.scenario), style="bold"),
         Text("what 1 % more of a number changes, in per cent", style="dim"),
         Text(),
         _elasticities(found.elasticity),
@@ -60,7 +61,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> "Table":
     from rich.text import Text
 
     keys = list(next(iter(by_number.values())))
-    table = terminal_parts.grid(len(keys) + 2)
+    table = parts.grid(len(keys) + 2)
     table.add_row("", *(Text(key.removesuffix("_s").replace("_", " "), style="dim") for key in keys))
     largest = {name: max(abs(v) for v in values.values()) for name, values in by_number.items()}
     most = max(largest.values()) or 1.0
@@ -69,7 +70,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> "Table":
             continue
         values = by_number[name]
         figures = [Text(f"{values[key]:+.2f}", justify="right") for key in keys]
-        table.add_row(LABELS[name], *figures, terminal_parts.bar(largest[name] / most, "cyan"))
+        table.add_row(LABELS[name], *figures, parts.bar(largest[name] / most, "cyan"))
     return table
 
 
@@ -77,7 +78,7 @@ def _beside(found: Sensitivity) -> "Table":
     from rich.text import Text
 
     own = _neighbour(Neighbour("as asked", found.answer))
-    table = terminal_parts.grid(4)
+    table = parts.grid(4)
     for line in (own, *map(_neighbour, found.neighbours)):
         fits = Text("fits", style="green") if line["fits"] else Text("does not fit", style="red")
         change = "" if line is own else f" ({100 * (line['step_time_s'] / own['step_time_s'] - 1):+.1f} %)"

@@ -1,14 +1,16 @@
 """The catalog as text: its kinds, the entries of a kind, one entry with the source of each figure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from sightline.profile.results import flatten
 from sightline.report import units
+from sightline.report.terminal.parts import plain_table
+from sightline.scenario import Heads, LayerKind, Model
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 _COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
     "models": (
@@ -78,7 +80,7 @@ _ABOUT = ("source", "sources", "date", "evidence", "evidences")
 
 def kinds_table(listing: Mapping[str, Sequence[str]]) -> "RenderableType":
     """Return the kinds with their number of entries and a few names."""
-    table = _table("kind", "entries", "for example")
+    table = plain_table(("kind", "entries", "for example"))
     for kind, names in listing.items():
         table.add_row(kind, str(len(names)), ", ".join(names[:4]) + (", ..." if len(names) > 4 else ""))
     return table
@@ -87,7 +89,7 @@ def kinds_table(listing: Mapping[str, Sequence[str]]) -> "RenderableType":
 def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> "RenderableType":
     """Return the entries of a kind, one line each, with their main figures."""
     columns = _COLUMNS.get(kind, (("source",),))
-    table = _table("name", *(_HEADINGS.get(c[0], c[0].replace("_", " ")) for c in columns))
+    table = plain_table(("name", *(_HEADINGS.get(c[0], c[0].replace("_", " ")) for c in columns)))
     for name, fields in entries.items():
         table.add_row(name, *(_first(fields, spellings) for spellings in columns))
     return table
@@ -105,29 +107,20 @@ def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[st
         f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
     )
     sources, evidences = fields.get("sources") or {}, fields.get("evidences") or {}
-    table = _table("figure", "value", *(["source, where it differs"] if sources or evidences else []))
-    for key, value in _flat({k: v for k, v in fields.items() if k not in _ABOUT}).items():
+    table = plain_table(("figure", "value", *(["source, where it differs"] if sources or evidences else [])))
+    for key, value in flatten({k: v for k, v in fields.items() if k not in _ABOUT}).items():
         root = key.partition(".")[0]
         note = [str(part) for part in (sources.get(root), evidences.get(root)) if part]
         table.add_row(key, _figure(key, value), *(["; ".join(note)] if sources or evidences else []))
-    read = _table("read as", "")
+    read = plain_table(("read as", ""))
     for row in meaning:
         read.add_row(*row)
     heading = Group(Text(name, style="bold"), Text(about, style="dim"), Text())
     return Group(heading, read, Text(), table) if meaning else Group(heading, table)
 
 
-def _table(*headings: str) -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("name", "kind"))
-    return table
-
-
 def _first(fields: Mapping[str, Any], spellings: str | tuple[str, ...]) -> str:
-    flat = _flat(fields)
+    flat = flatten(fields)
     return next((_listed(s, flat[s]) for s in spellings if s in flat), "")
 
 
@@ -140,12 +133,6 @@ def _listed(key: str, value: Any) -> str:
     """A cell of a list, whose heading may hold the unit."""
     unit = next((unit for start, unit in _UNITS.items() if key.startswith(start)), None)
     return _figure(key, value) if unit is None else str(value).removesuffix(unit)
-
-
-def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    from sightline.profile.results import flatten
-
-    return flatten(fields)
 
 
 def _cell(value: Any) -> str:
@@ -162,3 +149,78 @@ def _cell(value: Any) -> str:
     if len(runs) < len(value) / 2:
         return "; ".join(f"{times} x {item}" for item, times in runs)
     return "; ".join(str(item) for item in value)
+
+
+_MIXERS = {
+    "attention": "full attention",
+    "sliding": "sliding-window attention",
+    "chunked": "chunked attention",
+    "latent": "latent attention",
+    "sparse": "sparse attention",
+    "compressed": "attention to folded tokens",
+    "linear": "gated delta net",
+    "state-space": "Mamba-2",
+}
+
+
+def model_rows(model: Model) -> Iterator[tuple[str, str]]:
+    """Yield what was read of a model as pairs of a figure and its text, leaving out what it has not."""
+    yield (
+        "counted",
+        f"{units.count(model.parameters)} parameters, {units.count(model.active_parameters)} used by a token",
+    )
+    for i, kind in enumerate(model.kinds):
+        yield ("" if i else "layers"), _kind(model, kind)
+    if model.experts:
+        yield "experts", _experts(model)
+    if model.latent:
+        latent = model.latent
+        queries = f", queries from {latent.query_rank}" if latent.query_rank else ""
+        yield "cached latent", f"{latent.kv_rank} + {latent.rope_head_dim} rotary per token{queries}"
+    if model.sparse:
+        blocks = f" blocks of {model.sparse.block_tokens}" if model.sparse.block_tokens > 1 else ""
+        yield (
+            "indexer",
+            f"{model.sparse.heads} heads of {model.sparse.head_dim}, selects {model.sparse.selected_tokens}{blocks}",
+        )
+    if model.linear or model.state_space:
+        mixer = model.linear or model.state_space
+        yield "state", f"{mixer.state_elements:,} elements per sequence and layer"  # type: ignore[union-attr]
+    if model.window:
+        yield "window", f"{model.window:,} tokens"
+    yield "checkpoint", _stored(model)
+    if model.prediction_layers:
+        yield "prediction layers", f"{model.prediction_layers}, not counted above"
+
+
+def _kind(model: Model, kind: LayerKind) -> str:
+    """One kind of layers: how many, the mixer with its heads, the MLP with its width."""
+    mixer = _MIXERS.get(kind.mixer, "")
+    if kind.mixer in ("attention", "sliding", "chunked"):
+        mixer += f" ({_heads(model.heads_of(kind))})"
+    if kind.compression > 1:
+        mixer += f" ({kind.compression} to one)"
+    if kind.mixer == "sparse" and not kind.indexed:
+        mixer += " by another layer's choice"
+    mlp = {"dense": f"MLP of {model.width_of(kind):,}", "experts": "experts", "none": ""}[kind.mlp]
+    return f"{kind.count} x {' + '.join(part for part in (mixer, mlp) if part)}"
+
+
+def _heads(heads: Heads) -> str:
+    value = f", values {heads.value_dim}" if heads.value_dim != heads.head_dim else ""
+    return f"{heads.heads} heads on {heads.kv_heads} of {heads.head_dim}{value}"
+
+
+def _experts(model: Model) -> str:
+    experts = model.experts
+    if experts is None:
+        return ""
+    text = f"{experts.count} of {experts.width:,}, {experts.per_token} per token"
+    text += f", {experts.shared} shared of {experts.shared_width:,}" if experts.shared else ""
+    return text + (f", in a latent of {experts.latent_width:,}" if experts.latent_width else "")
+
+
+def _stored(model: Model) -> str:
+    others = [f"{part} {form}" for part, form in model.weight_exceptions]
+    cache = [f"cache {model.kv_cache}"] if model.kv_cache else []
+    return "; ".join([model.weights, *others, *cache])

@@ -1,13 +1,13 @@
 """Which matmuls arithmetic bounds and which memory, as text, as JSON and as CSV: a table per scenario."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
-from sightline.profile.results import scenario_to_dict
-from sightline.report import summary, units
+from sightline.profile.results import scenario_to_dict, stamped
+from sightline.report import labels, units
+from sightline.report.csv_lines import csv_text
+from sightline.report.terminal import parts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,25 +35,23 @@ def classification(label: str, tables: Sequence[RooflineTable]) -> "RenderableTy
 def tables_to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
     """Return each table with its scenario, device and rows, in SI units."""
     return [
-        {
-            "scenario": scenario_to_dict(table.scenario),
-            "device": table.scenario.cluster.device.name,
-            "rows": [_figures(row) for row in table.rows],
-        }
+        stamped(
+            {
+                "scenario": scenario_to_dict(table.scenario),
+                "device": table.scenario.cluster.device.name,
+                "rows": [_figures(row) for row in table.rows],
+            }
+        )
         for table in tables
     ]
 
 
-def tables_to_csv(labels: Sequence[str], tables: Sequence[RooflineTable]) -> str:
+def tables_to_csv(names: Sequence[str], tables: Sequence[RooflineTable]) -> str:
     """Return a line per matmul under its scenario's label and device."""
-    buffer = io.StringIO()
-    header = ("name", "device", "phase", "layer", "matmul", *_FIGURES)
-    writer = csv.DictWriter(buffer, header, lineterminator="\n")
-    writer.writeheader()
-    for label, table in zip(labels, tables, strict=True):
-        where = {"name": label, "device": table.scenario.cluster.device.name}
-        writer.writerows({**where, **_figures(row)} for row in table.rows)
-    return buffer.getvalue()
+    of = zip(names, tables, strict=True)
+    return csv_text(
+        [{"name": name, "device": t.scenario.cluster.device.name, **_figures(row)} for name, t in of for row in t.rows]
+    )
 
 
 def _figures(row: RooflineRow) -> Mapping[str, Any]:
@@ -67,14 +65,10 @@ def _ridges(table: RooflineTable) -> str:
 
 
 def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> "Table":
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     alone = len(devices) == 1
-    table.add_column("matmul", no_wrap=True)
-    table.add_column("batch, m, n, k", overflow="fold")
-    table.add_column("FLOP/byte", justify="right", no_wrap=True)
+    table = parts.plain_table(("matmul", "batch, m, n, k"), ("FLOP/byte",))
     for heading in ("bound", "roofline", "predicted") if alone else devices:
         table.add_column(heading, justify="right" if heading in ("roofline", "predicted") else "left", no_wrap=True)
     kinds = {row.layer for row in tables[0].rows}
@@ -110,4 +104,4 @@ def _on_device(row: RooflineRow) -> Any:
 
 def labels_of(tables: Sequence[RooflineTable]) -> list[str]:
     """Return a label per table: its scenario's, whatever the device it was put on."""
-    return summary.variant_labels([table.scenario for table in tables])
+    return labels.variant_labels([table.scenario for table in tables])

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.loading.clusters.this_machine import THIS_MACHINE
+from sightline.profile.results import stamped
 from sightline.report import units
+from sightline.report.terminal.parts import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,14 +39,14 @@ def to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, An
             "residuals": fit.residuals,
         }
     )
-    return {**said, "file": path}
+    return stamped({**said, "file": path})
 
 
 def _constants(calibration: "Calibration") -> "Table":
     kernels = calibration.fit.constants
     if len(kernels) > MOST_COLUMNS:
         return _by_row(calibration)
-    table = _table(f"{calibration.device}, {calibration.part}: constants", "constant")
+    table = plain_table(("constant",), title=f"{calibration.device}, {calibration.part}: constants")
     for kernel in kernels:
         table.add_column(kernel, justify="right", no_wrap=True)
     rows = dict.fromkeys(name for constants in kernels.values() for name in constants)
@@ -64,7 +66,7 @@ def _constants(calibration: "Calibration") -> "Table":
 
 def _by_row(calibration: "Calibration") -> "Table":
     """The constants of very many kernels: a row for each, with its constants in words."""
-    table = _table(f"{calibration.device}, {calibration.part}: constants", "kernel")
+    table = plain_table(("kernel",), title=f"{calibration.device}, {calibration.part}: constants")
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("constants", overflow="fold")
     for kernel, constants in calibration.fit.constants.items():
@@ -74,7 +76,7 @@ def _by_row(calibration: "Calibration") -> "Table":
 
 
 def _residuals(calibration: "Calibration") -> "Table":
-    table = _table("Errors of the fit: predicted over measured, less one", "kernel")
+    table = plain_table(("kernel",), title="Errors of the fit: predicted over measured, less one")
     table.add_column("rows of", overflow="fold")
     for heading in ("rows", "median", "90th percentile", "bias"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -111,11 +113,3 @@ def _range(ranges: Mapping[str, tuple[float, float]], column: str) -> str:
     low, high = ranges[column]
     shown = units.size if column == "bytes" else units.digits
     return shown(low) if low == high else f"{shown(low)} - {shown(high)}"
-
-
-def _table(title: str, first: str) -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), title=title, title_justify="left")
-    table.add_column(first, overflow="fold")
-    return table

@@ -1,0 +1,186 @@
+"""Pictures of predicted against measured: of validation suites, of a calibration's fit, of a study's table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.quantities import significant
+from sightline.report.charts import drawing
+from sightline.report.terminal.accuracy import by_kind, case_label, quantity_name
+
+if TYPE_CHECKING:
+    from sightline.validation import Result
+
+_SIDE, _COLUMNS = 230, 3
+_BAND = 0.1
+_POINTS = 150
+"""Cases of a part that are drawn; of more, evenly many."""
+_SPLIT_COLORS = {"fit": "#b9c9da", "test": "#d9534f"}
+_KERNEL_WIDTH, _KERNEL_HEIGHT = 300, 150
+_LOW_RATIO, _HIGH_RATIO = 0.5, 2.0
+_DOT = "#2b5d94"
+MEASURED, PREDICTED = "measured", "predicted"
+
+
+def validation_chart(results: "Sequence[Result]") -> dict[str, Any]:
+    """Return the Vega-Lite specification: one log-log panel per suite, the panels of a kind under one heading."""
+    import altair as alt
+
+    answered = [result for result in results if any(answer.predicted for answer in result.answers)]
+    groups = []
+    for kind, suites in by_kind(answered).items():
+        panels = [_panel(name, parts[0].quantity, parts) for name, parts in suites.items()]
+        heading = alt.TitleParams(kind, anchor="start", fontSize=16)
+        groups.append(alt.concat(*panels, columns=_COLUMNS).properties(title=heading))
+    if not groups:
+        groups = [
+            alt.Chart(alt.InlineData(values=[{"text": "no case was answered"}])).mark_text().encode(text="text:N")
+        ]
+    lines = ["Test cases red, fitted cases grey; the band is 10 per cent either way. SI units, logarithmic axes."]
+    return drawing.configure(alt.vconcat(*groups), "Predicted over measured", lines)
+
+
+def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
+    import altair as alt
+
+    points: list[dict[str, Any]] = [
+        {"case": case_label(a), "measured": a.case.measured, "predicted": a.predicted, "part": part.split}
+        for part in parts
+        for a in part.answers[:: 1 + len(part.answers) // _POINTS]
+        if a.predicted is not None
+    ]
+    values = [p[key] for p in points for key in ("measured", "predicted")]
+    low, high = min(values) / 1.3, max(values) * 1.3
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    axis = alt.Axis(tickCount=4, format="~s", labelFontSize=11, grid=False, minExtent=40, maxExtent=40)
+    band = [{"x": x, "low": x * (1 - _BAND), "high": x * (1 + _BAND), "y": x} for x in (low, high)]
+    ends = alt.Chart(alt.InlineData(values=band))
+    x = alt.X("x:Q", scale=scale)
+    area = ends.mark_area(color="#e8eef5", clip=True).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    line = ends.mark_line(color=drawing.FAINT, strokeWidth=1, clip=True).encode(x=x, y=alt.Y("y:Q", scale=scale))
+    colors = alt.Scale(domain=list(_SPLIT_COLORS), range=list(_SPLIT_COLORS.values()))
+    dots = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_circle(size=34, opacity=0.75, aria=False)
+        .encode(
+            x=alt.X("measured:Q", scale=scale, title="measured", axis=axis),
+            y=alt.Y("predicted:Q", scale=scale, title="predicted", axis=axis),
+            color=alt.Color("part:N", scale=colors, legend=None),
+            tooltip=["case:N", "measured:Q", "predicted:Q", "part:N"],
+        )
+    )
+    heading = alt.TitleParams(
+        suite, subtitle=_errors(quantity, parts), anchor="start", fontSize=13, subtitleFontSize=11
+    )
+    return alt.layer(area, line, dots).properties(width=_SIDE, height=_SIDE, title=heading)
+
+
+def _errors(quantity: str, parts: "Sequence[Result]") -> str:
+    said = [f"{part.split} {100 * part.mape:.1f} %" for part in parts if part.mape is not None]
+    return f"{quantity_name(quantity)}: mean error {', '.join(said)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """One kernel's measurements beside what its constants predict."""
+
+    title: str
+    size: NDArray[np.float64]
+    unit: str
+    ratio: NDArray[np.float64]
+    """Predicted over measured time."""
+
+    @classmethod
+    def joined(cls, panels: "Sequence[Panel]") -> "Panel":
+        """One panel with the points of several of the same title."""
+        first = panels[0]
+        size, ratio = (np.concatenate([getattr(p, name) for p in panels]) for name in ("size", "ratio"))
+        return cls(title=first.title, size=size, unit=first.unit, ratio=ratio)
+
+
+def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 400) -> dict[str, Any]:
+    """Return the Vega-Lite specification; of many points an even selection along the size is drawn."""
+    import altair as alt
+
+    drawn = [_kernel_panel(panel, most_points) for panel in panels]
+    lines = [
+        "The band is 10 per cent either way; ratios beyond a factor of two stand at the edge.",
+    ]
+    return drawing.configure(alt.concat(*drawn, columns=2), title, lines)
+
+
+def _kernel_panel(panel: Panel, most_points: int) -> Any:
+    import altair as alt
+
+    order = np.argsort(panel.size, kind="stable")
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(most_points, len(order))).astype(int))]
+    points = [
+        {"x": significant(size), "y": significant(min(max(ratio, _LOW_RATIO), _HIGH_RATIO))}
+        for size, ratio in zip(panel.size[chosen], panel.ratio[chosen], strict=True)
+    ]
+    ends = [float(panel.size.min()) / 1.2, float(panel.size.max()) * 1.2]
+    x_scale = alt.Scale(type="log", domain=ends, nice=False)
+    y_scale = alt.Scale(type="log", domain=[_LOW_RATIO, _HIGH_RATIO], nice=False)
+    x_axis = alt.Axis(tickCount=5, format="~s", grid=False, labelFontSize=11)
+    y_axis = alt.Axis(values=[0.5, 0.7, 1, 1.4, 2], format="~f", labelFontSize=11)
+    band = alt.Chart(alt.InlineData(values=[{"x": x, "low": 1 - _BAND, "high": 1 + _BAND, "one": 1} for x in ends]))
+    x = alt.X("x:Q", scale=x_scale, axis=x_axis, title=panel.unit)
+    area = band.mark_area(color="#e8eef5", clip=True).encode(x=x, y=alt.Y("low:Q", scale=y_scale), y2="high:Q")
+    line = band.mark_line(color=drawing.FAINT, strokeWidth=1).encode(x=x, y=alt.Y("one:Q", scale=y_scale))
+    dots = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_circle(size=14, opacity=0.55, color=_DOT, aria=False)
+        .encode(x=x, y=alt.Y("y:Q", scale=y_scale, axis=y_axis, title="predicted / measured"))
+    )
+    off = np.abs(panel.ratio - 1)
+    said = f"{len(panel.ratio):,} rows, median {100 * np.median(off):.1f} %, 90th percentile {100 * np.quantile(off, 0.9):.1f} %"
+    heading = alt.TitleParams(panel.title, subtitle=said, anchor="start", fontSize=13, subtitleFontSize=11)
+    return alt.layer(area, line, dots).properties(width=_KERNEL_WIDTH, height=_KERNEL_HEIGHT, title=heading)
+
+
+def study_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) -> dict[str, Any] | None:
+    """Return the dots of a table's first quantity; None where nothing was measured.
+
+    Args:
+        cells: Row, column, measured and predicted value of each cell.
+    """
+    import altair as alt
+
+    dots = [
+        {"row": row, "column": column, "source": source, "value": value}
+        for row, column, measured, predicted in cells
+        if measured is not None
+        for source, value in ((MEASURED, measured), (PREDICTED, predicted))
+        if value is not None
+    ]
+    if not dots:
+        return None
+    order = list(dict.fromkeys(row for row, *_ in cells))
+    base = alt.Chart(alt.InlineData(values=dots)).encode(y=alt.Y("row:N", sort=order, title=None))
+    color = alt.Color(
+        "source:N",
+        title=None,
+        scale=alt.Scale(domain=[MEASURED, PREDICTED], range=["#2b5d94", "#e08a3c"]),
+        legend=alt.Legend(orient="top"),
+    )
+    line = base.mark_rule(color=drawing.FAINT, opacity=0.4).encode(x=alt.X("min(value):Q"), x2="max(value):Q")
+    marks = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=alt.X("value:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5, format="~s")),
+        color=color,
+        tooltip=[
+            alt.Tooltip("row:N"),
+            alt.Tooltip("column:N"),
+            alt.Tooltip("source:N"),
+            alt.Tooltip("value:Q", format=",.4~s"),
+        ],
+    )
+    columns = list(dict.fromkeys(column for _, column, *_ in cells))
+    width = max(160, 560 // min(len(columns), 3))
+    layered = (line + marks).properties(width=width, height=alt.Step(drawing.ROW_HEIGHT))
+    if len(columns) > 1:
+        facet = alt.Facet("column:N", sort=columns, title=None, header=alt.Header(labelFontSize=12))
+        return drawing.configure(layered.facet(facet=facet, columns=3).resolve_scale(x="independent"))
+    return drawing.configure(layered)

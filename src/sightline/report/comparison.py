@@ -1,0 +1,130 @@
+"""A comparison of two profiles in words, as a table, as JSON and as CSV."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
+from sightline.explanation.side import LEVELS, Side
+from sightline.profile import TASKS
+from sightline.profile.results import plain, stamped
+from sightline.report import summary, units
+from sightline.report.csv_lines import csv_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+LEVEL_TITLES = {
+    "step": "key figures",
+    "phase": "time by phase",
+    "memory": "memory of the fullest device",
+    "module": "time by module",
+    "operator": "time by operator",
+}
+_METRICS = {key: metric for task in TASKS for key, metric in task.metrics.items()}
+_VERDICTS = {NO_DIFFERENCE: "no difference", ONLY_A: "only in A", ONLY_B: "only in B"}
+_NAMES, _VERDICT = 16, 13
+_VERDICT_COLORS = {"faster": "green", "less": "green", "slower": "red", "more": "red", "no difference found": "dim"}
+
+
+def label(row: Difference) -> str:
+    """Return a row's name; of an address, from its phase to its operator."""
+    if row.level == "step":
+        return _METRICS[row.quantity].label if row.quantity in _METRICS else row.quantity
+    if row.level == "memory":
+        part = row.quantity.partition(".")[2]
+        return "in all" if part == "total" else summary.LABELS.get(part, part)
+    parts = [row.phase, row.module, row.operator]
+    return ": ".join(summary.LABELS.get(part, part) for part in parts if part)
+
+
+def value(row: Difference, of: float | None) -> str:
+    """Return one side's value with its unit; a dash where it has none."""
+    if of is None:
+        return "-"
+    if row.quantity.startswith("memory_bytes"):
+        return units.size(of)
+    return summary.shown(of, _METRICS[row.quantity].unit)
+
+
+def is_time(row: Difference) -> bool:
+    """Whether a row compares seconds."""
+    return row.quantity in _METRICS and _METRICS[row.quantity].unit == "s"
+
+
+def interval(row: Difference) -> str:
+    """Return the interval of the ratio, empty without one."""
+    return "" if row.interval is None else " to ".join(units.digits(end) for end in row.interval)
+
+
+def verdict(row: Difference) -> str:
+    """Return what b is beside a, in few words."""
+    return _VERDICTS.get(row.verdict, row.verdict)
+
+
+def side_line(side: Side) -> str:
+    """Return what a side is: what it was asked for by, measured or predicted, and the scenario's name."""
+    source = () if side.source == side.name else (side.source,)
+    return ", ".join(filter(None, (side.name, *source, side.title)))
+
+
+def footnote(comparison: Comparison) -> str:
+    """Say when a row counts as a difference."""
+    if comparison.a.is_measured or comparison.b.is_measured:
+        return "80 % intervals of B / A; a row differs where 1 is outside of its 99 % interval."
+    return "Two predictions have no noise: differences are what the model says."
+
+
+def comparison_table(comparison: Comparison) -> "RenderableType":
+    """Return both sides' names, how the plans differ, and the rows level by level."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    table.add_column("", overflow="fold", min_width=_NAMES)
+    for heading in ("A", "B", "B / A"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    table.add_column("B is", no_wrap=True, min_width=_VERDICT)
+    for level in LEVELS:
+        rows = [row for row in comparison.rows if row.level == level]
+        if not rows:
+            continue
+        if table.row_count:
+            table.add_row()
+        table.add_row(Text(LEVEL_TITLES[level], style="bold"))
+        for row in rows:
+            ratio = "" if row.ratio is None else units.digits(row.ratio)
+            said = Text(verdict(row), style=_VERDICT_COLORS.get(row.verdict, ""))
+            cells = (label(row), value(row, row.a), value(row, row.b), ratio, interval(row))
+            table.add_row(*(Text(cell) for cell in cells), said)
+    sides = [Text(f"{letter}  {side_line(s)}") for letter, s in (("A", comparison.a), ("B", comparison.b))]
+    about = [Text(comparison.about, style="dim")] if comparison.about else []
+    return Group(*sides, *about, Text(), table, Text(), Text(footnote(comparison), style="dim"))
+
+
+def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison under its result keys, in SI units and plain Python numbers."""
+    result: dict[str, Any] = plain(
+        stamped(
+            {
+                "a": _side(comparison.a),
+                "b": _side(comparison.b),
+                "rows": [asdict(row) for row in comparison.rows],
+                "plans": comparison.about,
+                "warnings": list(comparison.warnings),
+            }
+        )
+    )
+    return result
+
+
+def comparison_to_csv(comparison: Comparison) -> str:
+    """Return a comparison as CSV text, a line per row; the interval's ends are the columns low and high."""
+    rows = [asdict(row) for row in comparison.rows]
+    ends = [row.pop("interval") or (None, None) for row in rows]
+    return csv_text([{**row, "low": low, "high": high} for row, (low, high) in zip(rows, ends, strict=True)])
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"name": side.name, "title": side.title, "source": side.source}

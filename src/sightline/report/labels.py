@@ -1,0 +1,181 @@
+"""Names of scenarios: a title, two lines on what runs where and how, and what sets several apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sightline.profile.results import flatten, scenario_to_dict
+from sightline.report import units
+from sightline.scenario import CollectiveOperation, GenerationPlan, GenerationScenario, OperatorScenario, Plan, Scenario
+
+Asked = Scenario | OperatorScenario | GenerationScenario
+
+_USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
+"""Values of an operator's keys that go without saying."""
+_DEGREES = {
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "context_parallel": "cp",
+    "data_parallel": "dp",
+    "expert_parallel": "ep",
+    "expert_tensor_parallel": "etp",
+}
+_SERVED = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
+_PLAIN = ("bf16", "fp16", "fp32")
+_MAIN_KEYS = ("name", "plan.", "workload.")
+_DERIVED = ("plan.data_parallel", "plan.replicas")
+_NAMES = ("model.name", "cluster.name")
+
+
+def title(scenario: Asked) -> str:
+    """Return the scenario's name, or the model or operator and what it runs on."""
+    cluster = scenario.cluster
+    if not isinstance(scenario, OperatorScenario):
+        return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
+    count = f"{cluster.devices} x " if isinstance(scenario.workload, CollectiveOperation) else ""
+    return scenario.name or f"{operation(scenario)} on {count}{cluster.device.name}"
+
+
+def common_title(scenarios: Sequence[Asked]) -> str:
+    """Return a title for several scenarios: their one name, or of a sweep what they share and what varies.
+
+    A sweep's scenarios all have the name of its base, which may tell values that the sweep changes.
+    """
+    if len(scenarios) == 1:
+        return title(scenarios[0])
+    names = {title(scenario) for scenario in scenarios}
+    varied = [key.rpartition(".")[2] for key in _telling(differing(scenarios)[0])]
+    if len(names) > 1 or not varied:
+        return f"{len(scenarios):,} scenarios compared"
+    models = {"" if isinstance(s, OperatorScenario) else s.model.name for s in scenarios}
+    devices = {f"{s.cluster.devices} x {s.cluster.device.name}" for s in scenarios}
+    shared = [next(iter(one)) for one in (models, devices) if len(one) == 1]
+    return f"{' on '.join(filter(None, shared)) or f'{len(scenarios):,} scenarios'} by {' and '.join(varied)}"
+
+
+def operation(scenario: OperatorScenario) -> str:
+    """Return an operator with its sizes, such as ``matmul m 4096, n 4096, k 4096, bf16``."""
+    keys = {k: v for k, v in scenario_to_dict(scenario)["workload"].items() if (k, v) not in _USUAL}
+    sizes = {k: v for k, v in keys.items() if k != "bytes" and isinstance(v, int | float) and v is not True}
+    parts = [f"{key.replace('_', ' ')} {size:,}" for key, size in sizes.items()]
+    parts += [units.size(keys["bytes"])] if "bytes" in keys else []
+    parts += [str(keys[key]) for key in ("format", "dtype", "layout", "library", "version") if key in keys]
+    parts += [f"cache {keys['kv_dtype']}"] if "kv_dtype" in keys else []
+    parts += [flag for flag in ("causal", "latent") if keys.get(flag) is True]
+    return f"{keys['operator'].replace('_', '-')} {', '.join(parts)}"
+
+
+def subtitle(scenario: Asked) -> tuple[str, ...]:
+    """Return what runs on what, and how; of a named operator its sizes."""
+    where = f"{scenario.cluster.devices:,} x {scenario.cluster.device.name}"
+    if isinstance(scenario, OperatorScenario):
+        return (f"{operation(scenario)} · {where}",) if scenario.name else ()
+    what, how = _of_generation(scenario) if isinstance(scenario, GenerationScenario) else _of_training(scenario)
+    return f"{scenario.model.name} ({units.count(scenario.model.parameters)}) · {where} · {what}", " · ".join(how)
+
+
+def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
+    plan, work = scenario.plan, scenario.workload
+    extras = [f"ZeRO-{plan.zero_stage}"] if plan.zero_stage else []
+    extras += [f"{plan.virtual_stages} virtual stages"] if plan.virtual_stages != 1 else []
+    extras += ["sequence parallel"] if plan.sequence_parallel else []
+    extras += [f"{plan.recompute} recomputation"] if plan.recompute != "none" else []
+    how = [
+        f"{plan.framework.name} {plan.framework.version}".strip(),
+        ", ".join([*_layout(plan), *extras, *_techniques(plan)]),
+        f"micro-batch {plan.micro_batch}",
+        f"{plan.dtype}, {plan.attention} attention",
+    ]
+    return f"batch {work.global_batch:,} x {work.sequence_length:,} tokens", how
+
+
+def _techniques(plan: Plan) -> list[str]:
+    """What is frozen, quantized, moved to the host, compiled or scheduled otherwise, a phrase each."""
+    said = [] if plan.adapter is None else [f"{plan.adapter.kind} of rank {plan.adapter.rank}"]
+    said += [f"{plan.quantization} weights"] if plan.quantization != "none" else []
+    said += [f"{' and '.join(sorted(plan.offload))} offloaded"] if plan.offload else []
+    said += (
+        [f"{plan.prediction_layers:d} layer{'s' if plan.prediction_layers != 1 else ''} of multi-token prediction"]
+        if plan.prediction_layers
+        else []
+    )
+    said += [str(plan.optimizer)] if plan.optimizer != "adamw" else []
+    said += [f"{plan.schedule} schedule"] if plan.schedule in ("zero-bubble", "dualpipe") else []
+    said += [f"states shared by {plan.data_parallel_shard:g}"] if plan.data_parallel_shard is not None else []
+    return said + (["compiled"] if plan.compile else [])
+
+
+def _of_generation(scenario: GenerationScenario) -> tuple[str, list[str]]:
+    plan, work = scenario.plan, scenario.workload
+    cached = f" ({work.prefix_tokens:,} of them cached)" if work.prefix_tokens and plan.prefix_cache else ""
+    loop = "steady loop of " if work.continuous else "batch "
+    split = plan.disaggregate
+    layout = ", ".join(_layout(plan))
+    layout = layout if split is None else f"prefill: {', '.join(_layout(split.prefill))}; decode: {layout}"
+    how = [f"{plan.engine.name} {plan.engine.version}".strip(), layout, _formats(scenario)]
+    if plan.speculative is not None:
+        drafted = f"{plan.speculative.tokens} drafted token{'s' if plan.speculative.tokens != 1 else ''}"
+        how.append(f"{drafted}, {units.percent(float(plan.speculative.acceptance))} kept")
+    return f"{loop}{work.batch:,}, {work.prompt_tokens:,} tokens in{cached}, {work.output_tokens:,} out", how
+
+
+def _layout(plan: Plan | GenerationPlan) -> list[str]:
+    """Parallel degrees other than 1, and replicas of an engine."""
+    serves = isinstance(plan, GenerationPlan)
+    fields = _SERVED if serves else tuple(_DEGREES)
+    named = [f"{_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1]
+    return (named or ["one device"]) + ([f"{plan.replicas} replicas"] if serves and plan.replicas != 1 else [])
+
+
+def _formats(scenario: GenerationScenario) -> str:
+    """The type of the arithmetic, and in what format weights and cache are where that is another."""
+    stated, published = scenario.plan.quantization, scenario.model.weights
+    if stated is None:
+        return scenario.plan.dtype if published in _PLAIN else f"{scenario.plan.dtype}, weights in {published}"
+    return ", ".join((scenario.plan.dtype, *(stated or ("not quantized",))))
+
+
+def differing(scenarios: Sequence[Asked]) -> list[dict[str, Any]]:
+    """Return, per scenario, only the keys whose values are not the same in all of them."""
+    flat = [flatten({k: v for k, v in scenario_to_dict(s).items() if k != "measured"}) for s in scenarios]
+    keys = dict.fromkeys(key for mapping in flat for key in mapping)
+    telling = [key for key in keys if len({repr(mapping.get(key)) for mapping in flat}) > 1]
+    return [{key: mapping.get(key) for key in telling} for mapping in flat]
+
+
+def variant_labels(scenarios: Sequence[Asked]) -> list[str]:
+    """Return a short, distinct label per scenario: its name, or what sets it apart when names repeat."""
+    names = [title(s) for s in scenarios]
+    if len(set(names)) == len(names):
+        return names
+    labels = [_variant(keys) or name for keys, name in zip(differing(scenarios), names, strict=True)]
+    seen: dict[str, int] = {}
+    for position, label in enumerate(labels):
+        seen[label] = seen.get(label, 0) + 1
+        labels[position] = label if seen[label] == 1 else f"{label} ({seen[label]})"
+    return labels
+
+
+def line_labels(scenarios: Sequence[Asked], axis: str) -> list[str]:
+    """Return a label per scenario that is the same for all that differ in the key ``axis`` alone."""
+    names = [title(s) for s in scenarios]
+    others = [{k: v for k, v in keys.items() if k != axis} for keys in differing(scenarios)]
+    variants = [_variant({k: v for k, v in keys.items() if k != "name"}) for keys in others]
+    if len(set(names)) == 1:
+        return [variant or name for variant, name in zip(variants, names, strict=True)]
+    if len(set(names)) == len(set(zip(names, variants, strict=True))):
+        return names
+    return [", ".join(filter(None, pair)) for pair in zip(names, variants, strict=True)]
+
+
+def _variant(keys: Mapping[str, Any]) -> str:
+    """Name what differs."""
+    words = {k: " + ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in _telling(keys).items()}
+    return ", ".join(v if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in words.items())
+
+
+def _telling(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs; derived degrees and the figures of a model or device only where nothing else differs."""
+    there = {k: v for k, v in keys.items() if v is not None}
+    plain = {k: v for k, v in there.items() if k.startswith(_MAIN_KEYS) and k not in _DERIVED}
+    whole = {k: v for k, v in there.items() if k in _NAMES}
+    return {**whole, **plain} or there

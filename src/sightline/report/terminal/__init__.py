@@ -1,0 +1,1 @@
+"""Answers as compact text, with colour on a terminal."""
