@@ -141,14 +141,14 @@ def test_catalog_rows_equal_the_folder_rows(data):
 
 def test_published_flops_give_the_measured_time():
     """Megatron 2020 prints time and TFLOP/s both: its 8B row is 109.3 TFLOP/s on 8 GPUs in 1.343 s."""
-    from sightline.validation.published_flops import with_recomputation
+    from sightline.validation.rows import with_recomputation
 
     flops = with_recomputation(B=16, s=1024, h=4096, L=42, V=51200)
     assert flops / (8 * 109.3e12) == pytest.approx(1.343, rel=1e-3)
 
 
 def test_model_flops_are_three_quarters_of_those_with_recomputation_but_for_the_logits():
-    from sightline.validation.published_flops import model_flops, with_recomputation
+    from sightline.validation.rows import model_flops, with_recomputation
 
     shape = {"B": 1, "s": 4096, "h": 8192, "L": 84, "V": 131072}
     logits = 6 * 4096 * 8192 * 131072

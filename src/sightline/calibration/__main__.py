@@ -9,18 +9,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
-from sightline.calibration.parts import SHIPPED, collective_entries, shipped_entries
+from sightline.calibration.manifest import manifest
+from sightline.calibration.parts import SHIPPED, shipped_entries
+from sightline.calibration.writing import write_yaml
 from sightline.errors import InputError
 
 ALL = "all"
-PARTS = (*SHIPPED, "collectives")
 
 
 def write_parts(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
     """Fit one part, or ``all``, and return the paths; says on stderr how far it is."""
-    parts = PARTS if part == ALL else (part,)
+    parts = tuple(SHIPPED) if part == ALL else (part,)
     paths = []
     for number, name in enumerate(parts, 1):
         sys.stderr.write(f"fitting {name} ({number} of {len(parts)})\n")
@@ -30,18 +29,13 @@ def write_parts(part: str, data: Path, out: Path, *, overwrite: bool = False) ->
 
 def write_part(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
     """Fit one part to the tables under ``data``, write ``OUT/<device family>/<part>.yaml`` and return the paths."""
-    if part == "collectives":
-        return collective_entries.write_entries(data, out, overwrite=overwrite)
-    paths = []
-    for family, content in shipped_entries(part, data).items():
-        path = out / family / f"{part}.yaml"
-        if path.exists() and not overwrite:
-            raise InputError(f"{path} is already there; --overwrite replaces it")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
-        path.write_text(text, encoding="utf-8")
-        paths.append(path)
-    return paths
+    taken = [path for family in manifest(part)["families"] if (path := out / family / f"{part}.yaml").exists()]
+    if taken and not overwrite:
+        raise InputError(f"{taken[0]} is already there; --overwrite replaces it")
+    entries = {out / family / f"{part}.yaml": content for family, content in shipped_entries(part, data).items()}
+    for path, content in entries.items():
+        write_yaml(path, content)
+    return list(entries)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("part", choices=[ALL, *PARTS])
+    parser.add_argument("part", choices=[ALL, *SHIPPED])
     parser.add_argument("--data", type=Path, required=True, help="folder of the public tables")
     parser.add_argument("--out", type=Path, required=True, help="folder that receives one folder per device family")
     parser.add_argument("--overwrite", action="store_true", help="replace entries that are already there")

@@ -27,8 +27,9 @@ class Table:
         return len(self.seconds)
 
     def where(self, mask: NDArray[np.bool_]) -> Self:
-        """The measurements for which ``mask`` holds."""
-        return type(self)(**{f.name: getattr(self, f.name)[mask] for f in fields(self)})
+        """The measurements for which ``mask`` holds; what is no column is the same for all of them."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return type(self)(**{n: v[mask] if isinstance(v, np.ndarray) else v for n, v in values.items()})
 
 
 def columns(rows: "pl.DataFrame", *names: str) -> dict[str, Array]:

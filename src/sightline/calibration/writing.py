@@ -62,7 +62,7 @@ def write_calibrations(calibrations: Sequence[Calibration], paths: dict[str, Pat
 def plain(value: Any) -> Any:
     """Return mappings, lists, strings and numbers of Python's own for what stands for them."""
     if hasattr(value, "items"):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {key if isinstance(key, int) else str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
     return value.item() if hasattr(value, "item") else value

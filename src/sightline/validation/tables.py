@@ -3,7 +3,7 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -11,26 +11,12 @@ from typing import Any, cast, get_args
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError
-from sightline.validation import galvatron, megatron_bridge, mlperf_training, silicon_sample
+from sightline.validation.adapters import LINES, READERS
 from sightline.validation.cells import Cells, row_of_cells
 from sightline.validation.rows import LeftOutError, Row, case_of
 from sightline.validation.suite import Case, Kind, Suite
 
 KINDS: Mapping[str, Kind] = {"pretrain": "training", "finetune": "training", "generate": "generation"}
-
-Reader = Callable[[Cells, Mapping[str, Any], str], Row]
-
-READERS: Mapping[str, Reader] = {
-    "silicon-sample": silicon_sample.row_of_cells,
-    "galvatron": galvatron.row_of_cells,
-}
-"""Tables whose columns mean different things in different rows, by the ``reader`` of the ``csv`` part."""
-
-LINES: Mapping[str, Callable[[Cells], Iterator[Cells]]] = {
-    "megatron-bridge": megatron_bridge.lines,
-    "mlperf-training": mlperf_training.lines,
-}
-"""Tables a line of which holds several measurements, or columns in others' places, by the ``lines`` of the ``csv`` part."""
 
 
 def suites(data: Path | str | None = None, chosen: Collection[str] | None = None) -> tuple[Suite, ...]:

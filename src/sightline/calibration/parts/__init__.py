@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from sightline.calibration.manifest import Read, Stated, manifest, samples
-from sightline.calibration.parts import collective_part, elementwise, grouped, matmul_entries
+from sightline.calibration.parts import collective_entries, elementwise, grouped, matmul_entries
 from sightline.calibration.parts.fused_attention import attention_entries
 from sightline.calibration.parts.linear_attention import linear_entries
 from sightline.calibration.parts.part import Entry, Part
@@ -34,9 +34,9 @@ PARTS: Mapping[str, Part] = {
     "collectives": Part(
         keys=("kernel", "ranks", "ranks_per_node", "bytes"),
         least=10,
-        bound=collective_part.bound,
-        fit=collective_part.fit,
-        points=collective_part.points,
+        bound=collective_entries.bound,
+        fit=collective_entries.fit,
+        points=collective_entries.points,
     ),
     "grouped": Part(
         keys=("kernel", "experts", "local_experts", "rows_per_expert", "n", "k"),
@@ -56,6 +56,7 @@ SHIPPED: Mapping[str, Callable[[Stated, Read], dict[str, Entry]]] = {
     "elementwise": elementwise.elementwise_entries,
     "linear": linear_entries,
     "sparse": sparse_entries,
+    "collectives": collective_entries.collective_entries,
 }
 """By name of a part, what makes its shipped entries from a manifest and the samples of the tables that it names."""
 

@@ -1,20 +1,27 @@
-"""Write the catalog's ``collectives`` calibrations from public tables: the same bytes for the same data.
+"""Constants of collectives as catalog entries: of the shipped families, and from anybody's table inside a node."""
 
-``python -m sightline.calibration collectives --data DIR --out DIR`` writes one folder per device family. It never
-writes over a file unless told to.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.calibration.collective_tables import read_all_reduce_bench
-from sightline.calibration.manifest import device_of
-from sightline.calibration.parts.collective_network import fit_network
-from sightline.calibration.parts.collective_systems import ENGINES, SYSTEMS, Fits, fit_system
-from sightline.calibration.parts.collectives import BOUNCE, Errors, measured_node
+from sightline.calibration.manifest import Read, Stated, device_of
+from sightline.calibration.parts.collective_systems import Fits, fit_system, systems
+from sightline.calibration.parts.collectives import (
+    BOUNCE,
+    CollectiveTable,
+    Errors,
+    MeasuredNode,
+    fit_collectives,
+    fit_network,
+    measured_node,
+    predicted,
+)
+from sightline.calibration.parts.entries import DATE
+from sightline.calibration.parts.part import Entry, PartFit, Points
+from sightline.calibration.samples import Array, by_kernel, columns
+from sightline.catalog import entry
 from sightline.cost.clock import REFERENCE_HZ, clock_hz
 from sightline.cost.collectives.constants import (
     ALGORITHMS,
@@ -24,75 +31,73 @@ from sightline.cost.collectives.constants import (
     NetworkConstants,
     Protocol,
 )
-from sightline.cost.collectives.families import PCIE, slowed
+from sightline.cost.collectives.families import PCIE, cluster_collectives, slowed
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError
-from sightline.quantities import Number
+from sightline.quantities import Number, significant
+from sightline.scenario import Cluster
 
+if TYPE_CHECKING:
+    import polars as pl
+
+SHARED = ("topology", "network", "bounce", "pcie")
+"""What a table of one node cannot tell, taken from the nearest family."""
+UNIT = "per cent of the measured time; [cases, median, 90th percentile, bias]"
 Engines = Mapping[str, Mapping[str, CustomAllReduce]]
 """Engines' kernels by engine, then release, oldest first."""
 
-SWEEP_BANDWIDTH = 100e9
-"""Network bytes per second of a node in the multi-node sweep, whose nodes are not named: 92 GB/s are reached."""
-SWEPT = "a100-sxm"
-"""Family whose constants inside a node go with the multi-node sweep."""
-GENERATIONS = ("a100-sxm", "h100-sxm", "b200-sxm")
-"""Families whose mean stands for switched links that nobody measured: one of each generation."""
-DATE = "2026-11"
-NCCL_SOURCE = "ai-dynamo/aiconfigurator@095f58a, nccl-tests inside a node, NCCL {versions}"
-SWEEP_SOURCE = (
-    "network: all-reduce over 4 nodes of 8 in stas00/ml-engineering@744d01e network/benchmarks,"
-    " 100 GB/s per node assumed"
-)
-KERNEL_SOURCE = "custom: the same repository's all-reduce of engines inside CUDA graphs"
 
-
-def write_entries(data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
-    """Fit all families and write ``<family>/collectives.yaml`` under ``out``; return the paths."""
-    names = (*(s.family for s in SYSTEMS), UNMEASURED, PCIE)
-    paths = {name: out / name / "collectives.yaml" for name in names}
-    taken = [str(p) for p in paths.values() if p.exists()]
-    if taken and not overwrite:
-        raise InputError(f"{taken[0]} is already there; --overwrite replaces it")
+def collective_entries(stated: Stated, read: Read) -> dict[str, Entry]:
+    """The shipped calibrations of collectives by device family, of PCIe, and of links that nobody measured."""
     fits: dict[str, Fits] = {}
-    for system in SYSTEMS:
-        fits[system.family] = fit_system(data, system, fits[system.relative].kinds() if system.relative else None)
-    network, network_errors = _network(data, fits[SWEPT])
-    for family, found in fits.items():
-        _write(paths[family], family_text(found, network, network_errors))
+    for system in systems():
+        fits[system.family] = fit_system(read, system, fits[system.relative].kinds() if system.relative else None)
+    network, network_errors = _network(stated["network"], read, fits)
     on_pcie = [f for f in fits.values() if f.node.intra_node.topology == PCIE]
-    _write(paths[PCIE], mean_text(on_pcie, network, topology=PCIE))
-    _write(paths[UNMEASURED], mean_text([fits[name] for name in GENERATIONS], network, topology="switch"))
-    return list(paths.values())
+    generations = [fits[name] for name in stated["generations"]]
+    return {
+        **{family: _family(found, network, network_errors, stated["sources"]) for family, found in fits.items()},
+        PCIE: _mean_entry(on_pcie, network, stated["engines"], topology=PCIE),
+        UNMEASURED: _mean_entry(generations, network, stated["engines"], topology="switch"),
+    }
 
 
-def family_text(fits: Fits, network: NetworkConstants, network_errors: Errors) -> str:
-    """Return the entry of a measured family."""
+def _network(stated: Stated, read: Read, fits: Mapping[str, Fits]) -> tuple[NetworkConstants, Errors]:
+    """What the sweep over several nodes says of the network."""
+    inside = fits[stated["family"]]
+    node = measured_node(inside.system.interconnect)
+    node = replace(node, network=replace(node.network, bandwidth_per_node=stated["bandwidth_per_node"]))
+    sweep = CollectiveTable.of_kind("all_reduce", read(stated["tables"]))
+    return fit_network(sweep, node, inside.kinds())
+
+
+def _family(fits: Fits, network: NetworkConstants, network_errors: Errors, sources: Stated) -> Entry:
+    """The entry of a measured family."""
     engines: dict[str, dict[str, CustomAllReduce]] = {}
     for (engine, release), fit in fits.kernels.items():
         engines.setdefault(engine, {})[release] = fit.kernels
-    topology = fits.node.intra_node.topology
-    return entry_text(
-        source="; ".join(_sources(fits)),
+    content = entry_of(
+        source="; ".join(_sources(fits, sources)),
         evidence="fitted",
-        topology=topology,
+        topology=fits.node.intra_node.topology,
         measured=sorted(fits.versions[fits.newest]),
         network=network,
         versions={v: fits.kinds(v) for v in fits.versions},
         engines=engines,
-        residuals=[*_covered_lines(fits), *residual_lines(fits, network_errors)],
     )
+    covered = {kind: {name: list(ends) for name, ends in sizes.items()} for kind, sizes in fits.covered.items()}
+    return {**content, "covered": covered, "residuals": _residuals(fits, network_errors)}
 
 
-def mean_text(fits: Sequence[Fits], network: NetworkConstants, *, topology: str) -> str:
-    """Return the entry of what nobody measured: the geometric mean of families with links of the kind."""
+def _mean_entry(fits: Sequence[Fits], network: NetworkConstants, names: Stated, *, topology: str) -> Entry:
+    """The entry of what nobody measured: the geometric mean of families with links of the kind."""
     engines = {}
-    for engine in ENGINES:
+    for engine in names:
         newest = [[fit.kernels for (name, _), fit in f.kernels.items() if name == engine][-1:] for f in fits]
         mean = mean_kernels([kernels for each in newest for kernels in each])
         pairs = {n: size for n, size in mean.most_bytes.items() if n == 2}
         engines[engine] = {"typical": replace(mean, most_bytes=pairs) if topology == PCIE else mean}
-    return entry_text(
+    return entry_of(
         source=f"geometric mean of the constants fitted for {', '.join(f.system.family for f in fits)}; launches at"
         f" {REFERENCE_HZ / 1e9:g} GHz",
         evidence="estimated",
@@ -103,17 +108,17 @@ def mean_text(fits: Sequence[Fits], network: NetworkConstants, *, topology: str)
     )
 
 
-def _sources(fits: Fits) -> list[str]:
+def _sources(fits: Fits, sources: Stated) -> list[str]:
     system = fits.system
-    known = NCCL_SOURCE.format(versions=", ".join(fits.versions))
-    sources = [known, KERNEL_SOURCE] if system.aiconfigurator else []
+    known = sources["nccl"].format(versions=", ".join(fits.versions))
+    said = [known, sources["kernels"]] if system.aiconfigurator else []
     if fits.left_out:
-        sources.append(f"without {', '.join(fits.left_out)}, whose NCCL shows other links")
+        said.append(f"without {', '.join(fits.left_out)}, whose NCCL shows other links")
     if system.tables:
-        sources.append(f"inside a node: {', '.join(system.tables)}")
+        said.append(f"inside a node: {', '.join(system.tables)}")
     if fits.borrowed and not system.aiconfigurator:
-        sources.append(f"kinds not measured, and messages below the tables': {system.relative}")
-    return [*sources, f"fitted as {system.interconnect}", SWEEP_SOURCE]
+        said.append(f"kinds not measured, and messages below the tables': {system.relative}")
+    return [*said, f"fitted as {system.interconnect}", sources["network"]]
 
 
 def kinds_at(kinds: Mapping[str, KindConstants], family: str, hertz: Number) -> dict[str, KindConstants]:
@@ -154,7 +159,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-def entry_text(
+def entry_of(
     *,
     source: str,
     evidence: str,
@@ -163,93 +168,142 @@ def entry_text(
     versions: Mapping[str, Mapping[str, KindConstants]],
     measured: Sequence[str] = (),
     engines: Engines | None = None,
-    residuals: Sequence[str] = (),
-) -> str:
-    """Return a calibration entry as YAML, constants to three digits."""
-    default = list(versions)[-1]
-    lines = [f'source: "{source}"', f"date: {DATE}", f"evidence: {evidence}", f"topology: {topology}"]
-    lines += [f"measured: [{', '.join(measured)}]", f'default: "{default}"', "network:"]
-    for name, outside in zip(PROTOCOLS, network.protocols, strict=True):
-        lines.append(f"  {name}: {{hop: {_digits(outside.hop)}, efficiency: {_digits(outside.efficiency)}}}")
-    lines += [f"  tree: {_digits(network.tree)}", f"bounce: {BOUNCE}", "versions:"]
-    for version in reversed(list(versions)):
-        lines.append(f'  "{version}":')
-        for kind, fitted in sorted(versions[version].items()):
-            lines += [f"    {kind}:", f"      local: {_digits(fitted.local)}"]
-            for name, inside in zip(PROTOCOLS[-len(fitted.protocols) :], fitted.protocols, strict=True):
-                lines.append(f"      {name}: {_protocol(inside)}")
-            if fitted.shares:
-                lines.append(f"      shares: {_by_ranks(fitted.shares)}")
-    return "\n".join([*lines, *_engine_lines(engines or {}), *residuals]) + "\n"
-
-
-def _engine_lines(engines: Engines) -> list[str]:
-    lines = ["custom:"] if engines else []
-    for engine, releases in engines.items():
-        lines.append(f"  {engine}:")
-        for release in reversed(list(releases)):
-            kernels = releases[release]
-            lines.append(f'    "{release}":')
-            lines += [f"      {name}: {_protocol(p)}" for name, p in kernels.algorithms.items()]
-            lines.append(f"      most_bytes: {_by_ranks(kernels.most_bytes, digits=12)}")
-    return lines
-
-
-def _protocol(p: Protocol) -> str:
-    return f"{{launch_s: {_digits(float(p.launch_s))}, hop: {_digits(p.hop)}, efficiency: {_digits(p.efficiency)}}}"
-
-
-def _by_ranks(values: Mapping[int, float], digits: int = 3) -> str:
-    return "{" + ", ".join(f"{n}: {value:.{digits}g}" for n, value in sorted(values.items())) + "}"
-
-
-def _covered_lines(fits: Fits) -> list[str]:
-    ranges = {
-        kind: ", ".join(f"{name}: [{low:.12g}, {high:.12g}]" for name, (low, high) in sizes.items())
-        for kind, sizes in fits.covered.items()
+) -> Entry:
+    """Return a calibration entry, constants to three digits, newest versions and releases first."""
+    outside = {name: _digits(p) for name, p in zip(PROTOCOLS, network.protocols, strict=True)}
+    custom = {
+        engine: {release: _kernels_entry(releases[release]) for release in reversed(list(releases))}
+        for engine, releases in (engines or {}).items()
     }
-    return ["covered:", *(f"  {kind}: {{{text}}}" for kind, text in ranges.items())]
+    return {
+        "source": source,
+        "date": DATE,
+        "evidence": evidence,
+        "topology": topology,
+        "measured": list(measured),
+        "default": list(versions)[-1],
+        "network": {**outside, "tree": significant(network.tree)},
+        "bounce": BOUNCE,
+        "versions": {version: _kinds_entry(versions[version]) for version in reversed(list(versions))},
+        **({"custom": custom} if custom else {}),
+    }
 
 
-def residual_lines(fits: Fits, network: Errors) -> list[str]:
-    """Return the part of an entry that says what the fits leave unexplained, in per cent."""
+def _kinds_entry(kinds: Mapping[str, KindConstants]) -> Entry:
+    return {kind: _kind_entry(constants) for kind, constants in sorted(kinds.items())}
+
+
+def _kind_entry(kind: KindConstants) -> Entry:
+    """One kind's constants as a catalog entry holds them, to three digits."""
+    protocols = zip(PROTOCOLS[-len(kind.protocols) :], kind.protocols, strict=True)
+    shares = {"shares": {n: significant(share) for n, share in sorted(kind.shares.items())}} if kind.shares else {}
+    return {"local": significant(kind.local), **{name: _digits(p) for name, p in protocols}, **shares}
+
+
+def _kernels_entry(kernels: CustomAllReduce) -> Entry:
+    limits = {n: significant(size, 12) for n, size in sorted(kernels.most_bytes.items())}
+    return {**{name: _digits(p) for name, p in kernels.algorithms.items()}, "most_bytes": limits}
+
+
+def _digits(protocol: Any) -> dict[str, float]:
+    return {name: significant(value) for name, value in asdict(protocol).items()}
+
+
+def _residuals(fits: Fits, network: Errors) -> Entry:
+    """What the fits leave unexplained, in per cent."""
     newest = fits.versions[fits.newest]
-    lines = ["residuals:", '  unit: "per cent of the measured time; [cases, median, 90th percentile, bias]"']
-    lines += [f"  network: {_errors(network)}", "  fitted:"]
-    for version in reversed(list(fits.versions)):
-        lines.append(f'    "{version}": {_each({k: fit.fitted for k, fit in fits.versions[version].items()})}')
-    for (engine, release), fit in reversed(list(fits.kernels.items())):
-        lines.append(f"    {engine} {release}: {_errors(fit.fitted)}")
-    lines.append("  held_out:")
-    lines += [f"    {kind}: {_each(fit.held_out)}" for kind, fit in newest.items()]
-    for (engine, release), fit in fits.kernels.items():
-        if fit.held_out:
-            lines.append(f"    {engine} {release}: {_each(fit.held_out)}")
+    kernels = {" ".join(name): fit for name, fit in fits.kernels.items()}
+    fitted: Entry = {
+        version: {kind: _per_cent(fit.fitted) for kind, fit in fits.versions[version].items()}
+        for version in reversed(list(fits.versions))
+    }
+    fitted |= {name: _per_cent(kernels[name].fitted) for name in reversed(list(kernels))}
+    held_out = {kind: _each(fit.held_out) for kind, fit in newest.items()}
+    held_out |= {name: _each(fit.held_out) for name, fit in kernels.items() if fit.held_out}
+    residuals = {"unit": UNIT, "network": _per_cent(network), "fitted": fitted, "held_out": held_out}
     if fits.transferred:
-        lines += [f"  with_the_constants_of_{fits.system.relative}:", f"    all: {_each(fits.transferred)}"]
-    return lines
+        residuals[f"with_the_constants_of_{fits.system.relative}"] = {"all": _each(fits.transferred)}
+    return residuals
 
 
-def _each(found: Mapping[str, Errors]) -> str:
-    return "{" + ", ".join(f"{name}: {_errors(e)}" for name, e in found.items()) + "}"
+def _each(found: Mapping[str, Errors]) -> dict[str, list[float]]:
+    return {name: _per_cent(e) for name, e in found.items()}
 
 
-def _errors(found: Errors) -> str:
-    figures = ", ".join(f"{100 * x:.1f}" for x in (found.median, found.p90, found.bias))
-    return f"[{found.cases}, {figures}]"
+def _per_cent(found: Errors) -> list[float]:
+    return [found.cases, *(round(100 * x, 1) for x in (found.median, found.p90, found.bias))]
 
 
-def _digits(value: float) -> str:
-    return f"{value:.3g}"
+def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+    """Sending what a rank must send over its link: the switch may add on the way, so all-reduce counts once."""
+    c = columns(rows, "ranks", "bytes")
+    share = np.where(rows["kernel"].is_in(["send_recv", "broadcast"]).to_numpy(), 1.0, (c["ranks"] - 1) / c["ranks"])
+    return np.asarray(share * c["bytes"] / cluster.intra_node.bandwidth)
 
 
-def _network(data: Path, fits: Fits) -> tuple[NetworkConstants, Errors]:
-    sweep = read_all_reduce_bench(data / "stas00_all_reduce_bench_raw.csv")
-    node = measured_node(fits.system.interconnect)
-    node = replace(node, network=replace(node.network, bandwidth_per_node=SWEEP_BANDWIDTH))
-    return fit_network(sweep, node, fits.kinds())
+def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+    """The constants of every kind of collective in the rows; the others come from the nearest family."""
+    import polars as pl
+
+    inside = rows.filter(pl.col("ranks") <= pl.col("ranks_per_node"))
+    if inside.height == 0:
+        raise InputError(
+            "no row stands for a collective inside one node; constants of the network are not fitted from tables yet"
+        )
+    node, nearest = _node(cluster), cluster_collectives(cluster)
+    kinds = dict(nearest.kinds)
+    constants: dict[str, dict[str, float]] = {}
+    counted, residuals, drawn = {}, {}, []
+    for kind, part in by_kernel(inside).items():
+        table = CollectiveTable.of_kind(kind, part)
+        result = fit_collectives(table, node)
+        kinds |= result.kinds
+        constants |= {name: _plain(k) for name, k in result.kinds.items()}
+        counted[kind] = {"table": rows.filter(pl.col("kernel") == kind).height, "fitted": part.height}
+        left_out = {f"{name} left out": e for name, e in result.held_out.items()}
+        residuals[kind] = {name: _statistics(e) for name, e in {"fit": result.fitted, **left_out}.items()}
+        drawn.append(_points(table, node, result.kinds))
+        done()
+    shipped = entry("calibrations", nearest.name)
+    content = {
+        **{name: shipped[name] for name in SHARED if name in shipped},
+        "measured": list(residuals),
+        "default": "measured",
+        "interconnect": cluster.intra_node.name,
+        "versions": {"measured": _kinds_entry(kinds)},
+        "residuals": {"held_out": dict(residuals)},
+    }
+    return PartFit(content=content, constants=constants, rows=counted, residuals=residuals, points=drawn)
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
+    """What the device's constants in the catalog predict, inside a node and for the library's newest version."""
+    kinds = cluster_collectives(cluster).kinds
+    return [
+        _points(CollectiveTable.of_kind(kind, part), _node(cluster), kinds) for kind, part in by_kernel(rows).items()
+    ]
+
+
+def _node(cluster: Cluster) -> MeasuredNode:
+    return MeasuredNode(
+        per_node=cluster.per_node, intra_node=cluster.intra_node, network=cluster.network, host=cluster.host
+    )
+
+
+def _points(table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]) -> Points:
+    times = predicted(table, node, kinds)
+    return Points(kernel=table.kind, size=table.bytes, unit="B", predicted=times, measured=table.seconds)
+
+
+def _plain(kind: KindConstants) -> dict[str, float]:
+    """A kind's constants by name, for people."""
+    written = _kind_entry(kind)
+    flat = {"local": written["local"]}
+    for name in PROTOCOLS:
+        flat |= {f"{name} {key}": value for key, value in written.get(name, {}).items()}
+    return flat
+
+
+def _statistics(found: Errors) -> dict[str, float]:
+    figures = {"rows": found.cases, "median": found.median, "p90": found.p90, "bias": found.bias}
+    return {name: round(float(value), 4) for name, value in figures.items()}

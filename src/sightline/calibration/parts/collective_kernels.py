@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.fits.robust_fit import Vector, robust_fit
-from sightline.calibration.parts.collectives import Errors, MeasuredNode, errors, left_out_parts, predicted
+from sightline.calibration.parts.collectives import (
+    CollectiveTable,
+    Errors,
+    MeasuredNode,
+    errors,
+    left_out_parts,
+    predicted,
+)
 from sightline.cost.collectives.all_reduce import MULTICAST_MIN_RANKS
 from sightline.cost.collectives.constants import CustomAllReduce, KindConstants, Protocol
 
@@ -65,7 +71,7 @@ def fit_kernels(
 def _fit(table: CollectiveTable, node: MeasuredNode, nccl: Mapping[str, KindConstants]) -> CustomAllReduce:
     """The kernels with the least misfit, with multicast only where it is plainly there."""
     plain = _settled(table, node, nccl, ("pair", "one_shot", "two_shot"))
-    if not (node.intra_node.in_network_reduction and np.any(table.size >= MULTICAST_MIN_RANKS)):
+    if not (node.intra_node.in_network_reduction and np.any(table.ranks >= MULTICAST_MIN_RANKS)):
         return plain
     cast = _settled(table, node, nccl, tuple(_CENTRES))
     worse, better = (_misfit(table, node, nccl, kernels).mean() for kernels in (plain, cast))
@@ -78,7 +84,7 @@ def _settled(
     """Constants and limits fitted in turn, from the first limit that ends best."""
     ends = []
     for first in _FIRST_LIMITS:
-        limits = {int(n): first for n in np.unique(table.size)}
+        limits = {int(n): first for n in np.unique(table.ranks)}
         for _ in range(_ROUNDS):
             kernels = _constants(table, node, nccl, algorithms, limits)
             limits = _limits(table, node, nccl, kernels)
@@ -96,7 +102,7 @@ def _constants(
     """The kernels' constants, given the sizes up to which the engine uses them."""
     centre = np.array([x for name in algorithms for x in _CENTRES[name]])
     least, most = np.array(_LEAST * len(algorithms)), np.array(_MOST * len(algorithms))
-    used = table.where(table.bytes <= np.array([limits.get(int(n), 0.0) for n in table.size]))
+    used = table.where(table.bytes <= np.array([limits.get(int(n), 0.0) for n in table.ranks]))
     if not len(used):
         return _kernels(algorithms, centre, limits)
 
@@ -119,11 +125,11 @@ def _limits(
     table: CollectiveTable, node: MeasuredNode, nccl: Mapping[str, KindConstants], kernels: CustomAllReduce
 ) -> dict[int, float]:
     """The measured size, for every number of ranks, up to which the kernels explain the measurements better."""
-    always = replace(kernels, most_bytes={int(n): np.inf for n in np.unique(table.size)})
+    always = replace(kernels, most_bytes={int(n): np.inf for n in np.unique(table.ranks)})
     gain = _misfit(table, node, nccl, None) - _misfit(table, node, nccl, always)
     limits = {}
-    for n in np.unique(table.size):
-        rows = np.flatnonzero(table.size == n)
+    for n in np.unique(table.ranks):
+        rows = np.flatnonzero(table.ranks == n)
         rows = rows[np.argsort(table.bytes[rows], kind="stable")]
         total = np.concatenate([[0.0], np.cumsum(gain[rows])])
         best = int(np.argmax(total))

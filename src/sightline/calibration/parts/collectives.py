@@ -1,14 +1,15 @@
-"""Fit the constants of collectives to measured tables: robust least squares in log space, through the model itself."""
+"""Fit the constants of collectives to measurements: robust least squares in log space, through the model itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.fits.robust_fit import Vector, robust_fit
+from sightline.calibration.samples import Array, Table, columns
 from sightline.catalog import entry
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import (
@@ -23,6 +24,9 @@ from sightline.cost.collectives.families import PCIE
 from sightline.cost.collectives.groups import Group
 from sightline.quantities import BYTES_PER_SECOND, SECONDS, parse_quantity
 from sightline.scenario import Host, Interconnect, Network
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _CENTRES = {
     "ring": (0.4, 5e-6, 0.45, 0.03, 6e-6, 0.45, 0.35, 18e-6, 0.8, 0.8),
@@ -55,6 +59,26 @@ TYPICAL_NETWORK = NetworkConstants(
     tree=0.85,
 )
 """What NCCL reaches over InfiniBand by and large: 8 us per hop in small messages, 88 % of the ports in large ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CollectiveTable(Table):
+    """Measured collectives of one kind on one system with one library version."""
+
+    kind: str
+    ranks: Array
+    ranks_per_node: Array
+    bytes: Array
+    """The buffer as nccl-tests reports it."""
+
+    @classmethod
+    def of_kind(cls, kind: str, rows: "pl.DataFrame") -> "CollectiveTable":
+        """The columns of samples of one kind."""
+        return cls(kind=kind, **columns(rows, "seconds", "ranks", "ranks_per_node", "bytes"))
+
+    def every(self, stride: int) -> "CollectiveTable":
+        """One measurement in ``stride``."""
+        return self.where(np.arange(len(self)) % stride == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +145,7 @@ def predicted(
     constants = CollectiveConstants(
         name="fit", version="", evidence="fitted", kinds=kinds, network=network, bounce=BOUNCE, custom=custom
     )
-    group = Group(size=table.size, ranks_per_node=table.ranks_per_node, sharing=1.0)
+    group = Group(size=table.ranks, ranks_per_node=table.ranks_per_node, sharing=1.0)
     return np.asarray(collective_time(table.kind, table.bytes, group=group, cluster=node, constants=constants))
 
 
@@ -165,8 +189,8 @@ def fit_collectives(
 
 def left_out_parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
     """Return what is left out in turn: every group size but the only ones, message ranges, every other size."""
-    sizes = np.unique(table.size)
-    parts = {f"{n:.0f} ranks": table.size == n for n in sizes if len(sizes) > 1}
+    sizes = np.unique(table.ranks)
+    parts = {f"{n:.0f} ranks": table.ranks == n for n in sizes if len(sizes) > 1}
     edges = (("under 16 KiB", 0, 2**14), ("16 KiB to 1 MiB", 2**14, 2**20), ("1 to 32 MiB", 2**20, 2**25))
     for name, low, high in (*edges, ("over 32 MiB", 2**25, np.inf)):
         parts[name] = (table.bytes >= low) & (table.bytes < high)
@@ -182,7 +206,7 @@ def _fit(
     thorough: bool = True,
 ) -> dict[str, KindConstants]:
     """The constants of the table's kind with the least robust error, from all starts or from two of them."""
-    in_switch = table.kind == "all_reduce" and node.intra_node.in_network_reduction and bool(np.any(table.size > 4))
+    in_switch = table.kind == "all_reduce" and node.intra_node.in_network_reduction and bool(np.any(table.ranks > 4))
     on_pcie = node.intra_node.topology == PCIE
     shape = table.kind if table.kind in ("all_to_all", "send_recv") else "ring"
     name = f"pcie {shape}" if f"pcie {shape}" in _CENTRES and on_pcie else shape
@@ -230,3 +254,27 @@ def _values(fitted: KindConstants) -> tuple[float, ...]:
     """The fit's vector out of constants: local and three per protocol."""
     each = [x for p in fitted.protocols for x in (float(p.launch_s), p.hop, p.efficiency)]
     return (max(fitted.local, _LEAST[0]), *each)
+
+
+def fit_network(
+    table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]
+) -> tuple[NetworkConstants, Errors]:
+    """Return what all-reduces across nodes say of the network, given the constants inside a node.
+
+    One sweep cannot tell the bandwidth of ports from the share of it that is reached: ``node`` says the former. Nor
+    can it tell hops of one protocol inside from hops outside, so no constant moves further from ``TYPICAL_NETWORK``
+    than by half.
+    """
+    typical = TYPICAL_NETWORK
+    centre = np.array([x for p in typical.protocols for x in (p.hop, p.efficiency)] + [typical.tree])
+    least, most = centre / 1.5, np.minimum(centre * 1.5, [np.inf, 0.95] * 3 + [0.95])
+
+    def constants(values: Vector) -> NetworkConstants:
+        protocols = tuple(NetworkProtocol(hop=float(h), efficiency=float(e)) for h, e in values[:6].reshape(3, 2))
+        return NetworkConstants(protocols=protocols, tree=float(values[6]))
+
+    def model(values: Vector) -> Vector:
+        return predicted(table, node, kinds, constants(values))
+
+    network = constants(robust_fit(model, table.seconds, centre, least, most, [np.log(centre)]))
+    return network, errors(table, node, kinds, network)

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.manifest import device_of, manifest
-from sightline.calibration.parts.collective_entries import GENERATIONS, kinds_at, mean_kinds
-from sightline.calibration.parts.collective_systems import SYSTEMS
-from sightline.calibration.parts.collectives import MeasuredNode, measured_node, predicted
+from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds
+from sightline.calibration.parts.collectives import CollectiveTable, MeasuredNode, measured_node, predicted
 from sightline.calibration.parts.elementwise import scalar_between
 from sightline.calibration.parts.entries import between
 from sightline.calibration.parts.matmul_entries import constants_at
@@ -29,8 +27,6 @@ from sightline.cost.families import UNMEASURED
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.grouped import GroupedConstants, load_grouped
 
-LINKS = {system.family: system.interconnect for system in SYSTEMS}
-"""The links between the devices of each family whose collectives were measured."""
 PROCESSOR = "processor"
 """The family of processors, which lends to none of the catalog's devices."""
 FP8_BLOCK = "fp8-block"
@@ -123,7 +119,11 @@ def collectives_without(family: str) -> tuple[str, Mapping[str, KindConstants]]:
     if clean:
         lender = min(clean, key=lambda relative: _generations_apart(relative, family))
         return lender, load_collectives(lender).kinds
-    peers = [n for n in _families("collectives") if n != PCIE and _on_pcie(n)] if on_pcie else GENERATIONS
+    peers = (
+        [n for n in _families("collectives") if n != PCIE and _on_pcie(n)]
+        if on_pcie
+        else manifest("collectives")["generations"]
+    )
     others = [name for name in peers if name != family]
     clock = clock_hz(device_of(family))
     return " and ".join(others), mean_kinds([kinds_at(load_collectives(name).kinds, name, clock) for name in others])
@@ -138,11 +138,11 @@ def server_shares(
     the devices is the server's and in no datasheet of the device. ``kinds`` are the constants that it is to go with.
     """
     alone = {table.kind: replace(kinds[table.kind], shares={})}
-    rows = [np.flatnonzero(table.size == ranks) for ranks in np.unique(table.size)]
+    rows = [np.flatnonzero(table.ranks == ranks) for ranks in np.unique(table.ranks)]
     told = np.isin(np.arange(len(table)), [own[np.argmax(table.bytes[own])] for own in rows])
     longest = table.where(told)
     shares = predicted(longest, node, alone) / longest.seconds
-    return {int(ranks): float(share) for ranks, share in zip(longest.size, shares, strict=True)}, told
+    return {int(ranks): float(share) for ranks, share in zip(longest.ranks, shares, strict=True)}, told
 
 
 def _families(part: str) -> list[str]:
@@ -160,7 +160,10 @@ def _on_pcie(family: str) -> bool:
 
 def _generations_apart(one: str, other: str) -> float:
     """How far the bandwidths of two families' links lie apart."""
-    bandwidths = [measured_node(LINKS[family]).intra_node.bandwidth for family in (one, other)]
+    bandwidths = [
+        measured_node(manifest("collectives")["families"][family]["interconnect"]).intra_node.bandwidth
+        for family in (one, other)
+    ]
     return float(np.abs(np.log(bandwidths[0] / bandwidths[1])))
 
 
@@ -180,7 +183,8 @@ def _origins(family: str, part: str) -> set[str]:
         tables = manifest(part)["families"].get(family, {}).get("tables", ())
         return {table["relative"] for table in tables if "relative" in table}
     if part == "collectives":  # a long table of one's own leaves nothing of the relative's
-        return {system.relative for system in SYSTEMS if system.family == family and not system.aiconfigurator}
+        told = manifest(part)["families"].get(family, {"aiconfigurator": ""})
+        return set() if "aiconfigurator" in told else {told.get("relative", "")}
     if not part.endswith("_attention"):
         return set()
     measured = measured_families(part)

@@ -1,6 +1,5 @@
 """Matmul constants as catalog entries: of the shipped families, and of a device from anybody's table of products."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -62,8 +61,7 @@ def matmul_entries(stated: Stated, read: Read) -> dict[str, Entry]:
         for name, family in families.items()
     }
     entries["generic"] = _generic(measured, stated["generic_16_bit"])
-    # with lists of their own, which YAML would otherwise write as references
-    return {name: json.loads(json.dumps(content)) for name, content in entries.items()}
+    return entries
 
 
 def _measured(table: Stated, device: Device, measured: Mapping[str, Mapping[str, Entry]], read: Read) -> Entry:

@@ -115,4 +115,4 @@ def network(table: RawTable) -> "pl.DataFrame":
         seconds=seconds,
     ).filter(pl.col("seconds") > 0)
     keys = ["kernel", "ranks", "ranks_per_node", "bytes", "library", "device"]
-    return rows.group_by(keys, maintain_order=True).agg(pl.col("row").first(), pl.col("seconds").median())
+    return rows.group_by(keys, maintain_order=True).agg(pl.col("row").first(), pl.col("seconds").median()).sort(keys)

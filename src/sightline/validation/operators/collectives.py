@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.collective_tables import CollectiveTable, read_kernels
-from sightline.calibration.parts.collective_systems import SYSTEMS, System, system_tables
-from sightline.calibration.parts.collectives import MeasuredNode, measured_node, predicted
-from sightline.catalog import entry, names
+from sightline.calibration.manifest import has_tables, manifest, samples
+from sightline.calibration.parts.collective_systems import System, engine_tables, system_tables, systems
+from sightline.calibration.parts.collectives import CollectiveTable, MeasuredNode, measured_node, predicted
+from sightline.catalog import entry
 from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
 from sightline.cost.collectives.families import load_collectives, load_custom
 from sightline.validation.operators.suite import Compared, OperatorSuite, joined
@@ -32,14 +32,11 @@ CUSTOM_DECISIONS = (
 
 def collective_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield the suites whose tables are in the data folder and whose constants are in the catalog."""
-    for system in SYSTEMS:
-        part = f"{system.family}/collectives"
-        if part not in names("calibrations"):
-            continue
-        stated = entry("calibrations", part)
-        if has_tables(data, system):
+    for system in systems():
+        stated = entry("calibrations", f"{system.family}/collectives")
+        if is_measured(data, system):
             yield from _nccl_suites(data, system, stated)
-        if system.aiconfigurator and (data / "aiconfigurator" / "custom_allreduce_all_systems.csv").is_file():
+        if system.aiconfigurator and has_tables(data, manifest("collectives")["kernels"]):
             for engine, releases in stated.get("custom", {}).items():
                 yield OperatorSuite(
                     name=f"all-reduce-{engine} {system.family}",
@@ -68,14 +65,14 @@ def _nccl_suites(data: Path, system: System, stated: Mapping[str, Any]) -> Itera
         )
 
 
-def has_tables(data: Path, system: System) -> bool:
+def is_measured(data: Path, system: System) -> bool:
     """Whether the data folder has what the system was measured with."""
-    needed = ["aiconfigurator/nccl_all_systems.csv"] if system.aiconfigurator else []
-    return all((data / name).is_file() for name in (*needed, *system.tables))
+    nccl = manifest("collectives")["nccl"]["files"] if system.aiconfigurator else []
+    return has_tables(data, {"files": [*nccl, *system.tables]})
 
 
 def _compare_nccl(data: Path, system: System, version: str, *, further: bool = False) -> Mapping[Split, Compared]:
-    tables = system_tables(data, system).get(version, {})
+    tables = system_tables(partial(samples, data, "collectives"), system).get(version, {})
     added = {"send_recv"} if system.aiconfigurator else set()
     kinds = load_collectives(system.family, version).kinds
     chosen = [table for kind, table in tables.items() if (kind in added) == further]
@@ -83,7 +80,7 @@ def _compare_nccl(data: Path, system: System, version: str, *, further: bool = F
 
 
 def _compare_custom(data: Path, system: System, engine: str, releases: Sequence[str]) -> Mapping[Split, Compared]:
-    tables = read_kernels(data, system.aiconfigurator)
+    tables = engine_tables(partial(samples, data, "collectives"), system)
     node, kinds = measured_node(system.interconnect), load_collectives(system.family).kinds
     parts = [
         compared([tables[engine, release]], node, kinds, load_custom(system.family, f"{engine} {release}"))
@@ -106,7 +103,7 @@ def compared(
         Compared(
             predicted=predicted(table, node, kinds, custom=custom),
             measured=table.seconds,
-            sizes={"ranks": table.size, "bytes": table.bytes},
+            sizes={"ranks": table.ranks, "bytes": table.bytes},
         )
         for table in wanted
         if len(table)
@@ -115,5 +112,5 @@ def compared(
 
 
 def _is_wanted(table: CollectiveTable) -> NDArray[np.bool_]:
-    inside = (table.size >= 2) & (table.size <= MOST_RANKS) & (table.size == table.ranks_per_node)
+    inside = (table.ranks >= 2) & (table.ranks <= MOST_RANKS) & (table.ranks == table.ranks_per_node)
     return np.asarray(inside & (table.bytes >= SMALLEST) & (table.bytes <= LARGEST))

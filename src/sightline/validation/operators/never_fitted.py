@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.collective_tables import CollectiveTable
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
-from sightline.calibration.parts.collective_systems import SYSTEMS, System, system_tables
-from sightline.calibration.parts.collectives import measured_node
+from sightline.calibration.parts.collective_systems import System, system_tables, systems
+from sightline.calibration.parts.collectives import CollectiveTable, measured_node
 from sightline.calibration.parts.grouped import predicted_seconds as grouped_seconds
 from sightline.calibration.parts.leave_out import (
     attention_without,
@@ -30,7 +29,7 @@ from sightline.cost.collectives.families import PCIE
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError
 from sightline.validation.operators.collectives import compared as collectives_compared
-from sightline.validation.operators.collectives import has_tables as has_collectives
+from sightline.validation.operators.collectives import is_measured
 from sightline.validation.operators.suite import Compared, OperatorSuite
 from sightline.validation.operators.tables import (
     PHASES,
@@ -69,8 +68,8 @@ def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield a suite for every measured family and kind of operator whose tables are in the data folder."""
     for name, source, read in _all(data):
         yield _suite(f"{name} {NAME}", source, read)
-    for system in SYSTEMS:
-        if not has_collectives(data, system):
+    for system in systems():
+        if not is_measured(data, system):
             continue
         read = partial(_collectives, data, system)
         yield _suite(f"nccl {system.family} {NAME}", NCCL_SOURCE, read, SERVER_DECISION, SPACING_DECISION)
@@ -139,7 +138,11 @@ def _grouped(products: Products) -> Compared:
 
 def _collectives(data: Path, system: System, *, server_known: bool = True) -> Compared:
     """The newest version of NCCL, all kinds that both the table and the lender have."""
-    tables = dict(system_tables(data, system)[entry("calibrations", f"{system.family}/collectives")["default"]])
+    tables = dict(
+        system_tables(partial(samples, data, "collectives"), system)[
+            entry("calibrations", f"{system.family}/collectives")["default"]
+        ]
+    )
     _, kinds = collectives_without(system.family)
     node = measured_node(system.interconnect)
     if server_known and node.intra_node.topology == PCIE:
@@ -156,8 +159,8 @@ def _collectives(data: Path, system: System, *, server_known: bool = True) -> Co
 def _apart(table: CollectiveTable) -> NDArray[np.bool_]:
     """The rows with the smallest message of every step of ``SPACING``, for each number of ranks."""
     kept = np.zeros(len(table), dtype=bool)
-    for ranks in np.unique(table.size):
-        own = table.size == ranks
+    for ranks in np.unique(table.ranks):
+        own = table.ranks == ranks
         sizes = np.unique(table.bytes[own])
         _, first = np.unique(np.floor(np.log(sizes) / np.log1p(SPACING)), return_index=True)
         kept |= own & np.isin(table.bytes, sizes[first])

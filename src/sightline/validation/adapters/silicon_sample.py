@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
+from sightline.validation.adapters.silicon_launches import launched
 from sightline.validation.cells import Cells, catalog_name, scalar
 from sightline.validation.rows import Row
-from sightline.validation.silicon_launches import launched
 
 COLUMNS = (
     *("id", "silicon_data_source", "backend", "backend_version", "model_path", "system", "precision", "mode"),
