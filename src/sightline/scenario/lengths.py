@@ -3,8 +3,6 @@
 from dataclasses import dataclass, fields
 from functools import cache
 from math import ceil, log, sqrt
-from random import Random
-from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -56,6 +54,8 @@ class Lengths:
         ranks = (np.arange(DRAWN) + 0.5) / DRAWN
         if self.distribution == "uniform":
             return self.low + (self.high - self.low) * ranks
+        from statistics import NormalDist
+
         normal = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
         if self.distribution == "normal":
             return self.mean + self.deviation * normal
@@ -108,6 +108,8 @@ def packed_rows(lengths: Lengths, row_tokens: int) -> Rows:
 
     The order is drawn once and for all, so that the same lengths always make the same rows.
     """
+    from random import Random
+
     once = [float(length) for length in lengths.drawn(row_tokens)]
     drawn = once * ceil(FEWEST_ROWS * row_tokens / sum(once))
     Random(0).shuffle(drawn)  # noqa: S311 - an order, no secret
