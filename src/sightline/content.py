@@ -80,10 +80,13 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.compare)
 
 
-def remembered(entries: int, *, largest_array: int = 0) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def remembered(
+    entries: int, *, largest_array: int = 0, kind: str = "constants"
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Remember a function's results by the content of its arguments, of which the ``entries`` used last are kept.
 
-    Arguments that hold larger arrays than ``largest_array`` elements are computed anew each time.
+    Arguments that hold larger arrays than ``largest_array`` elements are computed anew each time. `forget` empties
+    caches by their ``kind``.
     """
 
     def of(function: Callable[P, R]) -> Callable[P, R]:
@@ -103,16 +106,17 @@ def remembered(entries: int, *, largest_array: int = 0) -> Callable[[Callable[P,
                 results.popitem(last=False)
             return result
 
-        FORGET.append(results.clear)
+        _clear.append((kind, results.clear))
         return answer
 
     return of
 
 
-FORGET: list[Callable[[], None]] = [_known.clear]
+_clear: list[tuple[str, Callable[[], None]]] = [("keys", _known.clear)]
 
 
-def forget() -> None:
-    """Empty every cache by content."""
-    for clear in FORGET:
-        clear()
+def forget(kind: str | None = None) -> None:
+    """Empty every cache by content, or those of one kind."""
+    for name, clear in _clear:
+        if kind in (None, name):
+            clear()

@@ -11,7 +11,7 @@ from sightline.prediction.framework_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.address import GRADIENTS_OF_LINEAR
 from sightline.program.expert_exchange import MODULE as EXPERTS
-from sightline.quantities import Count, Number, larger
+from sightline.quantities import Count, Number, either, larger
 from sightline.scenario import Scenario
 from sightline.scenario.context_exchange import head_ranks
 
@@ -35,23 +35,23 @@ def _in_step(
         case Matmul():
             slowdown = c.matmul_slowdown * c.format_slowdown(op.kernel) * _slowdown_of_module(op, tensor_parallel, c)
             # A board that clocks above its datasheet has a slowdown below 1, but stays behind the datasheet's peak.
-            return cost._replace(time_s=larger(cost.time_s * slowdown, cost.compute_s))
+            return OperatorCost(larger(cost.time_s * slowdown, cost.compute_s), cost.compute_s, cost.memory_s)
         case Collective():
-            synchronization_s = c.meeting_s * np.log2(group(op.ranks).size)
-            return cost._replace(time_s=c.collective_slowdown * cost.time_s + synchronization_s)
-    return cost._replace(time_s=cost.time_s * c.attention_slowdown)
+            time_s = c.collective_slowdown * cost.time_s + c.meeting_s * np.log2(group(op.ranks).size)
+            return OperatorCost(time_s, cost.compute_s, cost.memory_s)
+    return OperatorCost(cost.time_s * c.attention_slowdown, cost.compute_s, cost.memory_s)
 
 
 def _slowdown_of_module(op: Matmul, tensor_parallel: Count, c: TrainingConstants) -> Number:
     """Time of a product over that of others, by the module that it belongs to and the pass."""
     slowdown: Number = 1.0
     if op.module == HEAD:
-        slowdown = np.where(np.equal(tensor_parallel, 1), c.unsharded_head_slowdown, 1.0)
+        slowdown = either(tensor_parallel == 1, c.unsharded_head_slowdown, 1.0)
     elif op.module == EXPERTS:
         slowdown = c.expert_matmul_slowdown
     if op.kernel == "fp8" and op.direction in GRADIENTS_OF_LINEAR:
         slowdown = slowdown * c.exact_gradients_slowdown
-    return slowdown if np.ndim(slowdown) else float(slowdown)
+    return slowdown
 
 
 def training_groups(scenario: Scenario) -> Callable[[str], Group]:

@@ -1,8 +1,9 @@
 """A training micro-batch written out and priced: all that does not depend on pipeline, ZeRO or the batch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from sightline.content import remembered
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.device_model import DeviceModel, Kernels, device_model
@@ -18,6 +19,7 @@ from sightline.prediction.training.sizes import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
 from sightline.quantities import Number
 from sightline.scenario import Scenario
+from sightline.scenario.recomputation import Recomputation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +47,35 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     evidence = "given"
     if constants is None:
         constants, evidence = _constants(scenario)
+    return replace(_priced(_micro_batch_alone(scenario), constants), scenario=scenario, evidence=evidence)
+
+
+def _micro_batch_alone(scenario: Scenario) -> Scenario:
+    """The scenario with other values of all fields that change nothing about one micro-batch on one device.
+
+    So all plans that differ in these alone share one program and its prices.
+    """
+    if not device_model(scenario.cluster.device).asynchronous:
+        # A processor's caches and calls depend on the whole step.
+        return scenario
+    plan, workload = scenario.plan, scenario.workload
+    by_stage = isinstance(plan.recompute, Recomputation) or plan.framework.native.pipeline_accumulation_traffic
+    alone = replace(
+        plan,
+        pipeline_parallel=plan.pipeline_parallel if by_stage else 1,
+        data_parallel=1,
+        data_parallel_shard=None,
+        virtual_stages=1,
+        zero_stage=0,
+        schedule="dualpipe" if plan.schedule == "dualpipe" else "1f1b",
+        offload=frozenset(),
+    )
+    workload = replace(workload, global_batch=1, total_tokens=None)
+    return replace(scenario, plan=alone, workload=workload, name="", measured={}, warnings=())
+
+
+@remembered(entries=128, kind="blocks")
+def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
     program = write_out(scenario)
     model, library = training_device(scenario, constants), cluster_collectives(scenario.cluster)
     prices = step_prices(program, scenario, constants, model, library)
@@ -57,7 +88,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
         program=program,
         device_model=model,
         constants=constants,
-        evidence=evidence,
+        evidence="",
         library=library,
         prices=prices,
         launch_forward_s=forward_s,

@@ -1,0 +1,57 @@
+"""Plans that share a micro-batch share its program and prices; what they are predicted to take is what each takes alone."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from training_scenarios import training
+
+from sightline.content import forget
+from sightline.prediction.step import predict
+from sightline.prediction.training.priced import price
+from sightline.scenario import Scenario
+from sightline.scenario.recomputation import Recomputation
+
+
+def scenario(**plan: Any) -> Scenario:
+    fields = {"micro_batch": 1, "framework": "megatron", "tensor_parallel": 4, "pipeline_parallel": 4, **plan}
+    return training(cluster="64x a100-sxm-80gb", global_batch=64, plan=fields)
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"pipeline_parallel": 8, "data_parallel": 2},
+    {"zero_stage": 1},
+    {"virtual_stages": 2},
+    {"schedule": "zero-bubble"},
+    {"schedule": "dualpipe"},
+    {"offload": frozenset({"optimizer"})},
+    {"data_parallel_shard": 2, "zero_stage": 3},
+    {"micro_batch": 2},
+    {"recompute": Recomputation(layers=2), "pipeline_parallel": 8, "data_parallel": 2},
+    {"sequence_parallel": True},
+    {"optimizer": "muon"},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: " ".join(change))
+def test_a_plan_is_predicted_from_shared_prices_as_if_alone(change):
+    first = scenario()
+    forget()
+    predict(first)
+    other = replace(first, plan=replace(first.plan, **change))
+    shared = predict(other)
+    forget()
+    alone = predict(other)
+    assert shared.step_time_s == alone.step_time_s
+    assert dict(shared.phases) == dict(alone.phases)
+    assert dict(shared.memory_bytes) == dict(alone.memory_bytes)
+
+
+def test_what_a_micro_batch_does_not_depend_on_prices_it_once():
+    first = scenario()
+    forget()
+    one = price(first)
+    longer = replace(first, workload=replace(first.workload, global_batch=128), name="longer")
+    assert price(longer).program is one.program
+    assert price(longer).scenario is longer
+    assert price(replace(first, plan=replace(first.plan, tensor_parallel=8))).program is not one.program
