@@ -9,7 +9,7 @@ Path = tuple[str, ...]
 LEFT_OUT = ("surface", "covered", "rows", "residuals", "surface_residuals", "sources", "evidences")
 """Keys of an entry that are no constants."""
 WIDE = 6
-"""Constants that still fit beside each other."""
+"""Constants that still fit in columns."""
 FIGURES = ("rows", "median", "p90", "bias")
 
 
@@ -18,8 +18,8 @@ def part_page(part: str, entry: Mapping[str, Any]) -> str:
     blocks = [f"## {part.replace('_', ' ').capitalize()}", _origin(entry)]
     errors = list(_errors(entry, ()))
     if errors:
-        headings = ["of", "rows", "median", "90th percentile", "bias"]
-        blocks += ["Errors of predicted over measured time, less one:", markdown_table(headings, errors)]
+        headings = ["cases", "rows", "median", "90th percentile", "bias"]
+        blocks += ["Errors (predicted over measured time, minus 1):", markdown_table(headings, errors)]
     blocks += ["Constants:", *_constants(entry)]
     if borrowed := [" ".join(path) for path, node in _nodes(entry, ()) if _borrowed(node)]:
         blocks.append(f"Not measured here, so estimated from these or taken from relatives: {', '.join(borrowed)}.")
@@ -99,4 +99,4 @@ def _value(name: str, value: float) -> str:
 
 def _surface(path: Path, node: Mapping[str, Any]) -> str:
     axes = " x ".join(str(axis[2]) for axis in node["surface"]["axes"])
-    return f"- {' '.join(path)}: a residual surface of {axes} knots lies over the formula; it fades outside what was measured."
+    return f"- {' '.join(path)}: a residual surface of {axes} knots corrects the formula; it fades outside the measured range."

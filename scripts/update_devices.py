@@ -129,7 +129,7 @@ def page(family: str) -> str:
     if own:
         lines.append(f"Devices with these constants: {_listed(own)}.")
     if kin:
-        lines.append(f"Devices that borrow the parts which their own family lacks: {_listed(kin)}.")
+        lines.append(f"Devices that borrow the parts that their own family lacks: {_listed(kin)}.")
     if (DOCS / "images" / f"{family}.svg").exists():
         lines.append(f"![Predicted over measured time of {family} by the size of the operator](images/{family}.svg)")
     return (
@@ -144,7 +144,7 @@ def index() -> str:
         f"- [{family}]({family}.md): {', '.join(p.replace('_', ' ') for p in parts(family))}" for family in families()
     ]
     return (
-        "# Calibrated devices\n\nWhat each family of devices was measured in, and what its constants leave unexplained. [Calibration](../calibration.md) says how to add one's own.\n\n"
+        "# Calibrated devices\n\nEach page lists the measured operators of a device family, its constants and the errors that remain. [Calibration](../calibration.md) says how to add your own.\n\n"
         + "\n".join(lines)
         + "\n"
     )

@@ -28,7 +28,7 @@ class CalibrateOptions:
     ] = None
     device: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The device of the catalog they were measured on.", show_default=False),
+        typer.Option(metavar="NAME", help="The catalog device that the tables were measured on.", show_default=False),
     ] = None
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure the standard suite on this machine, and fit to it.")
@@ -52,7 +52,7 @@ class CalibrateOptions:
     ] = None
     shape: Annotated[
         str,
-        typer.Option(metavar="SHAPE", help="Heads of InferSim's attention where the file's name lacks them: 32-8-128."),
+        typer.Option(metavar="SHAPE", help="Heads of InferSim's attention if the file's name lacks them: 32-8-128."),
     ] = ""
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="The model whose layers LLMServingSim's tables name.")
@@ -64,7 +64,7 @@ class CalibrateOptions:
         ),
     ] = None
     family: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the calibration; without it, the device's.")
+        str | None, typer.Option(metavar="NAME", help="Name of the calibration; default: the device's.")
     ] = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are already there.")] = False
     chart: Annotated[
@@ -75,13 +75,12 @@ class CalibrateOptions:
 
 @takes(CalibrateOptions)
 def calibrate(options: CalibrateOptions) -> None:
-    """Fit a device's constants to measured operators, and say what the fit leaves unexplained.
+    """Fit a device's constants to measured operators, and print the errors that remain.
 
-    With --measure they are measured here, and this machine's figures and constants go into a catalog folder.
+    With --measure, Sightline measures this machine and writes its figures and constants into a catalog folder.
 
-    Tables are recognised by their columns, whatever their names: those of AIConfigurator, Vidur, Frontier, InferSim,
-    LLMServingSim, APEX+, the output of nccl-tests, and results of Sightline's own. Rows no device could have measured
-    are refused.
+    Tables are recognised by their columns: those of AIConfigurator, Vidur, Frontier, InferSim, LLMServingSim, APEX+, the
+    output of nccl-tests, and results of Sightline. Rows that are impossible on the device are refused.
 
     \b
     Examples:

@@ -14,7 +14,7 @@ def catalog(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One entry.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the models, devices, links, frameworks, calibrations and published results that Sightline knows.
+    """Show the models, devices, links, frameworks, calibrations and published results of the catalog.
 
     \b
     Examples:

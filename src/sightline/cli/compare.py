@@ -16,12 +16,12 @@ _ALL = "step,phase,memory,module,operator"
 
 _A = typer.Argument(
     metavar="A",
-    help="A run (its id, how it begins, or latest), a file of results or a scenario, or predicted.",
+    help="A run (its id, the start of its id, or latest), a file of results or a scenario, or predicted.",
     show_default=False,
 )
 _B = typer.Argument(metavar="B", help="The other one; predicted is the prediction of A.", show_default=False)
 _LEVELS = typer.Option(
-    metavar="LEVEL,...", help=f"Which of {_ALL}; default: all, the table without operator.", show_default=False
+    metavar="LEVEL,...", help=f"Levels, of {_ALL}; default: all, in the terminal without operator.", show_default=False
 )
 _CSV = typer.Option("--csv", help="Print CSV, one line per row.")
 _CHART = typer.Option(metavar="OUT", help="Draw the comparison into an .svg, .png or .html file.")
@@ -38,9 +38,9 @@ def compare(
 ) -> None:
     """Compare two profiles: key figures, time by phase, module and operator, memory by part.
 
-    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found:
-    what the scatter of the samples, or the uncertainty of a prediction, may explain is no difference. A scenario is
-    predicted; FILE#2 is the second result of a file.
+    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found. A
+    ratio that the spread of the samples or the uncertainty of a prediction can explain is no difference. A scenario is
+    predicted. FILE#2 is the second result of a file.
 
     \b
     Examples:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @takes(MeasureOptions)
 def measure(options: MeasureOptions) -> None:
-    """Measure training, generation or single operators here: medians and how certain they are, under a prediction's keys.
+    """Measure training, generation or single operators on this machine, with the keys of a prediction.
 
-    The scenario's cluster is this-machine, its processor, or the GPUs it has. Each scenario runs in a process of its
-    own and is stored as a run. Needs PyTorch, which the extra named measure installs.
+    The scenario's cluster is this-machine (its processor) or the machine's GPUs. Each scenario runs in its own process
+    and is stored as a run. Needs PyTorch, which the extra named measure installs.
 
     \b
     Examples:

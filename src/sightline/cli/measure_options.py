@@ -34,13 +34,13 @@ class MeasureOptions:
     ] = None
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, and half of a suite.")] = False
     rerun: Annotated[
-        bool, typer.Option("--rerun", help="Measure also what an earlier run of the suite has measured.")
+        bool, typer.Option("--rerun", help="Measure again what an earlier run of the suite has measured.")
     ] = False
     implementation: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="How PyTorch is to do it: flash, math, eager, ... (attention), fused, foreach, loop (adam), "
+            help="PyTorch's implementation: flash, math, eager, ... (attention), fused, foreach, loop (adam), "
             "host-to-device, ... (copy), dynamic, static, compiled, eager (generation).",
         ),
     ] = None
@@ -50,21 +50,23 @@ class MeasureOptions:
     ] = None
     level: Annotated[
         str | None,
-        typer.Option(metavar="A,B,C", help="Training, of end-to-end, module, operator; default: end-to-end,module."),
+        typer.Option(
+            metavar="A,B,C", help="Levels of training: end-to-end, module, operator; default: end-to-end,module."
+        ),
     ] = None
     steps: Annotated[int | None, typer.Option(help="Training steps timed in each run; default: 100.")] = None
-    warmup: Annotated[int | None, typer.Option(help="Training steps before them; default: 30.")] = None
+    warmup: Annotated[int | None, typer.Option(help="Warm-up steps before them; default: 30.")] = None
     repeats: Annotated[
-        int | None, typer.Option(help="Independent runs of training, each by new processes; default: 3.")
+        int | None, typer.Option(help="Independent training runs, each in new processes; default: 3.")
     ] = None
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="What training a scenario may take; default: 3600.")
+        float | None, typer.Option(metavar="SECONDS", help="Time limit for training a scenario; default: 3600.")
     ] = None
-    force: Annotated[bool, typer.Option("--force", help="Run also what is predicted not to fit.")] = False
-    nnodes: Annotated[int | None, typer.Option(help="Nodes that train together; or start with torchrun.")] = None
-    node_rank: Annotated[int | None, typer.Option(help="Which of them this is, from 0.")] = None
+    force: Annotated[bool, typer.Option("--force", help="Run also plans that are predicted not to fit.")] = False
+    nnodes: Annotated[int | None, typer.Option(help="Number of nodes; or start with torchrun.")] = None
+    node_rank: Annotated[int | None, typer.Option(help="Rank of this node, from 0.")] = None
     rendezvous: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where node 0 can be reached by the others.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of node 0 for the other nodes.")
     ] = None
     dtype: Annotated[str, typer.Option(metavar="NAME", help="The suite's dtype: fp32, bf16 or fp16.")] = "fp32"
     cluster: Annotated[

@@ -31,15 +31,15 @@ def predict(
         str | None, typer.Option(metavar="REPORT", help="Write a report as one .html page that needs no network.")
     ] = None,
     trace: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Write a training step's timeline as a Chrome trace (.json).")
+        str | None, typer.Option(metavar="OUT", help="Write the timeline of a training step as a Chrome trace (.json).")
     ] = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
 ) -> None:
-    """Predict training, generation or a single operator: how long it takes, where time and memory go, whether it fits.
+    """Predict training, generation or a single operator: time, memory and whether it fits.
 
-    The task stands in the scenario. One that does not fit in memory is answered all the same; for training with what
-    would make it fit.
+    The scenario states the task. A plan that does not fit in memory is still predicted. For training, the result also
+    lists changes that would make it fit.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ def roofline(
     ],
     devices: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Devices of the catalog to look at in place of the scenario's own."),
+        typer.Option(metavar="A,B", help="Devices of the catalog that replace the scenario's own."),
     ] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per matmul.")] = False,
@@ -32,10 +32,10 @@ def roofline(
     ] = None,
     sweeps: Sweeps = None,
 ) -> None:
-    """Show which matmuls of a layer are bound by compute and which by memory, in prefill and in decode.
+    """Show which matmuls of a layer are compute-bound and which are memory-bound, in prefill and in decode.
 
-    Each matmul with its sizes, FLOPs per byte, the device's ridge, its time at the roofline and its predicted time;
-    attention as its two products, the scores and the context (the table of arXiv 2407.14645, for any model and device).
+    Each matmul has its sizes, FLOPs per byte, the device's ridge point, its time at the roofline and its predicted time.
+    Attention has two matmuls, scores and context (the table of arXiv 2407.14645, for any model and device).
 
     \b
     Examples:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sightline.runs import Run, Store
 
 runs = typer.Typer(
-    help="""The store of runs: what was measured, on what, with which result.
+    help="""The store of runs: measurements with their results and environment.
 
     \b
     Examples:
@@ -35,7 +35,8 @@ _Place = Annotated[
 ]
 _Suite = Annotated[str | None, typer.Option(metavar="NAME", help="Only the runs of this suite.", show_default=False)]
 _Status = Annotated[
-    str | None, typer.Option(metavar="STATUS", help="Only the runs that ended so: ok, crashed, ...", show_default=False)
+    str | None,
+    typer.Option(metavar="STATUS", help="Only the runs with this status: ok, crashed, ...", show_default=False),
 ]
 
 
@@ -70,12 +71,12 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: _Place = None
 @runs.command()
 def show(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id, how it begins, or latest.", show_default=False)
+        str, typer.Argument(metavar="RUN", help="A run's id, the start of its id, or latest.", show_default=False)
     ],
     store: _Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: how it ended, its result, what it ran on.
+    """Show one run: its status, result and environment.
 
     \b
     Examples:
@@ -103,9 +104,9 @@ def query(
     store: _Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the runs in SQL: the tables are runs, samples and rows.
+    """Query the runs in SQL. The tables are runs, samples and rows.
 
-    Result keys are columns of runs, nested ones joined by _ (memory_bytes_total); samples and rows have the id in run.
+    Result keys are columns of runs, nested keys joined by _ (memory_bytes_total). samples and rows have the id in run.
 
     \b
     Examples:
@@ -126,13 +127,13 @@ def query(
 @runs.command()
 def export(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN...]", help="The runs; without any, all.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[RUN...]", help="The runs; default: all.", show_default=False)
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="The archive to write (.zip).")] = "runs.zip",
     store: _Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write runs into one file, which import reads elsewhere.
+    """Write runs into one file, which import can read.
 
     \b
     Examples:
@@ -158,7 +159,7 @@ def import_runs(
     store: _Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read exported runs into the store; those it has stay as they are.
+    """Read exported runs into the store. Runs that it already has do not change.
 
     \b
     Examples:
@@ -179,7 +180,7 @@ def import_runs(
 def delete(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN...]", help="The runs, by id or how it begins.", show_default=False),
+        typer.Argument(metavar="[RUN...]", help="The runs, by id or the start of the id.", show_default=False),
     ] = None,
     suite: _Suite = None,
     status: _Status = None,

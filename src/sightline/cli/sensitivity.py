@@ -1,4 +1,4 @@
-"""``sightline sensitivity``: which numbers a prediction hangs on."""
+"""``sightline sensitivity``: which numbers a prediction depends on."""
 
 from typing import Annotated
 
@@ -19,10 +19,10 @@ def sensitivity(
     settings: Settings = None,
     sweeps: Sweeps = None,
 ) -> None:
-    """Show which numbers a prediction hangs on: its elasticity to device, links and network, and the plans next to it.
+    """Show which numbers a prediction depends on: elasticities to device, links and network, and neighbouring plans.
 
-    An elasticity of -0.4 means that 1 % more of the number takes 0.4 % off the time. For training every plan that
-    differs in one decision is predicted too.
+    An elasticity of -0.4 means that 1 % more of the number reduces the time by 0.4 %. For training, every plan that
+    differs in one choice is predicted too.
 
     \b
     Examples:

@@ -34,9 +34,9 @@ def validate(
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
 
-    The suites are of training, of generation and of single operators. The small published tables are part of the
-    catalog; the large sets are read from the data folder. Each suite has a part that constants were fitted on and, where
-    it has families enough, a part that was kept for testing.
+    There are suites of training, of generation and of single operators. The small published tables are part of the
+    catalog. The large sets are read from the data folder. Each suite has a part that constants were fitted to and, if it
+    has enough families, a part that was held out for testing.
 
     \b
     Examples:

@@ -39,33 +39,33 @@ from sightline.validation.operators.tables import (
 from sightline.validation.suite import Split
 
 GRID_DECISIONS = (
-    "Device time of one product; rows faster than one pass over the operands from device memory are left out.",
-    "Split by (n, k), whole weight matrices: a quarter of them is kept from the fit of the constants.",
-    "The fitted part is predicted as shipped, with the surface of residuals where the format has one; the test part with a surface that has not seen it.",
-    "Intervals are as wide as the errors of a quarter of the fitted matrices with a surface that has not seen them.",
+    "Device time of one matmul. Rows that are faster than one read of the operands from device memory are left out.",
+    "Split by (n, k), whole weight matrices: a quarter of them is held out of the fit of the constants.",
+    "The fitted part is predicted as shipped, with the residual surface if the format has one. The test part is predicted with a surface that has not seen it.",
+    "The width of intervals comes from the errors of a quarter of the fitted matrices with a surface that has not seen them.",
 )
-FORMULA_DECISIONS = (*GRID_DECISIONS[:2], "Predicted by the formula alone, without the surface of residuals.")
+FORMULA_DECISIONS = (*GRID_DECISIONS[:2], "Predicted by the formula alone, without the residual surface.")
 LAYER_DECISIONS = (
-    "Linear layers of a few models; rows faster than one pass over the operands are left out.",
-    "All of them are fitted on: too few matrices to keep some. The catalog's entry holds the errors of leaving each out in turn.",
+    "Linear layers of a few models. Rows that are faster than one read of the operands are left out.",
+    "All rows are used for fitting, because there are too few matrices to hold some out. The catalog entry has the errors with each left out in turn.",
 )
 GROUPED_DECISIONS = (
-    "DeepGEMM's grouped products with fp8 blocks, up and down matrices of the experts of published models; rows per expert drawn within 30 % of the stated number.",
-    "All of them are fitted on. The catalog's entry holds the errors of leaving each model out in turn.",
+    "DeepGEMM's grouped matmuls with fp8 blocks, up and down matrices of the experts of published models. Rows per expert are drawn within 30 % of the stated number.",
+    "All rows are used for fitting. The catalog entry has the errors with each model left out in turn.",
 )
 GOAL, FORMULA_GOAL = "median 3 %, p90 9 % fitted; median 5 % on test", "median 7 %"
 CHART_DECISIONS = (
-    "Bars of the published charts, self-attention of 16,384 tokens at a hidden size of 2,048; forward alone, or both passes.",
-    "All of them are fitted on. The catalog's entry holds the errors of leaving every head dimension out in turn.",
+    "Bars of the published charts, self-attention of 16,384 tokens at a hidden size of 2,048, for the forward pass alone or both passes.",
+    "All rows are used for fitting. The catalog entry has the errors with every head dimension left out in turn.",
 )
 ENGINE_DECISIONS = (
-    "Attention of serving engines, prefills and decoding steps as the table has them, one layer repeated.",
-    "All of them are fitted on. The catalog's entry holds the errors of leaving head shapes out.",
+    "Attention of serving engines, the prefills and decoding steps of the table, one layer repeated.",
+    "All rows are used for fitting. The catalog entry has the errors with head shapes left out.",
 )
 ENGINE_GOAL = "median 3 %, p90 11 %"
 ELEMENTWISE_DECISIONS = (
     "Every tensor counts once per read or write at 16 bits.",
-    "All of them are fitted on, class by class. The catalog's entry holds the errors of leaving whole widths out.",
+    "All rows are used for fitting, class by class. The catalog entry has the errors with whole widths left out.",
 )
 Parts = Mapping[Split, Compared]
 

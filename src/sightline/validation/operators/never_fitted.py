@@ -46,18 +46,18 @@ from sightline.validation.suite import Split
 
 GOAL = "median 15 %"
 DECISION = (
-    "The device is predicted as if nobody had measured it: with constants of its nearest relative, or of all other"
-    " devices, that are made without its table, and without a surface of residuals."
+    "The device is predicted as if nobody had measured it: with constants of the most similar device, or of all other"
+    " devices, fitted without its table, and without a residual surface."
 )
 NAME = "never fitted"
 SERVER_DECISION = (
-    "Over PCIe, how a server's links share their bandwidth is the server's and not the device's: the longest sum for each"
-    " number of ranks tells it, as a cluster's `shares` may state it, and is left out of the errors. The suites with an"
-    " unknown server do without."
+    "With PCIe, the sharing of link bandwidth depends on the server, not on the device. The longest all-reduce for each"
+    " number of ranks gives it, as a cluster's `shares` may state it, and is left out of the errors. The suites with an"
+    " unknown server do not use it."
 )
 SPACING_DECISION = (
-    "Of messages less than 3 % apart one counts: point-to-point transfers in even steps of 64 KiB, of another library,"
-    " would outweigh all other kinds on A100."
+    "Of messages that differ by less than 3 % one counts. Otherwise the point-to-point transfers of another library in"
+    " even steps of 64 KiB would outweigh all other kinds on A100."
 )
 NCCL_SOURCE = "NCCL inside a node"
 SPACING = 0.03
