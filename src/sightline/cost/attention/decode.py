@@ -76,16 +76,15 @@ def decode_attention_cost(
     ctx = sk if window is None else np.minimum(sk, window)
     width = d if shared_kv else d + dv
 
-    compute_s = 2 * b * a * q * ctx * (d + dv) / device.peak_flops[dtype]
-    cache = b * kv * ctx * width * kv_bytes
+    peak, cache = device.peak_flops[dtype], b * kv * ctx * width * kv_bytes
+    compute_s = 2 * b * a * q * ctx * (d + dv) / peak
     held = in_l2 * np.maximum(1 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE), c.repeated_share)
     memory_s = (cache * (1 - held) + 2.0 * b * a * q * (d + dv)) / device.memory_bandwidth
-
     shape = _Shape(b, a, kv, q, ctx, d, dv, width, np.asarray(kv_bytes), cache, memory_s)
-    time_s = _kernel_time(shape._replace(kv=a) if heads_apart else shape, device.peak_flops[dtype], device, c)
+    time_s = _kernel_time(shape._replace(kv=a) if heads_apart else shape, peak, device, c)
     alone = (a == kv) | (a > c.largest_group * kv)
     if c.ungrouped is not None and alone.any():
-        alone_s = _kernel_time(shape._replace(kv=a), device.peak_flops[dtype], device, c.ungrouped)
+        alone_s = _kernel_time(shape._replace(kv=a), peak, device, c.ungrouped)
         time_s = np.where(alone, alone_s, time_s)
     return OperatorCost(np.maximum(time_s, np.maximum(compute_s, memory_s)), compute_s, memory_s)
 

@@ -5,7 +5,7 @@ A tile is a block of queries of one head; it walks along the context in steps. S
 FlashAttention-2 (2307.08691), FlashAttention-3 (2407.08608).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,58 +84,123 @@ def attention_cost(
     Left out: key and value blocks read again by other query blocks (they come from L2), dropout, splitting the context
     of few queries (``decode_attention_cost``).
     """
-    c = constants
-    b, a, kv, d, sq, sk = (
-        np.asarray(x, dtype=float) for x in (batch, heads, kv_heads, head_dim, query_tokens, context_tokens)
-    )
-    dv = d if value_dim is None else np.asarray(value_dim, dtype=float)
-    products = either(backward, BACKWARD_PRODUCTS, 1.0)
-    peak, element_bytes = device.peak_flops[dtype], 4.0 if dtype in {"fp32", "tf32"} else 2.0
-    kv_bytes = element_bytes if kv_bytes is None else kv_bytes
-    narrow = np.less(kv_bytes, 2)
-
-    seen = _seen_scores(sq, sk, causal, window)
-    reach = sk if window is None else np.minimum(sk, window)
-    compute_s = products * 2 * b * a * sq * seen * (d + dv) / peak
-    kept = sk if window is None else np.minimum(sk, window + sq)
-    queries, cache = b * a * sq * element_bytes * (d + dv), b * kv * kept * kv_bytes * (d + dv)
-    memory_s = either(backward, 2.0, 1.0) * (queries + cache) / device.memory_bandwidth
-
-    padded, padded_value = (np.ceil(x / c.head_granule) * c.head_granule for x in (d, dv))
-    width = np.maximum(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
-    rate = peak * either(backward, c.backward_fraction, c.peak_fraction)
-    matmul_s = products * 2 * (padded + padded_value) * width / rate
-    softmax_s = np.minimum(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
-    score_s = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
-    score_s = score_s * either(causal, c.causal_slowdown, 1.0) * either(narrow, c.fp8_cache_time, 1.0)
-    packed = a / kv if c.packed_heads else 1.0
-    rows = sq * packed
-    block: Number = c.query_block
-    if c.wide_heads_halve_blocks:
-        block = block / np.maximum(padded / c.comfortable_head, 1.0)
-    tiles = np.ceil(rows / block) * b * a / packed
-    tile_rows = block if c.row_granule is None else np.minimum(np.ceil(rows / c.row_granule) * c.row_granule, block)
-    steps = either(causal, np.minimum(seen + (tile_rows / packed + c.context_block) / 2, reach), reach)
-    tile_s, longest_s = (tile_rows * (x + c.tile_overhead) * score_s + c.tile_s for x in (steps, reach))
-    kernel_s = _busy_time(tiles, tile_s, longest_s, device.compute_units, c.tail)
-    if c.throttled_share:
-        kernel_s = kernel_s / (1 - ~narrow * c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
-    kernel_s = kernel_s + (c.exposed_queries * queries + c.exposed_cache * cache) / device.memory_bandwidth
-    if c.write_round_s:
-        kernel_s = kernel_s + c.write_round_s * _rounds_of_writing(b * sq, kv * d) / device.compute_units
-    if c.narrowing_s:
-        kernel_s = kernel_s + narrow * (c.narrowing_s + c.narrowing * queries / device.memory_bandwidth)
+    x = _sizes(batch, heads, kv_heads, head_dim, query_tokens, context_tokens, causal, backward, value_dim, window)
+    x = x._replace(element_bytes=4.0 if dtype in {"fp32", "tf32"} else 2.0)
+    x = x._replace(kv_bytes=x.element_bytes if kv_bytes is None else kv_bytes)
+    c, peak = constants, device.peak_flops[dtype]
+    compute_s = x.products * 2 * x.b * x.a * x.sq * x.seen * (x.d + x.dv) / peak
+    memory_s = either(backward, 2.0, 1.0) * (x.query_bytes + x.cache_bytes) / device.memory_bandwidth
+    kernel_s = _kernel_time(x, peak, device, c)
     if c.surface is not None:
-        sizes = {
-            "queries": sq,
-            "context": reach,
-            "heads": b * a,
-            "kv_heads": kv,
-            "group_heads": a / kv,
-            "head_dim": d,
-            "kv_bytes": kv_bytes,
-        }
-        kernel_s = kernel_s * c.surface.factor(sizes)
-
+        kernel_s = kernel_s * c.surface.factor(x.axes)
     time_s = np.maximum(np.maximum(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
     return OperatorCost(time_s, compute_s, memory_s)
+
+
+class _Sizes(NamedTuple):
+    """Sizes by the symbols above."""
+
+    b: Array
+    a: Array
+    kv: Array
+    d: Array
+    dv: Array
+    sq: Array
+    sk: Array
+    causal: Any
+    backward: Any
+    seen: Array
+    """Context tokens that a query sees, in the mean over the queries."""
+    reach: Array
+    """Most context tokens that any query sees."""
+    read: Array
+    """Context tokens that any query sees."""
+    element_bytes: float = 2.0
+    kv_bytes: Number = 2.0
+
+    @property
+    def products(self) -> Number:
+        """Pairs of matmuls."""
+        return either(self.backward, BACKWARD_PRODUCTS, 1.0)
+
+    @property
+    def query_bytes(self) -> Array:
+        """Bytes of queries and outputs."""
+        return self.b * self.a * self.sq * self.element_bytes * (self.d + self.dv)
+
+    @property
+    def cache_bytes(self) -> Array:
+        """Bytes of the keys and values that are read."""
+        return self.b * self.kv * self.read * self.kv_bytes * (self.d + self.dv)
+
+    @property
+    def axes(self) -> dict[str, Number]:
+        """Sizes along the axes that a residual surface may have."""
+        return {
+            "queries": self.sq,
+            "context": self.reach,
+            "heads": self.b * self.a,
+            "kv_heads": self.kv,
+            "group_heads": self.a / self.kv,
+            "head_dim": self.d,
+            "kv_bytes": self.kv_bytes,
+        }
+
+
+def _sizes(
+    batch: Number,
+    heads: Number,
+    kv_heads: Number,
+    head_dim: Number,
+    query_tokens: Number,
+    context_tokens: Number,
+    causal: Any,
+    backward: Any,
+    value_dim: Number | None,
+    window: Number | None,
+) -> _Sizes:
+    numbers = (batch, heads, kv_heads, head_dim, head_dim if value_dim is None else value_dim)
+    b, a, kv, d, dv, sq, sk = (np.asarray(x, dtype=float) for x in (*numbers, query_tokens, context_tokens))
+    seen = _seen_scores(sq, sk, causal, window)
+    reach, read = (sk, sk) if window is None else (np.minimum(sk, window), np.minimum(sk, window + sq))
+    return _Sizes(b, a, kv, d, dv, sq, sk, causal, backward, seen, reach, read)
+
+
+def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Array:
+    """Seconds of the kernel and of what no arithmetic hides."""
+    narrow = np.less(x.kv_bytes, 2)
+    kernel_s = _tiles_time(x, _score_time(x, peak, device, c), device.compute_units, c)
+    if c.throttled_share:
+        kernel_s = kernel_s / (1 - ~narrow * c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
+    exposed_bytes = c.exposed_queries * x.query_bytes + c.exposed_cache * x.cache_bytes
+    kernel_s = kernel_s + exposed_bytes / device.memory_bandwidth
+    if c.write_round_s:
+        kernel_s = kernel_s + c.write_round_s * _rounds_of_writing(x.b * x.sq, x.kv * x.d) / device.compute_units
+    if c.narrowing_s:
+        kernel_s = kernel_s + narrow * (c.narrowing_s + c.narrowing * x.query_bytes / device.memory_bandwidth)
+    return kernel_s
+
+
+def _score_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Array:
+    """Seconds of a compute unit per score: matmuls over padded heads, and the softmax that they do not hide."""
+    padded, padded_value = (np.ceil(width / c.head_granule) * c.head_granule for width in (x.d, x.dv))
+    slower = np.maximum(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
+    rate = peak * either(x.backward, c.backward_fraction, c.peak_fraction)
+    matmul_s = x.products * 2 * (padded + padded_value) * slower / rate
+    softmax_s = np.minimum(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
+    score_s: Array = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
+    return score_s * either(x.causal, c.causal_slowdown, 1.0) * either(np.less(x.kv_bytes, 2), c.fp8_cache_time, 1.0)
+
+
+def _tiles_time(x: _Sizes, score_s: Array, units: Number, c: AttentionConstants) -> Array:
+    """Seconds until all tiles are done: whole query blocks, and context blocks on the diagonal in full."""
+    packed = x.a / x.kv if c.packed_heads else 1.0
+    rows, block = x.sq * packed, np.asarray(c.query_block)
+    if c.wide_heads_halve_blocks:
+        padded = np.ceil(x.d / c.head_granule) * c.head_granule
+        block = block / np.maximum(padded / c.comfortable_head, 1.0)
+    tiles = np.ceil(rows / block) * x.b * x.a / packed
+    tile_rows = block if c.row_granule is None else np.minimum(np.ceil(rows / c.row_granule) * c.row_granule, block)
+    steps = either(x.causal, np.minimum(x.seen + (tile_rows / packed + c.context_block) / 2, x.reach), x.reach)
+    tile_s, longest_s = (tile_rows * (length + c.tile_overhead) * score_s + c.tile_s for length in (steps, x.reach))
+    return _busy_time(tiles, tile_s, longest_s, units, c.tail)
