@@ -80,6 +80,17 @@ def test_vidurs_other_kernels_are_streams_of_2023(tmp_path):
     ]
 
 
+def test_vidurs_decoding_steps_see_their_own_token(tmp_path):
+    text = (
+        "time_stats.attn_prefill.median,time_stats.attn_decode.median,is_prefill,batch_size,n_q_head,n_kv_head,n_embd,"
+        "prefill_chunk_size,kv_cache_size,num_tensor_parallel_workers\n,0.5,False,4,32,8,4096,0,128,16\n"
+        "0.7,,True,1,32,8,4096,64,128,1\n"
+    )
+    parts = read(tmp_path, text)
+    assert parts["decode_attention"].select("heads", "kv_heads", "context_tokens").rows() == [(2, 1, 129)]
+    assert parts["prefill_attention"].select("query_tokens", "context_tokens").rows() == [(64, 192)]
+
+
 DECODING = "dtype,kv_dtype,batch_size,kv_len,latency_us,mfu\nbf16,fp8,4,1024,20,0.1\n"
 
 

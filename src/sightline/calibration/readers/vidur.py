@@ -91,7 +91,7 @@ def attention(table: RawTable) -> "pl.DataFrame":
         head_dim=table.numbers("n_embd") / heads,
         value_dim=table.numbers("n_embd") / heads,
         query_tokens=new,
-        context_tokens=cache + chunk,
+        context_tokens=cache + new,
         seconds=prefill_s.zip_with(prefill, decode_s),
     )
     return rows.filter((pl.col("seconds") > 0) & (pl.col("query_tokens") > 0))
