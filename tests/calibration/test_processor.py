@@ -166,7 +166,7 @@ def test_a_step_that_no_cache_holds_tells_how_much_of_it_is_found_cold(shares) -
     prices = prices_with(program, scenario, constants, replace(KNOWN, cold_shares=shares))
     phases = {
         way: sum(
-            block.layers * float(op.count * prices[id(op)].time_s)
+            block.count * float(op.count * prices[id(op)].time_s)
             for block in program.blocks
             for op in getattr(block, way)
         )
@@ -190,7 +190,7 @@ def test_code_around_calls_is_weighted_by_the_modules_of_a_tiny_model() -> None:
         found: dict[str, float] = {}
         for op in program.layers[0].forward:
             name = f"forward layer {op.module}"
-            found[name] = found.get(name, 0.0) + layer.layers * float(op.count * prices[id(op)].time_s)
+            found[name] = found.get(name, 0.0) + layer.count * float(op.count * prices[id(op)].time_s)
         return found
 
     assert sum(modules(heavier).values()) == pytest.approx(sum(modules(even).values()))

@@ -75,7 +75,7 @@ def test_the_root_is_gathered_once_and_layers_twice(scenarios) -> None:
     ]
     bare = [_communication_s(s, replace(MACHINE, sharding=of_bytes), LIBRARY, CONSTANTS) for s in (two, three)]
     program = write_out(two)
-    layers = sum(block.layers * block.stored_bytes(4.0) for block in program.layers)
+    layers = sum(block.count * block.stored_bytes(4.0) for block in program.layers)
     more_s = (again[1] - bare[1]) - (again[0] - bare[0])
     assert more_s == pytest.approx(float(layers) / two.cluster.device.memory_bandwidth)
 
@@ -94,7 +94,7 @@ def test_cores_of_their_own_come_back_by_kind_of_operator(scenarios) -> None:
             "phase": way,
             "block": "layer",
             "module": op.module,
-            "time_s": layer.layers * float(np.max(op.count * prices[id(op)].time_s)),
+            "time_s": layer.count * float(np.max(op.count * prices[id(op)].time_s)),
         }
         for way in shares
         for op in getattr(layer, way)

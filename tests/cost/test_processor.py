@@ -192,7 +192,7 @@ def test_calls_of_a_layers_code_are_spread_over_all_that_it_calls():
     assert min(map(sum, ends)) > 0
     # The engine counts the nodes of all layers before it begins with the head.
     assert sum(around(layer.backward)) == sum(around(program.embedding.backward)) == 0
-    assert sum(around(program.head.backward)) == pytest.approx(3.0 * layer.layers + 0.3)
+    assert sum(around(program.head.backward)) == pytest.approx(3.0 * layer.count + 0.3)
 
 
 def test_constants_of_an_older_form_are_a_sentence(monkeypatch) -> None:
@@ -227,12 +227,13 @@ def test_calls_of_a_token_go_cold_as_weights_drive_them_out():
         found: dict[str, float] = {}
         for op in layer.operators:
             more = float(op.count * (with_calls[id(op)].time_s - without[id(op)].time_s))
-            found[op.name] = found.get(op.name, 0.0) + more
+            found[op.module] = found.get(op.module, 0.0) + more * (op.part != "cache write")
+            assert op.part != "cache write" or more == 0.0
         return found
 
     warm, cold = around(1e9, told), around(1e3, told)
     assert (sum(warm.values()), sum(cold.values())) == pytest.approx((1.0, 3.0))
-    assert warm["cache write"] == cold["cache write"] == 0.0
-    assert cold["down"] == pytest.approx(2 * cold["output"])
-    assert warm["down"] == pytest.approx(warm["output"])
+    # Gate, up, activation and down, weighted twice when cold, and the one call of the output projection.
+    assert cold["mlp"] == pytest.approx(8 * cold["output projection"])
+    assert warm["mlp"] == pytest.approx(4 * warm["output projection"])
     assert sum(around(1e9, {"layer forward": 5.0}).values()) == pytest.approx(5.0)

@@ -98,7 +98,7 @@ def test_every_published_config_is_trained() -> None:
         plan = {"micro_batch": 1, "recompute": "full"}
         scenario = training(model=str(path), cluster="64x h100-sxm-80gb", global_batch=64, plan=plan)
         blocks = write_out(scenario).blocks
-        added = sum(block.layers * float(block.parameters) for block in blocks)
+        added = sum(block.count * float(block.parameters) for block in blocks)
         assert added == pytest.approx(scenario.model.parameters, rel=2e-4), path.name
         assert 0 < predict(scenario).step_time_s < np.inf, path.name
 

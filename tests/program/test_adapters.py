@@ -9,8 +9,8 @@ import pytest
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.step import predict
 from sightline.program import Collective, Matmul, Program, write_out
-from sightline.program.adapter import adapter_parameters
-from sightline.program.quantized_weights import STORED_BYTES
+from sightline.program.techniques.adapters import adapter_parameters
+from sightline.program.techniques.quantized_weights import STORED_BYTES
 from sightline.scenario import Adapter, Scenario
 
 
@@ -115,7 +115,7 @@ def test_an_array_of_ranks_is_each_rank() -> None:
 def test_attention_beside_the_mlp_shares_its_norm() -> None:
     side_by_side = write_out(scenario("phi-1.5"))
     assert [op.module for op in side_by_side.layers[0].forward if op.name == "norm"] == ["attention norm"]
-    assert side_by_side.layers[0].layers * side_by_side.layers[0].parameters + side_by_side.embedding.parameters + (
+    assert side_by_side.layers[0].count * side_by_side.layers[0].parameters + side_by_side.embedding.parameters + (
         side_by_side.head.parameters
     ) == pytest.approx(scenario("phi-1.5").model.parameters, rel=1e-3)
 

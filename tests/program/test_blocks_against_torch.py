@@ -137,7 +137,7 @@ def linear_products(program: Program, *, backward: bool = True) -> float:
         passes = (*block.forward, *block.backward) if backward else block.forward
         matmuls = [op for op in passes if isinstance(op, Matmul)]
         counted = [op for op in matmuls if op.module not in ("attention core", "experts") and op.batch == 1.0]
-        total += block.layers * sum(float(op.count * op.flops) for op in counted)
+        total += block.count * sum(float(op.count * op.flops) for op in counted)
     return total
 
 
@@ -159,7 +159,7 @@ def test_parameters_equal_those_of_the_class(family: str) -> None:
     counted = sum(p.numel() for p in real.parameters()) - SINKS.get(family, 0) - SHARED_GATES.get(family, 0)
     parameters, written = program(family, real)
     assert parameters == counted
-    assert sum(block.layers * float(block.parameters) for block in written.blocks) == counted
+    assert sum(block.count * float(block.parameters) for block in written.blocks) == counted
 
 
 SPARSE = ("deepseek_v32", "deepseek_v4")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.program import Collective, FlashAttention, Operator, Program, write_out
-from sightline.program.shapes import shapes_of
+from sightline.program.kernels import training_kernels
 from sightline.scenario import Scenario
 from sightline.scenario.context_exchange import head_ranks
 
@@ -82,7 +82,7 @@ def test_the_ranks_of_a_sequence_do_the_work_of_one_together(model, exchange, c,
 @given(st.sampled_from(EXCHANGES), st.sampled_from([1, 2, 4, 8]), st.booleans())
 def test_every_visible_score_is_computed_once(exchange, c, backward):
     """Half the square of the sequence and its diagonal, whatever is cut how."""
-    x = shapes_of(cut(c, exchange))
+    x = training_kernels(cut(c, exchange))
 
     def seen(op: FlashAttention) -> Any:
         keys = op.context_tokens - op.causal * (op.query_tokens - 1) / 2

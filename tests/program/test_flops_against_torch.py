@@ -218,7 +218,7 @@ def program(real: Any, kernel: str) -> Program:
 
 
 def counted(program: Program) -> list[tuple[Block, int]]:
-    return [(block, block.layers) for block in program.blocks]
+    return [(block, block.count) for block in program.blocks]
 
 
 def flops_by_module(program: Program) -> dict[str, Number]:

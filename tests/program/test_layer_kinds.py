@@ -18,7 +18,7 @@ def written(model: str, cluster: str = "1x h100-sxm-80gb", **plan: Any) -> Progr
 
 
 def flops(program: Program) -> float:
-    operators = [(block.layers, op) for block in program.layers for op in (*block.forward, *block.backward)]
+    operators = [(block.count, op) for block in program.layers for op in (*block.forward, *block.backward)]
     return sum(float(count * op.count * op.flops) for count, op in operators)
 
 
@@ -26,7 +26,7 @@ def flops(program: Program) -> float:
 def test_parameters_of_all_blocks_are_the_models(name: str) -> None:
     scenario = training(model=name, sequence_length=128, plan={"micro_batch": 1})
     blocks = write_out(scenario).blocks
-    added = sum(block.layers * float(block.parameters) for block in blocks)
+    added = sum(block.count * float(block.parameters) for block in blocks)
     assert added == pytest.approx(scenario.model.parameters, rel=2e-4)
 
 
@@ -57,7 +57,7 @@ def test_tokens_travel_to_their_experts_and_back_in_both_passes() -> None:
 
 def test_dense_layers_come_before_the_mixtures() -> None:
     program = written("deepseek-v3")
-    assert [(block.name, block.layers, block.leading) for block in program.layers] == [
+    assert [(block.name, block.count, block.leading) for block in program.layers] == [
         ("latent, dense", 3, True),
         ("latent, experts", 58, False),
     ]

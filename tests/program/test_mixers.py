@@ -12,7 +12,7 @@ from sightline.prediction import predict
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.step import step_times
 from sightline.program import Block, Collective, Operator, write_out
-from sightline.program.indexer import mean_seen
+from sightline.program.kernels.attention_core import mean_seen
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, StateSpaceScan
 from sightline.scenario import Scenario
 
@@ -36,7 +36,7 @@ def operators(blocks: tuple[Block, ...]) -> list[Operator]:
 
 
 def flops(blocks: tuple[Block, ...]) -> float:
-    return sum(float(block.layers * op.count * op.flops) for block in blocks for op in operators((block,)))
+    return sum(float(block.count * op.count * op.flops) for block in blocks for op in operators((block,)))
 
 
 @pytest.mark.parametrize("name", [*HYBRIDS, *OTHERS])

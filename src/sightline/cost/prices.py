@@ -16,8 +16,16 @@ import numpy as np
 from sightline.cost.alike import Alike, unstacked
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.ranks import Ranks
-from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator
-from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector
+from sightline.program import (
+    CachedAttention,
+    Collective,
+    Elementwise,
+    FlashAttention,
+    GroupedMatmul,
+    Matmul,
+    MatrixVector,
+    Operator,
+)
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.quantities import PLAIN
 

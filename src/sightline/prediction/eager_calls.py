@@ -12,8 +12,7 @@ from sightline.cost.device_model import DeviceModel
 from sightline.cost.prices import Prices
 from sightline.cost.processor.prices import framework_calls
 from sightline.cost.ranks import Execution
-from sightline.program import Block, Matmul, Operator, Program
-from sightline.program.inference import CachedAttention, Pass
+from sightline.program import Block, CachedAttention, Matmul, Operator, Program
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Scenario
@@ -58,7 +57,7 @@ def working_bytes(program: Program, scenario: Scenario) -> Number:
     e = ELEMENT_BYTES[scenario.plan.dtype]
 
     def of(block: Block) -> Number:
-        return block.layers * (2.0 * e * block.parameters + block.saved_bytes)
+        return block.count * (2.0 * e * block.parameters + block.saved_bytes)
 
     return sum((of(block) for block in program.blocks), 0.0)
 
@@ -79,7 +78,7 @@ def around_step(program: Program, model: DeviceModel) -> dict[int, Number]:
     found |= spread(ends, weights.get("pass", {}), calls.get("pass forward", 0.0))
     last = next((block for block in reversed(program.blocks) if block.backward), program.head)
     engine_s = calls.get("pass backward", 0.0)
-    engine_s = engine_s + calls.get("layer backward", 0.0) * sum(layer.layers for layer in program.layers)
+    engine_s = engine_s + calls.get("layer backward", 0.0) * sum(layer.count for layer in program.layers)
     return found | spread(last.backward, {}, engine_s)
 
 
@@ -91,7 +90,7 @@ def spread(operators: Sequence[Operator], weights: Mapping[str, float], seconds:
     return {one: each * of_op for one, of_op in weighted.items()}
 
 
-def in_eager_pass(of: Pass, prices: Prices, model: DeviceModel) -> Prices:
+def in_eager_pass(of: Program, prices: Prices, model: DeviceModel) -> Prices:
     """Return the prices of an inference pass's operators with the model's own code around them."""
     if model.asynchronous:
         return prices
@@ -99,7 +98,7 @@ def in_eager_pass(of: Pass, prices: Prices, model: DeviceModel) -> Prices:
     return {one: cost._replace(time_s=cost.time_s + around.get(one, 0.0)) for one, cost in prices.items()}
 
 
-def pass_execution(of: Pass) -> Execution:
+def pass_execution(of: Program) -> Execution:
     """Return what an inference pass is for the caches of a processor: weights and cached tokens that it reads."""
     return Execution(touched_bytes=sum((block.count * _read_bytes(block.operators) for block in of.blocks), 0.0))
 
@@ -108,7 +107,7 @@ def _read_bytes(operators: Iterable[Operator]) -> Number:
     return sum((op.count * op.bytes for op in operators if isinstance(op, Matmul | CachedAttention)), 0.0)
 
 
-def around_pass(of: Pass, model: DeviceModel) -> dict[int, Number]:
+def around_pass(of: Program, model: DeviceModel) -> dict[int, Number]:
     """Return seconds of the model's own calls around each operator of a pass: as decoding models told, else training ones.
 
     Code and the interpreter's data leave the cores' caches with what a pass touches.
@@ -128,6 +127,6 @@ def around_pass(of: Pass, model: DeviceModel) -> dict[int, Number]:
     return found
 
 
-def ends_of(of: Pass) -> tuple[Sequence[Operator], Sequence[Operator]]:
+def ends_of(of: Program) -> tuple[Sequence[Operator], Sequence[Operator]]:
     """Return the operators before the layers and behind them, without the last layer's sum."""
     return of.embedding.operators, [op for op in of.head.operators if op.module != RESIDUAL]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sightline.program.attention import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
+from sightline.program.kernels.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
 from sightline.scenario.operation import ElementwiseName
 
 

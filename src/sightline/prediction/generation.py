@@ -20,7 +20,7 @@ from sightline.prediction.resident_sequences import of_resident
 from sightline.prediction.steady_loop import LIGHTER, held_up, supplied_step, without_shared
 from sightline.profile import Profile
 from sightline.profile.metrics import latency_s, output_tokens_per_s
-from sightline.program.inference.cache import cached_bytes
+from sightline.program.cache import cached_bytes
 from sightline.program.matmul_formats import conversion
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario

@@ -4,9 +4,8 @@ import numpy as np
 
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.profile import MEMORY_PARTS
-from sightline.program import Matmul
-from sightline.program.inference import Block, GroupedMatmul
-from sightline.program.inference.cache import cached_bytes
+from sightline.program import Block, GroupedMatmul, Matmul
+from sightline.program.cache import cached_bytes
 from sightline.quantities import Number
 from sightline.scenario import Generate
 

@@ -12,7 +12,7 @@ from sightline.cost.collectives.groups import pipeline_boundary
 from sightline.prediction.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import PassTimes, block_times, pass_times
-from sightline.program.inference import PassShapes
+from sightline.program import InferenceKernels
 from sightline.quantities import Number
 
 HOST_OVERLAP = 4.0
@@ -132,7 +132,7 @@ def _prompt_handover_s(priced: PricedGeneration, constants: InferenceConstants) 
     return np.where(np.greater(plan.pipeline_parallel, 1), x.hidden_bytes / x.t / constants.host_copy_bandwidth, 0.0)
 
 
-def _handover_s(priced: PricedGeneration, x: PassShapes) -> Number:
+def _handover_s(priced: PricedGeneration, x: InferenceKernels) -> Number:
     """Seconds of a pipeline boundary's activations; 0 without a pipeline."""
     ranks, plan = priced.ranks, priced.scenario.plan
     if not np.any(np.greater(priced.scenario.plan.pipeline_parallel, 1)):

@@ -15,10 +15,10 @@ from sightline.cost.prices import Prices
 from sightline.cost.ranks import Ranks
 from sightline.prediction.generation_micro_batches import micro_batches
 from sightline.prediction.inference_pass import price_passes
-from sightline.program.formats import Formats, formats_of, plain_dtype
-from sightline.program.inference import Pass, PassShapes, write_pass
+from sightline.program import Batch, InferenceKernels, Program, decoding, inference_kernels, prompts, write
+from sightline.program.formats import Formats, formats_of
 from sightline.program.matmul_formats import HALF_SUMS
-from sightline.quantities import Number, plain
+from sightline.quantities import Number
 from sightline.scenario import Cluster, GenerationPlan, GenerationScenario
 
 TOGETHER = 0.25
@@ -52,12 +52,12 @@ class PricedGeneration:
     formats: Formats
     ranks: Ranks
     chunks: Chunks
-    prompt: PassShapes
-    step: PassShapes
+    prompt: InferenceKernels
+    step: InferenceKernels
     step_parts: Number
     """Micro-batches that a step is cut into."""
-    prefill: Pass
-    decode: Pass
+    prefill: Program
+    decode: Program
     prices: Prices
 
 
@@ -75,11 +75,13 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     ).with_weight_bytes(engine.kernels.weight_bytes)
     sequences = _rank_sequences(scenario)
     chunks = cut(scenario, sequences)
-    prompt = _shapes(scenario, formats, chunks.sequences, chunks.new_tokens, chunks.context_tokens, decode=False)
+    prompt = inference_kernels(
+        scenario, formats, Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens))
+    )
     drafted = 0.0 if plan.speculative is None else plan.speculative.tokens
     context = work.prompt_tokens + work.output_tokens / 2.0
     parts = micro_batches(plan, sequences, 1.0 + drafted)
-    step = _shapes(scenario, formats, sequences / parts, 1.0 + drafted, context, decode=True)
+    step = inference_kernels(scenario, formats, Batch.of(decoding(sequences / parts, context, 1.0 + drafted)))
     ranks = Ranks(
         device_model=device_model(
             device,
@@ -94,7 +96,7 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
             block_bandwidth=engine.collectives.block_bandwidth,
         ),
     )
-    prefill, decode = write_pass(prompt), write_pass(step)
+    prefill, decode = write(prompt), write(step)
     prices = price_passes([prefill, decode], ranks)
     return PricedGeneration(
         scenario=scenario,
@@ -159,31 +161,3 @@ def _rank_sequences(scenario: GenerationScenario) -> Number:
     plan = scenario.plan
     share: Number = np.ceil(scenario.workload.batch / (plan.data_parallel * plan.replicas))
     return share
-
-
-def _shapes(
-    scenario: GenerationScenario, formats: Formats, b: Number, q: Number, c: Number, *, decode: bool
-) -> PassShapes:
-    plan, device = scenario.plan, scenario.cluster.device
-    unquantized = formats.operands[formats.plain]
-    expands = plan.engine.llama_cpp.expands_weights and not decode
-    if expands:
-        expands = bool(np.any(np.greater(device.peak_flops[unquantized.compute_dtype], device.vector_flops)))
-    return PassShapes(
-        model=scenario.model,
-        engine=plan.engine,
-        formats=formats,
-        dtype=plain_dtype(plan.dtype, device),
-        element_bytes=plan.engine.llama_cpp.activation_bytes or unquantized.activation_bytes,
-        b=plain(b),
-        q=plain(q),
-        c=plain(c),
-        t=plain(plan.tensor_parallel),
-        d=plain(plan.data_parallel),
-        e=plain(plan.expert_parallel),
-        skew=plan.expert_skew,
-        decode=decode,
-        logits=plain(q) if decode else 1.0,
-        alike=scenario.workload.repeated_token,
-        expands_weights=expands,
-    )

@@ -9,8 +9,7 @@ from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import engine_time
 from sightline.profile import Row
 from sightline.profile.rows import exposed
-from sightline.program import Collective, Operator
-from sightline.program.inference import Pass
+from sightline.program import Collective, Operator, Program
 from sightline.quantities import Number
 
 
@@ -42,7 +41,7 @@ def generation_rows(
 
 
 def _of_phase(
-    name: str, of: Pass, prices: Prices, count: Number, phase: Phase, constants: InferenceConstants
+    name: str, of: Program, prices: Prices, count: Number, phase: Phase, constants: InferenceConstants
 ) -> Iterator[Row]:
     """Rows of all passes of a phase: its work, then its collectives."""
     ops = [(block, op) for block in of.blocks for op in block.operators if count * op.count > 0]

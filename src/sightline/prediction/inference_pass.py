@@ -13,8 +13,7 @@ from sightline.cost.prices import Prices, price
 from sightline.cost.ranks import Ranks
 from sightline.prediction.eager_calls import in_eager_pass, pass_execution
 from sightline.prediction.engine_constants import InferenceConstants
-from sightline.program import Collective, Matmul, Operator
-from sightline.program.inference import CachedAttention, GroupedMatmul, MatrixVector, Pass
+from sightline.program import CachedAttention, Collective, GroupedMatmul, Matmul, MatrixVector, Operator, Program
 from sightline.program.mixer_operators import SelectedAttention
 from sightline.quantities import Number
 
@@ -53,7 +52,7 @@ class PassTimes:
         )
 
 
-def price_passes(passes: Sequence[Pass], ranks: Ranks) -> Prices:
+def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
     """Return the price of every operator of several passes, priced together where launches are asynchronous."""
     if ranks.device_model.asynchronous:
         return price([op for of in passes for op in operators_of(of)], ranks)
@@ -64,12 +63,12 @@ def price_passes(passes: Sequence[Pass], ranks: Ranks) -> Prices:
     return prices
 
 
-def operators_of(of: Pass) -> list[Operator]:
+def operators_of(of: Program) -> list[Operator]:
     """Return the operators of all blocks, in order of execution."""
     return [op for block in of.blocks for op in block.operators]
 
 
-def pass_times(of: Pass, prices: Prices, constants: InferenceConstants) -> PassTimes:
+def pass_times(of: Program, prices: Prices, constants: InferenceConstants) -> PassTimes:
     """Return the seconds of a whole pass under an engine."""
     total = block_times(of.embedding.operators, prices, constants)
     for block in (*of.layers, of.head):
@@ -77,7 +76,7 @@ def pass_times(of: Pass, prices: Prices, constants: InferenceConstants) -> PassT
     return total
 
 
-def attention_time(of: Pass, prices: Prices, constants: InferenceConstants) -> Number:
+def attention_time(of: Program, prices: Prices, constants: InferenceConstants) -> Number:
     """Return the seconds of a pass that new tokens spend with the tokens before them."""
     total: Number = 0.0
     for block in of.layers:

@@ -13,9 +13,8 @@ import numpy as np
 
 from sightline.cost.prices import price
 from sightline.prediction.generation_pricing import price_generation
-from sightline.program import Matmul
+from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
-from sightline.program.inference import CachedAttention, GroupedMatmul, Pass
 from sightline.scenario import Device, GenerationScenario
 
 Phase = Literal["prefill", "decode"]
@@ -94,7 +93,7 @@ def roofline_table(scenario: GenerationScenario) -> RooflineTable:
     return RooflineTable(scenario=scenario, rows=tuple(rows))
 
 
-def _matmuls(phase: Phase, of: Pass) -> Iterator[tuple[Phase, str, Matmul | GroupedMatmul]]:
+def _matmuls(phase: Phase, of: Program) -> Iterator[tuple[Phase, str, Matmul | GroupedMatmul]]:
     for block in of.layers:
         for op in block.operators:
             if isinstance(op, CachedAttention):
@@ -156,4 +155,4 @@ def _name(op: Matmul | GroupedMatmul) -> str:
     """The module, and the operator where that says more."""
     if op.module == ATTENTION_CORE:
         return op.part
-    return op.module if op.part in op.module else f"{op.module} {op.part}"
+    return op.module if op.part == "matmul" or op.part in op.module else f"{op.module} {op.part}"

@@ -69,10 +69,13 @@ Part = (
 )
 """What an operator does in its module. A fused kernel is called by what it does as a whole."""
 
-KernelClass = Literal["norm", "rope", "activation", "residual", "embedding", "softmax", "copy", "cache write"]
+_LayerKernel = Literal["norm", "rope", "activation", "residual", "softmax", "copy", "cache write"]
+KernelClass = _LayerKernel | Literal["embedding", "sampling"]
 """Classes of element-wise kernels that devices are calibrated for."""
 
 ADAPTER_PRODUCTS: Final[tuple[Part, ...]] = ("adapter A", "adapter B")
+EXPERT_MODULES: Final[tuple[Module, ...]] = ("experts", "shared experts")
+"""Modules whose operators are launched once the numbers of tokens of each expert are known."""
 ATTENTION_CORE: Final[Module] = "attention core"
 
 

@@ -31,15 +31,18 @@ NO_NARROW_WEIGHTS = NarrowWeights()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """One block kind (embedding, decoder layer, head): what one micro-batch executes on one device."""
+    """One block kind (embedding, decoder layer, head): what one pass executes on one device.
+
+    An inference pass has forward operators alone.
+    """
 
     name: str
-    layers: int = 1
+    count: int = 1
     """Layers of this kind in the model."""
     leading: bool = False
     """They come before all other layers."""
     forward: Sequence[Operator]
-    backward: Sequence[Operator]
+    backward: Sequence[Operator] = ()
     recomputed: Sequence[Operator] = ()
     """Operators that run again before the backward pass: those of ``forward``, or parts of them."""
     recomputed_share: Number = 1.0
@@ -76,6 +79,8 @@ class Block:
     @property
     def operators(self) -> Sequence[Operator]:
         """Every operator once, parts that run again and those of the update included."""
+        if not self.backward:
+            return self.forward
         found = {id(op): op for op in (*self.forward, *self.recomputed, *self.backward, *self.update)}
         return list(found.values())
 
@@ -119,7 +124,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """A training micro-batch on one device: block kinds, of which those of ``layers`` repeat."""
+    """A micro-batch of training, or a batch of inference, on one device: block kinds, of which those of ``layers`` repeat."""
 
     embedding: Block
     layers: tuple[Block, ...]

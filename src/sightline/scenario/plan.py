@@ -12,7 +12,7 @@ from sightline.scenario.recomputation import Recomputation
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
 AttentionKernel = Literal["flash", "eager"]
 ContextExchange = Literal["ring", "all-gather", "all-to-all", "mixed"]
-"""How the ranks of a cut sequence see each other's keys: see `sightline.program.context_parallel`."""
+"""How the ranks of a cut sequence see each other's keys: see `sightline.program.techniques.context_parallel`."""
 ExpertDispatch = Literal["all-to-all", "deduplicated"]
 """How tokens reach experts on other ranks: a copy for each chosen expert, or one for each rank and, between nodes, each
 node that holds any of them (DeepEP, HybridEP)."""

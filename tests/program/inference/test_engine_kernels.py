@@ -10,8 +10,7 @@ from sightline.prediction.generation import predict_generation
 from sightline.prediction.generation_memory import generation_memory
 from sightline.prediction.generation_phases import prefill_phase
 from sightline.prediction.generation_pricing import PricedGeneration, price_generation
-from sightline.program import Matmul
-from sightline.program.inference import CachedAttention, MatrixVector, Pass
+from sightline.program import CachedAttention, Matmul, MatrixVector, Program
 
 GIB = 1024**3
 
@@ -23,7 +22,7 @@ def priced(
     return price_generation(generation(model=model, cluster=cluster, plan=plan, **workload))  # type: ignore[arg-type]
 
 
-def products(of: Pass) -> list[Matmul]:
+def products(of: Program) -> list[Matmul]:
     return [op for block in of.layers for op in block.operators if isinstance(op, Matmul)]
 
 

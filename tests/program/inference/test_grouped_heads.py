@@ -5,7 +5,7 @@ from generation_scenarios import generation
 
 from sightline.prediction.generation import predict_generation
 from sightline.prediction.generation_pricing import price_generation
-from sightline.program.inference import CachedAttention
+from sightline.program import CachedAttention
 
 
 def heads_apart(model: str, framework: str, version: str) -> bool:

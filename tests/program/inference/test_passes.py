@@ -1,6 +1,5 @@
 """Inference passes: weights, caches and FLOPs of every model, and what parallelism leaves of them."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,9 @@ from generation_scenarios import generation
 from sightline import catalog
 from sightline.prediction.generation_memory import generation_memory
 from sightline.prediction.generation_pricing import PricedGeneration, price_generation
-from sightline.program import Collective, Matmul
+from sightline.program import Batch, Collective, GroupedMatmul, Matmul, Program, inference_kernels, prompts, write
+from sightline.program.cache import cached_bytes
 from sightline.program.formats import formats_of
-from sightline.program.inference import GroupedMatmul, Pass, write_pass
-from sightline.program.inference.cache import cached_bytes
 
 
 def plain(model: str, **changes: object) -> PricedGeneration:
@@ -22,7 +20,7 @@ def plain(model: str, **changes: object) -> PricedGeneration:
     return price_generation(generation(model=model, cluster="1x b200-sxm-180gb", plan=plan, **changes))  # type: ignore[arg-type]
 
 
-def projected_flops(of: Pass) -> float:
+def projected_flops(of: Program) -> float:
     """FLOPs of products with weights, all layers together."""
     kinds = (Matmul, GroupedMatmul)
     return float(
@@ -48,8 +46,8 @@ def test_a_token_costs_two_flops_per_active_parameter(name: str):
 def test_absorbed_and_expanded_latent_attention_use_the_same_weights():
     """A prompt of one token without context expands what a decode step absorbs."""
     priced = plain("deepseek-v2-lite", prompt_tokens=1)
-    prompt = replace(priced.prompt, q=1.0, c=0.0)
-    assert projected_flops(write_pass(prompt)) == pytest.approx(projected_flops(priced.decode), rel=1e-9)
+    prompt = inference_kernels(priced.scenario, priced.formats, Batch.of(prompts(1.0, 1.0)))
+    assert projected_flops(write(prompt)) == pytest.approx(projected_flops(priced.decode), rel=1e-9)
 
 
 def test_cached_bytes_are_the_published_ones():

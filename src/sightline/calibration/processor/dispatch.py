@@ -189,7 +189,7 @@ def call_weights(
     (layer,) = program.layers
     found = {}
     for name, blocks in _places(layer.forward, program.embedding.forward, program.head.forward).items():
-        passes = layer.layers if name == "layer" else 1.0
+        passes = layer.count if name == "layer" else 1.0
         gaps = _gaps(blocks, phases, "forward", float(passes), prices, framework_calls)
         if gaps is not None and sum(gaps.values()) > 0:
             found[name] = _weights(blocks, {m: max(gap, 0.0) for m, gap in gaps.items()}, framework_calls)
@@ -307,4 +307,4 @@ def _predicted(scenario: Scenario, phase: str, machine: ProcessorConstants, cons
     def total(operators: Sequence[Operator]) -> float:
         return sum(float(op.count * prices[id(op)].time_s) for op in operators)
 
-    return sum(block.layers * total(getattr(block, phase)) for block in program.blocks)
+    return sum(block.count * total(getattr(block, phase)) for block in program.blocks)

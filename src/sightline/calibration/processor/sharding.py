@@ -110,7 +110,7 @@ def fewer_cores(
             for op in here:
                 by_kind[kind_of(op)] += float(op.count * own[id(op)].time_s)
             others_s = sum(by_kind[other] * factor for other, factor in found[way].items())
-            measured_s = sum(step[f"{way} layer {module}"] for module in modules) / layer.layers
+            measured_s = sum(step[f"{way} layer {module}"] for module in modules) / layer.count
             found[way][kind] = significant(max(measured_s - around_s - others_s, 0.0) / by_kind[kind])
     return found
 

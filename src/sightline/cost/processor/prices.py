@@ -14,9 +14,8 @@ from sightline.cost.processor.constants import FALLBACK, ProcessorConstants
 from sightline.cost.processor.formulas import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.ranks import Execution, Ranks
-from sightline.program import Elementwise, FlashAttention, Matmul, Operator
+from sightline.program import CachedAttention, Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.address import ATTENTION_CORE, GRADIENTS_OF_LINEAR
-from sightline.program.inference import CachedAttention
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Device

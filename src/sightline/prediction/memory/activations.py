@@ -6,7 +6,7 @@ from sightline.prediction.memory.reserve import collected
 from sightline.prediction.training.sizes import ProgramSizes, layer_sum
 from sightline.prediction.training.stages import StageContents
 from sightline.program import Program
-from sightline.program.compiled import compiled
+from sightline.program.techniques.compiler import compiled
 from sightline.quantities import Number, either, larger, rounded_up, smaller
 from sightline.scenario import Plan, Scenario
 

@@ -8,9 +8,8 @@ from sightline.cost.prices import Prices
 from sightline.frameworks import TensorOverlap
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
-from sightline.program.address import ATTENTION_CORE
-from sightline.program.context_blocks import FURTHER_CHUNKS
-from sightline.program.experts import BEHIND_COUNTS
+from sightline.program.address import ATTENTION_CORE, EXPERT_MODULES
+from sightline.program.techniques.context_blocks import FURTHER_CHUNKS
 from sightline.quantities import Number, larger, plain, smaller
 
 
@@ -111,6 +110,6 @@ def _held_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, dis
     The device idles when the host learns the numbers of tokens, so the two start level: after E the device is done at
     max(E, launches of E), and what follows E is launched while it catches up. Backward takes the numbers from forward.
     """
-    behind = [op for op in operators if op.module in BEHIND_COUNTS and not isinstance(op, Collective)]
+    behind = [op for op in operators if op.module in EXPERT_MODULES and not isinstance(op, Collective)]
     launches = sum((op.count * op.kernels for op in behind), 0.0)
     return larger(launches * launch_s - seconds_of(behind, prices) - dispatch_s, 0.0)

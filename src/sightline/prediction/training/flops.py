@@ -2,9 +2,9 @@
 
 from sightline.prediction.training.update import update_flops
 from sightline.program import Program
-from sightline.program.adapter import adapter_parameters
-from sightline.program.layer import core_heads
-from sightline.program.trained import trained_by
+from sightline.program.shapes import core_heads
+from sightline.program.techniques.adapters import adapter_parameters
+from sightline.program.techniques.trained import trained_by
 from sightline.quantities import Number
 from sightline.scenario import LayerKind, Model, Scenario
 
@@ -114,7 +114,7 @@ def hardware_flops(scenario: Scenario, program: Program) -> Number:
     for block in program.blocks:
         passes = sum(op.count * op.flops for op in (*block.forward, *block.backward))
         again = block.recomputed_share * sum(op.count * op.flops for op in block.recomputed)
-        executed = executed + block.layers * (passes + again)
+        executed = executed + block.count * (passes + again)
     plan = scenario.plan
     ranks = plan.tensor_parallel * plan.context_parallel
     return executed * scenario.workload.global_batch / plan.sequences * ranks + update_flops(plan, program)

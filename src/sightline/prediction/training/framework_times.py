@@ -10,7 +10,6 @@ from sightline.cost.prices import Prices
 from sightline.prediction.framework_constants import TrainingConstants
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.address import GRADIENTS_OF_LINEAR
-from sightline.program.expert_exchange import MODULE as EXPERTS
 from sightline.quantities import Count, Number, either, larger
 from sightline.scenario import Scenario
 from sightline.scenario.context_exchange import head_ranks
@@ -47,7 +46,7 @@ def _slowdown_of_module(op: Matmul, tensor_parallel: Count, c: TrainingConstants
     slowdown: Number = 1.0
     if op.module == HEAD:
         slowdown = either(tensor_parallel == 1, c.unsharded_head_slowdown, 1.0)
-    elif op.module == EXPERTS:
+    elif op.module == "experts":
         slowdown = c.expert_matmul_slowdown
     if op.kernel == "fp8" and op.direction in GRADIENTS_OF_LINEAR:
         slowdown = slowdown * c.exact_gradients_slowdown

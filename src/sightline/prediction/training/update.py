@@ -17,7 +17,7 @@ from sightline.prediction.training.sharding import StateShares
 from sightline.prediction.training.sizes import DenseAndExperts, Sizes, layer_sum
 from sightline.prediction.training.stages import StageContents
 from sightline.program import Program
-from sightline.program.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
+from sightline.program.techniques.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number, anywhere, either, larger
 from sightline.scenario import Plan, Scenario
 
@@ -131,5 +131,5 @@ def update_flops(plan: Plan, program: Program) -> Number:
     """FLOPs of the update's operators on all devices of a step."""
     if not any(block.update for block in program.layers):
         return 0.0
-    layers = sum(block.layers * sum(op.count * op.flops for op in block.update) for block in program.layers)
+    layers = sum(block.count * sum(op.count * op.flops for op in block.update) for block in program.layers)
     return 1.0 * layers * plan.tensor_parallel * either(plan.zero_stage >= 1, plan.copies, plan.replicas)

@@ -1,0 +1,66 @@
+"""Multi-head latent attention (DeepSeek V2, arXiv 2405.04434), dense or with an indexer's choice (DeepSeek V3.2).
+
+Queries, and keys with values, pass through latent vectors; the down projections are whole on every rank and work on
+its piece of the sequence, the up projections are split by heads. With sequence parallelism the latent vectors are
+gathered, not the hidden ones. Keys and values are expanded, or the halves of their up projection move to queries and
+outputs, so that attention reads the latent vectors themselves: in decoding, and where selected tokens differ by query.
+"""
+
+from sightline.program.blocks.indexer import indexer, indexer_norms
+from sightline.program.kernels import Kernels
+from sightline.program.step import Step, Sublayer
+from sightline.scenario import LatentAttention, LayerKind
+
+
+def latent_attention(x: Kernels, kind: LayerKind) -> Sublayer:
+    """Return the attention of one layer; ``x.shape`` has the expanded heads."""
+    latent = x.model.latent
+    if latent is None:
+        raise ValueError(f"{x.model.name} has no latent attention")
+    rank, rope = float(latent.kv_rank), float(latent.rope_head_dim)
+    output = x.projection("output projection", "matmul", x.context_width, x.h, bias=x.model.output_bias)
+    return Sublayer(
+        module="attention norm",
+        steps=[
+            *_projections(x, latent),
+            x.rope((x.heads + 1.0) * rope, latent=True),
+            *x.cache_write(rank + rope),
+            *indexer(x, kind),
+            *(step for group in x.groups() for step in _core(group, kind, latent)),
+            output,
+            *x.leave("output projection"),
+        ],
+        small_parameters=(latent.query_rank or 0) + rank + indexer_norms(x, kind),
+        widest=x.core_input_bytes / x.element_bytes,
+        widest_weight=x.context_width * x.h,
+        core_input_bytes=x.core_input_bytes,
+    )
+
+
+def _projections(x: Kernels, latent: LatentAttention) -> list[Step]:
+    """The latent vectors and what they are normed and made into; queries come from theirs or from the hidden vector."""
+    rank = float(latent.query_rank or 0)
+    down = rank + latent.kv_rank + latent.rope_head_dim
+    if latent.query_rank is None:
+        queries = x.projection("qkv", "query", x.h, x.query_width, kept=0.0)
+    else:
+        queries = x.projection("qkv", "query up", rank, x.query_width)
+    return [
+        x.projection("qkv", "down", x.h, down, rows=x.piece_tokens),
+        x.latent_norm(rank + latent.kv_rank, norms=2.0 if latent.query_rank else 1.0),
+        *x.gather_latents(down),
+        queries,
+    ]
+
+
+def _core(x: Kernels, kind: LayerKind, latent: LatentAttention) -> list[Step]:
+    rank, nope, value = float(latent.kv_rank), float(latent.nope_head_dim), float(latent.value_head_dim)
+    if not x.absorbs(kind):
+        up = x.projection("qkv", "key, value up", rank, x.heads * (nope + value), rows=x.seen_tokens)
+        return [up, *x.join_heads(), *x.expanded_attention(kind)]
+    return [
+        *x.share_keys(rank + latent.rope_head_dim),
+        x.linear("attention core", "absorb query", nope, rank, batch=x.heads),
+        *x.attention_to_latents(kind),
+        x.linear("attention core", "expand value", rank, value, batch=x.heads),
+    ]

@@ -1,0 +1,223 @@
+"""The attention core of training: scores, softmax and context, as one flash kernel or as separate eager kernels."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.program.address import ATTENTION_CORE, Direction, Part
+from sightline.program.kernels.training_elementwise import TrainingElementwise
+from sightline.program.operators import Elementwise, FlashAttention, Matmul
+from sightline.program.step import Step, elementwise
+from sightline.program.techniques.adapters import keeps_input
+from sightline.quantities import Number
+from sightline.scenario import LayerKind
+
+SOFTMAX_ARITHMETIC = 20.0
+"""Vector instructions per score: scale, mask, maximum, exponential, sum, division, conversions (estimate)."""
+RANDOM_ARITHMETIC = 40.0
+"""Vector instructions per element of a dropout: a share of ten Philox rounds, comparison, scale (estimate)."""
+
+
+class Scores(NamedTuple):
+    """What one fused kernel works on: of packed sequences each by itself."""
+
+    sequences: Number
+    queries: Number
+    """Of each sequence."""
+    keys: Number
+    """That these queries see."""
+    causal: bool
+    """Whether later keys are masked."""
+    unseen: Number = 0.0
+    """Share of the scores between all queries and keys at hand that is left out beforehand, being masked."""
+
+
+def mean_seen(tokens: Number, most: Number) -> Number:
+    """Return how many of up to ``tokens`` earlier entries a query reads in the mean that reads no more than ``most``.
+
+    The mean of min(t, most) over queries at t = 0 to tokens: ``m - m^2 / (2 tokens)`` with m the lesser of both.
+    """
+    m = np.minimum(tokens, most)
+    seen: Number = m - m**2 / (2.0 * np.maximum(tokens, 1.0))
+    return seen
+
+
+def selected(x: TrainingElementwise, kind: LayerKind) -> Number:
+    """Return the entries that a query reads of those an indexer chose, in the mean."""
+    sparse = x.model.sparse
+    if sparse is None:
+        raise ValueError(f"{x.model.name} has no sparse attention")
+    return mean_seen(x.context / kind.compression, float(sparse.selected_tokens * sparse.block_tokens))
+
+
+def core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
+    """Return the steps from queries, keys and values to the context, of sequences that are not split over ranks."""
+    if x.plan.attention != "flash":
+        return _eager(x)
+    unwindowed = x.framework.transformer_engine.unwindowed_backward
+    whole = x.low is not None and x.low.recipe.name in unwindowed and kind.mixer == "sliding"
+    backward = scores_of(x, replace(kind, mixer="attention") if whole else kind)
+    return [Step((flash(x, scores_of(x, kind)),), (flash(x, backward, backward=True),))]
+
+
+def flash(
+    x: TrainingElementwise, scores: Scores, *, backward: bool = False, part: Part = "flash attention"
+) -> FlashAttention:
+    """Return the flash kernel; forward keeps queries, keys, values and a float per row and head.
+
+    Its output is kept by the output projection, where that keeps its input as it is. Values that are a view of one
+    joined tensor keep all of that alive beside the rotated queries and keys.
+    """
+    return FlashAttention(
+        module=ATTENTION_CORE,
+        part=part,
+        direction="backward" if backward else "forward",
+        batch=scores.sequences,
+        heads=x.heads,
+        kv_heads=x.kv_heads,
+        head_dim=float(x.shape.head_dim),
+        value_dim=float(x.shape.value_dim),
+        query_tokens=scores.queries,
+        context_tokens=scores.keys,
+        causal=scores.causal,
+        unseen=scores.unseen,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
+        saved_bytes=0.0 if backward else _kept(x),
+        kernels=4.0 if backward else 1.0,
+    )
+
+
+def _kept(x: TrainingElementwise) -> Number:
+    """Bytes that the flash kernel keeps, and that others keep because of it."""
+    size = x.element_bytes * x.tokens
+    kept = size * (x.query_width + x.key_width + x.value_width) + 4.0 * x.tokens * x.heads
+    if not keeps_input(x, "output"):
+        kept = kept + size * x.context_width
+    if x.framework.litgpt.keeps_joined_qkv and x.shape.heads == x.shape.kv_heads:
+        kept = kept + size * (x.query_width + x.key_width)
+    if x.framework.allocation.copies_context:
+        kept = kept + size * x.context_width * (np.asarray(x.b) > 1)
+    return kept
+
+
+def scores_of(x: TrainingElementwise, kind: LayerKind) -> Scores:
+    """Return what the queries of this rank see of the whole sequence.
+
+    A chunk of a chunked layer is a sequence of its own. A window ``w`` shorter than the sequence ``s`` is priced as
+    its mean of ``w - w^2 / 2 s`` keys for every query, without a mask; so are the tokens that an indexer chose.
+    """
+    if kind.mixer == "sparse":
+        return Scores(x.b, x.s, selected(x, kind), causal=False)
+    window, k = x.model.window, x.documents
+    if window is None or np.all(window >= x.context / k) or kind.mixer not in ("sliding", "chunked"):
+        return Scores(x.b * k, x.s / k, x.context / k, causal=True)
+    if kind.mixer == "chunked":
+        return Scores(x.b * x.s / window, float(window), float(window), causal=True)
+    seen = np.minimum(window, x.context / k)
+    return Scores(x.b * k, x.s / k, seen - seen**2 * k / (2.0 * x.context), causal=False)
+
+
+def _eager(x: TrainingElementwise) -> list[Step]:
+    """Scores in memory: two products and what is between and behind them, each kernel for itself."""
+    e, elements, value_dim = x.element_bytes, x.b * x.heads * x.s * x.context, float(x.shape.value_dim)
+    queries, keys, values = (x.tokens * width for width in (x.query_width, x.key_width, x.value_width))
+    head_dim, drops = float(x.shape.head_dim), x.model.dropout > 0
+    moved = 2.0 * e * x.tokens * x.context_width
+    return [
+        Step(
+            (_product(x, "scores", x.s, x.context, head_dim, saved_bytes=e * (queries + keys)),),
+            (
+                _product(x, "queries", x.s, head_dim, x.context, "backward"),
+                _product(x, "keys", x.context, head_dim, x.s, "backward"),
+            ),
+        ),
+        *([x.soft_cap(ATTENTION_CORE, "capped scores", elements)] if x.model.score_cap else []),
+        _softmax(x, elements),
+        Step(
+            # The values, and the probabilities after dropout, are kept.
+            (_product(x, "context", x.s, value_dim, x.context, saved_bytes=e * (values + elements * drops)),),
+            (
+                _product(x, "probabilities", x.s, x.context, value_dim, "backward"),
+                _product(x, "values", x.context, value_dim, x.s, "backward"),
+            ),
+        ),
+        elementwise(
+            ATTENTION_CORE,
+            "layout",
+            0.0,
+            moved,
+            3.0 * e * (queries + keys + values),
+            kernels=3.0,
+            backward_kernels=4.0,
+        ),
+        *([_alibi(e * elements)] if x.model.positions == "alibi" else []),
+        *([_dropout(e, elements)] if drops else []),
+    ]
+
+
+def _product(
+    x: TrainingElementwise,
+    part: Part,
+    m: Number,
+    n: Number,
+    k: Number,
+    direction: Direction = "forward",
+    saved_bytes: Number = 0.0,
+) -> Matmul:
+    return Matmul(
+        module=ATTENTION_CORE,
+        part=part,
+        direction=direction,
+        m=m,
+        n=n,
+        k=k,
+        batch=x.b * x.heads,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
+        output_bytes=x.element_bytes,
+        saved_bytes=saved_bytes,
+    )
+
+
+def _softmax(x: TrainingElementwise, elements: Number) -> Step:
+    """Unfused: cast to fp32, scale, build the mask, fill it in, softmax, cast back.
+
+    The framework's fused softmax takes some counts of score matrices alone.
+    """
+    e = x.element_bytes
+    fused = x.fuses("softmax") * (x.b * x.heads % x.framework.fusion.softmax_granule == 0) * 1.0
+    forward = Elementwise(
+        module=ATTENTION_CORE,
+        part="softmax",
+        traffic_bytes=(6.0 * e + 12.0 - fused * (4.0 * e + 12.0)) * elements,
+        arithmetic=SOFTMAX_ARITHMETIC * elements,
+        kernels=9.0 - 8.0 * fused,
+        saved_bytes=(e + 4.0 * (1.0 - fused)) * elements,
+    )
+    backward = Elementwise(
+        module=ATTENTION_CORE,
+        part="softmax",
+        direction="backward",
+        traffic_bytes=(5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
+        kernels=7.0 - 6.0 * fused,
+    )
+    return Step((forward,), (backward,))
+
+
+def _alibi(size: Number) -> Step:
+    return Step((Elementwise(module=ATTENTION_CORE, part="alibi", traffic_bytes=2.0 * size),))
+
+
+def _dropout(e: float, elements: Number) -> Step:
+    traffic = (2.0 * e + 1.0) * elements
+    forward = Elementwise(
+        module=ATTENTION_CORE,
+        part="dropout",
+        traffic_bytes=traffic,
+        arithmetic=RANDOM_ARITHMETIC * elements,
+        saved_bytes=elements,
+    )
+    backward = Elementwise(module=ATTENTION_CORE, part="dropout", direction="backward", traffic_bytes=traffic)
+    return Step((forward,), (backward,))

@@ -1,0 +1,268 @@
+"""Element-wise kernels and attention of an inference pass: a cache is written and read, group by group of a batch."""
+
+from dataclasses import replace
+from typing import Self
+
+from sightline.program.address import ATTENTION_CORE, Module
+from sightline.program.batch import Batch
+from sightline.program.kernels.inference_linear import InferenceLinear
+from sightline.program.mixer_operators import Indexer, SelectedAttention
+from sightline.program.operators import CachedAttention, Operator
+from sightline.program.step import Step
+from sightline.quantities import Number, anywhere, rounded_up, smaller
+from sightline.scenario import LayerKind, SparseAttention
+
+
+class InferenceAttention(InferenceLinear):
+    """Norms, rotary embedding, activations, and attention over cached and new tokens."""
+
+    __slots__ = ()
+
+    def read_residual(self, module: Module, *, first: bool) -> list[Step]:
+        """Before a half of a layer: the residual addition and its norm, which a parallel block has once."""
+        return [self.norm(module)] if first or not self.model.parallel_block else []
+
+    def write_residual(self, module: Module) -> list[Step]:
+        """The residual is added with the norm that follows."""
+        return []
+
+    def norm(self, module: Module) -> Step:
+        """A norm with the residual before it, in as many kernels as the engine needs.
+
+        RMS norms come with the residual in one kernel, layer norms only where the engine has such a kernel ("layernorm");
+        unfused, a norm takes seven kernels in fp32.
+        """
+        elements = self.tokens * self.h
+        if self.fuses("norm") and (self.model.norm == "rmsnorm" or self.fuses("layernorm")):
+            return Step((self.stream(module, "norm", "norm", 4.0 * elements),))
+        residual = self.stream("residual", "residual", "residual", 3.0 * elements)
+        if self.fuses("norm"):
+            return Step((residual, self.stream(module, "norm", "norm", 2.0 * elements)))
+        return Step((residual, self.stream(module, "unfused norm", "norm", 18.0 * elements, kernels=7.0)))
+
+    def head_norm(self) -> Step:
+        """Norms of queries and keys; over all heads, ranks first add up a sum of squares of each per token, in fp32."""
+        width = self.query_width + self.key_width
+        norm = self.stream("qkv", "norm", "norm", 2.0 * self.tokens * width, kernels=2.0)
+        if not self.model.wide_qk_norm or not anywhere(self.t > 1.0):
+            return Step((norm,))
+        squares = self.stream("qkv", "squares", "norm", self.tokens * width, kernels=2.0)
+        return Step((squares, *self.collective("qkv", "all_reduce", 2.0 * 4.0 * self.tokens), norm))
+
+    def latent_norm(self, width: Number, norms: float = 1.0) -> Step:
+        """``norms`` of latent vectors of ``width`` elements together."""
+        return Step((self.stream("qkv", "norm", "norm", 2.0 * self.tokens * width, kernels=norms),))
+
+    def rope(self, width: Number, *, module: Module = "rope", latent: bool = False) -> Step:
+        """Rotary embedding of ``width`` elements per token; unfused it slices, negates, joins, multiplies and adds."""
+        passes, kernels = (2.0, 1.0) if self.fuses("rope") else (9.0, 10.0)
+        return Step((self.stream(module, "rope", "rope", passes * self.tokens * width, kernels=kernels),))
+
+    def activation(self, width: Number, *, module: Module = "mlp", rows: Number | None = None) -> Step:
+        """The activation of ``width`` elements of each of ``rows`` (the tokens); a gate that runs apart is a second kernel."""
+        apart = self.model.gated and rows is None and not self.fuses("gate-up")
+        passes = 5.0 if apart else 3.0 if self.model.gated else 2.0
+        elements = passes * (self.tokens if rows is None else rows) * width
+        return Step((self.stream(module, "activation", "activation", elements, kernels=2.0 if apart else 1.0),))
+
+    def gate(self) -> list[Step]:
+        """The context times a sigmoid of the gate that was projected with the queries, where the model has one."""
+        if not self.model.attention_gate:
+            return []
+        return [Step((self.stream(ATTENTION_CORE, "gate", "activation", 3.0 * self.tokens * self.context_width),))]
+
+    def gated_norm(self, module: Module, width: Number) -> Step:
+        """A norm of ``width`` elements per token times the activation of as wide a gate, in one kernel."""
+        return Step((self.stream(module, "gated norm", "norm", 3.0 * self.tokens * width),))
+
+    def cache_write(self, width: Number) -> list[Step]:
+        """``width`` elements of every new token are copied to the cache."""
+        return [Step((self.stream(ATTENTION_CORE, "cache write", "cache write", 2.0 * self.tokens * width),))]
+
+    @property
+    def core_input_bytes(self) -> float:
+        """Nothing runs again."""
+        return 0.0
+
+    @property
+    def product_share(self) -> float:
+        """Nothing is kept."""
+        return 1.0
+
+    def absorbs(self, kind: LayerKind) -> bool:
+        """Whether the up projections of keys and values move to queries and outputs, so that latent vectors are read.
+
+        Keys and values are expanded for prompts; but selected tokens differ by query.
+        """
+        return self.decode or kind.mixer == "sparse"
+
+    def attention(self, kind: LayerKind) -> list[Step]:
+        """Attention of new tokens over all tokens, a window of the last, or selected ones."""
+        windowed = kind.mixer in ("sliding", "chunked") and self.model.window
+        grouped, heads = self.engine.kernels.grouped_heads, self.shape
+        writes_scores = self.engine.llama_cpp.writes_scores
+        core = self._attention(
+            self.kv_heads,
+            float(heads.head_dim),
+            float(heads.value_dim),
+            decode=self.decode,
+            window=float(self.model.window or 0.0) if windowed else None,
+            heads_apart=self.decode and grouped is not None and heads.heads // heads.kv_heads not in grouped,
+            cache_bytes=self.formats.cache_bytes,
+            kernels=5.0 if writes_scores else 1.0,
+        )
+        if writes_scores and not self.decode:
+            return [Step(self._written_out(core))]
+        sparse = self.model.sparse
+        if kind.mixer == "sparse" and sparse is not None:
+            core = replace(core, window=float(sparse.selected_tokens * sparse.block_tokens))
+        return [Step((core,))]
+
+    @property
+    def seen_tokens(self) -> Number:
+        """Cached and new tokens of all sequences, whose keys and values are expanded from latent vectors."""
+        return self.b * (self.c + self.q)
+
+    def expanded_attention(self, kind: LayerKind) -> list[Step]:
+        """Attention to keys and values that were expanded from latent vectors."""
+        key, value = float(self.shape.head_dim), float(self.shape.value_dim)
+        return [Step((self._attention(self.heads, key, value, decode=False, cache_bytes=self.element_bytes),))]
+
+    def _attention(
+        self,
+        kv_heads: Number,
+        key: float,
+        value: float,
+        *,
+        decode: bool,
+        cache_bytes: float,
+        window: float | None = None,
+        heads_apart: bool = False,
+        shared_kv: bool = False,
+        kernels: float = 1.0,
+    ) -> CachedAttention:
+        return CachedAttention(
+            module=ATTENTION_CORE,
+            part="attention",
+            batch=self.b,
+            heads=self.heads,
+            kv_heads=kv_heads,
+            heads_apart=heads_apart,
+            shared_kv=shared_kv,
+            head_dim=key,
+            value_dim=value,
+            query_tokens=self.q,
+            context_tokens=self.c + self.q,
+            window=window,
+            decode=decode,
+            dtype=self.dtype,
+            element_bytes=self.element_bytes,
+            cache_bytes=cache_bytes,
+            kernels=kernels,
+        )
+
+    def _written_out(self, core: CachedAttention) -> list[Operator]:
+        """Attention with its scores in memory: all pairs of new and seen tokens, those that the mask hides included.
+
+        The softmax reads and writes every score, which is then cast to the product's type.
+        """
+        pairs, seen, plain = core.batch * core.heads, core.context_tokens, self.formats.plain
+        if granule := self.engine.llama_cpp.context_granule:
+            seen = rounded_up(seen / granule) * granule
+        scores = pairs * core.query_tokens * seen
+        return [
+            self.matmul(ATTENTION_CORE, "scores", core.query_tokens, seen, core.head_dim, plain, batch=pairs),
+            self.stream(ATTENTION_CORE, "softmax", "softmax", 2.0 * scores),
+            self.matmul(ATTENTION_CORE, "values", core.query_tokens, core.value_dim, seen, plain, batch=pairs),
+        ]
+
+    def gather_latents(self, width: Number) -> list[Step]:
+        """Every rank has all latent vectors."""
+        return []
+
+    def join_heads(self) -> list[Step]:
+        """Rotary parts of keys are joined to every head's own, for all tokens that are seen."""
+        latent = self.model.latent
+        if latent is None:
+            return []
+        copied = 2.0 * self.seen_tokens * self.heads * latent.rope_head_dim
+        return [Step((self.stream(ATTENTION_CORE, "join keys", "copy", copied),))]
+
+    def share_keys(self, width: Number) -> list[Step]:
+        """Every rank has all keys."""
+        return []
+
+    def attention_to_latents(self, kind: LayerKind) -> list[Step]:
+        """Attention to cached latent vectors, each key and value of all heads; of an indexer's choice where there is one."""
+        latent, sparse = self.model.latent, self.model.sparse
+        if latent is None:
+            return []
+        key, rank = float(latent.kv_rank + latent.rope_head_dim), float(latent.kv_rank)
+        cache_bytes = self.formats.cache_bytes
+        if kind.mixer != "sparse" or sparse is None:
+            return [Step((self._attention(1.0, key, rank, decode=True, shared_kv=True, cache_bytes=cache_bytes),))]
+        selected = SelectedAttention(
+            module=ATTENTION_CORE,
+            part="selected attention",
+            sequences=self.b,
+            new_tokens=self.q,
+            context_tokens=self.c + self.q,
+            selected_tokens=float(sparse.selected_tokens * sparse.block_tokens),
+            heads=self.heads,
+            key_dim=key,
+            value_dim=rank,
+            decode=self.decode,
+            dtype=self.dtype,
+            element_bytes=self.element_bytes,
+            cache_bytes=cache_bytes,
+        )
+        return [Step((selected,))]
+
+    def fold(self, width: Number) -> list[Step]:
+        """Left out: the few tokens of a pass that complete a fold."""
+        return []
+
+    def attention_to_folds(self, kind: LayerKind) -> list[Step]:
+        """Attention to a window of the last tokens, and to the folded ones before or those that an indexer chose of them."""
+        model, context = self.model, self.c + self.q
+        folded = context / kind.compression if kind.compression > 1 else 0.0 * context
+        if kind.indexed and model.sparse is not None:
+            folded = smaller(folded, model.sparse.selected_tokens)
+        seen = smaller(context, float(model.window or 0) + folded)
+        dim, cache_bytes = float(model.head_dim), self.formats.cache_bytes
+        core = self._attention(1.0, dim, dim, decode=True, shared_kv=True, cache_bytes=cache_bytes)
+        return [Step((replace(core, context_tokens=seen),))]
+
+    def cut_off(self, linear: Step) -> Step:
+        """There are no gradients."""
+        return linear
+
+    def index_rope(self, width: Number) -> Step:
+        """Rotary embedding of the indexer's queries and keys."""
+        return self.rope(width, module="indexer")
+
+    def index_scores(self, kind: LayerKind, sparse: SparseAttention) -> list[Step]:
+        """Scores of cached tokens, group by group, and the choice of the best (DeepSeek V3.2)."""
+        return [step for group in self.groups() for step in group.group_scores(kind, sparse)]
+
+    def group_scores(self, kind: LayerKind, sparse: SparseAttention) -> list[Step]:
+        """The same of the (first) group."""
+        context = (self.c + self.q) / kind.compression
+        scores = Indexer(
+            module="indexer",
+            part="scores",
+            sequences=self.b,
+            new_tokens=self.q,
+            context_tokens=context,
+            heads=float(sparse.heads),
+            head_dim=float(sparse.head_dim),
+            dtype=self.formats.index_dtype,
+            key_bytes=1.0 if self.formats.index_dtype == "fp8" else self.element_bytes,
+        )
+        return [Step((scores, self.stream("indexer", "top-k", "softmax", 4.0 * self.tokens * context, kernels=2.0)))]
+
+    def groups(self) -> list[Self]:
+        """The same for each group of sequences that attention treats by itself."""
+        if len(self.batch.groups) == 1:
+            return [self]
+        return [replace(self, batch=Batch(groups=(group,)), tokens=group.tokens) for group in self.batch.groups]

@@ -1,0 +1,244 @@
+"""Products, element-wise kernels and collectives of an inference pass."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.frameworks import Engine
+from sightline.program.address import KernelClass, Module, Part
+from sightline.program.batch import Batch, Group
+from sightline.program.formats import Formats
+from sightline.program.operators import (
+    COLLECTIVE_PARTS,
+    Collective,
+    CollectiveKind,
+    CollectiveRanks,
+    Elementwise,
+    Matmul,
+    MatrixVector,
+)
+from sightline.program.shapes import Shapes
+from sightline.program.step import Step
+from sightline.quantities import Number, anywhere, identity
+from sightline.scenario.model import WeightPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InferenceLinear(Shapes):
+    """The sizes of a batch, and what an engine makes of products with weights.
+
+    Legend beside that of `sightline.program.shapes`: ``q`` new tokens of a sequence, ``c`` tokens already cached, ``d``
+    data-parallel ranks, ``u`` ranks that split each expert.
+    """
+
+    engine: Engine
+    formats: Formats
+    batch: Batch
+    d: Number
+    identical_tokens: bool = False
+    """All tokens are the same one, and choose the same experts."""
+    expands_weights: bool = False
+    """Quantized weights are written out in 16 bits before each product."""
+
+    @property
+    def group(self) -> Group:
+        """The sequences, where they are alike."""
+        return self.batch.groups[0]
+
+    @property
+    def b(self) -> Number:
+        """Sequences of the (first) group."""
+        return self.group.count
+
+    @property
+    def q(self) -> Number:
+        """New tokens of each."""
+        return self.group.new_tokens
+
+    @property
+    def c(self) -> Number:
+        """Tokens of each that are cached."""
+        return self.group.context_tokens
+
+    @property
+    def decode(self) -> bool:
+        """Whether all sequences decode."""
+        return self.batch.decode
+
+    @property
+    def u(self) -> Number:
+        """Ranks that each expert is split over."""
+        return self.t * self.d / self.e
+
+    @property
+    def piece_tokens(self) -> Number:
+        """Tokens of a rank outside the tensor-parallel regions: all, since engines do not split sequences there."""
+        return self.tokens
+
+    own_tokens = piece_tokens
+
+    @property
+    def entered_share(self) -> float:
+        """Nothing is kept for a backward pass; the share has no effect."""
+        return 1.0
+
+    def fuses(self, kernel: str) -> bool:
+        """Whether the engine runs these operators as one kernel."""
+        return kernel in self.engine.kernels.fused
+
+    def projection(
+        self,
+        module: Module,
+        part: Part,
+        inputs: Number,
+        outputs: Number,
+        *,
+        of: WeightPart = "attention",
+        pieces: Sequence[tuple[Part, Number]] = (),
+        joined: str = "",
+        shares: tuple[float, ...] = (1.0,),
+        targets: tuple[str, ...] = (),
+        kept: Number = 1.0,
+        bias: bool = False,
+        rows: Number | None = None,
+        batch: Number = 1.0,
+        gathered: bool = False,
+        scattered: bool = False,
+    ) -> Step:
+        """A product with weights of the model's part ``of``; ``pieces`` of it run apart unless the engine fuses ``joined``.
+
+        Pieces of one name and width are executions of one operator.
+        """
+        rows = self.tokens if rows is None else rows
+        kernel = self.formats.parts[of]
+        if not pieces or self.fuses(joined):
+            return Step((self.matmul(module, part, rows, outputs, inputs, kernel, batch=batch),))
+        products: list[Matmul] = []
+        for (name, n), copies in _alike(pieces):
+            products.append(self.matmul(module, name, rows, n, inputs, kernel, count=copies))
+        return Step(products)
+
+    def linear(
+        self,
+        module: Module,
+        part: Part,
+        inputs: Number,
+        outputs: Number,
+        *,
+        of: WeightPart | None = None,
+        kept: Number = 1.0,
+        bias: bool = False,
+        rows: Number | None = None,
+        batch: Number = 1.0,
+        trained: bool = True,
+    ) -> Step:
+        """``batch`` products with weights of the model's part ``of``; None for those that engines never quantize."""
+        kernel = self.formats.plain if of is None else self.formats.parts[of]
+        rows = self.tokens if rows is None else rows
+        return Step((self.matmul(module, part, rows, outputs, inputs, kernel, batch=batch),))
+
+    def matmul(
+        self,
+        module: Module,
+        part: Part,
+        m: Number,
+        n: Number,
+        k: Number,
+        kernel: str,
+        *,
+        batch: Number = 1.0,
+        count: Number = 1.0,
+    ) -> Matmul:
+        """A product with weights in the format ``kernel``; of few rows in the engine's own kernel, if it has one."""
+        stored, own = self.formats.operands[kernel], self.engine.kernels
+        sizes: dict[str, Any] = {
+            "module": module,
+            "part": part,
+            "count": count,
+            "kernels": own.product_kernels.get(kernel, 1.0),
+            "m": m,
+            "n": n,
+            "k": k,
+            "batch": batch,
+            "dtype": stored.compute_dtype,
+            "element_bytes": stored.activation_bytes,
+            "output_bytes": self.element_bytes,
+            "weight_bytes": stored.weight_bytes,
+            "kernel": kernel,
+        }
+        if self.decode and own.matrix_vector_rows > 0 and (own.matrix_vector_16_bit or kernel != self.formats.plain):
+            return MatrixVector(most_rows=own.matrix_vector_rows, **sizes)
+        return Matmul(**sizes)
+
+    def stream(
+        self,
+        module: Module,
+        part: Part,
+        kind: KernelClass,
+        elements: Number,
+        *,
+        kernels: Number = 1.0,
+        count: Number = 1.0,
+    ) -> Elementwise:
+        """A bandwidth-bound kernel (or several) moving ``elements`` in all, read and written together."""
+        return Elementwise(
+            module=module,
+            part=part,
+            kind=kind,
+            traffic_bytes=self.element_bytes * elements,
+            arithmetic=self.engine.llama_cpp.stream_instructions * elements,
+            kernels=kernels,
+            count=count,
+        )
+
+    def collective(
+        self,
+        module: Module,
+        kind: CollectiveKind,
+        buffer_bytes: Number,
+        ranks: CollectiveRanks = "tensor",
+        count: Number = 1.0,
+    ) -> list[Collective]:
+        """A collective over ``ranks``; nothing where they are one."""
+        several = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks] > 1.0
+        if not anywhere(several):
+            return []
+        return [
+            Collective(
+                module=module,
+                part=COLLECTIVE_PARTS[kind],
+                kind=kind,
+                buffer_bytes=buffer_bytes,
+                ranks=ranks,
+                count=several * count,
+            )
+        ]
+
+    def region(
+        self, module: Module, projections: Sequence[Step], targets: tuple[str, ...] = (), *, enters: bool = True
+    ) -> list[Step]:
+        """Column-split projections: every rank has their whole input."""
+        return list(projections)
+
+    def leave(self, module: Module) -> list[Step]:
+        """Behind a row-split projection partial sums are added up, then its bias, if no other kernel takes that along.
+
+        Shared experts are summed with the routed ones; in a parallel block attention with the MLP.
+        """
+        model = self.model
+        if module == "shared experts" or (module == "output projection" and model.parallel_block):
+            return []
+        sums = self.collective(module, "all_reduce", self.hidden_bytes)
+        bias = model.output_bias if module == "output projection" else model.mlp_bias
+        if not sums or not bias or model.parallel_block or self.fuses("layernorm"):
+            return [Step(sums)]
+        return [Step((*sums, self.stream(module, "bias", "residual", 2.0 * self.tokens * self.h)))]
+
+
+def _alike(pieces: Sequence[tuple[Part, Number]]) -> Iterator[tuple[tuple[Part, Number], float]]:
+    """Pieces of one name and width with their number; one without outputs, as of values that are keys, is none."""
+    found: dict[object, list[tuple[Part, Number]]] = {}
+    for name, width in pieces:
+        if anywhere(width > 0.0):
+            found.setdefault((name, identity(width)), []).append((name, width))
+    return ((copies[0], float(len(copies))) for copies in found.values())

@@ -1,0 +1,126 @@
+"""Context parallelism: a sequence is cut over ranks, which see each other's keys and values in attention alone.
+
+Four exchanges. *Ring*: blocks of keys and values go round while attention works on those at hand
+(`sightline.program.techniques.context_blocks`). *All-gather*:
+keys and values are gathered first (Llama 3, arXiv 2407.21783). *All-to-all*: ranks swap tokens for heads before attention
+and back after it (Ulysses, arXiv 2309.14509). *Mixed*: all-to-all among some ranks, a ring over the others (arXiv
+2405.07719). Degree 1 adds nothing.
+
+Legend as in `sightline.program.shapes`; ``n`` ranks on the ring.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sightline.program.address import Part
+from sightline.program.kernels.attention_core import Scores, core, flash, scores_of
+from sightline.program.kernels.training_elementwise import TrainingElementwise
+from sightline.program.operators import Operator
+from sightline.program.step import Step
+from sightline.program.techniques.context_blocks import (
+    FURTHER_CHUNKS,
+    block_bytes,
+    blocks,
+    exchanged,
+    layout,
+    live_bytes,
+)
+from sightline.quantities import Number, anywhere
+from sightline.scenario import LayerKind
+
+EXCHANGE: tuple[Part, ...] = (
+    "keys and values",
+    "heads for tokens",
+    "tokens for heads",
+    "layout of chunks",
+    "chunks joined",
+)
+"""Other operators that the exchange adds to the forward pass."""
+
+
+def split_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
+    """Return the attention core's steps, with what the ranks of a split sequence exchange."""
+    if not anywhere(x.c > 1):
+        return core(x, kind)
+    inner = _with_split_heads(x)
+    queries_keys_values, outputs = _qkv_bytes(x, inner), x.element_bytes * x.tokens * x.context_width
+    return [
+        Step(_swap(x, queries_keys_values, "heads for tokens"), _swap(x, queries_keys_values, "tokens for heads")),
+        *_inner_core(inner, kind),
+        Step(_swap(x, outputs, "tokens for heads"), _swap(x, outputs, "heads for tokens")),
+    ]
+
+
+def exchange_bytes(x: TrainingElementwise) -> Number:
+    """Return the bytes of what an exchange holds beside kept activations at its fullest, in the backward pass.
+
+    On a ring the blocks at work and on their way, of keys and values and of their gradients; gathered keys and values
+    and their gradients; or swapped queries, keys and values and their gradients.
+    """
+    if not np.any(np.asarray(x.c) > 1):
+        return 0.0
+    inner = _with_split_heads(x)
+    swapped = 2.0 * _qkv_bytes(x, inner) * (np.asarray(x.y) > 1)
+    if x.exchange == "all-gather" and not x.framework.native.joins_attention_in_fp32:
+        return swapped + 2.0 * x.c * block_bytes(x) * (np.asarray(x.c) > 1)
+    return swapped + live_bytes(inner) * (x.c / x.y > 1)
+
+
+def _with_split_heads(x: TrainingElementwise) -> TrainingElementwise:
+    """The sizes between the swaps: ``y`` times the tokens of 1 / y of the heads."""
+    return replace(x, s=x.s * x.y, tokens=x.tokens * x.y, t=x.t * x.y)
+
+
+def _inner_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
+    if x.exchange == "all-to-all":
+        return core(x, kind)
+    # Selected tokens lie anywhere; blocks know no windows.
+    fp32 = x.framework.native.joins_attention_in_fp32 and kind.mixer in ("attention", "latent")
+    if kind.mixer == "sparse" or (x.exchange == "all-gather" and not fp32):
+        return [Step(_gathered(x, kind, backward=False), _gathered(x, kind, backward=True))]
+    return [Step(blocks(x, backward=False), blocks(x, backward=True))]
+
+
+def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> list[Operator]:
+    """All keys and values, then a kernel for each of the two chunks of queries; backward sums the gradients up."""
+    many = np.asarray(x.c) > 1
+    whole = block_bytes(x) * x.c
+    gathered = [
+        exchanged("all_gather", whole, many * 1.0, "context", "nothing"),
+        layout(whole, many * 1.0),
+    ]
+    whole_scores = scores_of(x, kind)
+    core = flash(x, whole_scores, backward=backward)
+    if core.causal and kind.mixer != "chunked":
+        # Chunk i of 2 c sees i + 1 of them, chunk 2 c - 1 - i the others and one: 2 c + 1 for the two.
+        kernels = 1.0 + many
+        scores = Scores(
+            whole_scores.sequences,
+            whole_scores.queries / kernels,
+            whole_scores.keys * np.where(many, (2.0 * x.c + 1.0) / (4.0 * x.c), 1.0),
+            causal=True,
+            unseen=np.where(many, (2.0 * x.c - 1.0) / (4.0 * x.c), 0.0),
+        )
+        core = replace(flash(x, scores, backward=backward), count=kernels * 1.0, saved_bytes=core.saved_bytes / kernels)
+    summed = [layout(whole, many * 1.0), exchanged("reduce_scatter", whole, many * 1.0, "context", "nothing")]
+    return [*gathered, core, *(summed if backward else [])]
+
+
+def _swap(x: TrainingElementwise, size: Number, part: Part) -> list[Operator]:
+    """Ranks swap heads for tokens or back; data is brought in order before and after."""
+    many = (np.asarray(x.y) > 1) * 1.0
+    if not np.any(many):
+        return []
+    swap = exchanged("all_to_all", size, many, "context heads", "nothing")
+    return [layout(2.0 * size, many), replace(swap, part=part)]
+
+
+def _qkv_bytes(x: TrainingElementwise, inner: TrainingElementwise) -> Number:
+    """Queries, keys and values that a rank hands out; key heads that are fewer than the ranks go to several."""
+    return x.element_bytes * x.tokens * (x.query_width + x.y * (inner.key_width + inner.value_width))
+
+
+RECOMPUTED: Sequence[Part] = (*FURTHER_CHUNKS, *EXCHANGE)
+"""What recomputing the attention core runs again beside the core itself."""

@@ -1,0 +1,127 @@
+"""Matmuls below 16 bits: the layers' linear products, what quantizes their operands, and weights kept in few bits.
+
+Inputs are quantized before the forward product and output gradients before the two of the backward pass, each along its
+rows and, for the weight gradient, along its columns (`sightline.program.techniques.recipes`). Attention, norms, router, adapters,
+embedding and head stay wide. At 16 bits and above nothing here adds anything.
+"""
+
+from dataclasses import replace
+
+from sightline.program.address import Module, Part
+from sightline.program.operators import Elementwise, Matmul, Operator
+from sightline.program.program import NO_NARROW_WEIGHTS, Block, NarrowWeights
+from sightline.program.training_shapes import TrainingShapes
+from sightline.quantities import Number
+
+
+def low_precision(x: TrainingShapes, operator: Operator) -> Operator:
+    """Return a linear layer's operator as it runs under the recipe: a product takes its narrow operands."""
+    if x.low is None or not isinstance(operator, Matmul):
+        return operator
+    recipe = x.low.recipe
+    return replace(
+        operator,
+        dtype=recipe.rate,
+        kernel=recipe.kernel,
+        element_bytes=recipe.operand_bytes,
+        saved_bytes=operator.saved_bytes * (recipe.operand_bytes / x.element_bytes),
+    )
+
+
+def quantized(
+    x: TrainingShapes, module: Module, part: Part, elements: Number, *, for_weights: bool, gathered: bool = False
+) -> list[Operator]:
+    """Return the quantization of an activation or a gradient.
+
+    ``for_weights`` where a weight gradient takes it too, ``gathered`` where sequence parallelism gathers it.
+    """
+    if x.low is None:
+        return []
+    recipe = x.low.recipe
+    late = x.framework.native.transposes_in_backward
+    written = (x.low.copies if for_weights and not late else 1.0) * recipe.operand_bytes
+    if late and gathered:
+        elements = elements / x.r
+    return [
+        Elementwise(
+            module=module,
+            part=part,
+            traffic_bytes=(recipe.reads + written) * elements,
+            kernels=recipe.kernels,
+            elements=elements,
+        ),
+    ]
+
+
+def transposed_operands(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
+    """Return the transposition of what a weight gradient takes, where quantization writes one layout alone."""
+    if x.low is None or not x.framework.native.transposes_in_backward or x.low.copies == 1.0:
+        return []
+    traffic = 2.0 * x.low.recipe.operand_bytes * elements
+    return [
+        Elementwise(module=module, part="operand transposition", traffic_bytes=traffic, kernels=2.0, elements=elements)
+    ]
+
+
+def quantized_weights(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
+    """Return the quantization of a weight in a pass, where a framework keeps no narrow copies."""
+    if x.low is None or not x.low.casts_weights_often:
+        return []
+    return quantized(x, module, "weight quantization", elements, for_weights=x.trained.projections)
+
+
+def transposed_weights(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
+    """Return the transposition of a narrow weight before its backward product, where a framework keeps one layout."""
+    if x.low is None or not x.low.turns_weights:
+        return []
+    traffic = 2.0 * x.low.recipe.operand_bytes * elements
+    return [Elementwise(module=module, part="weight transposition", traffic_bytes=traffic, elements=elements)]
+
+
+def gathered_share(x: TrainingShapes) -> float:
+    """Bytes of a gathered activation over those of a 16-bit one: ranks gather it after it is quantized."""
+    return 1.0 if x.low is None else x.low.recipe.operand_bytes / x.element_bytes
+
+
+def narrow_weights(x: TrainingShapes, weights: Number, expert_weights: Number) -> NarrowWeights:
+    """Return what the recipe changes of a layer's matmul weights in memory and between replicas.
+
+    Copies serve both passes; frozen weights are quantized once and for all.
+    """
+    if x.low is None or x.low.casts_weights_often:
+        return NO_NARROW_WEIGHTS
+    alone = x.low.gathered_bytes is not None
+    copies = (1.0 if x.low.turns_weights else x.low.copies) * x.low.recipe.operand_bytes
+    gathered = x.element_bytes if x.low.gathered_bytes is None else x.low.gathered_bytes
+    kept = copies - x.element_bytes * alone
+    return NarrowWeights(
+        kept_bytes=kept * (weights - expert_weights),
+        expert_kept_bytes=kept * expert_weights,
+        gathered_bytes=(gathered - x.element_bytes) * (weights - expert_weights),
+        expert_gathered_bytes=(gathered - x.element_bytes) * expert_weights,
+        cast_bytes=x.low.cast_bytes * weights * x.trained.projections,
+    )
+
+
+def blended(narrow: Block, wide: Block, share: Number) -> Block:
+    """Return a layer of which the ``share`` of all layers that is left in 16 bits runs as ``wide``, the rest as ``narrow``.
+
+    Left out: that those layers stand at the ends of the model, in the first and the last stage of a pipeline.
+    """
+    parts = ((narrow, 1.0 - share), (wide, share))
+    forward = [[replace(op, count=op.count * part) for op in block.forward] for block, part in parts]
+    twin = {
+        id(op): new
+        for (block, _), ops in zip(parts, forward, strict=True)
+        for op, new in zip(block.forward, ops, strict=True)
+    }
+    return replace(
+        narrow,
+        forward=[op for ops in forward for op in ops],
+        backward=[replace(op, count=op.count * part) for block, part in parts for op in block.backward],
+        recomputed=[
+            twin.get(id(op)) or replace(op, count=op.count * part) for block, part in parts for op in block.recomputed
+        ],
+        freed_bytes=sum(part * block.freed_bytes for block, part in parts),
+        narrow=narrow.narrow * (1.0 - share),
+    )

@@ -1,0 +1,97 @@
+"""Tensor and sequence parallelism: the collectives they add around the sharded projections.
+
+Megatron (arXiv 1909.08053) sums the partial products of the row-split projections; sequence parallelism (arXiv 2205.05198)
+replaces each all-reduce by an all-gather and a reduce-scatter of the same total volume. Degree 1 adds nothing.
+"""
+
+import numpy as np
+
+from sightline.program.address import Module
+from sightline.program.operators import (
+    COLLECTIVE_PARTS,
+    Collective,
+    CollectiveCompany,
+    CollectiveKind,
+    Elementwise,
+    Operator,
+)
+from sightline.program.techniques.low_precision import gathered_share
+from sightline.program.training_shapes import TrainingShapes
+from sightline.quantities import Number
+
+
+def enter_region(x: TrainingShapes, module: Module) -> list[Collective]:
+    """Forward before a column-split projection: with sequence parallelism the sequence is gathered.
+
+    Below 16 bits it is quantized first.
+    """
+    return gathered(x, module, x.hidden_bytes * gathered_share(x))
+
+
+def reenter_region(x: TrainingShapes, module: Module) -> list[Collective]:
+    """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole.
+
+    Frozen weights have no gradient, and an adapter beside them has kept what was gathered for it.
+    """
+    return enter_region(x, module) if x.trained.projections and not x.framework.native.keeps_gathered_inputs else []
+
+
+def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
+    """Forward after a row-split projection: partial sums are reduced, scattered with sequence parallelism.
+
+    Where that moves in chunks, every rank finds a piece of each other's, which it adds up in a kernel of its own.
+    """
+    operators: list[Operator] = [*summed(x, module, x.hidden_bytes)]
+    if not x.framework.native.chunked_products or not np.any(x.split):
+        return operators
+    traffic = x.hidden_bytes + x.residual_bytes
+    return [*operators, Elementwise(module=module, part="pieces summed", traffic_bytes=traffic, count=x.split)]
+
+
+def leave_backward(x: TrainingShapes, module: Module) -> list[Collective]:
+    """Backward after a column-split projection: partial gradients of its input are reduced beside its weight gradient.
+
+    Frozen weights have none, so nothing is left to run beside (TransformerEngine's `layernorm_linear.py`). Where
+    collectives are cut together with a product, a gradient that is a sum over projections apart leaves none to cut.
+    """
+    alone = x.framework.native.separate_projections and x.framework.native.chunked_products
+    beside: CollectiveCompany = "projections" if x.trained.projections and not alone else "nothing"
+    return summed(x, module, x.hidden_bytes, beside)
+
+
+def gathered(
+    x: TrainingShapes, module: Module, size: Number, beside: CollectiveCompany = "projections"
+) -> list[Collective]:
+    """Return how a tensor of ``size`` bytes that sequence parallelism has cut is gathered."""
+    return [exchanged(module, "all_gather", size, x.split, beside)] if np.any(x.split) else []
+
+
+def summed(
+    x: TrainingShapes, module: Module, size: Number, beside: CollectiveCompany = "projections"
+) -> list[Collective]:
+    """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
+    if not np.any(x.t > 1):
+        return []
+    operators = [exchanged(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split), beside)]
+    if np.any(x.split):
+        operators.append(exchanged(module, "reduce_scatter", size, x.split, beside))
+    return operators
+
+
+def all_reduced(x: TrainingShapes, module: Module, size: Number) -> list[Collective]:
+    """Return how partial sums of ``size`` bytes are added up on all ranks, with sequence parallelism too."""
+    return [exchanged(module, "all_reduce", size, 1.0 * (x.t > 1), "projections")] if np.any(x.t > 1) else []
+
+
+def all_gathered(x: TrainingShapes, module: Module, size: Number) -> list[Collective]:
+    """Return how outputs that the ranks have in pieces are put together, without sequence parallelism too."""
+    return [exchanged(module, "all_gather", size, 1.0 * (x.t > 1), "projections")] if np.any(x.t > 1) else []
+
+
+def exchanged(
+    module: Module, kind: CollectiveKind, size: Number, count: Number, beside: CollectiveCompany
+) -> Collective:
+    """Return a collective of the tensor-parallel ranks, named after its kind."""
+    return Collective(
+        module=module, part=COLLECTIVE_PARTS[kind], kind=kind, buffer_bytes=size, count=count, beside=beside
+    )
