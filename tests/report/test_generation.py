@@ -55,23 +55,6 @@ def test_one_prediction_says_everything_a_reader_asks(generation):
         assert said in text
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_line_is_wider_than_the_terminal(generation, width):
-    assert max(len(line.rstrip()) for line in render(terminal.one(generation), width).splitlines()) <= width
-
-
-def test_what_takes_nothing_is_not_shown(generation):
-    text = render(terminal.one(generation))
-    assert "transfer" not in text
-    assert "gradients" not in text
-
-
-def test_a_measurement_is_set_against_the_prediction(generation):
-    measured = {"tpot_s": 0.016, "source": "a page"}
-    text = render(terminal.one(generation.replace(scenario=replace(generation.scenario, measured=measured))))
-    assert "measured tpot_s 0.01600 (a page): predicted is +25.0 %" in text
-
-
 def test_without_spreads_nothing_is_said_of_intervals(generation):
     assert summary.interval_sentences(generation.replace(interval={})) == []
 

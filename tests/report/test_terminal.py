@@ -36,10 +36,12 @@ def test_one_prediction_says_everything_a_reader_asks(profile):
         assert said in text
 
 
-def test_what_takes_nothing_is_not_shown(profile):
-    text = render(terminal.one(profile))
-    assert "bubble" not in text
-    assert "KV cache" not in text
+def test_what_takes_nothing_is_not_shown(profile, generation):
+    training, generated = (render(terminal.one(p)) for p in (profile, generation))
+    assert "bubble" not in training
+    assert "KV cache" not in training
+    assert "transfer" not in generated
+    assert "gradients" not in generated
 
 
 def test_what_would_fit_is_said(too_large):
@@ -57,8 +59,10 @@ def test_a_measurement_is_set_against_the_prediction(build, make_scenario):
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_line_is_wider_than_the_terminal(profile, width):
-    assert max(len(line.rstrip()) for line in render(terminal.one(profile), width).splitlines()) <= width
+@pytest.mark.parametrize("task", ["profile", "generation"])
+def test_no_line_is_wider_than_the_terminal(task, width, request):
+    text = render(terminal.one(request.getfixturevalue(task)), width)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
 
 
 def test_several_predictions_are_told_apart_by_what_differs(build, make_scenario):

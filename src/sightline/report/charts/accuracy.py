@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,8 +28,6 @@ MEASURED, PREDICTED = "measured", "predicted"
 
 def validation_chart(results: "Sequence[Result]") -> dict[str, Any]:
     """Return the Vega-Lite specification: one log-log panel per suite, the panels of a kind under one heading."""
-    import altair as alt
-
     answered = [result for result in results if any(answer.predicted for answer in result.answers)]
     groups = []
     for kind, suites in by_kind(answered).items():
@@ -44,8 +43,6 @@ def validation_chart(results: "Sequence[Result]") -> dict[str, Any]:
 
 
 def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
-    import altair as alt
-
     points: list[dict[str, Any]] = [
         {"case": case_label(a), "measured": a.case.measured, "predicted": a.predicted, "part": part.split}
         for part in parts
@@ -103,8 +100,6 @@ class Panel:
 
 def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 400) -> dict[str, Any]:
     """Return the Vega-Lite specification; of many points an even selection along the size is drawn."""
-    import altair as alt
-
     drawn = [_kernel_panel(panel, most_points) for panel in panels]
     lines = [
         "The band is 10 per cent either way; ratios beyond a factor of two stand at the edge.",
@@ -113,8 +108,6 @@ def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 40
 
 
 def _kernel_panel(panel: Panel, most_points: int) -> Any:
-    import altair as alt
-
     order = np.argsort(panel.size, kind="stable")
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(most_points, len(order))).astype(int))]
     points = [
@@ -147,8 +140,6 @@ def study_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) ->
     Args:
         cells: Row, column, measured and predicted value of each cell.
     """
-    import altair as alt
-
     dots = [
         {"row": row, "column": column, "source": source, "value": value}
         for row, column, measured, predicted in cells

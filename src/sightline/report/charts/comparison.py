@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import altair as alt
+
 from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
 from sightline.report import comparison as words
 from sightline.report import units
@@ -19,8 +21,6 @@ _FURTHEST = 4.0
 
 def comparison_bars(comparison: Comparison) -> dict[str, Any]:
     """Return the Vega-Lite specification: a pair of panels per level; of very many rows the longest are drawn."""
-    import altair as alt
-
     panels = [_panel(level, rows) for level in _DRAWN if (rows := _longest(comparison, level))]
     chart = alt.vconcat(*panels, spacing=24)
     lines = [f"{letter}: {words.side_line(s)}" for letter, s in zip(_SIDES, (comparison.a, comparison.b), strict=True)]
@@ -47,8 +47,6 @@ def _larger(row: Difference) -> float:
 
 
 def _panel(level: str, rows: Sequence[Difference]) -> Any:
-    import altair as alt
-
     divisor, unit = (2**30, "GiB") if level == "memory" else units.time_unit(max(map(_larger, rows)))
     order = [words.label(row) for row in rows]
     height = 26 * len(rows)
@@ -58,8 +56,6 @@ def _panel(level: str, rows: Sequence[Difference]) -> Any:
 
 
 def _bars(rows: Sequence[Difference], order: list[str], divisor: float) -> Any:
-    import altair as alt
-
     values: list[dict[str, Any]] = [
         {"row": words.label(row), "side": side, "value": of / divisor, "text": words.value(row, of)}
         for row in rows
@@ -80,8 +76,6 @@ def _bars(rows: Sequence[Difference], order: list[str], divisor: float) -> Any:
 
 def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
     """A dot per ratio on a logarithmic axis around 1, its interval as a line; filled in where there is a difference."""
-    import altair as alt
-
     values = [_ratio(row) for row in rows if row.ratio]
     furthest = min(max((max(v["high"], 1 / v["low"]) for v in values), default=1.0) * 1.1, _FURTHEST)
     domain = [1 / max(furthest, 1.2), max(furthest, 1.2)]

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import Any
 
+import altair as alt
+
 from sightline.profile import GENERATION, Profile
 from sightline.report import labels
 from sightline.report.charts import drawing
@@ -22,8 +24,6 @@ def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
 
     Left: tokens per second against time per token, the batch beside each point. Right: time to first token.
     """
-    import altair as alt
-
     if profiles[0].task is not GENERATION:
         return None
     points = _points(profiles)
@@ -61,8 +61,6 @@ def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
 
 
 def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
-    import altair as alt
-
     fastest = min(points, key=lambda p: float(p["tpot"]))["line"]
     labelled = [p for p in points if p["line"] == fastest]
     scale, axis = _log_axis([p["tpot"] for p in points])
@@ -80,8 +78,6 @@ def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
 
 
 def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
-    import altair as alt
-
     batches = sorted({p["batch"] for p in points})
     axis = alt.Axis(values=batches, grid=False, labelOverlap=True)
     x_scale = alt.Scale(type="log", base=2, nice=False, padding=12)
@@ -94,8 +90,6 @@ def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> A
 
 def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
     """A logarithmic scale over ``values`` with some room, and an axis that marks 1, 2 and 5 of each decade."""
-    import altair as alt
-
     low, high = min(values) / 1.25, max(values) * 1.3
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
@@ -105,8 +99,6 @@ def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
 
 def _line(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
     """The curve and its points; those that do not fit are hollow."""
-    import altair as alt
-
     fill = alt.condition("datum.fits", color, alt.value("white"))
     points = source.mark_point(size=46, filled=False, strokeWidth=1.5, opacity=1)
     tooltip = ["line:N", "batch:Q", "tpot:Q", "ttft:Q", "rate:Q", "fits:N"]
@@ -117,6 +109,4 @@ def _line(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
 
 
 def _heading(title: str) -> Any:
-    import altair as alt
-
     return alt.TitleParams(title, anchor="start", fontSize=13, offset=8)

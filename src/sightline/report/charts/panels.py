@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import altair as alt
+
 from sightline.profile import GENERATION, Profile
 from sightline.report import summary, units
 from sightline.report.charts import drawing
@@ -22,8 +24,6 @@ def time_panel(parts: Sequence[summary.Part], total_s: float, whole: str) -> Any
 
 def memory_panel(profile: Profile) -> Any:
     """Return the fullest device's memory by part against what may be filled."""
-    import altair as alt
-
     parts = summary.memory(profile)
     bars = _waterfall(parts, 2**30, [f"{units.gib(p.value)} · {units.percent(p.share)}" for p in parts])
     total, usable = float(profile.memory_bytes["total"]), summary.usable_bytes(profile)
@@ -47,8 +47,6 @@ def memory_panel(profile: Profile) -> Any:
 
 def module_panel(modules: Sequence[tuple[str, Mapping[str, float]]], phases: Sequence[str], total_s: float) -> Any:
     """Return seconds of ``phases`` by module, on the scale of ``total_s``; None without any."""
-    import altair as alt
-
     divisor, unit = units.time_unit(total_s)
     tables = [(module, {p: t for p, t in times.items() if p in phases}) for module, times in modules]
     tables = _shorten([(module, times) for module, times in tables if times])
@@ -94,8 +92,6 @@ def _waterfall_panel(
     reach: float = 0.0,
 ) -> Any:
     """Return the whole as one stacked bar and, below it, its parts pulled apart and labelled."""
-    import altair as alt
-
     name, text = whole
     end = bars[-1]["end"] if bars else 0.0
     stacked = [{**bar, "row": name} for bar in bars]
@@ -116,8 +112,6 @@ def _panel(
     *,
     legend: bool = False,
 ) -> Any:
-    import altair as alt
-
     color = alt.Color("part:N", scale=colors, legend=alt.Legend(title=None, orient="bottom") if legend else None)
     x_scale, y_scale = alt.Scale(domain=[0, reach], nice=False), alt.Scale(paddingInner=0.25)
     x = alt.X("start:Q", title=axis, scale=x_scale, axis=alt.Axis(tickCount=6, labelFlush=False))

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import altair as alt
+
 from sightline.profile import Profile
 from sightline.report import labels, summary, units
 from sightline.report.charts import drawing, panels
@@ -21,8 +23,6 @@ def profile_chart(profiles: Sequence[Profile]) -> dict[str, Any]:
 
 def single_chart(profile: Profile, *, titled: bool = True) -> dict[str, Any]:
     """Return one profile as three panels: time by phase, time by module, memory by part."""
-    import altair as alt
-
     total_s = float(profile.whole_s)
     busy = [phase for phase in profile.task.phases if phase not in summary.IDLE_PHASES]
     drawn = [
@@ -39,8 +39,6 @@ def single_chart(profile: Profile, *, titled: bool = True) -> dict[str, Any]:
 
 def _side_by_side(profiles: Sequence[Profile]) -> dict[str, Any]:
     """A bar per scenario; of very many those with the best rate are drawn."""
-    import altair as alt
-
     task = profiles[0].task
     chosen = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
     whole = task.metrics[task.whole].label.capitalize()
@@ -76,8 +74,6 @@ def _figures(profile: Profile) -> str:
 
 def _memory_bars(chosen: Sequence[tuple[str, Profile]]) -> Any:
     """A stacked bar of memory by part per scenario, with a tick at what may be filled."""
-    import altair as alt
-
     rows = [label for label, _ in chosen]
     bars = [bar for label, p in chosen for bar in _stack(label, summary.memory(p), 2**30)]
     texts: list[dict[str, Any]] = []
@@ -115,8 +111,6 @@ def _panel(
     *,
     named: bool,
 ) -> Any:
-    import altair as alt
-
     used = {bar["part"] for bar in bars}
     palette = {summary.LABELS.get(key, key): color for key, color in colors.items()}
     palette = {part: color for part, color in palette.items() if part in used}

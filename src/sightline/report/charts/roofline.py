@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import altair as alt
+
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.report import units
 from sightline.report.charts import drawing
@@ -14,8 +16,6 @@ _PHASES = ("prefill", "decode")
 
 def roofline_chart(title: str, panels: Sequence[tuple[str, RooflineTable]]) -> dict[str, Any]:
     """Return the Vega-Lite specification: a log-log panel per named table, all on the same axes."""
-    import altair as alt
-
     shown = panels[:_MOST]
     names = list(dict.fromkeys(row.matmul for _, table in shown for row in table.rows))
     rows = [row for _, table in shown for row in table.rows]
@@ -40,8 +40,6 @@ def _domain(values: Sequence[float]) -> list[float]:
 
 
 def _panel(name: str, table: RooflineTable, names: list[str], x_domain: list[float], y_domain: list[float]) -> Any:
-    import altair as alt
-
     x_scale = alt.Scale(type="log", domain=x_domain, nice=False)
     y_scale = alt.Scale(type="log", domain=y_domain, nice=False)
     x = alt.X("x:Q", title="FLOP/byte", scale=x_scale, axis=alt.Axis(tickCount=4, format="~s", grid=False))
@@ -73,8 +71,6 @@ def _and(ridges: Sequence[tuple[float, float]]) -> str:
 
 def _roofs(ridges: Sequence[tuple[float, float]], x_domain: list[float], x: Any, y: Any) -> list[Any]:
     """The memory's slope and each type's peak, with a dashed line down from the ridge."""
-    import altair as alt
-
     drawn = []
     for ridge, peak in ridges:
         low = x_domain[0]

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.console import RenderableType
+from rich.text import Text
+
 from sightline.profile.results import plain, stamped
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from sightline.validation import Answer, Result
 
 NOTHING = "-"
@@ -37,10 +38,8 @@ def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict
     return stamped({"suites": suites})
 
 
-def error_table(results: "Sequence[Result]") -> "RenderableType":
+def error_table(results: "Sequence[Result]") -> RenderableType:
     """Return the errors of each suite's parts, a line each, by kind of suite; the quantity stands below the name."""
-    from rich.text import Text
-
     table = plain_table(("suite", "part"), ("cases", "mean", "median", "p90", "max", "bias", "inside"))
     kinds = by_kind(results)
     for kind, suites in kinds.items():
@@ -72,7 +71,7 @@ def quantity_name(quantity: str) -> str:
     return known.get(quantity) or quantity.replace("tokens_per_s", "tokens/s").removesuffix("_s").replace("_", " ")
 
 
-def case_table(result: "Result") -> "RenderableType":
+def case_table(result: "Result") -> RenderableType:
     """Return the cases of one part of a suite: measured, predicted and the error between them."""
     table = plain_table(
         ("case",), ("measured", "predicted", "error"), title=f"{result.suite}, {result.split}: {result.quantity}"

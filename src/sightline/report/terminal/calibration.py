@@ -3,21 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.profile.results import stamped
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from sightline.calibration.from_tables import Calibration
 
 MOST_COLUMNS = 5
 """Kernels that stand side by side."""
 
 
-def tables(calibration: "Calibration") -> "list[Table]":
+def tables(calibration: "Calibration") -> list[Table]:
     """Return the constants of each kernel, then the residuals of all."""
     return [_constants(calibration), _residuals(calibration)]
 
@@ -42,7 +42,7 @@ def to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, An
     return stamped({**said, "file": path})
 
 
-def _constants(calibration: "Calibration") -> "Table":
+def _constants(calibration: "Calibration") -> Table:
     kernels = calibration.fit.constants
     if len(kernels) > MOST_COLUMNS:
         return _by_row(calibration)
@@ -64,7 +64,7 @@ def _constants(calibration: "Calibration") -> "Table":
     return table
 
 
-def _by_row(calibration: "Calibration") -> "Table":
+def _by_row(calibration: "Calibration") -> Table:
     """The constants of very many kernels: a row for each, with its constants in words."""
     table = plain_table(("kernel",), title=f"{calibration.device}, {calibration.part}: constants")
     table.add_column("rows", justify="right", no_wrap=True)
@@ -75,7 +75,7 @@ def _by_row(calibration: "Calibration") -> "Table":
     return table
 
 
-def _residuals(calibration: "Calibration") -> "Table":
+def _residuals(calibration: "Calibration") -> Table:
     table = plain_table(("kernel",), title="Errors of the fit: predicted over measured, less one")
     table.add_column("rows of", overflow="fold")
     for heading in ("rows", "median", "90th percentile", "bias"):

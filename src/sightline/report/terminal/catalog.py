@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from sightline.profile.results import flatten
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
 from sightline.scenario import Heads, LayerKind, Model
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
     "models": (
@@ -78,7 +78,7 @@ _LONGEST = 2000
 _ABOUT = ("source", "sources", "date", "evidence", "evidences")
 
 
-def kinds_table(listing: Mapping[str, Sequence[str]]) -> "RenderableType":
+def kinds_table(listing: Mapping[str, Sequence[str]]) -> RenderableType:
     """Return the kinds with their number of entries and a few names."""
     table = plain_table(("kind", "entries", "for example"))
     for kind, names in listing.items():
@@ -86,7 +86,7 @@ def kinds_table(listing: Mapping[str, Sequence[str]]) -> "RenderableType":
     return table
 
 
-def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> "RenderableType":
+def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     """Return the entries of a kind, one line each, with their main figures."""
     columns = _COLUMNS.get(kind, (("source",),))
     table = plain_table(("name", *(_HEADINGS.get(c[0], c[0].replace("_", " ")) for c in columns)))
@@ -95,14 +95,11 @@ def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> "Rende
     return table
 
 
-def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[str, str]] = ()) -> "RenderableType":
+def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[str, str]] = ()) -> RenderableType:
     """Return one entry: each value, and where it comes from when that is not the entry's own source.
 
     ``meaning`` is what the entry was read as, shown above its values.
     """
-    from rich.console import Group
-    from rich.text import Text
-
     about = (
         f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
     )

@@ -1,22 +1,19 @@
 """Pieces of what the terminal shows: tables, grids of figures, parts of a whole with bars."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from sightline.report import units
 from sightline.report.summary import Part
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
 BAR_WIDTH = 24
 
 
-def plain_table(words: Sequence[str], numbers: Sequence[str] = (), *, title: str = "") -> "Table":
+def plain_table(words: Sequence[str], numbers: Sequence[str] = (), *, title: str = "") -> Table:
     """Return an empty table without lines: columns of words, which fold, then columns of numbers."""
-    from rich.table import Table
-
     found = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     if title:
         found.title, found.title_justify = title, "left"
@@ -27,28 +24,22 @@ def plain_table(words: Sequence[str], numbers: Sequence[str] = (), *, title: str
     return found
 
 
-def grid(columns: int) -> "Table":
+def grid(columns: int) -> Table:
     """Return an empty grid of ``columns`` that are never folded."""
-    from rich.table import Table
-
     found = Table.grid(padding=(0, 3, 0, 0))
     for _ in range(columns):
         found.add_column(no_wrap=True)
     return found
 
 
-def add_part(grid: "Table", part: Part, value: str, length: float, color: str) -> None:
+def add_part(grid: Table, part: Part, value: str, length: float, color: str) -> None:
     """Add a part's name, value, share and bar."""
-    from rich.text import Text
-
     share = Text(units.percent(part.share), justify="right")
     grid.add_row(part.label, Text(value, justify="right"), share, bar(length, color))
 
 
-def bar(share: float, color: str) -> "RenderableType":
+def bar(share: float, color: str) -> RenderableType:
     """Return a bar of eighth blocks, so that one per cent can still be told from two."""
-    from rich.text import Text
-
     eighths = max(round(max(share, 0.0) * BAR_WIDTH * 8), 1)
     full, rest = divmod(eighths, 8)
     return Text("█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1]), style=color)

@@ -1,15 +1,14 @@
 """Profiles of any task as compact text: one scenario in full, several as a table."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from sightline.profile import TASKS, Profile
 from sightline.report import labels, summary, units
 from sightline.report.terminal import parts
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
 
 _COLORS = {
     "forward": "blue",
@@ -27,17 +26,14 @@ _COLORS = {
 }
 
 
-def tables(profiles: Sequence[Profile]) -> "list[RenderableType]":
+def tables(profiles: Sequence[Profile]) -> list[RenderableType]:
     """Return, for each task, a block for one profile and a table for several."""
     by_task = [[p for p in profiles if p.task is task] for task in TASKS]
     return [one(found[0]) if len(found) == 1 else many(found) for found in by_task if found]
 
 
-def one(profile: Profile) -> "RenderableType":
+def one(profile: Profile) -> RenderableType:
     """Return a single profile: headline figures, phases, modules, memory, measurements, what would fit."""
-    from rich.console import Group
-    from rich.text import Text
-
     blocks: list[RenderableType] = [
         Text(labels.title(profile.scenario), style="bold"),
         *(Text(line, style="dim") for line in labels.subtitle(profile.scenario)),
@@ -53,10 +49,8 @@ def one(profile: Profile) -> "RenderableType":
     return Group(*blocks)
 
 
-def many(profiles: Sequence[Profile]) -> "Table":
+def many(profiles: Sequence[Profile]) -> Table:
     """Return several profiles of one task as a table, a line each; the best in bold."""
-    from rich.text import Text
-
     headings = summary.columns(profiles)
     words = ("fits", "bound by", "made by", "evidence")
     table = parts.plain_table(("operator" if not profiles[0].phases else "scenario",))
@@ -70,10 +64,8 @@ def many(profiles: Sequence[Profile]) -> "Table":
     return table
 
 
-def _headline(profile: Profile) -> "Table":
+def _headline(profile: Profile) -> Table:
     """Labelled figures, two to a line; a rate has its share per device behind it."""
-    from rich.text import Text
-
     per_device = dict(summary.figures(profile, [k for k in profile.task.details if k.endswith("_s_per_device")]))
     table = parts.grid(4)
     cells = []
@@ -86,10 +78,8 @@ def _headline(profile: Profile) -> "Table":
     return table
 
 
-def _breakdown(profile: Profile) -> "Table":
+def _breakdown(profile: Profile) -> Table:
     """Parts of the time and of the fullest device's memory in one grid, so that columns line up."""
-    from rich.text import Text
-
     table = parts.grid(4)
     whole = profile.task.metrics[profile.task.whole].label
     modules = summary.longest_modules(profile)

@@ -1,7 +1,11 @@
 """Which matmuls arithmetic bounds and which memory, as text, as JSON and as CSV: a table per scenario."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.profile.results import scenario_to_dict, stamped
@@ -9,19 +13,12 @@ from sightline.report import labels, units
 from sightline.report.csv_lines import csv_text
 from sightline.report.terminal import parts
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
 _STYLES = {"compute": "cyan", "memory": "yellow"}
 _FIGURES = ("batch", "m", "n", "k", "flops", "bytes", "intensity", "ridge", "bound", "roofline_s", "predicted_s")
 
 
-def classification(label: str, tables: Sequence[RooflineTable]) -> "RenderableType":
+def classification(label: str, tables: Sequence[RooflineTable]) -> RenderableType:
     """Return one scenario's matmuls on one device or several, which differ in nothing else."""
-    from rich.console import Group
-    from rich.text import Text
-
     devices = [table.scenario.cluster.device.name for table in tables]
     ridges = (f"{device} {_ridges(table)}" for device, table in zip(devices, tables, strict=True))
     return Group(
@@ -64,9 +61,7 @@ def _ridges(table: RooflineTable) -> str:
     return " and ".join(units.digits(ridge) for ridge in sorted({row.ridge for row in table.rows}))
 
 
-def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> "Table":
-    from rich.text import Text
-
+def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> Table:
     alone = len(devices) == 1
     table = parts.plain_table(("matmul", "batch, m, n, k"), ("FLOP/byte",))
     for heading in ("bound", "roofline", "predicted") if alone else devices:
@@ -90,15 +85,11 @@ def _shape(row: RooflineRow) -> str:
 
 
 def _alone(row: RooflineRow) -> list[Any]:
-    from rich.text import Text
-
     times = (units.seconds(row.roofline_s), units.seconds(row.predicted_s))
     return [Text(row.bound, style=_STYLES[row.bound]), *times]
 
 
 def _on_device(row: RooflineRow) -> Any:
-    from rich.text import Text
-
     return Text(f"{row.bound:7} {units.seconds(row.predicted_s):>7}", style=_STYLES[row.bound])
 
 

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from sightline.profile.results import flatten
 from sightline.report.terminal.parts import plain_table
 from sightline.runs import Run
 
 if TYPE_CHECKING:
     import polars
-    from rich.console import RenderableType
-    from rich.table import Table
 
 _HEADLINES = ("step_time_s", "time_s", "latency_s", "tpot_s", "output_tokens_per_s")
 """Result keys worth a place in a list; the first that a run has."""
@@ -26,7 +28,7 @@ def summary(run: Run) -> dict[str, Any]:
     return said | ({key: run.result[key]} if key else {})
 
 
-def listing(runs: Sequence[Run]) -> "Table":
+def listing(runs: Sequence[Run]) -> Table:
     """Return a line per run."""
     table = plain_table(("run", "status", "result", "name"))
     table.columns[0].no_wrap = True
@@ -38,11 +40,8 @@ def listing(runs: Sequence[Run]) -> "Table":
     return table
 
 
-def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> "RenderableType":
+def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> RenderableType:
     """Return a run in full: what it says of itself, its result, its table, how many samples."""
-    from rich.console import Group
-    from rich.text import Text
-
     table = plain_table(("", ""))
     table.show_header = False
     for key in ("id", "name", "suite", "status", "reason", "created", "ended", "version"):
@@ -63,10 +62,8 @@ def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> "Ren
     return Group(*blocks)
 
 
-def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
+def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """Return what a query gave."""
-    from rich.text import Text
-
     table = plain_table(tuple(columns))
     for row in rows:
         table.add_row(*(Text(_short(value)) for value in row))

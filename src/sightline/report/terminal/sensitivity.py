@@ -1,17 +1,17 @@
 """What a prediction hangs on, for people and as JSON: elasticities with bars, and the plans next to the one asked."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from sightline.prediction.neighbours import Neighbour
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.profile.results import plain, profile_to_dict
 from sightline.report import labels, units
 from sightline.report.terminal import parts
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
 
 LABELS = {
     "device.peak_flops": "device: peak FLOP/s",
@@ -40,11 +40,8 @@ def sensitivity_to_dict(found: Sensitivity) -> dict[str, Any]:
     return document
 
 
-def terminal(found: Sensitivity) -> "RenderableType":
+def terminal(found: Sensitivity) -> RenderableType:
     """Return one prediction's table of elasticities and, for training, of neighbours."""
-    from rich.console import Group
-    from rich.text import Text
-
     blocks: list[RenderableType] = [
         Text(labels.title(found.answer.scenario), style="bold"),
         Text("what 1 % more of a number changes, in per cent", style="dim"),
@@ -56,10 +53,8 @@ def terminal(found: Sensitivity) -> "RenderableType":
     return Group(*blocks)
 
 
-def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> "Table":
+def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> Table:
     """A line per number that matters, the one with the largest elasticity of any result first."""
-    from rich.text import Text
-
     keys = list(next(iter(by_number.values())))
     table = parts.grid(len(keys) + 2)
     table.add_row("", *(Text(key.removesuffix("_s").replace("_", " "), style="dim") for key in keys))
@@ -74,9 +69,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> "Table":
     return table
 
 
-def _beside(found: Sensitivity) -> "Table":
-    from rich.text import Text
-
+def _beside(found: Sensitivity) -> Table:
     own = _neighbour(Neighbour("as asked", found.answer))
     table = parts.grid(4)
     for line in (own, *map(_neighbour, found.neighbours)):
