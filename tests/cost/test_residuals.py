@@ -7,7 +7,7 @@ import pytest
 from sightline import catalog
 from sightline.cost.residuals import BETWEEN, BORROWED, GENERIC, family_half_width, first_stated, half_width
 from sightline.loading.clusters import read_cluster
-from sightline.prediction.operator_attention import RANGES
+from sightline.prediction.operators.attention import RANGES
 
 SERVING = ("residuals",)
 

@@ -13,7 +13,7 @@ from sightline.cost.matmul.dense import matmul_cost
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.prediction import predict
-from sightline.prediction.elementwise_kernels import KERNELS
+from sightline.prediction.operators.predict import KERNELS
 from sightline.profile import Profile
 from sightline.program.matmul_formats import MATMUL_FORMATS
 from sightline.scenario import (

@@ -19,7 +19,7 @@ def predict(
     # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
     match scenario:
         case OperatorScenario():
-            from sightline.prediction.operator import predict_operator
+            from sightline.prediction.operators.predict import predict_operator
 
             return predict_operator(scenario)
         case GenerationScenario():

@@ -8,7 +8,7 @@ from sightline.cost.families import evidence_of, family_of
 from sightline.cost.matmul.constants import matmul_evidence
 from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
 from sightline.prediction.generation_pricing import PricedGeneration
-from sightline.prediction.operator_answer import MEASURED_DTYPES, within
+from sightline.prediction.operators.answer import MEASURED_DTYPES, within
 from sightline.profile import Evidence
 from sightline.scenario import Device
 

@@ -15,7 +15,7 @@ from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.interval import intervals, spread_of
 from sightline.prediction.memory.ledger import StageLedger, fullest, stage_ledgers
 from sightline.prediction.micro_batch import with_fastest_micro_batch
-from sightline.prediction.operator_answer import within
+from sightline.prediction.operators.answer import within
 from sightline.prediction.remarks import host_remarks, remarks
 from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training.flops import hardware_flops, model_flops

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import CACHES, MATMULS
 from sightline.errors import InputError
-from sightline.prediction.elementwise_kernels import KERNELS
+from sightline.prediction.operators.predict import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
 
 if TYPE_CHECKING:

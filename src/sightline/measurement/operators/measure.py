@@ -14,7 +14,7 @@ from sightline.measurement.operators.elementwise import elementwise_case
 from sightline.measurement.operators.products import attention_case, matmul_case
 from sightline.measurement.operators.recorded import IMPLEMENTATIONS, recorded_case
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
-from sightline.prediction.operator import predict_operator
+from sightline.prediction.operators.predict import predict_operator
 from sightline.profile import Profile
 from sightline.scenario import (
     AttentionOperation,

@@ -1,13 +1,26 @@
 """The prediction of single matmuls in every number format, dense and of a mixture's experts."""
 
+from typing import Any
+
 import numpy as np
 
+from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
+from sightline.cost.processor.formulas import product_cost
+from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.residuals import covers, half_width
-from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
+from sightline.prediction.operators.answer import (
+    FROM_MEMORY,
+    MEASURED_DTYPES,
+    OperatorAnswer,
+    chosen,
+    on_processor,
+    on_roofline,
+    within,
+)
 from sightline.profile import Evidence
 from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
 from sightline.program.routing import expected_active
@@ -24,6 +37,9 @@ WEIGHT_ONLY = {"fp8": "w8a16", "fp8-block": "w8a16", "w8a8": "w8a16", "nvfp4": "
 
 def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     """Answer with the constants of the format, and their residual surface where it was measured."""
+    model = device_model(device, Kernels(dtype=x.dtype))
+    if x.kernel in ("16-bit", "32-bit") and isinstance(model, ProcessorModel):
+        return _on_processor(x, model)
     kernel, stored, warnings = _kernel_of(x, device)
     sixteen_bit = x.kernel != "16-bit" or x.dtype in MEASURED_DTYPES
     constants = matmul_constants(device, kernel)
@@ -44,6 +60,12 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
     answer = on_roofline(cost, device.peak_flops[stored.compute_dtype], device, evidence, width)
     return answer._replace(warnings=warnings)
+
+
+def _on_processor(x: MatmulOperation, model: ProcessorModel) -> OperatorAnswer:
+    how: dict[str, Any] = {"order": "forward", "dtype": x.dtype, "missing": FROM_MEMORY}
+    cost = product_cost(x.m, x.n, x.k, x.batch, device=model.device, constants=model.machine(), **how)
+    return on_processor(cost, "product", x.dtype, model)
 
 
 def _covers(constants: MatmulConstants, x: MatmulOperation, device: Device, kernel: str) -> bool:

@@ -3,6 +3,9 @@
 Device time of a warm benchmark: no host launch, no slowdown of a long training run.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from sightline.cost.clock import at_its_clock
@@ -13,12 +16,11 @@ from sightline.cost.collectives.groups import whole_group
 from sightline.cost.elementwise.kernels import elementwise_cost, load_elementwise, measured_generation
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.residuals import covers, family_half_width, first_stated, half_width
-from sightline.prediction.elementwise_kernels import KERNELS
-from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, on_roofline, within
-from sightline.prediction.operator_attention import attention_answer
-from sightline.prediction.operator_matmul import grouped_answer, matmul_answer
-from sightline.prediction.operator_processor import is_for_processor, processor_answer
+from sightline.prediction.operators.answer import MEASURED_DTYPES, OperatorAnswer, on_roofline, within
+from sightline.prediction.operators.attention import attention_answer
+from sightline.prediction.operators.products import grouped_answer, matmul_answer
 from sightline.profile import Evidence, Profile
+from sightline.program.kernels.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import (
@@ -31,6 +33,42 @@ from sightline.scenario import (
     MatmulOperation,
     OperatorScenario,
 )
+from sightline.scenario.operation import ElementwiseName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """Tensors read or written once, in the operator's dtype; other bytes; vector instructions where they count."""
+
+    kind: str
+    """Class of kernels in a device's element-wise calibration."""
+    tensors: float
+    other_bytes: float = 0.0
+    arithmetic: float = 0.0
+    kernels: float = 1.0
+
+    def bytes_per_element(self, element_bytes: float) -> float:
+        """Bytes moved per element."""
+        return self.tensors * element_bytes + self.other_bytes
+
+
+KERNELS: Mapping[ElementwiseName, Kernel] = {
+    "copy": Kernel(kind="copy", tensors=2.0),
+    "norm": Kernel(kind="norm", tensors=2.0),
+    "activation": Kernel(kind="activation", tensors=2.0),
+    "gated_activation": Kernel(kind="activation", tensors=3.0),
+    "embedding": Kernel(kind="embedding", tensors=2.0),
+    "rope": Kernel(kind="rope", tensors=2.0),
+    "softmax": Kernel(kind="softmax", tensors=2.0, arithmetic=SOFTMAX_ARITHMETIC),
+    # Logits are read for the maximum and sum, and again for the loss.
+    "cross_entropy": Kernel(kind="softmax", tensors=2.0, kernels=2.0),
+    # fp32 weight and two moments in and out; a 16-bit gradient in and weight out, or an fp32 gradient in.
+    "adam": Kernel(kind="copy", tensors=0.0, other_bytes=28.0),
+    # A byte of mask per element.
+    "dropout": Kernel(kind="copy", tensors=2.0, other_bytes=1.0, arithmetic=RANDOM_ARITHMETIC),
+    "residual": Kernel(kind="residual", tensors=3.0),
+}
+"""By operator; forward passes: an activation with one input, a gated one with two, an embedding of distinct tokens."""
 
 MEASURED_ELEMENTWISE = ("norm", "activation", "gated_activation", "embedding", "rope", "softmax", "residual")
 """Kernels that some tables have; others take the constants of those like them."""
@@ -62,8 +100,6 @@ def predict_operator(scenario: OperatorScenario) -> Profile:
 def _answer(scenario: OperatorScenario) -> OperatorAnswer:
     cluster, operation = scenario.cluster, scenario.workload
     match operation:
-        case MatmulOperation() | AttentionOperation() if is_for_processor(operation, cluster.device):
-            return processor_answer(operation, cluster.device)
         case MatmulOperation():
             return matmul_answer(operation, cluster.device)
         case GroupedMatmulOperation():

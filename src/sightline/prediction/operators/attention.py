@@ -15,9 +15,19 @@ from sightline.cost.attention.families import (
     prefill_constants,
 )
 from sightline.cost.attention.fused import attention_cost
+from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.processor.formulas import fused_attention_cost
+from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.residuals import covers, family_half_width
-from sightline.prediction.operator_answer import MEASURED_DTYPES, OperatorAnswer, chosen, on_roofline, within
+from sightline.prediction.operators.answer import (
+    MEASURED_DTYPES,
+    OperatorAnswer,
+    chosen,
+    on_processor,
+    on_roofline,
+    within,
+)
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import AttentionOperation, Device
@@ -32,6 +42,12 @@ RANGES = ("head shapes left out", "head shapes left out, formula", "in range", "
 
 def attention_answer(x: AttentionOperation, device: Device) -> OperatorAnswer:
     """Answer with the kernels of serving engines; where sizes are arrays, each with its own phase."""
+    model = device_model(device, Kernels(dtype=x.dtype))
+    plain = x.window is None and not x.latent and x.value_dim is None and x.kv_dtype in (None, x.dtype)
+    if plain and isinstance(model, ProcessorModel):
+        how: dict[str, Any] = {"causal": x.causal, "backward": False, "dtype": x.dtype}
+        cost = fused_attention_cost(*_sizes(x), device=device, constants=model.machine(), **how)
+        return on_processor(cost, "attention", x.dtype, model)
     if x.latent:
         return _phase(x, device, "mla-decode")
     few = np.logical_and(np.less_equal(x.query_tokens, FEW_QUERIES), np.less(x.query_tokens, x.context_tokens))

@@ -1,16 +1,21 @@
-"""What the prediction of any single operator hands back, and how it follows from a cost."""
+"""What the prediction of any single operator returns, and how it follows from a cost."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.cost.families import PROCESSOR
 from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.processor.model import ProcessorModel
+from sightline.cost.residuals import half_width
 from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 
 MEASURED_DTYPES = ("fp16", "bf16")
 """Compute dtypes of the tables behind the calibrations, number formats of matmuls aside."""
+FROM_MEMORY = 1.0
+"""Operands that are measured alone take turns, so that none is found in a processor's cache."""
 
 
 class OperatorAnswer(NamedTuple):
@@ -61,3 +66,11 @@ def chosen(mask: Any, one: OperatorAnswer, other: OperatorAnswer) -> OperatorAns
         half_width=np.where(mask, one.half_width, other.half_width),
         warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
     )
+
+
+def on_processor(cost: OperatorCost, kind: str, dtype: str, model: ProcessorModel) -> OperatorAnswer:
+    """The answer of a processor's formulas, with the errors of families that their fit did not see."""
+    path = ("residuals", f"{dtype} {kind}, forward")
+    evidence = model.evidence(kind)
+    width = half_width(model.device, PROCESSOR, path, ("family left out", "fit"), evidence)
+    return on_roofline(cost, model.device.peak_flops[dtype], model.device, evidence, width)
