@@ -12,8 +12,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sightline.cli.measure_files import Measured
-    from sightline.measurement.operators.runs import Measured as MeasuredOperator
+    from sightline.measurement.processes.results import Measured
     from sightline.measurement.processes.suite import Step
 
 
@@ -68,7 +67,7 @@ def _check(options: MeasureOptions) -> None:
         raise InputError("measure takes scenario files or --suite, one of them")
 
 
-def _measure_suite(options: MeasureOptions) -> "tuple[list[MeasuredOperator], list[str]]":
+def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]":
     from sightline.errors import nearest
     from sightline.measurement.machine.devices import CPU_DTYPES
     from sightline.measurement.operators.runs import grouped, measure_suite

@@ -9,13 +9,10 @@ from sightline.cli.measure_options import FILES, MeasureOptions, refuse_idle
 from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
-    from sightline.measurement.generation.runs import MeasuredGeneration
-    from sightline.measurement.operators.runs import Measured as MeasuredOperator
+    from sightline.measurement.processes.results import Measured
     from sightline.measurement.processes.suite import Step
-    from sightline.measurement.training.runs import MeasuredTraining, Settings
+    from sightline.measurement.training.runs import Settings
     from sightline.runs import Store
-
-    Measured = MeasuredOperator | MeasuredGeneration | MeasuredTraining
 
 
 def measure_files(

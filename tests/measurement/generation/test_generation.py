@@ -11,11 +11,12 @@ import sightline as sl  # noqa: E402
 from sightline.errors import InputError  # noqa: E402
 from sightline.measurement.generation import case, runs  # noqa: E402
 from sightline.measurement.generation.loop import WAYS, Generation, cached_bytes, random_prompts, way_of  # noqa: E402
-from sightline.measurement.generation.results import profile_of, result_of  # noqa: E402
+from sightline.measurement.generation.results import result_of  # noqa: E402
 from sightline.measurement.models.build import build_plain_model  # noqa: E402
 from sightline.measurement.models.weights import quantize  # noqa: E402
 from sightline.measurement.modules.readers import HostReader  # noqa: E402
 from sightline.measurement.processes.case import UnsupportedCaseError  # noqa: E402
+from sightline.measurement.processes.results import profile_of  # noqa: E402
 
 TINY = {
     "model_type": "llama",

@@ -15,12 +15,13 @@ from sightline.measurement.machine.resources import state_bytes  # noqa: E402
 from sightline.measurement.models.build import build_model  # noqa: E402
 from sightline.measurement.processes.case import Limits, UnsupportedCaseError  # noqa: E402
 from sightline.measurement.processes.isolation import run_case  # noqa: E402
+from sightline.measurement.processes.results import profile_of  # noqa: E402
 from sightline.measurement.training import case, runs  # noqa: E402
 from sightline.measurement.training.case import resolved, why_too_large  # noqa: E402
 from sightline.measurement.training.deepspeed import stale_locks  # noqa: E402
 from sightline.measurement.training.frameworks import way_of  # noqa: E402
 from sightline.measurement.training.nodes import nodes_of  # noqa: E402
-from sightline.measurement.training.profile import _phases, profile_of, result_of, waiting_s  # noqa: E402
+from sightline.measurement.training.results import _phases, result_of, waiting_s  # noqa: E402
 from sightline.measurement.training.runs import Effort, Settings, measure_trainings  # noqa: E402
 from sightline.measurement.training.steps import token_batches  # noqa: E402
 from sightline.prediction import predict  # noqa: E402

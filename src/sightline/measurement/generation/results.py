@@ -6,10 +6,15 @@ from typing import Any
 import numpy as np
 
 from sightline.measurement.machine.timing import median_of_runs, spread_of_samples
-from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row
+from sightline.measurement.processes.results import (
+    held_bytes,
+    limits_of,
+    memory_by_part,
+    remarks_on_times,
+    seconds_by_bound,
+)
 from sightline.scenario import GenerationScenario
 
-ROW_KEYS = tuple(Row.__dataclass_fields__)
 Runs = Sequence[Mapping[str, Any]]
 """What `case.measure_run` returned, a mapping per run."""
 
@@ -49,26 +54,12 @@ def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:
         "interval": {key: list(ends) for key, ends in intervals.items() if ends[0] > 0},
         "evidence": {"framework": "measured"},
         "measurement": _measurement(runs, times),
-        "warnings": [*_warnings(runs, ends, latency_s), *_differences(scenario)],
+        "warnings": [
+            *remarks_on_times(*ends, latency_s, stable=all(run["stable"] for run in runs)),
+            *_differences(scenario),
+        ],
         "rows": rows,
     }
-
-
-def profile_of(scenario: GenerationScenario, result: Mapping[str, Any]) -> Profile:
-    """Return stored result keys and rows as a profile."""
-    energy_j = result["energy_j"]
-    return Profile(
-        scenario=scenario,
-        energy_j=float("nan") if energy_j is None else energy_j,
-        interval={key: (float(low), float(high)) for key, (low, high) in result["interval"].items()},
-        rows=[Row.from_mapping(row) for row in result.get("rows", ())],
-        **{
-            key: result[key]
-            for key in ("source", "ttft_s", "tpot_s", "phases", "memory_bytes", "fits", "limits", "evidence")
-        },
-        measurement=result["measurement"],
-        warnings=tuple(result["warnings"]),
-    )
 
 
 def _times(runs: Runs) -> dict[str, list[list[float]]]:
@@ -96,32 +87,22 @@ def _row(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if min(min(s) for s in samples) > 0:
         median_s, (low, high) = median_of_runs(samples)
         ends = {"low_s": mean_s * low / median_s, "high_s": mean_s * high / median_s}
-    return {**{key: same[0][key] for key in ROW_KEYS}, "time_s": mean_s, "exposed_s": mean_s, **ends}
+    about = {key: value for key, value in same[0].items() if key != "samples_s"}
+    return {**about, "time_s": mean_s, "exposed_s": mean_s, **ends}
 
 
 def _memory(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Bytes by part of the run that held most: what was there before, weights, cache, and what passes needed besides."""
-    most = max(runs, key=_held)
-    parts = dict.fromkeys(MEMORY_PARTS, 0.0)
-    parts |= {"weights": most["weights"], "kv_cache": most["kv_cache"], "framework": most["before"]}
-    if "reserved" in most:
-        parts["buffers"] = most["reserved"] - most["allocated"]
-    parts["activations"] = max(_held(most) - sum(parts.values()), 0.0)
-    return {**parts, "total": sum(parts.values())}
-
-
-def _held(run: Mapping[str, float]) -> float:
-    """Bytes of the process, or of what the device's allocator took and what was taken before."""
-    return run["process"] if "process" in run else run["before"] + run["reserved"]
+    """Bytes by part of the run that held most."""
+    most = max(runs, key=held_bytes)
+    return memory_by_part(most, {part: most[part] for part in ("weights", "kv_cache")})
 
 
 def _limits(rows: Sequence[Mapping[str, Any]], ttft_s: float, whole_s: float) -> dict[str, float]:
     """The latency by what bounds it: as the rows have it; without any, arithmetic in prefill and memory in decode."""
-    seconds = {bound: sum(row["time_s"] for row in rows if row["bound"] == bound) for bound in BOUNDS}
+    seconds = seconds_by_bound(rows)
     if not rows:
         seconds |= {"compute": ttft_s, "memory": whole_s - ttft_s}
-    total_s = sum(seconds.values())
-    return {bound: s / total_s * whole_s for bound, s in seconds.items()}
+    return limits_of(seconds, whole_s)
 
 
 def _measurement(runs: Runs, times: Mapping[str, list[list[float]]]) -> dict[str, Any]:
@@ -136,15 +117,6 @@ def _measurement(runs: Runs, times: Mapping[str, list[list[float]]]) -> dict[str
         "peak_memory_bytes": {key: max(run["memory"][key] for run in runs) for key in runs[0]["memory"]},
         **({"instrumentation_overhead": float(np.median(overheads))} if overheads else {}),
     }
-
-
-def _warnings(runs: Runs, ends: tuple[float, float], latency_s: float) -> list[str]:
-    found = []
-    if not all(run["stable"] for run in runs):
-        found.append("times had not settled when the warm-up ended")
-    if ends[1] - ends[0] > 0.1 * latency_s:
-        found.append(f"the median is uncertain by {50 * (ends[1] - ends[0]) / latency_s:.0f} %: is the machine busy?")
-    return found
 
 
 def _differences(scenario: GenerationScenario) -> list[str]:

@@ -1,7 +1,6 @@
 """Measure generation, each scenario stored as a run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ from sightline.loading import to_mapping
 from sightline.loading.clusters.this_machine import processor
 from sightline.measurement.generation.case import CASE, Asked, measure_generation_run
 from sightline.measurement.generation.loop import way_of
-from sightline.measurement.generation.results import profile_of, result_of
+from sightline.measurement.generation.results import result_of
 from sightline.measurement.models.build import check_checkpoint
 from sightline.measurement.processes.case import FORCED, Limits, UnsupportedCaseError
+from sightline.measurement.processes.results import Measured, measured, profile_of
 from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, complain, require, run_suite
 from sightline.prediction.generation import predict_generation
 from sightline.profile import Profile
@@ -20,14 +20,6 @@ from sightline.scenario import GenerationScenario
 
 LONGEST_S = 3600.0
 """A case may take so long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredGeneration:
-    """A measured generation and the run it is stored in."""
-
-    profile: Profile
-    run: Any
 
 
 def measure_generations(
@@ -39,7 +31,7 @@ def measure_generations(
     quick: bool = False,
     force: bool = False,
     on_step: Callable[[Step], None] = lambda _: None,
-) -> list[MeasuredGeneration]:
+) -> list[Measured]:
     """Measure every scenario in processes of its own, again even where it was measured before.
 
     Args:
@@ -59,10 +51,7 @@ def measure_generations(
         scenarios, store, implementation=implementation, weights=weights, quick=quick, force=force, on_step=on_step
     )
     complain(runs)
-    return [
-        MeasuredGeneration(profile=profile_of(s, {**run.result, "rows": store.rows(run).to_dicts()}), run=run)
-        for s, run in zip(scenarios, runs, strict=True)
-    ]
+    return measured(scenarios, runs, store)
 
 
 def run_generations(
@@ -126,7 +115,8 @@ def measure_generation(
         run = measure_generation_run(scenario, asked, lambda _: None)
     except UnsupportedCaseError as error:
         raise InputError(str(error)) from error
-    return profile_of(scenario, result_of(scenario, [run]))
+    result = result_of(scenario, [run])
+    return profile_of(scenario, result, result["rows"])
 
 
 def _checked(

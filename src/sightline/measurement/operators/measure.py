@@ -14,6 +14,7 @@ from sightline.measurement.operators.elementwise import elementwise_case
 from sightline.measurement.operators.products import attention_case, matmul_case
 from sightline.measurement.operators.recorded import IMPLEMENTATIONS, recorded_case
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
+from sightline.measurement.processes.results import remarks_on_times
 from sightline.prediction.operators.predict import predict_operator
 from sightline.profile import Profile
 from sightline.scenario import (
@@ -63,7 +64,7 @@ def measure_operator(
         bytes=work.bytes,
         interval={"time_s": timing.interval},
         measurement={**record, **timing.to_dict(), "threads": machine.threads, "flushed": flushed},
-        warnings=_warnings(timing),
+        warnings=remarks_on_times(*timing.interval, timing.median, stable=timing.stable),
     )
 
 
@@ -100,17 +101,6 @@ def _case(x: object, machine: Machine, implementation: str | None) -> Case:
     raise InputError(
         "workload.operator is 'grouped_matmul'; this version measures matmul, attention, collectives and kernels"
     )
-
-
-def _warnings(timing: Timing) -> tuple[str, ...]:
-    """What to know before the time is believed."""
-    low, high = timing.interval
-    found = []
-    if not timing.stable:
-        found.append("times had not settled when the warm-up ended")
-    if high - low > 0.1 * timing.median:
-        found.append(f"the median is uncertain by {100 * (high - low) / timing.median / 2:.0f} %: is the machine busy?")
-    return tuple(found)
 
 
 ONE, SEVERAL = (f"{__name__}:{name}" for name in ("one", "several"))

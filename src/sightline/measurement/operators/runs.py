@@ -1,7 +1,6 @@
 """Measure operators, each stored as a run: what a scenario file asks for, or a suite of very many."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sightline.loading import operation_from_mapping, to_mapping
@@ -9,8 +8,8 @@ from sightline.measurement.operators.measure import ONE, SEVERAL
 from sightline.measurement.operators.processor_suite import HOW
 from sightline.measurement.operators.suite import COLLECTIVES
 from sightline.measurement.processes.case import Limits
-from sightline.measurement.processes.suite import VARIABLES, Case, Step, Store, complain, require, run_suite
-from sightline.profile import Profile
+from sightline.measurement.processes.results import Measured, measured, profile_of
+from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, Store, complain, require, run_suite
 from sightline.scenario import OperatorScenario
 
 GROUP = 48
@@ -22,17 +21,9 @@ ROUNDS = 3
 OnStep = Callable[[Step], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A measured operator and the run it is stored in."""
-
-    profile: Profile
-    run: Any
-
-
 def measure_scenarios(
     scenarios: Sequence[OperatorScenario],
-    store: Store,
+    store: RowStore,
     *,
     implementation: str | None = None,
     quick: bool = False,
@@ -57,9 +48,7 @@ def measure_scenarios(
     ]
     runs = run_suite(cases, store, rerun=True, on_step=on_step)
     complain(runs)
-    return [
-        Measured(profile=_profile(scenario, run.result), run=run) for scenario, run in zip(scenarios, runs, strict=True)
-    ]
+    return measured(scenarios, runs, store)
 
 
 def measure_suite(
@@ -96,7 +85,7 @@ def measure_suite(
         for group in groups
     ]
     runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=on_step)
-    measured, missing = [], []
+    found, missing = [], []
     for group, run in zip(groups, runs, strict=True):
         if run.status != "ok":
             missing.append(f"{run.name}: {run.reason}")
@@ -106,8 +95,8 @@ def measure_suite(
                 missing.append(result["reason"])
                 continue
             scenario = operation_from_mapping(asked(mapping)["scenario"])
-            measured.append(Measured(profile=_profile(scenario, result), run=run))
-    return measured, missing
+            found.append(Measured(scenario=scenario, run=run, profile=profile_of(scenario, result)))
+    return found, missing
 
 
 def asked(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,9 +110,3 @@ def grouped(scenarios: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, An
     for mapping in scenarios:
         kinds.setdefault(mapping["workload"]["operator"], []).append(mapping)
     return [kind[first : first + GROUP] for kind in kinds.values() for first in range(0, len(kind), GROUP)]
-
-
-def _profile(scenario: OperatorScenario, result: Mapping[str, Any]) -> Profile:
-    fields = {k: result[k] for k in ("source", "time_s", "flops", "bytes", "measurement")}
-    interval = {key: (float(low), float(high)) for key, (low, high) in result["interval"].items()}
-    return Profile(scenario=scenario, interval=interval, warnings=tuple(result["warnings"]), **fields)

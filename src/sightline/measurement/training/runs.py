@@ -13,11 +13,11 @@ from sightline.measurement.machine.devices import INSTALL, training_machine
 from sightline.measurement.models.build import check_checkpoint
 from sightline.measurement.processes.case import Limits, UnsupportedCaseError
 from sightline.measurement.processes.isolation import run_case
+from sightline.measurement.processes.results import Measured, measured, profile_of
 from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, require, run_suite
 from sightline.measurement.training.case import ENTRY, resolved
 from sightline.measurement.training.frameworks import way_of
 from sightline.measurement.training.nodes import Nodes, met
-from sightline.measurement.training.profile import profile_of
 from sightline.measurement.training.times import LEVELS
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -47,16 +47,6 @@ QUICK = Effort(warm_up=3, steps=10, repeats=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredTraining:
-    """A scenario and the run it is stored in."""
-
-    scenario: Scenario
-    run: Any
-    profile: Profile | None
-    """None where the run did not end well: ``run.status`` and ``run.reason`` say why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What holds for all scenarios of a request."""
 
@@ -76,7 +66,7 @@ def measure_trainings(
     suite: str = "",
     rerun: bool = True,
     on_step: OnStep = lambda _: None,
-) -> list[MeasuredTraining]:
+) -> list[Measured]:
     """Measure every scenario in processes of its own; how each one ended is in its run.
 
     What is predicted not to fit ends as out of memory without running, unless ``settings.force``.
@@ -98,14 +88,7 @@ def measure_trainings(
             on_step(step)
 
         runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=tell)
-    return [
-        MeasuredTraining(
-            scenario=scenario,
-            run=run,
-            profile=profile_of(scenario, run.result, store.rows(run).to_dicts()) if run.status == "ok" else None,
-        )
-        for scenario, run in zip(asked, runs, strict=True)
-    ]
+    return measured(asked, runs, store)
 
 
 def follow(scenarios: Iterable[Scenario], settings: Settings) -> list[str]:

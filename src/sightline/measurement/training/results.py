@@ -7,13 +7,15 @@ import numpy as np
 
 from sightline.measurement.machine.timing import median_of_runs, spread_of_samples
 from sightline.measurement.modules.communication import EXPOSED
-from sightline.profile import BOUNDS, MEMORY_PARTS, TRAINING, Profile, Row
+from sightline.measurement.processes.results import (
+    held_bytes,
+    limits_of,
+    memory_by_part,
+    remarks_on_times,
+    seconds_by_bound,
+)
+from sightline.profile import TRAINING, Profile
 from sightline.scenario import Scenario
-
-STORED = ("source", "step_time_s", "phases", "memory_bytes", "fits", "limits", "evidence", "measurement")
-FLOPS = ("model_flops", "hardware_flops")
-UNSTEADY = 0.1
-"""Width of the interval, over the median, from which on a remark is due."""
 
 Samples = Sequence[Mapping[str, Any]]
 """As ranks send them: repeat, step, step_time_s, phases."""
@@ -52,24 +54,11 @@ def result_of(scenario: Scenario, predicted: Profile, seen: Mapping[str, Any], s
         "interval": {"step_time_s": list(ends), "tokens_per_s": [tokens / ends[1], tokens / ends[0]]},
         "evidence": {"step": "measured", **({} if rows else {"limits": "predicted"})},
         "measurement": _measurement(seen, times),
-        "warnings": _warnings(seen, ends, step_s),
+        "warnings": [*seen["repeats"][0]["remarks"], *remarks_on_times(*ends, step_s, what="step time")],
         "model_flops": float(predicted.model_flops),
         "hardware_flops": float(predicted.hardware_flops),
         "rows": rows,
     }
-
-
-def profile_of(scenario: Scenario, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Profile:
-    """Return stored result keys and rows as a profile."""
-    energy_j = result["energy_per_step_j"]
-    return Profile(
-        scenario=scenario,
-        energy_per_step_j=float("nan") if energy_j is None else energy_j,
-        interval={key: (float(low), float(high)) for key, (low, high) in result["interval"].items()},
-        rows=[Row.from_mapping(row) for row in rows],
-        warnings=tuple(result["warnings"]),
-        **{key: result[key] for key in (*STORED, *FLOPS)},
-    )
 
 
 def waiting_s(repeats: Sequence[Mapping[str, Any]]) -> float:
@@ -100,20 +89,10 @@ def _phases(
 
 
 def _memory(repeats: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Bytes by part of the fullest rank: what was there before, states, and what a step needed besides."""
+    """Bytes by part of the rank that held most."""
     ranks = [rank for repeat in repeats for rank in repeat["ranks"]]
-    fullest = max(ranks, key=lambda rank: _held(rank["memory"]))
-    held = fullest["memory"]
-    parts = {**dict.fromkeys(MEMORY_PARTS, 0.0), **fullest["states"], "framework": held["before"]}
-    if "reserved" in held:
-        parts["buffers"] = held["reserved"] - held["allocated"]
-    parts["activations"] = max(0.0, _held(held) - sum(parts.values()))
-    return {**parts, "total": sum(parts.values())}
-
-
-def _held(memory: Mapping[str, float]) -> float:
-    """Bytes of the process, or of what the device's allocator took and what was taken before."""
-    return memory["process"] if "process" in memory else memory["before"] + memory["reserved"]
+    most = max(ranks, key=lambda rank: held_bytes(rank["memory"]))
+    return memory_by_part(most["memory"], most["states"])
 
 
 def _limits(rows: Sequence[Mapping[str, Any]], phases: Mapping[str, float], predicted: Profile) -> dict[str, float]:
@@ -123,9 +102,7 @@ def _limits(rows: Sequence[Mapping[str, Any]], phases: Mapping[str, float], pred
     """
     step_s = sum(phases.values())
     if rows:
-        seconds = {bound: sum(row["time_s"] for row in rows if row["bound"] == bound) for bound in BOUNDS}
-        total = sum(seconds.values())
-        return {bound: s / total * step_s for bound, s in seconds.items()}
+        return limits_of(seconds_by_bound(rows), step_s)
     network, host = phases["communication_exposed"], phases["host"]
     work = step_s - network - host
     compute, memory = (float(predicted.limits[bound]) for bound in ("compute", "memory"))
@@ -161,10 +138,3 @@ def _measurement(seen: Mapping[str, Any], times: Sequence[Sequence[float]]) -> d
         "shimmed": bool(first["record"].get("shimmed", False)),
         **{key: module[key] for key in ("recorded_steps", "instrumentation_overhead") if key in module},
     }
-
-
-def _warnings(seen: Mapping[str, Any], ends: tuple[float, float], step_s: float) -> list[str]:
-    found = list(seen["repeats"][0]["remarks"])
-    if ends[1] - ends[0] > UNSTEADY * step_s:
-        found.append(f"the step time is uncertain by {50 * (ends[1] - ends[0]) / step_s:.0f} %: is the machine busy?")
-    return found

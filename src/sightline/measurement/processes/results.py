@@ -1,0 +1,90 @@
+"""What measurements of every task share: stored runs as profiles, memory by part, limits by bound, a remark on scatter."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.measurement.processes.suite import RowStore
+from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, task_of
+
+PARTS = ("source", "fits", "phases", "limits", "memory_bytes", "evidence", "measurement")
+ENERGY = ("energy_per_step_j", "energy_j")
+UNSTEADY = 0.1
+"""Width of an interval over its median from which a remark is due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A scenario and the run it is stored in."""
+
+    scenario: Any
+    run: Any
+    profile: Profile | None
+    """None where the run did not end well: ``run.status`` and ``run.reason`` say why."""
+
+
+def measured(scenarios: Sequence[Any], runs: Sequence[Any], store: RowStore) -> list[Measured]:
+    """Return each scenario with its run and, where that ended well, its profile."""
+    return [
+        Measured(
+            scenario=scenario,
+            run=run,
+            profile=profile_of(scenario, run.result, store.rows(run).to_dicts()) if run.status == "ok" else None,
+        )
+        for scenario, run in zip(scenarios, runs, strict=True)
+    ]
+
+
+def profile_of(scenario: Any, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Profile:
+    """Return stored result keys and rows as a profile; metrics that follow from others are derived anew."""
+    task = task_of(scenario.workload.task)
+    metrics = {} if task is None else task.metrics
+    stated: dict[str, Any] = {
+        key: result[key] for key, metric in metrics.items() if metric.formula is None and key in result
+    }
+    given: dict[str, Any] = {key: result[key] for key in PARTS if key in result}
+    return Profile(
+        scenario=scenario,
+        source=given.pop("source"),
+        interval={key: (float(low), float(high)) for key, (low, high) in result["interval"].items()},
+        rows=[Row.from_mapping(row) for row in rows],
+        warnings=tuple(result["warnings"]),
+        **given,
+        **{key: float("nan") if key in ENERGY and value is None else value for key, value in stated.items()},
+    )
+
+
+def held_bytes(memory: Mapping[str, float]) -> float:
+    """Return the peak of the process, or of what the device's allocator took and what was taken before."""
+    return memory["process"] if "process" in memory else memory["before"] + memory["reserved"]
+
+
+def memory_by_part(memory: Mapping[str, float], states: Mapping[str, float]) -> dict[str, float]:
+    """Return bytes by part: ``states`` such as weights, what was there before, and what a step needed on top."""
+    parts = {**dict.fromkeys(MEMORY_PARTS, 0.0), **states, "framework": memory["before"]}
+    if "reserved" in memory:
+        parts["buffers"] = memory["reserved"] - memory["allocated"]
+    parts["activations"] = max(held_bytes(memory) - sum(parts.values()), 0.0)
+    return {**parts, "total": sum(parts.values())}
+
+
+def limits_of(seconds: Mapping[str, float], whole_s: float) -> dict[str, float]:
+    """Return ``whole_s`` split by what bounds it, in the proportions of ``seconds`` by bound."""
+    total = sum(seconds.values())
+    return {bound: s / total * whole_s for bound, s in seconds.items()}
+
+
+def seconds_by_bound(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the seconds of ``rows`` by what bounds them."""
+    return {bound: sum(row["time_s"] for row in rows if row["bound"] == bound) for bound in BOUNDS}
+
+
+def remarks_on_times(
+    low_s: float, high_s: float, median_s: float, *, stable: bool = True, what: str = "median"
+) -> list[str]:
+    """Return what to know before a time is believed."""
+    found = [] if stable else ["times had not settled when the warm-up ended"]
+    if high_s - low_s > UNSTEADY * median_s:
+        share = 50 * (high_s - low_s) / median_s
+        found.append(f"the {what} is uncertain by {share:.0f} %: is the machine busy?")
+    return found
