@@ -7,9 +7,10 @@ from sightline.prediction.engine_constants import InferenceConstants
 from sightline.prediction.generation_phases import Phase
 from sightline.prediction.generation_pricing import PricedGeneration
 from sightline.prediction.inference_pass import engine_time
+from sightline.prediction.rows import operator_row
 from sightline.profile import Row
 from sightline.profile.rows import exposed
-from sightline.program import Collective, Operator, Program
+from sightline.program import Collective, Program
 from sightline.quantities import Number
 
 
@@ -48,7 +49,15 @@ def _of_phase(
     for sends, whole_s in ((False, phase.times.compute_s + phase.times.memory_s), (True, phase.times.collective_s)):
         yield from exposed(
             (
-                _row(name, block.name, op, count * block.count * op.count, prices, constants)
+                operator_row(
+                    op,
+                    prices[id(op)],
+                    phase=name,
+                    communication="communication",
+                    block=block.name,
+                    count=count * block.count * op.count,
+                    time_s=engine_time(op, prices[id(op)], constants),
+                )
                 for block, op in ops
                 if isinstance(op, Collective) == sends
             ),
@@ -56,36 +65,7 @@ def _of_phase(
         )
 
 
-def _row(name: str, block: str, op: Operator, count: Number, prices: Prices, constants: InferenceConstants) -> Row:
-    price = prices[id(op)]
-    sends = isinstance(op, Collective)
-    time_s = float(count * engine_time(op, price, constants))
-    return Row(
-        phase="communication" if sends else name,
-        block=block,
-        module=op.module,
-        operator=f"{op.name} in {name}" if sends else op.name,
-        count=float(count),
-        flops=float(count * op.flops),
-        bytes=float(count * op.bytes),
-        network_bytes=float(count * op.network_bytes),
-        time_s=time_s,
-        exposed_s=time_s,
-        bound="network" if sends else "compute" if price.compute_s > price.memory_s else "memory",
-    )
-
-
 def _batch_row(phase: str, module: str, operator: str, time_s: Number, bound: str) -> Row:
-    return Row(
-        phase=phase,
-        block="batch",
-        module=module,
-        operator=operator,
-        count=1.0,
-        flops=0.0,
-        bytes=0.0,
-        network_bytes=0.0,
-        time_s=float(time_s),
-        exposed_s=float(time_s),
-        bound=bound,
-    )
+    seconds = float(time_s)
+    of = {"phase": phase, "block": "batch", "module": module, "operator": operator, "bound": bound}
+    return Row(**of, time_s=seconds, exposed_s=seconds)

@@ -1,174 +1,30 @@
-"""A step's table: a row per operator address on a device of the pace-setting stage, and what bounds the step."""
+"""A row of a profile's table from an operator and its price."""
 
-from collections.abc import Iterator, Sequence
-
-from sightline.prediction.training.block_times import exposed_collectives_s
-from sightline.prediction.training.priced import Priced
-from sightline.prediction.training.step import StepTimes
+from sightline.cost.operator_cost import OperatorCost
 from sightline.profile import Row
-from sightline.profile.rows import exposed
-from sightline.program import Block, Collective, Operator
+from sightline.program import Collective, Operator
 from sightline.quantities import Number
 
-COMMUNICATION = "communication_exposed"
 
+def operator_row(
+    op: Operator, price: OperatorCost, *, phase: str, communication: str, block: str, count: Number, time_s: Number
+) -> Row:
+    """Return the row of ``count`` executions of ``time_s`` seconds in ``phase``, all exposed.
 
-def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
-    """Return the rows of a scalar prediction; by phase their exposed seconds sum to the step's phases."""
-    rows: list[Row] = []
-    updates: list[Row] = []
-    for block, passes in _counted(priced, times):
-        for phase, count, operators in passes:
-            if phase == "optimizer":
-                updates += [_row(priced, phase, block.name, op, count) for op in operators if count * op.count > 0]
-            else:
-                rows += _of_pass(priced, phase, block.name, count, operators)
-    # Ranks that share matrices out wait for the one with the largest.
-    return _merged([*rows, *exposed(updates, times.update.operators_s)]) + list(_step_rows(priced, times))
-
-
-def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
-    """Each block with its passes and how often a step executes them on the pace-setting stage."""
-    program, stage, m = priced.program, times.slowest, times.micro_batches
-    counts = [stage.embedding, *stage.kinds, stage.head]
-    return [
-        (
-            block,
-            [
-                ("forward", m * count, list(block.forward)),
-                ("recompute", m * count * block.recomputed_share, list(block.recomputed)),
-                ("backward", m * count, list(block.backward)),
-                ("optimizer", count * times.update.share, list(block.update)),
-            ],
-        )
-        for block, count in zip(program.blocks, counts, strict=True)
-    ]
-
-
-def _of_pass(priced: Priced, phase: str, block: str, count: Number, operators: Sequence[Operator]) -> Iterator[Row]:
-    """Rows of a block's pass; collectives count as communication, each group exposed by the same share."""
-    present = [op for op in operators if count * op.count > 0]
-    rows = [(op, _row(priced, phase, block, op, count)) for op in present]
-    yield from (row for op, row in rows if not isinstance(op, Collective))
-    exposed_s = exposed_collectives_s(operators, priced.prices, priced.overlap, backward=phase == "backward")
-    for company, seconds in exposed_s.items():
-        together = [row for op, row in rows if isinstance(op, Collective) and op.beside == company]
-        yield from exposed(together, count * seconds)
-
-
-def _row(priced: Priced, phase: str, block: str, op: Operator, count: Number) -> Row:
-    price, n = priced.prices[id(op)], count * op.count
+    A collective counts as ``communication`` and says which phase it runs in.
+    """
     sends = isinstance(op, Collective)
     bound = "network" if sends else "compute" if price.compute_s >= price.memory_s else "memory"
     return Row(
-        phase=COMMUNICATION if sends else phase,
+        phase=communication if sends else phase,
         block=block,
         module=op.module,
         operator=f"{op.name} in {phase}" if sends else op.name,
-        count=float(n),
-        flops=float(n * op.flops),
-        bytes=float(n * op.bytes),
-        network_bytes=float(n * op.network_bytes),
-        time_s=float(n * price.time_s),
-        exposed_s=float(n * price.time_s),
-        bound=bound,
-    )
-
-
-def _merged(rows: list[Row]) -> list[Row]:
-    """Rows of one address added up (a layer has two residuals)."""
-    merged: dict[tuple[str, ...], Row] = {}
-    for row in rows:
-        key = (row.phase, row.block, row.module, row.operator, row.bound)
-        old = merged.get(key)
-        merged[key] = row if old is None else _added(old, row)
-    return list(merged.values())
-
-
-def _added(a: Row, b: Row) -> Row:
-    names = ("count", "flops", "bytes", "network_bytes", "time_s", "exposed_s")
-    sums = {n: getattr(a, n) + getattr(b, n) for n in names}
-    return Row(phase=a.phase, block=a.block, module=a.module, operator=a.operator, bound=a.bound, **sums)
-
-
-def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
-    """What is no part of a block: the optimizer, activations handed over, gradients, the bubble, the host."""
-    update_s = times.phases["optimizer"] - times.update.operators_s
-    bound = "host" if times.offload.update_s > 0 else "memory"
-    yield _step_row("optimizer", "optimizer", "update", update_s, bound, moved=times.update.traffic_bytes)
-    for module, operator, count, sent, time_s in _sent(priced, times):
-        if time_s > 0:
-            yield _step_row(COMMUNICATION, module, operator, time_s, "network", count=count, sent=sent)
-    if times.phases["pipeline_bubble"] > 0:
-        yield _step_row("pipeline_bubble", "schedule", "bubble", times.phases["pipeline_bubble"], "bubble")
-    c, m = priced.constants, times.micro_batches
-    own_s = m * c.micro_batch_s + c.step_s
-    for operator, count, time_s in (
-        ("waiting for launches", 1.0, times.phases["host"] - own_s),
-        ("framework, per micro-batch", m, m * c.micro_batch_s),
-        ("framework, per step", 1.0, c.step_s),
-    ):
-        if time_s > 0:
-            yield _step_row("host", "host", operator, time_s, "host", count=count)
-
-
-def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Number, Number]]:
-    """Module, operator, count, bytes over the network and seconds of exposed transfers outside of blocks."""
-    plan, embedding = priced.scenario.plan, priced.program.embedding
-    messages = 2.0 * times.micro_batches * plan.virtual_stages
-    sent_bytes = messages * embedding.boundary_bytes / plan.tensor_parallel
-    table_bytes = embedding.trained_parameters * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
-    replicas = times.data_parallel
-    return [
-        ("pipeline", "activations and gradients", messages, sent_bytes, times.pipeline.transfer_s),
-        ("data parallel", "gradients and parameters", 1.0, replicas.network_bytes, replicas.exposed_s),
-        ("embedding", "gradients of the tied table", 1.0, table_bytes, times.tied_embedding_s),
-        ("optimizer", "matrices and their updates", 2.0, times.update.gathered_bytes, times.update.gather_s),
-        ("samples", "waiting for longer samples", 1.0, 0.0, times.waiting_s),
-        ("offload", "between host and device", 1.0, times.offload.moved_bytes, times.offload.exposed_s),
-    ]
-
-
-def _step_row(
-    phase: str,
-    module: str,
-    operator: str,
-    time_s: Number,
-    bound: str,
-    *,
-    count: Number = 1.0,
-    moved: Number = 0.0,
-    sent: Number = 0.0,
-) -> Row:
-    return Row(
-        phase=phase,
-        block="step",
-        module=module,
-        operator=operator,
         count=float(count),
-        flops=0.0,
-        bytes=float(moved),
-        network_bytes=float(sent),
-        time_s=float(time_s),
-        exposed_s=float(time_s),
+        flops=float(count * op.flops),
+        bytes=float(count * op.bytes),
+        network_bytes=float(count * op.network_bytes),
+        time_s=float(count * time_s),
+        exposed_s=float(count * time_s),
         bound=bound,
     )
-
-
-def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
-    """Seconds of the step by what bounds them; device work splits by its operators' rooflines."""
-    compute_s: Number = 0.0
-    for _, passes in _counted(priced, times):
-        for _, count, operators in passes:
-            work = [(op, priced.prices[id(op)]) for op in operators if not isinstance(op, Collective)]
-            bound_s = sum(op.count * price.time_s * (price.compute_s >= price.memory_s) for op, price in work)
-            compute_s = compute_s + count * bound_s
-    phases = times.phases
-    work_s = phases["forward"] + phases["recompute"] + phases["backward"] + phases["optimizer"]
-    return {
-        "compute": compute_s,
-        "memory": work_s - times.offload.update_s - compute_s,
-        "network": phases["communication_exposed"],
-        "host": phases["host"] + times.offload.update_s,
-        "bubble": phases["pipeline_bubble"],
-    }

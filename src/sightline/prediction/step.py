@@ -17,10 +17,10 @@ from sightline.prediction.memory.ledger import StageLedger, fullest, stage_ledge
 from sightline.prediction.micro_batch import with_fastest_micro_batch
 from sightline.prediction.operators.answer import within
 from sightline.prediction.remarks import host_remarks, remarks
-from sightline.prediction.rows import limits_of, rows_of
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.offload import as_kept, fits_on_host
 from sightline.prediction.training.priced import Priced, price
+from sightline.prediction.training.rows import limits_of, rows_of
 from sightline.prediction.training.step import StepTimes, step_times
 from sightline.profile import Profile
 from sightline.scenario import Scenario

@@ -18,11 +18,11 @@ class Row:
     block: str
     module: str
     operator: str
-    count: Number
-    flops: Number
-    bytes: Number
+    count: Number = 1.0
+    flops: Number = 0.0
+    bytes: Number = 0.0
     """Bytes to and from device memory."""
-    network_bytes: Number
+    network_bytes: Number = 0.0
     time_s: Number
     """Seconds that the operator runs, overlapped with others or not; of idle phases the seconds the device waits."""
     exposed_s: Number
