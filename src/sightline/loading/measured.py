@@ -10,34 +10,13 @@ from sightline.loading.input.dotted_keys import dotted
 from sightline.quantities import show
 
 TEXTS = ("source", "bottleneck", "evidence", "note", "date")
-NUMBERS = (
-    "step_time_s",
-    "tokens_per_s",
-    "tokens_per_s_per_device",
-    "model_flops_per_s_per_device",
-    "flops_per_s_per_device",
-    "mfu",
-    "hfu",
-    "run_time_s",
-    "energy_j",
-    "cost_usd",
-    "memory_bytes",
-    "layer_activation_bytes",
-    "relative_layer_activations",
-    "ttft_s",
-    "tpot_s",
-    "itl_s",
-    "latency_s",
-    "output_tokens_per_s",
-    "requests_per_s",
-    "goodput_requests_per_s",
-    "completed",
-    "failed",
-    "cost_usd_per_million_tokens",
-    "time_s",
-    "flops",
-    "bytes",
-)
+_NUMBERS = """
+    step_time_s tokens_per_s tokens_per_s_per_device model_flops_per_s_per_device flops_per_s_per_device mfu hfu
+    run_time_s energy_j cost_usd memory_bytes layer_activation_bytes relative_layer_activations ttft_s tpot_s itl_s
+    latency_s output_tokens_per_s requests_per_s goodput_requests_per_s completed failed cost_usd_per_million_tokens
+    time_s flops bytes
+"""
+NUMBERS = tuple(_NUMBERS.split())
 GROUPS = ("memory_bytes", "phases", "ttft_s", "tpot_s", "itl_s", "latency_s")
 """Results that are mappings of parts, or of statistics, to numbers."""
 

@@ -2,6 +2,20 @@
 
 from collections.abc import Mapping
 
+from sightline.loading.models.family import (
+    CHUNKS,
+    COMPRESSED,
+    EXPERTS,
+    GATE,
+    HYPER_CONNECTIONS,
+    LATENT,
+    LINEAR,
+    PRUNED,
+    SPARSE,
+    STATE_SPACE,
+    WINDOWS,
+)
+
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("n_embd", "n_embed", "d_model"),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
@@ -58,21 +72,11 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
 NESTED = ("attn_config", "sparse_attention_config", "linear_attn_config")
 """Mappings inside a config that are read as ``outer.inner`` keys."""
 
-DROPOUTS = (
-    "attn_pdrop",
-    "resid_pdrop",
-    "embd_pdrop",
-    "emb_pdrop",
-    "attn_config.attn_pdrop",
-    "hidden_dropout",
-    "hidden_dropout_prob",
-    "attention_dropout",
-    "attention_probs_dropout_prob",
-    "attn_dropout_prob",
-    "emb_dropout_prob",
-    "residual_dropout",
-    "embedding_dropout",
-)
+_DROPOUTS = """
+    attn_pdrop resid_pdrop embd_pdrop emb_pdrop attn_config.attn_pdrop hidden_dropout hidden_dropout_prob
+    attention_dropout attention_probs_dropout_prob attn_dropout_prob emb_dropout_prob residual_dropout embedding_dropout
+"""
+DROPOUTS = tuple(_DROPOUTS.split())
 """Dropout probabilities of parts; the model's one probability is the largest unless ``dropout`` states it."""
 
 ACTIVATIONS: Mapping[str, str] = {
@@ -91,25 +95,18 @@ ACTIVATIONS: Mapping[str, str] = {
 """Our activation for each name a config may give it; silu is the gate of a swiglu."""
 
 FEATURES: Mapping[str, tuple[tuple[object, ...], str]] = {
-    "num_experts": ((0, 1), "a mixture of experts"),
-    "num_local_experts": ((0, 1), "a mixture of experts"),
-    "n_routed_experts": ((0, 1), "a mixture of experts"),
-    "moe_num_experts": ((0, 1), "a mixture of experts"),
-    "moe_latent_size": ((), "a mixture of experts"),
-    "kv_lora_rank": ((), "multi-head latent attention"),
-    "q_lora_rank": ((), "multi-head latent attention"),
-    "index_topk": ((), "sparse attention"),
-    "sparse_attention_config.sparse_topk_blocks": ((), "sparse attention"),
-    "compress_ratios": ((), "folded keys and values"),
-    "attention_chunk_size": ((), "chunked attention"),
-    "hybrid_override_pattern": ((), "state-space layers"),
-    "layers_block_type": ((), "state-space layers"),
-    "linear_num_value_heads": ((), "linear attention"),
-    "hybrid_layer_pattern": ((), "window patterns"),
-    "block_configs": ((), "layers of their own widths"),
-    "global_head_dim": ((), "window patterns"),
-    "attn_output_gate": ((False,), "an attention gate"),
-    "hc_mult": ((1,), "hyper-connections"),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), ((0, 1), EXPERTS)),
+    "moe_latent_size": ((), EXPERTS),
+    **dict.fromkeys(("kv_lora_rank", "q_lora_rank"), ((), LATENT)),
+    **dict.fromkeys(("index_topk", "sparse_attention_config.sparse_topk_blocks"), ((), SPARSE)),
+    "compress_ratios": ((), COMPRESSED),
+    "attention_chunk_size": ((), CHUNKS),
+    **dict.fromkeys(("hybrid_override_pattern", "layers_block_type"), ((), STATE_SPACE)),
+    "linear_num_value_heads": ((), LINEAR),
+    **dict.fromkeys(("hybrid_layer_pattern", "global_head_dim"), ((), WINDOWS)),
+    "block_configs": ((), PRUNED),
+    "attn_output_gate": ((False,), GATE),
+    "hc_mult": ((1,), HYPER_CONNECTIONS),
 }
 """Config keys of one feature each: the values that mean it is off, and its name. A family has it or refuses the key."""
 
@@ -124,7 +121,7 @@ FOREIGN: Mapping[str, tuple[tuple[object, ...], str]] = {
     "attn_config.sliding_window_size": ((-1,), "sliding-window attention"),
     "hidden_size_per_layer_input": ((0,), "embeddings for every layer"),
     "num_kv_shared_layers": ((0,), "layers that share keys and values"),
-    "use_mamba": ((False,), "state-space layers"),
+    "use_mamba": ((False,), STATE_SPACE),
 }
 """Config keys of architectures that no family here has, as `FEATURES`."""
 
