@@ -9,13 +9,13 @@ import pytest
 import typer.main
 
 from sightline.cli.app import app
-from sightline.loading import generation, scenarios
+from sightline.loading import generation, parts, training
 from sightline.loading.operations import keys_of
-from sightline.loading.plans import keys
+from sightline.loading.plans import plan
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-KEYS = [scenarios.SCENARIO, scenarios.WORKLOAD, generation.GENERATE, keys.PLAN, keys.SPECULATION, keys.POOL]
+KEYS = [parts.SCENARIO, training.WORKLOAD, generation.GENERATE, plan.PLAN, plan.SPECULATION, plan.POOL]
 KEYS += [keys_of(operator) for operator in ("matmul", "grouped_matmul", "attention", "all_reduce", "copy")]
 
 
@@ -48,7 +48,7 @@ def test_every_command_and_option_has_help(update_reference):
 @pytest.mark.parametrize("known", KEYS)
 def test_every_key_of_a_scenario_is_documented(known):
     text = (DOCS / "scenario.md").read_text(encoding="utf-8")
-    neutral_only = set(keys.PREDICTED) - {"schedule", "dtype", "optimizer"}
+    neutral_only = set(plan.PREDICTED) - {"schedule", "dtype", "optimizer"}
     expected = [key for key in known if key not in neutral_only]
     assert [key for key in expected if f"`{key}`" not in text and f"## {key}" not in text] == []
 

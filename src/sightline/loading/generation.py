@@ -9,9 +9,8 @@ from typing import Any
 from sightline.errors import InputError
 from sightline.loading.input.complaints import Complaints, check, require
 from sightline.loading.input.kinds import Keys, each, flag, text, whole
-from sightline.loading.measured import read_measured
+from sightline.loading.parts import CLUSTER, MODEL, Parts, read_measured, read_parts
 from sightline.loading.plans import ReadPlan, read_generation_plan, read_pools
-from sightline.loading.scenarios import CLUSTER, MODEL, Parts, read_parts
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario, Model
 from sightline.scenario.rules import ENGINE_DEGREES, broken_rules, generation_questions, known_facts
 

@@ -9,7 +9,7 @@ from sightline.loading.generation import generation_from_mapping, is_generation
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
 from sightline.loading.input.sources import Document, Source, cell_value, read_source
 from sightline.loading.operations import is_operation, operation_from_mapping
-from sightline.loading.scenarios import scenario_from_mapping
+from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from sightline.errors import InputError, nearest
 from sightline.loading.input.complaints import Complaints, check, require
 from sightline.loading.input.kinds import Keys, choice, each, flag, quantity, text, whole
-from sightline.loading.measured import read_measured
 from sightline.loading.operator_checks import (
     attention_mistakes,
     collective_mistakes,
@@ -18,8 +17,8 @@ from sightline.loading.operator_checks import (
     grouped_mistakes,
     matmul_mistakes,
 )
-from sightline.loading.plans.keys import PLAN, unpredicted
-from sightline.loading.scenarios import CLUSTER, read_parts
+from sightline.loading.parts import CLUSTER, read_measured, read_parts
+from sightline.loading.plans.plan import PLAN, unpredicted
 from sightline.quantities import BYTES, show
 from sightline.scenario import (
     AttentionOperation,

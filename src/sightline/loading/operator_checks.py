@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.errors import nearest
-from sightline.loading.plans.keys import DTYPES
+from sightline.loading.plans.plan import DTYPES
 from sightline.quantities import show
 from sightline.scenario.operation import CACHE_DTYPES, DTYPE_FORMATS, FORMATS, MODEL_DTYPES, PLAIN_DTYPES
 

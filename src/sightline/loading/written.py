@@ -9,7 +9,7 @@ from sightline.loading.clusters.hardware import device_to_mapping, part_to_mappi
 from sightline.loading.models.blocks import BLOCKS
 from sightline.loading.models.config import FIELD_KEYS
 from sightline.loading.models.families import OWN_FAMILY
-from sightline.loading.plans.keys import PREDICTED
+from sightline.loading.plans.plan import PREDICTED
 from sightline.scenario import (
     Cluster,
     Generate,

@@ -1,4 +1,4 @@
-"""Validation at the edge: a mapping against its structure, and every mistake as a sentence."""
+"""A mapping held against its structure, and every mistake as a sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,30 +1,22 @@
-"""One scenario's mapping into a training scenario, or every mistake in it; and the parts that all tasks have."""
+"""A scenario of training or fine-tuning into a `Scenario`, or every mistake in it."""
 
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sightline.errors import InputError, nearest
-from sightline.loading.clusters import cluster_of
 from sightline.loading.input.complaints import Complaints, check, require
-from sightline.loading.input.kinds import Keys, anything, each, flag, name_or_mapping, quantity, text, whole
-from sightline.loading.lengths import read_lengths
-from sightline.loading.measured import read_measured
-from sightline.loading.models import ReadModel, model_of
+from sightline.loading.input.kinds import Keys, anything, choice, each, flag, quantity, text, whole
+from sightline.loading.models import ReadModel
+from sightline.loading.parts import CLUSTER, MODEL, Parts, read_measured, read_parts
 from sightline.loading.plans import ReadPlan, read_training_plan
-from sightline.loading.plans.keys import PREDICTED_TASKS, TASKS
+from sightline.loading.plans.plan import PREDICTED_TASKS, TASKS
 from sightline.quantities import COUNT, show
-from sightline.scenario import Cluster, Finetune, Framework, Plan, Pretrain, Scenario, Workload
+from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES, broken_rules, known_facts
 
-SCENARIO: Keys = {
-    "name": text,
-    **each(name_or_mapping, "model cluster"),
-    **each(anything, "workload plan measured"),
-}
-"""The top of a scenario."""
 WORKLOAD: Keys = {
     "task": text,
     **each(whole(), "sequence_length global_batch"),
@@ -33,38 +25,23 @@ WORKLOAD: Keys = {
     "packing": flag,
 }
 """``workload`` of training."""
+_TOKENS = "tokens, a number above 0"
+_NEEDED_OF: Mapping[str, Mapping[str, str]] = {
+    "lognormal": {"mean": _TOKENS, "deviation": "standard deviation in tokens"},
+    "normal": {"mean": _TOKENS, "deviation": "standard deviation in tokens"},
+    "uniform": {"low": _TOKENS, "high": _TOKENS},
+    "empirical": {"values": "a list of lengths in tokens"},
+}
+"""Keys of each distribution."""
+_LENGTHS: Keys = {
+    "distribution": choice(*_NEEDED_OF),
+    "mean": quantity(COUNT),
+    "deviation": quantity(COUNT, zero=True),
+    **each(quantity(COUNT), "low high"),
+    "values": anything,
+}
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
-MODEL = {"model": "a name of the catalog, a path or a mapping"}
-CLUSTER = {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}
 _NEEDED_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
-
-
-class Parts(NamedTuple):
-    """What scenarios of all tasks have, as far as it could be read."""
-
-    name: str
-    model: ReadModel | None
-    cluster: Cluster | None
-    measured: Any
-    workload: Any
-    plan: Any
-
-
-def read_parts(
-    mapping: Mapping[str, Any], needed: Mapping[str, str], base: Path | str | None, complaints: Complaints
-) -> Parts:
-    """Return the parts of a scenario, mistakes noted; a model is read only where one is ``needed``."""
-    top = check(SCENARIO, mapping, "", complaints)
-    if isinstance(mapping, Mapping):
-        require(top, needed, "", complaints)
-    return Parts(
-        name=top.values.get("name", ""),
-        model=model_of(top, Path(base or ""), complaints) if "model" in needed else None,
-        cluster=cluster_of(top, complaints),
-        measured=top.values.get("measured"),
-        workload=top.values.get("workload"),
-        plan=top.values.get("plan"),
-    )
 
 
 def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = None) -> Scenario:
@@ -118,7 +95,57 @@ def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
     require(checked, needs, "workload", complaints)
     if "task" in checked.values and task not in TASKS:
         complaints.add(f"workload.task is {show(task)}; allowed: {', '.join(TASKS)}{nearest(task, TASKS)}")
-    return read_lengths(checked.values, complaints)
+    return _with_lengths(checked.values, complaints)
+
+
+def _with_lengths(workload: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
+    """Return the workload's values with its lengths as `Lengths`, mistakes noted."""
+    if "lengths" not in workload:
+        if workload.get("packing"):
+            complaints.add(
+                "workload.lengths is missing; needed with workload.packing true: how long the packed samples are"
+            )
+        return dict(workload)
+    lengths = _lengths(workload["lengths"], complaints)
+    others = {key: value for key, value in workload.items() if key != "lengths"}
+    return others if lengths is None else {**others, "lengths": lengths}
+
+
+def _lengths(stated: object, complaints: Complaints) -> Lengths | None:
+    if isinstance(stated, list | tuple):
+        stated = {"distribution": "empirical", "values": stated}
+    elif isinstance(stated, int | float) and not isinstance(stated, bool):
+        stated = {"distribution": "uniform", "low": stated, "high": stated}
+    before = len(complaints.problems)
+    checked = check(_LENGTHS, stated, "workload.lengths", complaints)
+    values = dict(checked.values)
+    require(checked, {"distribution": ", ".join(_NEEDED_OF)}, "workload.lengths", complaints)
+    if "distribution" in values:
+        needed = _NEEDED_OF[values["distribution"]]
+        require(checked, needed, "workload.lengths", complaints)
+        complaints.add(
+            *(
+                f"workload.lengths.{key} is for other distributions; {values['distribution']} has {', '.join(needed)}"
+                for key in values
+                if key != "distribution" and key not in needed
+            )
+        )
+    if "values" in values:
+        values["values"] = _values(values["values"], complaints)
+    if values.get("low", 0.0) > values.get("high", float("inf")):
+        complaints.add(
+            f"workload.lengths.low is {values['low']:g}; allowed: up to workload.lengths.high {values['high']:g}"
+        )
+    return Lengths(**values) if len(complaints.problems) == before else None
+
+
+def _values(stated: object, complaints: Complaints) -> tuple[float, ...]:
+    listed = list(stated) if isinstance(stated, list | tuple) else []
+    good = [v for v in listed if isinstance(v, int | float) and not isinstance(v, bool) and 1 <= v < float("inf")]
+    if not listed or len(good) < len(listed):
+        wrong = next((v for v in listed if v not in good), stated)
+        complaints.add(f"workload.lengths.values has {show(wrong)}; allowed: a list of lengths of 1 token or more")
+    return tuple(float(v) for v in good)
 
 
 def _task(values: Mapping[str, Any]) -> Workload:

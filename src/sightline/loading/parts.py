@@ -1,13 +1,27 @@
-"""``measured``: what somebody measured for a scenario, under the result keys."""
+"""The parts that scenarios of every task have: a name, a model, a cluster, and what somebody measured."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from sightline.errors import nearest
-from sightline.loading.input.complaints import Complaints
+from sightline.loading.clusters import cluster_of
+from sightline.loading.input.complaints import Complaints, check, require
 from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.input.kinds import Keys, anything, each, name_or_mapping, text
+from sightline.loading.models import ReadModel, model_of
 from sightline.quantities import show
+from sightline.scenario import Cluster
+
+SCENARIO: Keys = {
+    "name": text,
+    **each(name_or_mapping, "model cluster"),
+    **each(anything, "workload plan measured"),
+}
+"""The top of a scenario."""
+MODEL = {"model": "a name of the catalog, a path or a mapping"}
+CLUSTER = {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}
 
 TEXTS = ("source", "bottleneck", "evidence", "note", "date")
 _NUMBERS = """
@@ -21,6 +35,34 @@ GROUPS = ("memory_bytes", "phases", "ttft_s", "tpot_s", "itl_s", "latency_s")
 """Results that are mappings of parts, or of statistics, to numbers."""
 
 KEYS = (*TEXTS, *NUMBERS, "phases", "fits")
+
+
+class Parts(NamedTuple):
+    """What scenarios of all tasks have, as far as it could be read."""
+
+    name: str
+    model: ReadModel | None
+    cluster: Cluster | None
+    measured: Any
+    workload: Any
+    plan: Any
+
+
+def read_parts(
+    mapping: Mapping[str, Any], needed: Mapping[str, str], base: Path | str | None, complaints: Complaints
+) -> Parts:
+    """Return the parts of a scenario, mistakes noted; a model is read only where one is ``needed``."""
+    top = check(SCENARIO, mapping, "", complaints)
+    if isinstance(mapping, Mapping):
+        require(top, needed, "", complaints)
+    return Parts(
+        name=top.values.get("name", ""),
+        model=model_of(top, Path(base or ""), complaints) if "model" in needed else None,
+        cluster=cluster_of(top, complaints),
+        measured=top.values.get("measured"),
+        workload=top.values.get("workload"),
+        plan=top.values.get("plan"),
+    )
 
 
 def read_measured(mapping: object, complaints: Complaints) -> dict[str, Any]:
