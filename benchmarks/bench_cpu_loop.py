@@ -21,7 +21,7 @@ from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.generation.runs import measure_generations
 from sightline.measurement.training.runs import Effort, Settings, measure_trainings
 from sightline.prediction import predict
-from sightline.prediction.generation import predict_generation
+from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
 from sightline.runs import open_store
 from sightline.scenario import Device

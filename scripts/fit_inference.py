@@ -17,7 +17,7 @@ from sightline.calibration.fits.fitting import FitResult
 from sightline.calibration.inference import MeasuredGeneration, fit_inference
 from sightline.catalog.versions import line_of, release_line
 from sightline.loading import generation_from_mapping
-from sightline.prediction.generation import price_workers
+from sightline.prediction.generation.latencies import price_workers
 from sightline.scenario import GenerationScenario
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite

@@ -8,7 +8,7 @@ from generation_scenarios import generation
 from sightline.catalog import entry
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.engine_constants import InferenceConstants, borrowed_releases, load_inference
-from sightline.prediction.generation import predict_generation
+from sightline.prediction.generation.predict import predict_generation
 
 
 def test_a_release_that_was_measured_needs_no_remark():

@@ -18,8 +18,8 @@ from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.eager_calls import DECODING
 from sightline.prediction.framework_constants import TrainingConstants
-from sightline.prediction.generation_pricing import price_generation
-from sightline.prediction.inference_pass import price_passes
+from sightline.prediction.generation.passes import price_passes
+from sightline.prediction.generation.priced import price_generation
 from sightline.program import write_out
 
 PRODUCT = {
@@ -208,7 +208,7 @@ def test_calls_of_a_token_go_cold_as_weights_drive_them_out():
     weights = {f"layer {DECODING[1]}": {"mlp": 2.0}}
     (scenario, _) = dispatch_generations("fp32")
     priced = price_generation(scenario)
-    decode = priced.decode
+    decode = priced.decode.program
 
     def around(core_bytes, calls):
         machine = replace(KNOWN, calls=calls, call_weights=weights)
@@ -217,7 +217,7 @@ def test_calls_of_a_token_go_cold_as_weights_drive_them_out():
             price_passes(
                 [decode],
                 replace(
-                    priced.ranks,
+                    priced.worker.ranks,
                     device_model=ProcessorModel(device=device, kernels=Kernels(dtype="fp32"), given=m),
                 ),
             )

@@ -14,7 +14,7 @@ from training_scenarios import behaving
 from sightline import catalog
 from sightline.cost.processor.constants import load_processor
 from sightline.prediction import predict
-from sightline.prediction.generation import predict_generation
+from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import BOUNDS, GENERATION, MEMORY_PARTS
 from sightline.profile.rows import exposed_by_phase
 

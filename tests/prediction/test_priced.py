@@ -33,7 +33,7 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: " ".join(change))
+@pytest.mark.parametrize("change", CHANGES, ids=" ".join)
 def test_a_plan_is_predicted_from_shared_prices_as_if_alone(change):
     first = scenario()
     forget()

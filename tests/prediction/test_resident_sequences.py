@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
-from sightline.prediction.generation import predict_generation
-from sightline.prediction.generation_pricing import price_generation
-from sightline.prediction.resident_sequences import of_resident
+from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.priced import price_generation
+from sightline.prediction.generation.steady_loop import of_resident
 
 
 def loop(batch, framework="tensorrt-llm", **changes):

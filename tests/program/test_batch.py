@@ -6,7 +6,7 @@ import pytest
 from generation_scenarios import generation
 
 from sightline import catalog
-from sightline.prediction.generation_pricing import price_generation
+from sightline.prediction.generation.priced import price_generation
 from sightline.program import (
     Batch,
     CachedAttention,
@@ -29,7 +29,7 @@ CHUNK, STEP = prompts(2.0, 300.0, 100.0), decoding(7.0, 900.0)
 def written(model: str, *groups, **plan) -> Program:
     plan = {"quantization": "none", "dtype": "bf16"} | plan
     priced = price_generation(generation(model=model, cluster="8x b200-sxm-180gb", plan=plan))
-    return write(inference_kernels(priced.scenario, priced.formats, Batch.of(*groups)))
+    return write(inference_kernels(priced.scenario, priced.worker.formats, Batch.of(*groups)))
 
 
 def of_layers(program: Program, *kinds: type[Operator]) -> list[tuple[int, Operator]]:
@@ -49,8 +49,8 @@ def fields(program: Program) -> list[list[object]]:
 )
 def test_a_batch_of_one_group_is_the_prefill_or_the_step(model):
     priced = price_generation(generation(model=model, cluster="8x b200-sxm-180gb"))
-    for x, program in ((priced.prompt, priced.prefill), (priced.step, priced.decode)):
-        alone = write(inference_kernels(priced.scenario, priced.formats, Batch.of(x.group)))
+    for x, program in ((one.kernels, one.program) for one in (priced.prefill, priced.decode)):
+        alone = write(inference_kernels(priced.scenario, priced.worker.formats, Batch.of(x.group)))
         assert fields(alone) == fields(program)
 
 

@@ -23,7 +23,7 @@ def predict(
 
             return predict_operator(scenario)
         case GenerationScenario():
-            from sightline.prediction.generation import predict_generation
+            from sightline.prediction.generation.predict import predict_generation
 
             return predict_generation(scenario)
         case Scenario():

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 
 from sightline.cost.prices import price
-from sightline.prediction.generation_pricing import price_generation
+from sightline.prediction.generation.priced import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.scenario import Device, GenerationScenario
@@ -83,9 +83,9 @@ def roofline_table(scenario: GenerationScenario) -> RooflineTable:
     """
     priced = price_generation(scenario)
     device = scenario.cluster.device
-    found = [*_matmuls("prefill", priced.prefill), *_matmuls("decode", priced.decode)]
+    found = [*_matmuls("prefill", priced.prefill.program), *_matmuls("decode", priced.decode.program)]
     executed = [_in_blocks(op) for *_, op in found]
-    prices = price(executed, priced.ranks)
+    prices = price(executed, priced.worker.ranks)
     rows = (
         _row(phase, layer, op, float(prices[id(run)].time_s), device)
         for (phase, layer, op), run in zip(found, executed, strict=True)

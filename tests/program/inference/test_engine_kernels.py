@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
-from sightline.prediction.generation import predict_generation
-from sightline.prediction.generation_memory import generation_memory
-from sightline.prediction.generation_phases import prefill_phase
-from sightline.prediction.generation_pricing import PricedGeneration, price_generation
+from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.phases import prefill_phase
+from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.priced import PricedGeneration, price_generation
 from sightline.program import CachedAttention, Matmul, MatrixVector, Program
 
 GIB = 1024**3
@@ -44,10 +44,10 @@ def test_weights_take_the_room_of_published_files(model: str, quantization: str,
 
 def test_decoding_multiplies_packed_weights_and_prompts_unpacked_ones():
     found = priced()
-    assert {type(op) for op in products(found.decode)} == {MatrixVector}
-    assert {op.kernel for op in products(found.decode)} == {"q4_k_m"}
-    assert {op.kernel for op in products(found.prefill)} == {"16-bit"}
-    names = [op.name for op in found.prefill.layers[0].operators]
+    assert {type(op) for op in products(found.decode.program)} == {MatrixVector}
+    assert {op.kernel for op in products(found.decode.program)} == {"q4_k_m"}
+    assert {op.kernel for op in products(found.prefill.program)} == {"16-bit"}
+    names = [op.name for op in found.prefill.program.layers[0].operators]
     assert names.count("expand weights") == 5  # query; key and value; output; up and gate; down
 
 
@@ -56,9 +56,13 @@ def test_nf4_weights_are_written_out_before_products_of_more_than_one_row(framew
     plan = {"framework": framework, "quantization": "nf4"}
     scenarios = [generation(plan=plan, batch=b, prompt_tokens=64) for b in (1, 16)]
     one, many = map(price_generation, scenarios)
-    assert {op.kernel for op in products(one.prefill)} == {op.kernel for op in products(many.decode)} == {"16-bit"}
-    assert {op.kernel for op in products(one.decode)} == {"nf4"}
-    assert "expand weights" in [op.name for op in many.decode.layers[0].operators]
+    assert (
+        {op.kernel for op in products(one.prefill.program)}
+        == {op.kernel for op in products(many.decode.program)}
+        == {"16-bit"}
+    )
+    assert {op.kernel for op in products(one.decode.program)} == {"nf4"}
+    assert "expand weights" in [op.name for op in many.decode.program.layers[0].operators]
     kept = [predict_generation(scenario).memory_bytes["weights"] for scenario in scenarios]
     assert kept[0] == kept[1]
 
@@ -72,8 +76,8 @@ def test_rows_on_a_mesh_are_expanded_as_alone():
 
 def test_devices_without_matrix_units_unpack_in_the_product():
     found = priced(cluster="1x apple-m2-ultra-76core-192gb")
-    assert "q4_k_m" in {op.kernel for op in products(found.prefill)}
-    assert "expand weights" not in [op.name for op in found.prefill.layers[0].operators]
+    assert "q4_k_m" in {op.kernel for op in products(found.prefill.program)}
+    assert "expand weights" not in [op.name for op in found.prefill.program.layers[0].operators]
 
 
 @pytest.mark.parametrize(("quantization", "rate"), [("none", 1265), ("q4_0", 1164), ("q4_k_m", 1028)])
@@ -90,7 +94,7 @@ def test_products_that_unpack_take_as_much_longer_as_published(quantization: str
 
 def test_every_tile_of_columns_unpacks_anew_and_launches_nothing():
     few, many = (priced(cluster="1x apple-m3-max-40core-64gb", prompt_tokens=n) for n in (33, 64))
-    work = [[op for op in x.prefill.layers[0].operators if op.name == "unpack weights"] for x in (few, many)]
+    work = [[op for op in x.prefill.program.layers[0].operators if op.name == "unpack weights"] for x in (few, many)]
     assert len(work[0]) == 5
     assert [op.arithmetic for op in work[0]] == [op.arithmetic for op in work[1]]
     assert not any(op.kernels for op in work[0])
@@ -98,7 +102,7 @@ def test_every_tile_of_columns_unpacks_anew_and_launches_nothing():
 
 def test_scores_are_padded_to_whole_cells():
     def seen(tokens: int) -> set[object]:
-        return {op.n for op in products(priced(prompt_tokens=tokens).prefill) if op.name == "scores"}
+        return {op.n for op in products(priced(prompt_tokens=tokens).prefill.program) if op.name == "scores"}
 
     assert seen(494) == seen(512) == {512}
     assert seen(513) == {416}  # pieces of 256.5 tokens after none and after 256.5 of them
@@ -107,20 +111,20 @@ def test_scores_are_padded_to_whole_cells():
 def test_many_rows_leave_the_matrix_vector_kernel():
     """Beyond eight sequences a step's products cost what the library's cost, less than a row at a time."""
     few, many = priced(batch=8), priced(batch=64)
-    step = [float(sum(x.prices[id(op)].time_s for op in products(x.decode))) for x in (few, many)]
+    step = [float(sum(x.decode.prices[id(op)].time_s for op in products(x.decode.program))) for x in (few, many)]
     assert step[1] < 8 * step[0] / 2
 
 
 def test_scores_grow_with_new_and_seen_tokens():
     found = priced(prompt_tokens=1024)
-    assert not any(isinstance(op, CachedAttention) for op in found.prefill.layers[0].operators)
-    scores = next(op for op in products(found.prefill) if op.name == "scores")
+    assert not any(isinstance(op, CachedAttention) for op in found.prefill.program.layers[0].operators)
+    scores = next(op for op in products(found.prefill.program) if op.name == "scores")
     assert scores.flops == 2 * 32 * 512 * (256 + 512) * 128  # pieces of 512 tokens, the mean of their contexts
 
 
 def test_fp16_sums_are_as_fast_as_the_device_has_them():
-    assert {op.dtype for op in products(priced().prefill)} == {"fp16-accumulate"}
-    assert {op.dtype for op in products(priced(cluster="1x a100-sxm-80gb").prefill)} == {"fp16"}
+    assert {op.dtype for op in products(priced().prefill.program)} == {"fp16-accumulate"}
+    assert {op.dtype for op in products(priced(cluster="1x a100-sxm-80gb").prefill.program)} == {"fp16"}
 
 
 def test_pieces_of_a_prompt_follow_each_other_through_the_stages():

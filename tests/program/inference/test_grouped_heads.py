@@ -3,16 +3,16 @@
 import pytest
 from generation_scenarios import generation
 
-from sightline.prediction.generation import predict_generation
-from sightline.prediction.generation_pricing import price_generation
+from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.priced import price_generation
 from sightline.program import CachedAttention
 
 
 def heads_apart(model: str, framework: str, version: str) -> bool:
     plan = {"framework": framework, "framework_version": version, "tensor_parallel": 8}
     priced = price_generation(generation(model=model, cluster="8x h100-sxm-80gb", plan=plan))
-    (core,) = (op for op in priced.decode.layers[0].operators if isinstance(op, CachedAttention))
-    (prompt,) = (op for op in priced.prefill.layers[0].operators if isinstance(op, CachedAttention))
+    (core,) = (op for op in priced.decode.program.layers[0].operators if isinstance(op, CachedAttention))
+    (prompt,) = (op for op in priced.prefill.program.layers[0].operators if isinstance(op, CachedAttention))
     assert not prompt.heads_apart
     return core.heads_apart
 

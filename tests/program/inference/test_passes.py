@@ -7,8 +7,8 @@ import pytest
 from generation_scenarios import generation
 
 from sightline import catalog
-from sightline.prediction.generation_memory import generation_memory
-from sightline.prediction.generation_pricing import PricedGeneration, price_generation
+from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.priced import PricedGeneration, price_generation
 from sightline.program import Batch, Collective, GroupedMatmul, Matmul, Program, inference_kernels, prompts, write
 from sightline.program.cache import cached_bytes
 from sightline.program.formats import formats_of
@@ -40,14 +40,14 @@ def test_a_token_costs_two_flops_per_active_parameter(name: str):
     priced = plain(name)
     model = priced.scenario.model
     active = model.active_parameters - model.vocab_size * model.hidden_size * (not model.tied_embeddings)
-    assert projected_flops(priced.decode) == pytest.approx(2 * active, rel=0.01)
+    assert projected_flops(priced.decode.program) == pytest.approx(2 * active, rel=0.01)
 
 
 def test_absorbed_and_expanded_latent_attention_use_the_same_weights():
     """A prompt of one token without context expands what a decode step absorbs."""
     priced = plain("deepseek-v2-lite", prompt_tokens=1)
-    prompt = inference_kernels(priced.scenario, priced.formats, Batch.of(prompts(1.0, 1.0)))
-    assert projected_flops(write(prompt)) == pytest.approx(projected_flops(priced.decode), rel=1e-9)
+    prompt = inference_kernels(priced.scenario, priced.worker.formats, Batch.of(prompts(1.0, 1.0)))
+    assert projected_flops(write(prompt)) == pytest.approx(projected_flops(priced.decode.program), rel=1e-9)
 
 
 def test_cached_bytes_are_the_published_ones():
@@ -74,20 +74,20 @@ def test_tensor_parallel_ranks_share_the_work_and_meet_twice_a_layer(model: str)
     many = price_generation(
         generation(model=model, plan={"quantization": "none", "tensor_parallel": 4}, cluster="4x h200-sxm-141gb")
     )
-    share = projected_flops(many.decode) / projected_flops(one.decode)
+    share = projected_flops(many.decode.program) / projected_flops(one.decode.program)
     assert 0.25 <= share < 0.32  # what is not split (routers, latents, few key heads) stays whole
-    sums = [op for op in many.decode.layers[-1].operators if isinstance(op, Collective)]
+    sums = [op for op in many.decode.program.layers[-1].operators if isinstance(op, Collective)]
     assert [op.kind for op in sums] == ["all_reduce", "all_reduce"]
-    assert not any(isinstance(op, Collective) for block in one.decode.blocks for op in block.operators)
+    assert not any(isinstance(op, Collective) for block in one.decode.program.blocks for op in block.operators)
 
 
 def test_experts_spread_over_data_parallel_ranks():
     plan = {"tensor_parallel": 1, "data_parallel": 8, "expert_parallel": 8}
     priced = price_generation(generation(model="deepseek-v3", cluster="8x h200-sxm-141gb", batch=64, plan=plan))
-    grouped = next(op for op in priced.decode.layers[-1].operators if isinstance(op, GroupedMatmul))
+    grouped = next(op for op in priced.decode.program.layers[-1].operators if isinstance(op, GroupedMatmul))
     assert grouped.experts == 256 / 8
     assert np.asarray(grouped.rows) >= 64 * 8 / 8  # at least the mean share of the assignments
-    kinds = {op.kind for op in priced.decode.layers[-1].operators if isinstance(op, Collective)}
+    kinds = {op.kind for op in priced.decode.program.layers[-1].operators if isinstance(op, Collective)}
     assert kinds in ({"all_gather", "reduce_scatter"}, {"all_to_all"})
 
 
@@ -109,7 +109,7 @@ def test_a_router_in_fp32_has_its_input_widened():
     def router(name: str, quantization: list[str]) -> list[Any]:
         plan = {"framework": "vllm", "quantization": quantization}
         priced = price_generation(generation(model=name, cluster="1x b300-sxm", batch=32, plan=plan))
-        return [op for op in priced.decode.layers[0].operators if op.module == "router" and op.name != "choice"]
+        return [op for op in priced.decode.program.layers[0].operators if op.module == "router" and op.name != "choice"]
 
     widened, product = router("minimax-m2.5", ["nvfp4", "kv-fp8"])
     assert (widened.traffic_bytes, widened.kernels) == (32 * 3072 * (2 + 4), 1.0)
@@ -125,7 +125,7 @@ def test_norms_over_all_heads_add_up_squares_of_the_ranks():
     def squares(name: str, ranks: int) -> list[Collective]:
         plan = {"tensor_parallel": ranks, "framework": "vllm"}
         priced = price_generation(generation(model=name, cluster=f"{ranks}x b200-sxm-180gb", batch=16, plan=plan))
-        layer = priced.decode.layers[0].operators
+        layer = priced.decode.program.layers[0].operators
         return [op for op in layer if isinstance(op, Collective) and op.module == "qkv"]
 
     (found,) = squares("minimax-m2.5", 4)
@@ -136,7 +136,7 @@ def test_norms_over_all_heads_add_up_squares_of_the_ranks():
 def test_tokens_that_are_alike_choose_the_same_experts():
     found = plain("mixtral-8x7b", batch=64, prompt_tokens=128, repeated_token=True)
     mixed = plain("mixtral-8x7b", batch=64, prompt_tokens=128)
-    for one, other, rows in ((found.prefill, mixed.prefill, 64 * 128), (found.decode, mixed.decode, 64)):
+    for one, other, rows in ((found.prefill.program, mixed.prefill.program, 64 * 128), (found.decode.program, mixed.decode.program, 64)):
         alike = [op for block in one.layers for op in block.operators if isinstance(op, GroupedMatmul)]
         apart = [op for block in other.layers for op in block.operators if isinstance(op, GroupedMatmul)]
         assert [(float(op.active), float(op.rows)) for op in alike] == [(2, 2 * rows)] * 2
@@ -154,5 +154,5 @@ def test_chosen_experts_of_tokens_that_are_alike_lie_on_different_ranks():
             repeated_token=True,
         )
     )
-    grouped = [op for block in found.decode.layers for op in block.operators if isinstance(op, GroupedMatmul)]
+    grouped = [op for block in found.decode.program.layers for op in block.operators if isinstance(op, GroupedMatmul)]
     assert {(float(op.active), float(op.rows)) for op in grouped} == {(1, 16)}

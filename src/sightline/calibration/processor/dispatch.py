@@ -21,8 +21,8 @@ from sightline.cost.processor.prices import framework_calls
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.prediction.eager_calls import DECODING, ends_of, working_bytes
 from sightline.prediction.framework_constants import TrainingConstants
-from sightline.prediction.generation_pricing import price_generation
-from sightline.prediction.inference_pass import price_passes
+from sightline.prediction.generation.passes import price_passes
+from sightline.prediction.generation.priced import price_generation
 from sightline.prediction.training.priced import step_prices
 from sightline.prediction.training.update import TENSORS_OF_ENDS, TENSORS_OF_LAYER
 from sightline.program import Operator, Program, write_out
@@ -209,9 +209,9 @@ def decode_calls(
     weights: dict[str, dict[str, float]] = {}
     for state, modules, scenario in zip(DECODING, phases, dispatch_generations(dtype), strict=False):
         priced = price_generation(scenario)
-        decode = priced.decode
+        decode = priced.decode.program
         model = ProcessorModel(device=device, kernels=Kernels(dtype=dtype), given=operators_alone(machine))
-        prices = price_passes([decode], replace(priced.ranks, device_model=model))
+        prices = price_passes([decode], replace(priced.worker.ranks, device_model=model))
         (layer,) = decode.layers
         tokens = float(scenario.workload.output_tokens) - 1.0
         for name, blocks in _places(layer.operators, *ends_of(decode)).items():

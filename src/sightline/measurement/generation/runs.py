@@ -14,7 +14,7 @@ from sightline.measurement.models.build import check_checkpoint
 from sightline.measurement.processes.case import FORCED, Limits, UnsupportedCaseError
 from sightline.measurement.processes.results import Measured, measured, profile_of
 from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, complain, require, run_suite
-from sightline.prediction.generation import predict_generation
+from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario
 

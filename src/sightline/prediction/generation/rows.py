@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from sightline.cost.prices import Prices
 from sightline.prediction.engine_constants import InferenceConstants
-from sightline.prediction.generation_phases import Phase
-from sightline.prediction.generation_pricing import PricedGeneration
-from sightline.prediction.inference_pass import engine_time
+from sightline.prediction.generation.passes import PricedPass
+from sightline.prediction.generation.phases import Phase
 from sightline.prediction.rows import operator_row
 from sightline.profile import Row
 from sightline.profile.rows import exposed
-from sightline.program import Collective, Program
+from sightline.program import Collective
 from sightline.quantities import Number
 
 
 def generation_rows(
-    prefilling: PricedGeneration,
-    decoding: PricedGeneration,
+    prefill: PricedPass,
+    decode: PricedPass,
     parts: Sequence[tuple[Number, Phase]],
     moved_s: Number,
     constants: InferenceConstants,
@@ -27,25 +25,24 @@ def generation_rows(
     lengthen all operators of a phase alike.
     """
     passes = (
-        ("prefill", prefilling.prefill, prefilling.prices, *parts[0]),
-        ("decode", decoding.decode, decoding.prices, *parts[1]),
+        ("prefill", prefill, *parts[0]),
+        ("decode", decode, *parts[1]),
     )
     rows = [row for each in passes for row in _of_phase(*each, constants)]
-    sent = ((name, "pipeline", "activations", count * phase.transfer_s) for name, _, _, count, phase in passes)
+    sent = ((name, "pipeline", "activations", count * phase.transfer_s) for name, _, count, phase in passes)
     rows += [
         _batch_row("transfer", module, f"{operator} in {name}", time_s, "network")
         for name, module, operator, time_s in (*sent, ("prefill", "workers", "keys and values", moved_s))
         if time_s > 0
     ]
-    waits = [(name, count * phase.host_s) for name, _, _, count, phase in passes]
+    waits = [(name, count * phase.host_s) for name, _, count, phase in passes]
     return rows + [_batch_row("host", "host", f"host in {name}", s, "host") for name, s in waits if s > 0]
 
 
-def _of_phase(
-    name: str, of: Program, prices: Prices, count: Number, phase: Phase, constants: InferenceConstants
-) -> Iterator[Row]:
+def _of_phase(name: str, of: PricedPass, count: Number, phase: Phase, constants: InferenceConstants) -> Iterator[Row]:
     """Rows of all passes of a phase: its work, then its collectives."""
-    ops = [(block, op) for block in of.blocks for op in block.operators if count * op.count > 0]
+    prices = of.in_engine(constants)
+    ops = [(block, op) for block in of.program.blocks for op in block.operators if count * op.count > 0]
     for sends, whole_s in ((False, phase.times.compute_s + phase.times.memory_s), (True, phase.times.collective_s)):
         yield from exposed(
             (
@@ -56,7 +53,7 @@ def _of_phase(
                     communication="communication",
                     block=block.name,
                     count=count * block.count * op.count,
-                    time_s=engine_time(op, prices[id(op)], constants),
+                    time_s=prices[id(op)].time_s,
                 )
                 for block, op in ops
                 if isinstance(op, Collective) == sends

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from sightline.prediction.generation_pricing import PricedGeneration
+from sightline.prediction.generation.priced import PricedGeneration
 from sightline.profile import MEMORY_PARTS
 from sightline.program import Block, GroupedMatmul, Matmul
 from sightline.program.cache import cached_bytes
-from sightline.quantities import Number
+from sightline.quantities import Number, either, larger, rounded_up
 from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
@@ -19,29 +19,30 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     Weights are those that the decode step's matmuls read, and the embedding; each pipeline stage holds its share of the
     layers, the last the head. The cache holds every sequence to its last token, in whole blocks.
     """
-    scenario, formats, decode = decoding.scenario, decoding.formats, decoding.decode
+    scenario, worker, decode = decoding.scenario, decoding.worker, decoding.decode.program
+    formats = worker.formats
     plan, model = scenario.plan, scenario.model
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
     layers = sum(block.count * _weights(block) for block in decode.layers)
     table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
     head = 0.0 if model.tied_embeddings else _weights(decode.head)
-    ends = np.where(np.equal(p, 1.0), table + head, np.maximum(table, head))
-    blocks = np.ceil((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
-    sequences = np.ceil(work.batch / (plan.data_parallel * plan.replicas))
+    ends = either(p == 1.0, table + head, larger(table, head))
+    blocks = rounded_up((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
+    sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     widest = max(
-        (op.n / 1.0 for block in prefilling.prefill.layers for op in block.operators if isinstance(op, Matmul)),
+        (op.n / 1.0 for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)),
         key=np.max,
     )
-    tokens = next(op.m for op in prefilling.prefill.layers[0].operators if isinstance(op, Matmul))
+    tokens = next(op.m for op in prefilling.prefill.program.layers[0].operators if isinstance(op, Matmul))
     activations = (
         formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
     )
     # A driver's context, or interpreter and libraries where memory is the host's.
-    process_bytes = decoding.ranks.device_model.process_bytes
+    process_bytes = worker.ranks.device_model.process_bytes
     parts: dict[str, Number] = dict.fromkeys(MEMORY_PARTS, 0.0)
     parts |= {
-        "weights": layers * np.ceil(model.layers / p) / model.layers + ends,
+        "weights": layers * rounded_up(model.layers / p) / model.layers + ends,
         "kv_cache": sequences * cached_bytes(model, formats, blocks, t) / p,
         "activations": activations,
         "framework": plan.engine.memory.context_bytes if process_bytes is None else process_bytes,

@@ -7,7 +7,7 @@ from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.matmul.constants import matmul_evidence
 from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
-from sightline.prediction.generation_pricing import PricedGeneration
+from sightline.prediction.generation.worker import Worker
 from sightline.prediction.operators.answer import MEASURED_DTYPES, within
 from sightline.profile import Evidence
 from sightline.scenario import Device
@@ -23,19 +23,19 @@ _OTHER_MIXERS = {
 """Name and calibration part of mixers that are not plain attention."""
 
 
-def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
+def evidence_of_passes(worker: Worker) -> dict[str, str]:
     """Return the weakest evidence of each kind of operator that the passes have.
 
     Whole kinds only: sizes beyond those of the tables are not looked at.
     """
-    scenario = priced.scenario
+    scenario = worker.scenario
     device, model, plan = scenario.cluster.device, scenario.model, scenario.plan
-    if not priced.ranks.device_model.asynchronous:
+    if not worker.ranks.device_model.asynchronous:
         kinds = ("matmul", "prefill attention", "decode attention")
-        return {kind: priced.ranks.device_model.evidence(kind) for kind in kinds}
-    kernels = {priced.formats.parts[part] for part in ("attention", "dense", "head")}
+        return {kind: worker.ranks.device_model.evidence(kind) for kind in kinds}
+    kernels = {worker.formats.parts[part] for part in ("attention", "dense", "head")}
     decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
-    usual = _has_measured_elements(priced)
+    usual = _has_measured_elements(worker)
     found: dict[str, str] = {
         "matmul": min((matmul_evidence(device, kernel) for kernel in kernels), key=_WORST.index),
         "prefill attention": within(attention_evidence(device, "prefill"), measured=usual),
@@ -45,7 +45,7 @@ def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
         name, part = _OTHER_MIXERS[mixer]
         found[name] = evidence_of(device, part)
     if model.experts is not None:
-        found["experts"] = _experts(device, priced.formats.parts["experts"])
+        found["experts"] = _experts(device, worker.formats.parts["experts"])
     ranks = plan.tensor_parallel * plan.data_parallel
     if np.any(np.greater(ranks, 1)):
         inside = bool(np.all(np.less_equal(ranks, scenario.cluster.per_node)))
@@ -53,9 +53,9 @@ def evidence_of_passes(priced: PricedGeneration) -> dict[str, str]:
     return found
 
 
-def _has_measured_elements(priced: PricedGeneration) -> bool:
+def _has_measured_elements(worker: Worker) -> bool:
     """Whether attention is of 16-bit elements and a cache of them, or of fp8 on a device that computes in it."""
-    plan, model, device = priced.scenario.plan, priced.scenario.model, priced.scenario.cluster.device
+    plan, model, device = worker.scenario.plan, worker.scenario.model, worker.scenario.cluster.device
     cache = next((word for word in plan.quantization or () if word.startswith("kv-")), f"kv-{model.kv_cache}")
     stored = cache != "kv-int8" and (cache != "kv-fp8" or "fp8" in device.peak_flops)
     return stored and plan.dtype in (*MEASURED_DTYPES, "fp8")
