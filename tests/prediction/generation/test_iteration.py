@@ -68,7 +68,9 @@ def test_more_tokens_never_take_less() -> None:
 def test_arrays_are_each_of_their_numbers() -> None:
     worker = worker_of(asked())
     counts, contexts = np.array([[1.0], [16.0], [64.0]]), np.array([100.0, 3000.0])
-    many = iteration_time(worker, Batch.of(decoding(counts, contexts), prompts(1.0, 256.0)), constants_of(worker.scenario))
+    many = iteration_time(
+        worker, Batch.of(decoding(counts, contexts), prompts(1.0, 256.0)), constants_of(worker.scenario)
+    )
     assert np.shape(many.pass_s) == (3, 2)
     for i, count in enumerate(counts[:, 0]):
         for j, context in enumerate(contexts):

@@ -136,7 +136,10 @@ def test_norms_over_all_heads_add_up_squares_of_the_ranks():
 def test_tokens_that_are_alike_choose_the_same_experts():
     found = plain("mixtral-8x7b", batch=64, prompt_tokens=128, repeated_token=True)
     mixed = plain("mixtral-8x7b", batch=64, prompt_tokens=128)
-    for one, other, rows in ((found.prefill.program, mixed.prefill.program, 64 * 128), (found.decode.program, mixed.decode.program, 64)):
+    for one, other, rows in (
+        (found.prefill.program, mixed.prefill.program, 64 * 128),
+        (found.decode.program, mixed.decode.program, 64),
+    ):
         alike = [op for block in one.layers for op in block.operators if isinstance(op, GroupedMatmul)]
         apart = [op for block in other.layers for op in block.operators if isinstance(op, GroupedMatmul)]
         assert [(float(op.active), float(op.rows)) for op in alike] == [(2, 2 * rows)] * 2

@@ -8,14 +8,11 @@ sequence, ``ctx`` tokens seen. Sources: Flash-Decoding (Dao et al., 2023), Flash
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.cost.attention.decode_constants import DecodeAttentionConstants
 from sightline.cost.operator_cost import OperatorCost
-from sightline.quantities import Number, either
+from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Device
-
-Array = NDArray[np.float64]
 
 L2_EDGE = 8.0
 """Steepness of the change from L2 to device memory as the cache outgrows the L2."""
@@ -24,17 +21,17 @@ L2_EDGE = 8.0
 class _Shape(NamedTuple):
     """Sizes by the symbols above, elements per token of a head's keys and values, bytes of the cache, memory leg."""
 
-    b: Array
-    a: Array
-    kv: Array
-    q: Array
-    ctx: Array
-    d: Array
-    dv: Array
-    width: Array
-    kv_bytes: Array
-    cache: Array
-    memory_s: Array
+    b: Number
+    a: Number
+    kv: Number
+    q: Number
+    ctx: Number
+    d: Number
+    dv: Number
+    width: Number
+    kv_bytes: Number
+    cache: Number
+    memory_s: Number
 
 
 def decode_attention_cost(
@@ -69,49 +66,47 @@ def decode_attention_cost(
     Left out: pages of the cache (gathered at full speed), sequences of unequal length, a prefix read once for many.
     """
     c = constants
-    b, a, kv, d, q, sk = (
-        np.asarray(x, dtype=float) for x in (batch, heads, kv_heads, head_dim, query_tokens, context_tokens)
-    )
-    dv = d if value_dim is None else np.asarray(value_dim, dtype=float)
-    ctx = sk if window is None else np.minimum(sk, window)
+    b, a, kv, d, q, sk = map(plain, (batch, heads, kv_heads, head_dim, query_tokens, context_tokens))
+    dv = d if value_dim is None else plain(value_dim)
+    ctx = sk if window is None else smaller(sk, window)
     width = d if shared_kv else d + dv
 
     peak, cache = device.peak_flops[dtype], b * kv * ctx * width * kv_bytes
     compute_s = 2 * b * a * q * ctx * (d + dv) / peak
-    held = in_l2 * np.maximum(1 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE), c.repeated_share)
+    held = in_l2 * larger(1 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE), c.repeated_share)
     memory_s = (cache * (1 - held) + 2.0 * b * a * q * (d + dv)) / device.memory_bandwidth
-    shape = _Shape(b, a, kv, q, ctx, d, dv, width, np.asarray(kv_bytes), cache, memory_s)
+    shape = _Shape(b, a, kv, q, ctx, d, dv, width, kv_bytes, cache, memory_s)
     time_s = _kernel_time(shape._replace(kv=a) if heads_apart else shape, peak, device, c)
     alone = (a == kv) | (a > c.largest_group * kv)
-    if c.ungrouped is not None and alone.any():
+    if c.ungrouped is not None and anywhere(alone):
         alone_s = _kernel_time(shape._replace(kv=a), peak, device, c.ungrouped)
-        time_s = np.where(alone, alone_s, time_s)
-    return OperatorCost(np.maximum(time_s, np.maximum(compute_s, memory_s)), compute_s, memory_s)
+        time_s = either(alone, alone_s, time_s)
+    return OperatorCost(larger(time_s, larger(compute_s, memory_s)), compute_s, memory_s)
 
 
-def _kernel_time(x: _Shape, peak: Number, device: Device, c: DecodeAttentionConstants) -> Array:
+def _kernel_time(x: _Shape, peak: Number, device: Device, c: DecodeAttentionConstants) -> Number:
     """Seconds of a kernel whose tiles serve the ``a / kv`` heads of a group; read again by every block of rows."""
     units = device.compute_units
-    rows = np.ceil(x.a / x.kv * x.q / c.row_granule) * c.row_granule
-    blocks = np.ceil(rows / c.row_block)
+    rows = rounded_up(x.a / x.kv * x.q / c.row_granule) * c.row_granule
+    blocks = rounded_up(rows / c.row_block)
     whole = x.b * x.kv * blocks
-    splits = np.minimum(np.maximum(c.split_tiles * units / whole, 1), np.maximum(c.split_sequences / x.b, 1))
-    splits = np.minimum(np.minimum(splits, c.most_splits), np.maximum(x.ctx / c.split_tokens, 1))
+    splits = smaller(larger(c.split_tiles * units / whole, 1), larger(c.split_sequences / x.b, 1))
+    splits = smaller(smaller(splits, c.most_splits), larger(x.ctx / c.split_tokens, 1))
     tiles = whole * splits
-    rounds = np.ceil(tiles / (units * c.tiles_per_unit) - 1e-9)
+    rounds = rounded_up(tiles / (units * c.tiles_per_unit) - 1e-9)
 
-    steps = np.ceil(x.ctx / splits / c.context_block) * c.context_block
+    steps = rounded_up(x.ctx / splits / c.context_block) * c.context_block
     elements = steps * x.width * either(x.kv_bytes < 2, c.fp8_cache_time, 1.0)
-    wide = np.maximum(x.d * x.kv_bytes / c.comfortable_bytes, 1.0) ** c.wide_head_exponent
+    wide = larger(x.d * x.kv_bytes / c.comfortable_bytes, 1.0) ** c.wide_head_exponent
     unit_bandwidth = c.unit_share * device.memory_bandwidth / units if c.unit_bandwidth is None else c.unit_bandwidth
     unit_s = rounds * (c.tile_bytes + 2 * elements) / unit_bandwidth * wide
     read = whole * x.ctx * x.width * x.kv_bytes
-    stream_s = np.maximum(x.memory_s / c.memory_fraction, read / (device.l2_bandwidth * c.l2_fraction))
+    stream_s = larger(x.memory_s / c.memory_fraction, read / (device.l2_bandwidth * c.l2_fraction))
     flops = 2 * x.b * x.kv * rows * x.ctx * (x.d + x.dv)
-    arithmetic_s = flops * units / (np.minimum(tiles, units) * c.compute_fraction * peak)
+    arithmetic_s = flops * units / (smaller(tiles, units) * c.compute_fraction * peak)
 
     work_s = (unit_s**c.overlap + stream_s**c.overlap + arithmetic_s**c.overlap) ** (1 / c.overlap)
-    time_s: Array = work_s + c.split_s * np.log2(splits) + c.sequence_s * x.b + c.latency_s
+    time_s: Number = work_s + c.split_s * np.log2(splits) + c.sequence_s * x.b + c.latency_s
     if c.surface is not None:
         sizes = {
             "tiles": x.b * x.kv,

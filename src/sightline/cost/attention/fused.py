@@ -7,12 +7,9 @@ FlashAttention-2 (2307.08691), FlashAttention-3 (2407.08608).
 
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.operator_cost import OperatorCost
-from sightline.quantities import Number, either
+from sightline.quantities import Number, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Device
 
 BACKWARD_PRODUCTS = 2.5
@@ -24,35 +21,32 @@ WRITING_THREADS = 512
 RESIDENT_THREADS = 2048
 """Threads that a compute unit holds."""
 
-Array = NDArray[np.float64]
 
-
-def _busy_time(tiles: Array, mean_s: Array, longest_s: Array, units: Number, tail: float) -> Array:
+def _busy_time(tiles: Number, mean_s: Number, longest_s: Number, units: Number, tail: float) -> Number:
     """Seconds until all tiles are done: whole waves of mean tiles, or the longest tile where there are few.
 
     Tiles of a causal pass differ in length and fill each other's gaps, so only equal ones pay for whole waves; ``tail``
     of the longest is what is left at the end when there are more tiles than units.
     """
     waves = tiles / units
-    whole = np.ceil(waves - 1e-9)
+    whole = rounded_up(waves - 1e-9)
     uneven = waves * mean_s + tail * longest_s * (waves > 1)
-    return np.maximum(np.where(longest_s > mean_s, uneven, whole * mean_s), longest_s)
+    return larger(either(longest_s > mean_s, uneven, whole * mean_s), longest_s)
 
 
-def _rounds_of_writing(tokens: Array, elements: Array) -> Array:
+def _rounds_of_writing(tokens: Number, elements: Number) -> Number:
     """Rounds that one compute unit would take to write tokens of so many elements of keys to their pages."""
-    return tokens * np.minimum(elements, WRITING_THREADS) / RESIDENT_THREADS
+    return tokens * smaller(elements, WRITING_THREADS) / RESIDENT_THREADS
 
 
-def _seen_scores(query: Array, context: Array, causal: Any, window: Number | None) -> Array:
+def _seen_scores(query: Number, context: Number, causal: Any, window: Number | None) -> Number:
     """Context tokens that a query sees, in the mean over the queries: the last ``query`` of ``context`` tokens."""
     if window is None:
-        seen: Any = either(causal, context - (np.minimum(query, context) - 1) / 2, context)
-        return np.asarray(seen)
-    late = np.minimum(query, context)
-    growing = np.minimum(np.maximum(window - (context - late + 1), 0.0), late)
+        return either(causal, context - (smaller(query, context) - 1) / 2, context)
+    late = smaller(query, context)
+    growing = smaller(larger(window - (context - late + 1), 0.0), late)
     masked = (growing * (context - late + 1 + (growing - 1) / 2) + (late - growing) * window) / late
-    return np.asarray(either(causal, masked, np.minimum(context, window)))
+    return either(causal, masked, smaller(context, window))
 
 
 def attention_cost(
@@ -93,27 +87,27 @@ def attention_cost(
     kernel_s = _kernel_time(x, peak, device, c)
     if c.surface is not None:
         kernel_s = kernel_s * c.surface.factor(x.axes)
-    time_s = np.maximum(np.maximum(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
+    time_s = larger(larger(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
     return OperatorCost(time_s, compute_s, memory_s)
 
 
 class _Sizes(NamedTuple):
     """Sizes by the symbols above."""
 
-    b: Array
-    a: Array
-    kv: Array
-    d: Array
-    dv: Array
-    sq: Array
-    sk: Array
+    b: Number
+    a: Number
+    kv: Number
+    d: Number
+    dv: Number
+    sq: Number
+    sk: Number
     causal: Any
     backward: Any
-    seen: Array
+    seen: Number
     """Context tokens that a query sees, in the mean over the queries."""
-    reach: Array
+    reach: Number
     """Most context tokens that any query sees."""
-    read: Array
+    read: Number
     """Context tokens that any query sees."""
     element_bytes: float = 2.0
     kv_bytes: Number = 2.0
@@ -124,12 +118,12 @@ class _Sizes(NamedTuple):
         return either(self.backward, BACKWARD_PRODUCTS, 1.0)
 
     @property
-    def query_bytes(self) -> Array:
+    def query_bytes(self) -> Number:
         """Bytes of queries and outputs."""
         return self.b * self.a * self.sq * self.element_bytes * (self.d + self.dv)
 
     @property
-    def cache_bytes(self) -> Array:
+    def cache_bytes(self) -> Number:
         """Bytes of the keys and values that are read."""
         return self.b * self.kv * self.read * self.kv_bytes * (self.d + self.dv)
 
@@ -160,18 +154,19 @@ def _sizes(
     window: Number | None,
 ) -> _Sizes:
     numbers = (batch, heads, kv_heads, head_dim, head_dim if value_dim is None else value_dim)
-    b, a, kv, d, dv, sq, sk = (np.asarray(x, dtype=float) for x in (*numbers, query_tokens, context_tokens))
+    b, a, kv, d, dv, sq, sk = (plain(x) for x in (*numbers, query_tokens, context_tokens))
     seen = _seen_scores(sq, sk, causal, window)
-    reach, read = (sk, sk) if window is None else (np.minimum(sk, window), np.minimum(sk, window + sq))
+    reach, read = (sk, sk) if window is None else (smaller(sk, window), smaller(sk, window + sq))
     return _Sizes(b, a, kv, d, dv, sq, sk, causal, backward, seen, reach, read)
 
 
-def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Array:
+def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Number:
     """Seconds of the kernel and of what no arithmetic hides."""
-    narrow = np.less(x.kv_bytes, 2)
+    narrow = x.kv_bytes < 2
     kernel_s = _tiles_time(x, _score_time(x, peak, device, c), device.compute_units, c)
     if c.throttled_share:
-        kernel_s = kernel_s / (1 - ~narrow * c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
+        throttled = either(narrow, 0.0, c.throttled_share)
+        kernel_s = kernel_s / (1 - throttled * kernel_s / (kernel_s + c.throttle_s))
     exposed_bytes = c.exposed_queries * x.query_bytes + c.exposed_cache * x.cache_bytes
     kernel_s = kernel_s + exposed_bytes / device.memory_bandwidth
     if c.write_round_s:
@@ -181,26 +176,27 @@ def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants)
     return kernel_s
 
 
-def _score_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Array:
+def _score_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Number:
     """Seconds of a compute unit per score: matmuls over padded heads, and the softmax that they do not hide."""
-    padded, padded_value = (np.ceil(width / c.head_granule) * c.head_granule for width in (x.d, x.dv))
-    slower = np.maximum(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
+    padded, padded_value = (rounded_up(width / c.head_granule) * c.head_granule for width in (x.d, x.dv))
+    slower = larger(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
     rate = peak * either(x.backward, c.backward_fraction, c.peak_fraction)
     matmul_s = x.products * 2 * (padded + padded_value) * slower / rate
-    softmax_s = np.minimum(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
-    score_s: Array = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
-    return score_s * either(x.causal, c.causal_slowdown, 1.0) * either(np.less(x.kv_bytes, 2), c.fp8_cache_time, 1.0)
+    softmax_s = smaller(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
+    score_s = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
+    return score_s * either(x.causal, c.causal_slowdown, 1.0) * either(x.kv_bytes < 2, c.fp8_cache_time, 1.0)
 
 
-def _tiles_time(x: _Sizes, score_s: Array, units: Number, c: AttentionConstants) -> Array:
+def _tiles_time(x: _Sizes, score_s: Number, units: Number, c: AttentionConstants) -> Number:
     """Seconds until all tiles are done: whole query blocks, and context blocks on the diagonal in full."""
     packed = x.a / x.kv if c.packed_heads else 1.0
-    rows, block = x.sq * packed, np.asarray(c.query_block)
+    rows = x.sq * packed
+    block: Number = c.query_block
     if c.wide_heads_halve_blocks:
-        padded = np.ceil(x.d / c.head_granule) * c.head_granule
-        block = block / np.maximum(padded / c.comfortable_head, 1.0)
-    tiles = np.ceil(rows / block) * x.b * x.a / packed
-    tile_rows = block if c.row_granule is None else np.minimum(np.ceil(rows / c.row_granule) * c.row_granule, block)
-    steps = either(x.causal, np.minimum(x.seen + (tile_rows / packed + c.context_block) / 2, x.reach), x.reach)
+        padded = rounded_up(x.d / c.head_granule) * c.head_granule
+        block = block / larger(padded / c.comfortable_head, 1.0)
+    tiles = rounded_up(rows / block) * x.b * x.a / packed
+    tile_rows = block if c.row_granule is None else smaller(rounded_up(rows / c.row_granule) * c.row_granule, block)
+    steps = either(x.causal, smaller(x.seen + (tile_rows / packed + c.context_block) / 2, x.reach), x.reach)
     tile_s, longest_s = (tile_rows * (length + c.tile_overhead) * score_s + c.tile_s for length in (steps, x.reach))
     return _busy_time(tiles, tile_s, longest_s, units, c.tail)

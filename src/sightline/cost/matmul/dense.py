@@ -62,10 +62,9 @@ def _tiles(tiles: tuple[tuple[float, float], ...], axes: int) -> _Tiles:
 def _row_slowdown(n: Array, row: Array, element_bytes: Number, slowdown: tuple[float, ...]) -> Array:
     """Slowdown from the alignment of rows of ``n`` and of ``row`` elements."""
     whole_bytes = np.exp2(np.floor(np.log2(element_bytes)))  # scales lie apart
-    widths = (np.asarray(x * whole_bytes, dtype=np.int64) | LINE_BYTES for x in (n, row))
-    alignment = np.minimum(*(width & -width for width in widths))
+    width = (n * whole_bytes).astype(np.int64) | (row * whole_bytes).astype(np.int64) | LINE_BYTES
     table = np.array([max(slowdown), *slowdown, 1.0])  # of 1, 2, 4, ... 128 bytes
-    slower: Array = table[np.log2(alignment).astype(np.int64)]
+    slower: Array = table[np.log2(width & -width).astype(np.int64)]
     return slower
 
 
@@ -100,22 +99,24 @@ class _Products(NamedTuple):
 
 def _kernel_time_in_chunks(x: _Products, c: MatmulConstants) -> Array:
     """``_kernel_time``, of very many products a few at a time, so that all their tiles stay in the host's cache."""
-    shape = np.broadcast_shapes(*map(np.shape, x))
+    shapes = {number.shape for number in x if isinstance(number, np.ndarray)}
+    shape = np.broadcast_shapes(*shapes) if len(shapes) > 1 else max(shapes, default=())
     count = prod(shape)
     if count <= PRODUCTS_PER_CHUNK:
         return _kernel_time(x, c)
-    flat = [np.broadcast_to(number, shape).ravel() if np.ndim(number) else number for number in x]
+    flat = [np.broadcast_to(number, shape).ravel() if isinstance(number, np.ndarray) else number for number in x]
     found = np.empty(count)
     for start in range(0, count, PRODUCTS_PER_CHUNK):
         part = slice(start, start + PRODUCTS_PER_CHUNK)
-        found[part] = _kernel_time(_Products(*(number[part] if np.ndim(number) else number for number in flat)), c)  # type: ignore[index]
+        numbers = (number[part] if isinstance(number, np.ndarray) else number for number in flat)
+        found[part] = _kernel_time(_Products._make(numbers), c)
     return found.reshape(shape)
 
 
 def _kernel_time(x: _Products, c: MatmulConstants) -> Array:
     """Seconds that the fastest tile and split keep the compute units busy, operands coming from L2."""
     m, n, k, batch, element_bytes, weight_bytes, peak, units, l2_bandwidth, split_latency_s = x
-    axes = max(map(np.ndim, x))
+    axes = max(number.ndim for number in x if isinstance(number, np.ndarray))
     t = _tiles(c.tiles, axes)
     count = np.ceil(m / t.rows) * np.ceil(n / t.columns) * batch
     per_unit = count / units
@@ -183,7 +184,7 @@ def matmul_cost(
     kernel_s = _busy_time(_Products(m, n, k, batch, element_bytes, wide, *rates), rows, c)
     traffic_s = memory_s / c.memory_fraction
     traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
-    time_s = np.maximum(overlapped(kernel_s, traffic_s), compute_s) + c.latency_s
+    time_s: Array = np.maximum(overlapped(kernel_s, traffic_s), compute_s) + c.latency_s
     if c.shallow_k:
         time_s = time_s + c.shallow_s * (k < c.shallow_k)
     if c.vector_rows:
