@@ -1,37 +1,53 @@
-"""When a plan does not fit: the nearest changes that would, tried and not guessed."""
+"""When a plan does not fit: the nearest changes that would fit, each predicted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from sightline.profile import Profile
-from sightline.scenario import Plan, Scenario
+from sightline.profile import GENERATION, Profile
+from sightline.scenario import GenerationPlan, GenerationScenario, Plan, Scenario
 from sightline.scenario.rules import breaks_no_rule
 
 GIB = 2.0**30
+WEIGHT_FORMATS = ("fp8", "w4a16")
+"""Formats of a served model's weights that are tried."""
+TRIED = {
+    "training": "micro_batch, recompute, zero_stage, attention, offload or parallel degrees",
+    "generation": "batch, quantization or tensor_parallel",
+}
 
 
-def what_would_fit(profile: Profile, profile_of: Callable[[Scenario], Profile]) -> list[str]:
-    """Return sentences: what is needed of what there is, and single changes of the plan under which it fits."""
-    scenario = profile.scenario
-    needed, there = profile.memory_bytes["total"], scenario.cluster.device.memory_bytes
-    largest = max((p for p in profile.memory_bytes if p != "total"), key=lambda p: profile.memory_bytes[p])
-    parts = f"of which {largest} {profile.memory_bytes[largest] / GIB:.1f} GiB"
-    sentences = [f"does not fit: {needed / GIB:.1f} GiB of {there / GIB:.1f} GiB, {parts}"]
-    for change, plan in _changes(scenario):
-        other = profile_of(replace(scenario, plan=plan))
+def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:
+    """Return sentences: the memory needed and available, and single changes under which it fits; none if it does."""
+    if profile.fits:
+        return ()
+    parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
+    largest = max(parts, key=parts.__getitem__)
+    needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
+    sentences = [
+        f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, of which {largest} {parts[largest] / GIB:.1f} GiB"
+    ]
+    key, time = ("tpot_s", "time per token") if profile.task is GENERATION else ("step_time_s", "step time")
+    own_s = getattr(profile, key)
+    for change, scenario in _changes(profile):
+        other = predict(scenario)
         if other.fits:
-            slower = other.step_time_s / profile.step_time_s
-            sentences.append(
-                f"{change} would fit with {other.memory_bytes['total'] / GIB:.1f} GiB, at {slower:.2f} x the step time"
-            )
-    if len(sentences) == 1:
-        sentences.append(
-            "no single change of micro_batch, recompute, zero_stage, attention, offload or parallel degrees fits"
-        )
-    return sentences
+            slower = getattr(other, key) / own_s if own_s else 1.0
+            total = other.memory_bytes["total"] / GIB
+            sentences.append(f"{change} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}")
+    return sentences if len(sentences) > 1 else [*sentences, f"no single change of {TRIED[profile.task.name]} fits"]
 
 
-def _changes(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
+def _changes(profile: Profile) -> Iterator[tuple[str, Any]]:
+    """Single changes that save memory, in words and as scenarios."""
+    scenario = profile.scenario
+    if profile.task is GENERATION:
+        yield from _generation_changes(scenario)
+    else:
+        yield from ((change, replace(scenario, plan=plan)) for change, plan in _training_plans(scenario))
+
+
+def _training_plans(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     """Single changes that save memory and that the framework offers."""
     plan = scenario.plan
     offered = plan.framework.allows
@@ -69,3 +85,29 @@ def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
         wider = replace(plan, data_parallel=half, **{field: degree})
         if limit % degree == 0 and breaks_no_rule(replace(scenario, plan=wider)):
             yield f"{field}: {degree}", wider
+
+
+def _generation_changes(scenario: GenerationScenario) -> Iterator[tuple[str, GenerationScenario]]:
+    """Single changes that save memory: low-precision weights or cache, more ranks per replica, the largest smaller batch."""
+    plan = scenario.plan
+    for change, other in _generation_plans(plan):
+        yield change, replace(scenario, plan=other)
+    batch = int(scenario.workload.batch) // 2
+    while batch >= plan.data_parallel * plan.replicas:
+        work = replace(scenario.workload, batch=batch)
+        yield f"workload.batch: {batch}", replace(scenario, workload=work)
+        batch //= 4
+
+
+def _generation_plans(plan: GenerationPlan) -> Iterator[tuple[str, GenerationPlan]]:
+    cache = tuple(word for word in plan.quantization or () if word.startswith("kv-"))
+    offered = plan.engine.offers.get("quantization")
+    for word in WEIGHT_FORMATS:
+        if word not in (plan.quantization or ()) and (offered is None or word in offered):
+            yield f"quantization: {word}", replace(plan, quantization=(word, *cache))
+    if not cache and (offered is None or "kv-fp8" in offered):
+        yield "quantization: kv-fp8", replace(plan, quantization=(*(plan.quantization or ()), "kv-fp8"))
+    degrees = plan.engine.offers.get("tensor_parallel")
+    wider = int(plan.tensor_parallel) * 2
+    if plan.replicas % 2 == 0 and (degrees is None or wider in degrees):
+        yield f"tensor_parallel: {wider}", replace(plan, tensor_parallel=wider, replicas=plan.replicas // 2)

@@ -85,7 +85,7 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         stage_times=lambda _: times.slot_s,
         forward_pass_s=times.forward_pass_s,
         interval=(lambda p: intervals(p, spread_of(scenario, constants))) if scalar else {},
-        advice=(lambda p: () if p.fits else what_would_fit(p, answer)) if scalar else (),
+        advice=(lambda p: what_would_fit(p, answer)) if scalar else (),
         evidence=lambda _: {**_operator_evidence(scenario, priced.device_model), "framework": priced.evidence},
         warnings=lambda _: (*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
     )

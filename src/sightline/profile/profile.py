@@ -137,6 +137,12 @@ class Profile:
         return whole
 
     @property
+    def usable_bytes(self) -> Number:
+        """Bytes of a device that may be filled: all of its memory, or the share that an engine takes."""
+        usable: Number = self.scenario.cluster.device.memory_bytes * getattr(self.scenario.plan, "memory_fraction", 1.0)
+        return usable
+
+    @property
     def bottleneck(self) -> Any:
         """What bounds the largest part of the time; an array of names for many plans."""
         if not self.limits:

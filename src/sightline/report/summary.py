@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.profile import GENERATION, MEMORY_PARTS, Profile
+from sightline.profile import MEMORY_PARTS, Profile
 from sightline.profile.results import flatten, profile_to_dict
 from sightline.report import units
 
@@ -175,15 +175,7 @@ def measured_sentences(profile: Profile) -> list[str]:
 def fit_sentence(profile: Profile) -> str:
     """Return whether the fullest device's memory is enough, with both figures."""
     verdict = "fits" if profile.fits else "does not fit"
-    return f"{verdict}: {units.gib(float(profile.memory_bytes['total']))} of {units.gib(usable_bytes(profile))}"
-
-
-def usable_bytes(profile: Profile) -> float:
-    """Return the bytes of a device that may be filled: all of them, or the share that an engine takes."""
-    there = float(profile.scenario.cluster.device.memory_bytes)
-    if profile.task is GENERATION:
-        return there * float(profile.scenario.plan.memory_fraction)
-    return there
+    return f"{verdict}: {units.gib(float(profile.memory_bytes['total']))} of {units.gib(float(profile.usable_bytes))}"
 
 
 def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:

@@ -6,9 +6,9 @@ from math import exp
 
 import numpy as np
 
+from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_of_generation_j
 from sightline.prediction.engine_constants import ONE_BY_ONE, InferenceConstants, borrowed_releases, load_inference
-from sightline.prediction.generation.advice import what_would_fit
 from sightline.prediction.generation.evidence import evidence_of_passes
 from sightline.prediction.generation.latencies import Latencies, Workers, latencies, price_workers
 from sightline.prediction.generation.memory import generation_memory
@@ -59,7 +59,7 @@ def _profile(
         energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
         rows=(lambda _: generation_rows(*passes, parts, workers.moved_s, on_device)) if scalar else (),
         interval=(lambda p: _intervals(p, constants)) if scalar else {},
-        advice=(lambda p: () if p.fits else what_would_fit(p, again)) if scalar else (),
+        advice=(lambda p: what_would_fit(p, again)) if scalar else (),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
         warnings=lambda _: (*scenario.warnings, *_remarks(workers.decoding.worker)),
     )

@@ -26,7 +26,7 @@ def memory_panel(profile: Profile) -> Any:
     """Return the fullest device's memory by part against what may be filled."""
     parts = summary.memory(profile)
     bars = _waterfall(parts, 2**30, [f"{units.gib(p.value)} · {units.percent(p.share)}" for p in parts])
-    total, usable = float(profile.memory_bytes["total"]), summary.usable_bytes(profile)
+    total, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
     whose = "for the engine" if profile.task is GENERATION else "on the device"
     panel = _waterfall_panel(
         bars,

@@ -79,7 +79,7 @@ def _memory_bars(chosen: Sequence[tuple[str, Profile]]) -> Any:
     texts: list[dict[str, Any]] = []
     ticks: list[dict[str, Any]] = []
     for label, p in chosen:
-        total, there = float(p.memory_bytes["total"]), summary.usable_bytes(p)
+        total, there = float(p.memory_bytes["total"]), float(p.usable_bytes)
         verdict = units.gib(total) if p.fits else f"{units.gib(total)}, does not fit"
         texts.append({"row": label, "end": max(total, there) / 2**30, "text": verdict})
         ticks.append({"row": label, "there": there / 2**30})
