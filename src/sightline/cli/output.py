@@ -29,7 +29,7 @@ def print_table(renderable: "RenderableType") -> None:
     """Print for people: colour on a terminal, plain text elsewhere."""
     from rich.console import Console
 
-    # Rendered beside stdout, so that only print_text ever writes there and can tell what went wrong.
+    # Rendered to a string, so that only print_text writes to stdout and reports failures.
     screen, drawn = Console(), io.StringIO()
     Console(file=drawn, highlight=False, soft_wrap=False, width=screen.width, force_terminal=screen.is_terminal).print(
         renderable

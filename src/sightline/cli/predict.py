@@ -74,7 +74,7 @@ def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[li
 
 
 def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str | None) -> None:
-    """Refuse pictures that nobody could draw, before any work is done."""
+    """Refuse charts, reports and traces that cannot be drawn, before any work is done."""
     from sightline.profile import task_of
 
     tasks = {task.name for scenario in scenarios if (task := task_of(scenario.workload.task))}
@@ -88,7 +88,9 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
     if trace is not None and "generation" in tasks:
         raise InputError(f"'{trace}': a trace shows a training step; generation has --chart and --html")
     if picture is not None and len(tasks) > 1:
-        raise InputError(f"'{picture}': a picture is of training or of generation, both were asked for; ask apart")
+        raise InputError(
+            f"'{picture}': a chart or report shows either training or generation; predict the two separately"
+        )
 
 
 def _predict_all(scenarios: "list[Asked]") -> "list[Profile]":

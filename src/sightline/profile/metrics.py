@@ -52,7 +52,7 @@ class Task:
     """Values of ``workload.task``."""
     metrics: Mapping[str, Metric]
     whole: str
-    """The time that phases and limits sum to; its interval stands for that of all parts that have none of their own."""
+    """The time that phases and limits sum to. Parts without an interval of their own take its interval."""
     headline: tuple[str, ...]
     """Metrics of the short table."""
     details: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Task:
     phases: tuple[str, ...] = ()
     """Parts of ``whole``, in seconds; they sum to it."""
     phase_times: Mapping[str, str] = field(default_factory=dict)
-    """Metrics whose interval stands for that of a phase."""
+    """Metrics whose interval a phase takes."""
 
     @property
     def times(self) -> tuple[str, ...]:

@@ -39,8 +39,8 @@ _DEFAULTS: Mapping[str, Any] = {
 class Profile:
     """What a prediction or a measurement says; every metric that its task declares is an attribute.
 
-    Any figure may be given as a function of the profile, which runs when the figure is first read: most predictions are
-    asked for few of them.
+    A figure may be given as a function of the profile, which runs when the figure is first read: most callers read few
+    of them.
     """
 
     __slots__ = ("_given", "task")
@@ -48,7 +48,7 @@ class Profile:
     task: Task
     """The declaration of its metrics and phases."""
     scenario: Any
-    """What was asked, fully resolved."""
+    """The fully resolved question."""
     source: str
     """predicted or measured."""
     fits: bool | Any
@@ -89,7 +89,7 @@ class Profile:
         object.__setattr__(self, "_given", {"scenario": scenario, "source": source, **values})
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a profile does not change; replace({name}=...) returns another")
+        raise AttributeError(f"a profile is immutable; replace({name}=...) returns a changed copy")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -57,12 +57,12 @@ def interval(row: Difference) -> str:
 
 
 def verdict(row: Difference) -> str:
-    """Return what b is beside a, in few words."""
+    """Return how b differs from a, in few words."""
     return _VERDICTS.get(row.verdict, row.verdict)
 
 
 def side_line(side: Side) -> str:
-    """Return what a side is: what it was asked for by, measured or predicted, and the scenario's name."""
+    """Return a side's name in the request, whether it is measured or predicted, and its scenario's name."""
     source = () if side.source == side.name else (side.source,)
     return ", ".join(filter(None, (side.name, *source, side.title)))
 

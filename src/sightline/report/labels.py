@@ -38,7 +38,7 @@ def title(scenario: Asked) -> str:
 def common_title(scenarios: Sequence[Asked]) -> str:
     """Return a title for several scenarios: their one name, or of a sweep what they share and what varies.
 
-    A sweep's scenarios all have the name of its base, which may tell values that the sweep changes.
+    All scenarios of a sweep have the name of its base, which may name a value that the sweep changes.
     """
     if len(scenarios) == 1:
         return title(scenarios[0])
@@ -135,7 +135,7 @@ def _formats(scenario: GenerationScenario) -> str:
 
 
 def differing(scenarios: Sequence[Asked]) -> list[dict[str, Any]]:
-    """Return, per scenario, only the keys whose values are not the same in all of them."""
+    """Return each scenario's values of the keys that differ between scenarios."""
     flat = [flatten({k: v for k, v in scenario_to_dict(s).items() if k != "measured"}) for s in scenarios]
     keys = dict.fromkeys(key for mapping in flat for key in mapping)
     telling = [key for key in keys if len({repr(mapping.get(key)) for mapping in flat}) > 1]

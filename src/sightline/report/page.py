@@ -10,7 +10,7 @@ from sightline.report.charts.drawing import chart_element, html_document
 from sightline.report.charts.profile import profile_chart, single_chart
 
 _MOST_DETAILS = 24
-"""Scenarios shown in full when many were asked; beyond that the page would grow heavy."""
+"""Scenarios shown in full; with more the page would load slowly."""
 
 STYLE = """
 :root { --ink: #222; --faint: #666; --line: #e4e4e4; --good: #2e7d4f; --bad: #c0392b; }

@@ -1,6 +1,6 @@
 """A measured study in the layout of its paper: a table per question, techniques down, models across.
 
-Measured stands beside predicted; what ran out of memory is a dash, what could not run says so.
+Each cell has the measured and the predicted figure. Out of memory is a dash, other failures are named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 OUTCOMES = {"out_of_memory": "-", "timeout": "timed out", "unsupported": "n/a", "crashed": "crashed"}
-"""What stands in a cell that was not measured; out of memory as the study prints it."""
+"""Text of a cell that was not measured; out of memory as the study prints it."""
 HEADINGS = {
     "tokens_per_s": "tokens/s",
     "tokens_per_s_per_device": "tokens/s per device",

@@ -113,7 +113,7 @@ def _cell(profile: Profile, key: str) -> str:
 
 
 def _spread(profile: Profile) -> str:
-    """How far the interval reaches above the time; a dash where there is none."""
+    """The interval's upper end over the time, less one; a dash without an interval."""
     _, high = profile.interval.get(profile.task.whole, (0.0, 0.0))
     return f"± {100 * (float(high) / float(profile.whole_s) - 1):.0f} %" if high and profile.whole_s else "-"
 
@@ -188,7 +188,7 @@ def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[
 
 
 def interval_sentences(profile: Profile) -> list[str]:
-    """Say where four in five measurements lie and what that rests on; nothing where nobody knows."""
+    """Return the 80 % intervals of times and the evidence behind them, as sentences; none without intervals."""
     ranges = [
         (profile.task.metrics[key].label, f"{units.seconds(float(low))} to {units.seconds(float(high))}")
         for key in profile.task.times

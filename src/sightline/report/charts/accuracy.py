@@ -82,7 +82,7 @@ def _errors(quantity: str, parts: "Sequence[Result]") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Panel:
-    """One kernel's measurements beside what its constants predict."""
+    """One kernel's measurements and what its constants predict."""
 
     title: str
     size: NDArray[np.float64]
@@ -102,7 +102,7 @@ def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 40
     """Return the Vega-Lite specification; of many points an even selection along the size is drawn."""
     drawn = [_kernel_panel(panel, most_points) for panel in panels]
     lines = [
-        "The band is 10 per cent either way; ratios beyond a factor of two stand at the edge.",
+        "The band is 10 per cent either way; ratios beyond a factor of two are drawn at the edge.",
     ]
     return drawing.configure(alt.concat(*drawn, columns=2), title, lines)
 

@@ -16,7 +16,7 @@ _DRAWN = ("step", "phase", "module", "operator", "memory")
 _SIDES = ("A", "B")
 _COLORS = ("#2b5d94", "#e08a3c")
 _FURTHEST = 4.0
-"""Ratios beyond stand at the edge."""
+"""Larger ratios are drawn at the edge."""
 
 
 def comparison_bars(comparison: Comparison) -> dict[str, Any]:

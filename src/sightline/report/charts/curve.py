@@ -20,9 +20,9 @@ _COLORS = (
 
 
 def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
-    """Return two panels over the batch, a line per whatever else differs; None where there is no such curve.
+    """Return two panels over the batch, a line per whatever else differs; None if the batch does not vary.
 
-    Left: tokens per second against time per token, the batch beside each point. Right: time to first token.
+    Left: tokens per second against time per token, each point labelled with the batch. Right: time to first token.
     """
     if profiles[0].task is not GENERATION:
         return None
@@ -37,14 +37,14 @@ def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
     source = alt.Chart(alt.InlineData(values=points))
     chart = alt.hconcat(_trade(source, color, points), _first_token(source, color, points), spacing=44)
     lines = [
-        "Numbers beside the points are sequences in flight; hollow points do not fit in memory.",
+        "Numbers at the points are sequences in flight; hollow points do not fit in memory.",
         "Up is more for the operator, left is faster for the reader.",
     ]
     return drawing.configure(chart, labels.common_title([p.scenario for p in profiles]), lines)
 
 
 def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
-    """A point per scenario; its line is named by what differs besides the batch."""
+    """A point per scenario; its line is named by what else differs."""
     named = labels.line_labels([p.scenario for p in profiles], _BATCH)
     return [
         {

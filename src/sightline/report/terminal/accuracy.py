@@ -39,7 +39,7 @@ def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict
 
 
 def error_table(results: "Sequence[Result]") -> RenderableType:
-    """Return the errors of each suite's parts, a line each, by kind of suite; the quantity stands below the name."""
+    """Return the errors of each suite's parts, a line each, by kind of suite; the quantity is below the name."""
     table = plain_table(("suite", "part"), ("cases", "mean", "median", "p90", "max", "bias", "inside"))
     kinds = by_kind(results)
     for kind, suites in kinds.items():
@@ -47,8 +47,8 @@ def error_table(results: "Sequence[Result]") -> RenderableType:
             table.add_row(Text(kind, style="bold underline"))
         for name, parts in suites.items():
             quantity = Text(f"  {quantity_name(parts[0].quantity)}", style="dim")
-            beside = [Text(name, style="bold"), quantity]
-            for first, result in zip(beside, parts, strict=False):
+            lines = [Text(name, style="bold"), quantity]
+            for first, result in zip(lines, parts, strict=False):
                 table.add_row(first, *_error_cells(result))
             if len(parts) == 1:
                 table.add_row(quantity)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sightline.calibration.from_tables import Calibration
 
 MOST_COLUMNS = 5
-"""Kernels that stand side by side."""
+"""Kernels shown in columns; more are shown in rows."""
 
 
 def tables(calibration: "Calibration") -> list[Table]:

@@ -70,7 +70,7 @@ _HEADINGS = {
 }
 
 _UNITS = {"price": " USD/hour", "peak_flops": "FLOP/s"}
-"""Units that the heading of a list has already said, by the beginning of the key."""
+"""Units that a list's heading already has, by the beginning of the key."""
 
 _LONGEST = 2000
 """Characters beyond which a text is data for programs, such as a packed table."""
@@ -127,7 +127,7 @@ def _figure(key: str, value: Any) -> str:
 
 
 def _listed(key: str, value: Any) -> str:
-    """A cell of a list, whose heading may hold the unit."""
+    """A cell of a list; without the unit where the heading has it."""
     unit = next((unit for start, unit in _UNITS.items() if key.startswith(start)), None)
     return _figure(key, value) if unit is None else str(value).removesuffix(unit)
 

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sightline.profile import TASKS
 from sightline.profile.results import flatten
 from sightline.report.terminal.parts import plain_table
 from sightline.runs import Run
@@ -14,8 +15,8 @@ from sightline.runs import Run
 if TYPE_CHECKING:
     import polars
 
-_HEADLINES = ("step_time_s", "time_s", "latency_s", "tpot_s", "output_tokens_per_s")
-"""Result keys worth a place in a list; the first that a run has."""
+_HEADLINES = [task.whole for task in TASKS]
+"""Result keys shown in a list; the first that a run has."""
 
 _MOST_ROWS = 20
 

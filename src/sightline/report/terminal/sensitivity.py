@@ -1,4 +1,4 @@
-"""What a prediction hangs on, for people and as JSON: elasticities with bars, and the plans next to the one asked."""
+"""Elasticities of a prediction and the neighbors of its plan, as text with bars and as JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ LABELS = {
     "network.latency_s": "network: latency",
 }
 _NEGLIGIBLE = 0.005
-"""Elasticities that a table with two decimals would show as nothing."""
+"""Elasticities below this would be 0.00 in the table."""
 
 
 def sensitivity_to_dict(found: Sensitivity) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def terminal(found: Sensitivity) -> RenderableType:
         _elasticities(found.elasticity),
     ]
     if found.neighbours:
-        blocks += [Text(), Text("plans that differ in one decision", style="dim"), _beside(found)]
+        blocks += [Text(), Text("plans that differ in one decision", style="dim"), _neighbors(found)]
     return Group(*blocks)
 
 
@@ -69,7 +69,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> Table:
     return table
 
 
-def _beside(found: Sensitivity) -> Table:
+def _neighbors(found: Sensitivity) -> Table:
     own = _neighbour(Neighbour("as asked", found.answer))
     table = parts.grid(4)
     for line in (own, *map(_neighbour, found.neighbours)):
