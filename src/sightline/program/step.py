@@ -65,6 +65,12 @@ def backward_of(steps: Sequence[Step]) -> list[Operator]:
     return [op for step in reversed(steps) for op in step.backward]
 
 
+def one_step(steps: Sequence[Step]) -> Step:
+    """Return steps as one."""
+    sums = (sum(numbers, 0.0) for numbers in zip(*(step[2:] for step in steps), strict=True))
+    return Step(forward_of(steps), backward_of(steps), *sums)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sublayer:
     """A half of a layer: the token mixer or the MLP, between its norm and its residual."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.frameworks import Framework
+from sightline.program.address import Direction, Module, Part
+from sightline.program.operators import Matmul
 from sightline.program.shapes import Shapes
 from sightline.program.techniques.compiler import compiled
 from sightline.program.techniques.recipes import LowPrecision
@@ -74,6 +76,39 @@ class TrainingShapes(Shapes):
         if not self.framework.kernels.pads_vocabulary:
             return self.model.vocab_size / self.t
         return np.ceil(self.model.vocab_size / (128.0 * self.t)) * 128.0
+
+    def product(
+        self,
+        module: Module,
+        part: Part,
+        m: Number,
+        n: Number,
+        k: Number,
+        direction: Direction = "forward",
+        *,
+        batch: Number = 1.0,
+        saved_bytes: Number = 0.0,
+        output_bytes: Number | None = None,
+        row: Number | None = None,
+        shares: tuple[float, ...] = (1.0,),
+    ) -> Matmul:
+        """A product of 16-bit operands, or of ``element_bytes`` each; see `Matmul` for the other sizes."""
+        e = self.element_bytes
+        return Matmul(
+            module=module,
+            part=part,
+            direction=direction,
+            m=m,
+            n=n,
+            k=k,
+            batch=batch,
+            dtype=self.dtype,
+            element_bytes=e,
+            output_bytes=e if output_bytes is None else output_bytes,
+            input_row=row,
+            saved_bytes=saved_bytes,
+            shares=shares,
+        )
 
     def fuses(self, kernel: str) -> bool:
         """Whether the framework runs these element-wise operators as one kernel."""

@@ -1,13 +1,14 @@
 """The attention core of training: scores, softmax and context, as one flash kernel or as separate eager kernels."""
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from sightline.program.address import ATTENTION_CORE, Direction, Part
+from sightline.program.address import ATTENTION_CORE, Part
 from sightline.program.kernels.training_elementwise import TrainingElementwise
-from sightline.program.operators import Elementwise, FlashAttention, Matmul
+from sightline.program.operators import Elementwise, FlashAttention
 from sightline.program.step import Step, elementwise
 from sightline.program.techniques.adapters import keeps_input
 from sightline.quantities import Number
@@ -121,28 +122,19 @@ def scores_of(x: TrainingElementwise, kind: LayerKind) -> Scores:
 
 def _eager(x: TrainingElementwise) -> list[Step]:
     """Scores in memory: two products and what is between and behind them, each kernel for itself."""
-    e, elements, value_dim = x.element_bytes, x.b * x.heads * x.s * x.context, float(x.shape.value_dim)
+    e, elements, drops = x.element_bytes, x.b * x.heads * x.s * x.context, x.model.dropout > 0
     queries, keys, values = (x.tokens * width for width in (x.query_width, x.key_width, x.value_width))
-    head_dim, drops = float(x.shape.head_dim), x.model.dropout > 0
+    s, c, d, v = x.s, x.context, float(x.shape.head_dim), float(x.shape.value_dim)
+    product = partial(x.product, ATTENTION_CORE, batch=x.b * x.heads)
+    queries_gradient, keys_gradient = product("queries", s, d, c, "backward"), product("keys", c, d, s, "backward")
+    to_scores, to_values = product("probabilities", s, c, v, "backward"), product("values", c, v, s, "backward")
     moved = 2.0 * e * x.tokens * x.context_width
     return [
-        Step(
-            (_product(x, "scores", x.s, x.context, head_dim, saved_bytes=e * (queries + keys)),),
-            (
-                _product(x, "queries", x.s, head_dim, x.context, "backward"),
-                _product(x, "keys", x.context, head_dim, x.s, "backward"),
-            ),
-        ),
+        Step((product("scores", s, c, d, saved_bytes=e * (queries + keys)),), (queries_gradient, keys_gradient)),
         *([x.soft_cap(ATTENTION_CORE, "capped scores", elements)] if x.model.score_cap else []),
         _softmax(x, elements),
-        Step(
-            # The values, and the probabilities after dropout, are kept.
-            (_product(x, "context", x.s, value_dim, x.context, saved_bytes=e * (values + elements * drops)),),
-            (
-                _product(x, "probabilities", x.s, x.context, value_dim, "backward"),
-                _product(x, "values", x.context, value_dim, x.s, "backward"),
-            ),
-        ),
+        # The values, and the probabilities after dropout, are kept.
+        Step((product("context", s, v, c, saved_bytes=e * (values + elements * drops)),), (to_scores, to_values)),
         elementwise(
             ATTENTION_CORE,
             "layout",
@@ -155,30 +147,6 @@ def _eager(x: TrainingElementwise) -> list[Step]:
         *([_alibi(e * elements)] if x.model.positions == "alibi" else []),
         *([_dropout(e, elements)] if drops else []),
     ]
-
-
-def _product(
-    x: TrainingElementwise,
-    part: Part,
-    m: Number,
-    n: Number,
-    k: Number,
-    direction: Direction = "forward",
-    saved_bytes: Number = 0.0,
-) -> Matmul:
-    return Matmul(
-        module=ATTENTION_CORE,
-        part=part,
-        direction=direction,
-        m=m,
-        n=n,
-        k=k,
-        batch=x.b * x.heads,
-        dtype=x.dtype,
-        element_bytes=x.element_bytes,
-        output_bytes=x.element_bytes,
-        saved_bytes=saved_bytes,
-    )
 
 
 def _softmax(x: TrainingElementwise, elements: Number) -> Step:

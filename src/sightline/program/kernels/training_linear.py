@@ -1,12 +1,12 @@
 """Linear layers of training: one matmul forward, two backward, and what techniques add around them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
-from sightline.program.step import Step
-from sightline.program.techniques.adapter_exchange import enter_adapted, exchange_backward, exchange_forward
-from sightline.program.techniques.adapters import adapter_backward, adapter_forward, adapters_of
+from sightline.program.step import Step, one_step
+from sightline.program.techniques.adapters import adapter_steps, adapters_of, enter_adapted
 from sightline.program.techniques.low_precision import (
     low_precision,
     quantized,
@@ -48,76 +48,38 @@ class TrainingLinear(TrainingShapes):
         the outputs that models keep as layers of their own. Where a weight is not ``trained``, the gradient only passes.
         """
         rows = self.tokens if rows is None else rows
-        e = self.element_bytes
-        forward = Matmul(
-            module=module,
-            part=part,
-            m=rows,
-            n=outputs,
-            k=inputs,
-            batch=batch,
-            dtype=self.dtype,
-            element_bytes=e,
-            output_bytes=e,
-            saved_bytes=kept * e * batch * rows * inputs,
-            shares=shares,
-        )
-        backward: list[Operator] = [
-            Matmul(
-                module=module,
-                part=part,
-                direction="input gradient",
-                m=rows,
-                n=inputs,
-                k=outputs,
-                batch=batch,
-                dtype=self.dtype,
-                element_bytes=e,
-                output_bytes=e,
-                shares=shares,
-            )
-        ]
-        if trained:
-            backward += self._weight_gradient(forward)
+        size = self.element_bytes * batch * rows
+        sizes: Any = {"batch": batch, "shares": shares}
+        forward = self.product(module, part, rows, outputs, inputs, saved_bytes=kept * size * inputs, **sizes)
+        backward: list[Operator] = [self.product(module, part, rows, inputs, outputs, "input gradient", **sizes)]
+        biases: list[Operator] = []
         if bias and (trained or self.trained.rest):
-            traffic = e * batch * rows * outputs
-            summed = Elementwise(module=module, part="bias", direction="weight gradient", traffic_bytes=traffic)
-            backward.insert(2, summed)
+            traffic = size * outputs
+            biases = [Elementwise(module=module, part="bias", direction="weight gradient", traffic_bytes=traffic)]
+        if trained:
+            product, *accumulation = self._weight_gradient(forward)
+            backward += [product, *biases, *accumulation]
+        else:
+            backward += biases
         return Step((forward,), backward, batch * inputs * outputs, batch * outputs * bias)
 
-    def _weight_gradient(self, forward: Matmul) -> list[Operator]:
+    def _weight_gradient(self, of: Matmul) -> list[Operator]:
         """The product that makes a weight's gradient, and its addition to those of other micro-batches.
 
         Frameworks that fuse accumulation add the product to the gradient inside the matmul; others write a gradient and
         add or copy it in a kernel of its own, for every micro-batch.
         """
-        module, traffic = forward.module, self.framework.kernels.accumulation_traffic
-        fused = self.fuses("gradient-accumulation")
-        product = Matmul(
-            module=module,
-            part=forward.part,
-            direction="weight gradient",
-            m=forward.n,
-            n=forward.k,
-            k=forward.m,
-            batch=forward.batch,
-            input_row=forward.n,
-            output_bytes=traffic if fused else self.element_bytes,
-            dtype=self.dtype,
-            element_bytes=self.element_bytes,
-            shares=forward.shares,
-        )
-        if fused:
-            return [product]
-        elements = forward.batch * forward.k * forward.n
-        added = Elementwise(
-            module=module,
-            part="accumulation",
-            direction="weight gradient",
-            traffic_bytes=traffic * elements,
-            elements=elements,
-        )
-        return [product, added]
+        module, traffic = of.module, self.framework.kernels.accumulation_traffic
+        sizes: Any = {"batch": of.batch, "shares": of.shares, "row": of.n}
+        if self.fuses("gradient-accumulation"):
+            return [self.product(module, of.part, of.n, of.k, of.m, "weight gradient", output_bytes=traffic, **sizes)]
+        n = of.batch * of.k * of.n
+        return [
+            self.product(module, of.part, of.n, of.k, of.m, "weight gradient", **sizes),
+            Elementwise(
+                module=module, part="accumulation", direction="weight gradient", traffic_bytes=traffic * n, elements=n
+            ),
+        ]
 
     def projection(
         self,
@@ -179,12 +141,10 @@ class TrainingLinear(TrainingShapes):
         forward = dequantize(self, module, weights) + forward
         backward = dequantize(self, module, weights) + backward
         adapters = adapters_of(self, inputs, outputs, targets, shares) if targets else []
-        for i, adapter in enumerate(adapters):
-            forward += adapter_forward(self, module, adapter, input_is_kept=keeps or i > 0)
-            forward += exchange_forward(self, module, adapter)
-            backward += [*exchange_backward(self, module, adapter), *adapter_backward(self, module, adapter)]
-        elements = sum((adapter.parameters for adapter in adapters), 0.0)
-        return plain._replace(forward=forward, backward=backward, adapter_parameters=elements)
+        steps = [plain._replace(forward=forward, backward=backward)]
+        for i, one in enumerate(adapters):
+            steps += adapter_steps(self, module, one, input_is_kept=keeps or i > 0)
+        return one_step(steps)
 
     def region(
         self, module: Module, projections: Sequence[Step], targets: tuple[str, ...] = (), *, enters: bool = True

@@ -4,15 +4,21 @@
 for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
 and an update that is padded with zeros to the matrix's whole width.
 
-Tensor parallelism cuts both matrices: ``A`` like the projection beside it, ``B`` by its outputs (NeMo's
-``ParallelLinearAdapter``); `sightline.program.techniques.adapter_exchange` says what the ranks exchange for it.
+Tensor parallelism splits both matrices: ``A`` like the projection, ``B`` by its outputs (NeMo's ``ParallelLinearAdapter``).
+Next to a column-split projection each rank makes a piece of the narrow activation, which is gathered; next to a row-split
+one a partial sum of it, which is added up. ``B`` makes a piece of the outputs, which row-split projections need whole, or
+split by tokens with sequence parallelism. All of it is exchanged in 16 bits and overlaps nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sightline.program.address import Direction, Module, Part
-from sightline.program.operators import Elementwise, Matmul, Operator
+import numpy as np
+
+from sightline.program.address import Module
+from sightline.program.operators import Collective, CollectiveKind
+from sightline.program.step import Step, elementwise
+from sightline.program.techniques.tensor_parallel import enter_region, exchanged, gathered
 from sightline.program.training_shapes import TrainingShapes
 from sightline.quantities import Number
 from sightline.scenario import Adapter, LayerKind, Model
@@ -77,60 +83,61 @@ def adapters_of(
     return [AdapterShape(inputs=inputs, outputs=width, rank=r / x.t, group_rank=r, added=width) for width in widths]
 
 
-def adapter_forward(x: TrainingShapes, module: Module, one: AdapterShape, *, input_is_kept: bool) -> list[Operator]:
-    """Return one adapter's forward operators; ``input_is_kept`` where another one has kept the same input."""
+def enter_adapted(x: TrainingShapes, module: Module, targets: tuple[str, ...]) -> list[Collective]:
+    """Forward before the column-split projections ``targets``: with sequence parallelism the sequence is gathered.
+
+    An adapter takes the norm's output as it is, so that is gathered before it is quantized and before any product runs
+    (TransformerEngine's ``return_layernorm_output_gathered``).
+    """
+    adapter = x.trained.adapter
+    if adapter is None or not adapters_of(x, 1.0, 1.0, targets, (1.0,) * len(targets)):
+        return enter_region(x, module)
+    return gathered(x, module, x.hidden_bytes, "nothing")
+
+
+def adapter_steps(x: TrainingShapes, module: Module, one: AdapterShape, *, input_is_kept: bool) -> list[Step]:
+    """Return an adapter's steps: element-wise kernels, two narrow matmuls forward and four backward, and exchanges.
+
+    ``input_is_kept`` where another one has kept the same input.
+    """
+    tokens = x.tokens
+    kept = 0.0 if input_is_kept and not (_dropout(x) or _casts(x)) else x.element_bytes * tokens * one.inputs
+    a = x.product(module, "adapter A", tokens, one.rank, one.inputs, saved_bytes=kept)
+    narrow = x.element_bytes * tokens * one.rank
+    b = x.product(module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=narrow)
+    back = [
+        x.product(module, "adapter B", one.outputs, one.group_rank, tokens, "weight gradient", row=one.outputs),
+        x.product(module, "adapter B", tokens, one.group_rank, one.outputs, "input gradient"),
+        x.product(module, "adapter A", one.rank, one.inputs, tokens, "weight gradient", row=one.inputs),
+        x.product(module, "adapter A", tokens, one.inputs, one.rank, "input gradient"),
+    ]
+    around = _around(x, module, one)
+    return [
+        Step((*around.forward, a, b), (*around.backward, *back), adapter_parameters=one.parameters),
+        Step(exchange_forward(x, module, one), exchange_backward(x, module, one)),
+    ]
+
+
+def _around(x: TrainingShapes, module: Module, one: AdapterShape) -> Step:
+    """What surrounds an adapter's matmuls: casts, dropout, scaling and addition, padding of joined updates."""
     e, tokens = x.element_bytes, x.tokens
-    dropout, casts = _dropout(x), _casts(x)
-    copied = dropout or casts
-    inputs, outputs = tokens * one.inputs, tokens * one.added
-    kept = 0.0 if input_is_kept and not copied else e * inputs
+    drops, casts, pads = _dropout(x), _casts(x), one.padded > 0
+    inputs, outputs, padded = tokens * one.inputs, tokens * one.added, e * tokens * one.padded
     # Up and down again around the dropout, and both matrices down.
     cast_bytes = casts * (4.0 + e) * (2.0 * inputs + one.parameters)
-    around = casts * 4.0 * dropout + (1.0 - casts) * e * dropout
-    padding = e * tokens * (2.0 * one.padded + 2.0 * one.added * (one.padded > 0))
-    return [
-        Elementwise(
-            module=module,
-            part="adapter chain",
-            traffic_bytes=cast_bytes + 2.0 * around * inputs + dropout * inputs + 5.0 * e * outputs + padding,
-            kernels=2.0 + 4.0 * casts + dropout + PADDING_LAUNCHES * (one.padded > 0),
-            saved_bytes=dropout * inputs + e * outputs * (one.padded > 0),
-            elements=inputs,
-        ),
-        _matmul(x, module, "adapter A", tokens, one.rank, one.inputs, saved_bytes=kept),
-        _matmul(x, module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=e * tokens * one.rank),
-    ]
-
-
-def adapter_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Operator]:
-    """Return one adapter's backward operators: four one matmuls and the gradients of the chains."""
-    e, tokens = x.element_bytes, x.tokens
-    dropout, casts = _dropout(x), _casts(x)
-    inputs, outputs = tokens * one.inputs, tokens * one.added
-    cast_bytes = casts * (4.0 + e) * (2.0 * inputs + one.parameters)
-    around = 2.0 * (4.0 * casts + e * (1.0 - casts)) * dropout * inputs + dropout * inputs
+    dropped = 2.0 * (4.0 * casts + e * (1.0 - casts)) * drops * inputs + drops * inputs
     accumulation = x.framework.kernels.accumulation_traffic * one.parameters
-    return [
-        Elementwise(
-            module=module,
-            part="adapter chain",
-            direction="backward",
-            traffic_bytes=cast_bytes
-            + around
-            + 2.0 * e * outputs
-            + 3.0 * e * inputs
-            + accumulation
-            + 2.0 * e * tokens * one.padded,
-            kernels=4.0 + 4.0 * casts + dropout + PADDING_LAUNCHES * (one.padded > 0),
-            elements=inputs,
-        ),
-        _matmul(
-            x, module, "adapter B", one.outputs, one.group_rank, tokens, row=one.outputs, direction="weight gradient"
-        ),
-        _matmul(x, module, "adapter B", tokens, one.group_rank, one.outputs, direction="input gradient"),
-        _matmul(x, module, "adapter A", one.rank, one.inputs, tokens, row=one.inputs, direction="weight gradient"),
-        _matmul(x, module, "adapter A", tokens, one.inputs, one.rank, direction="input gradient"),
-    ]
+    calls = drops + PADDING_LAUNCHES * pads
+    return elementwise(
+        module,
+        "adapter chain",
+        inputs,
+        cast_bytes + dropped + 5.0 * e * outputs + 2.0 * padded + 2.0 * e * outputs * pads,
+        cast_bytes + dropped + 2.0 * e * outputs + 3.0 * e * inputs + accumulation + 2.0 * padded,
+        kernels=2.0 + 4.0 * casts + calls,
+        backward_kernels=4.0 + 4.0 * casts + calls,
+        saved_bytes=drops * inputs + e * outputs * pads,
+    )
 
 
 def keeps_input(x: TrainingShapes, target: str) -> bool:
@@ -183,28 +190,36 @@ def _casts(x: TrainingShapes) -> float:
     return 1.0 * (x.framework.memory.adapter_states.weights > x.element_bytes)
 
 
-def _matmul(
-    x: TrainingShapes,
-    module: Module,
-    part: Part,
-    m: Number,
-    n: Number,
-    k: Number,
-    *,
-    saved_bytes: Number = 0.0,
-    row: Number | None = None,
-    direction: Direction = "forward",
-) -> Matmul:
-    return Matmul(
-        module=module,
-        part=part,
-        direction=direction,
-        m=m,
-        n=n,
-        k=k,
-        dtype=x.dtype,
-        element_bytes=x.element_bytes,
-        output_bytes=x.element_bytes,
-        saved_bytes=saved_bytes,
-        input_row=row,
-    )
+def exchange_forward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Collective]:
+    """Forward: the narrow activation made whole, and an adapter's outputs taken to where they are added."""
+    narrow = x.element_bytes * x.tokens * one.group_rank
+    if not one.sums:
+        return _exchange(x, module, "all_gather", narrow)
+    whole = x.element_bytes * x.tokens * one.outputs * x.t
+    return [*_exchange(x, module, "all_reduce", narrow), *_to_tokens(x, module, whole, always=1.0)]
+
+
+def exchange_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Collective]:
+    """Backward: gradients taken to the ranks that hold those outputs, and the narrow gradient added up.
+
+    Without sequence parallelism every rank has the whole gradient of the outputs already.
+    """
+    narrow = x.element_bytes * x.tokens * one.group_rank
+    back = _to_tokens(x, module, x.element_bytes * x.tokens * one.outputs * x.t, always=0.0) if one.sums else []
+    return [*back, *_exchange(x, module, "all_reduce", narrow)]
+
+
+def _to_tokens(x: TrainingShapes, module: Module, whole: Number, *, always: float) -> list[Collective]:
+    """Pieces of outputs become pieces of tokens: by an all-to-all, or gathered whole and cut."""
+    if not x.framework.transformer_engine.exchanges_adapter_outputs:
+        return _exchange(x, module, "all_gather", whole, np.maximum(x.split, always))
+    through = _exchange(x, module, "all_to_all", whole / x.t, x.split)
+    return [*through, *_exchange(x, module, "all_gather", whole, always * (1.0 - x.split))]
+
+
+def _exchange(
+    x: TrainingShapes, module: Module, kind: CollectiveKind, size: Number, count: Number = 1.0
+) -> list[Collective]:
+    """A collective of the adapters, where there are ranks and it runs at all."""
+    times = count * (x.t > 1)
+    return [exchanged(module, kind, size, 1.0 * times, "nothing")] if np.any(times) else []
