@@ -76,6 +76,8 @@ KernelClass = _LayerKernel | Literal["embedding", "sampling"]
 ADAPTER_PRODUCTS: Final[tuple[Part, ...]] = ("adapter A", "adapter B")
 EXPERT_MODULES: Final[tuple[Module, ...]] = ("experts", "shared experts")
 """Modules whose operators are launched once the numbers of tokens of each expert are known."""
+LINEAR_ATTENTION: Final[Module] = "linear attention"
+STATE_SPACE: Final[Module] = "state space"
 ATTENTION_CORE: Final[Module] = "attention core"
 
 

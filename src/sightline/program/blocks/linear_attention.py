@@ -3,10 +3,15 @@
 A short convolution over queries, keys and values, norms of queries and keys, the rule itself, a gated norm of its output.
 """
 
+from sightline.program.address import LINEAR_ATTENTION, Module
 from sightline.program.kernels import Kernels
+from sightline.program.mixer_operators import GatedDelta, ShortConvolution
 from sightline.program.step import Step, Sublayer
 from sightline.quantities import Number
 from sightline.scenario import LinearAttention
+
+CHUNK = 64.0
+"""Tokens of a chunk of the rule, whose inverted triangle of corrections training keeps."""
 
 
 def linear_attention(x: Kernels) -> Sublayer:
@@ -15,17 +20,19 @@ def linear_attention(x: Kernels) -> Sublayer:
     if linear is None:
         raise ValueError(f"{x.model.name} has no linear attention")
     key, value = linear.key_width / x.t, linear.value_width / x.t
+    kept = x.element_bytes * x.tokens * linear.value_heads / x.t * CHUNK
     rule = [
-        *x.convolution("linear attention", 2.0 * key + value, float(linear.conv_width)),
-        *x.gated_delta(linear),
-        x.gated_norm("linear attention", value),
+        *convolution(x, LINEAR_ATTENTION, 2.0 * key + value, float(linear.conv_width)),
+        *x.rule_inputs(linear),
+        *(x.recurrent(_rule(group, linear), saved_bytes=kept, kernels=(5.0, 9.0)) for group in x.groups()),
+        x.gated_norm(LINEAR_ATTENTION, value),
     ]
     exchanged = 2.0 * key + 2.0 * value
     return Sublayer(
         module="attention norm",
         steps=[
             *x.region("qkv", _projections(x, linear, key, value)),
-            *x.whole_sequences("linear attention", exchanged, value, rule),
+            *x.whole_sequences(LINEAR_ATTENTION, exchanged, value, rule),
             x.projection("output projection", "matmul", value, x.h),
             *x.leave("output projection"),
         ],
@@ -53,4 +60,45 @@ def _projections(x: Kernels, linear: LinearAttention, key: Number, value: Number
         x.projection("qkv", "strength, gates down", x.h, heads + 2.0 * rank, kept=0.0),
         x.projection("qkv", "decay up", rank, key),
         x.projection("qkv", "gate up", rank, value),
+    ]
+
+
+def _rule(x: Kernels, linear: LinearAttention) -> GatedDelta:
+    """The rule in chunks over whole sequences, or an update of each sequence's state."""
+    return GatedDelta(
+        module=LINEAR_ATTENTION,
+        part="gated delta",
+        sequences=x.b,
+        new_tokens=x.sequence_tokens,
+        key_heads=x.key_heads(linear),
+        value_heads=linear.value_heads / x.head_ranks,
+        key_dim=float(linear.key_dim),
+        value_dim=float(linear.value_dim),
+        decode=x.decode,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
+    )
+
+
+def convolution(
+    x: Kernels, module: Module, channels: Number, width: float, *, gates: Number = 0.0, again: bool = False
+) -> list[Step]:
+    """Return a short convolution, whose inputs are kept with ``gates`` elements per token that others need."""
+    kept = x.element_bytes * x.tokens * (channels + gates)
+    return [
+        x.recurrent(
+            ShortConvolution(
+                module=module,
+                part="conv",
+                sequences=group.b,
+                new_tokens=group.sequence_tokens,
+                channels=channels * x.t / x.head_ranks,
+                width=width,
+                decode=group.decode,
+                element_bytes=x.element_bytes,
+            ),
+            saved_bytes=kept,
+            again=again,
+        )
+        for group in x.groups()
     ]

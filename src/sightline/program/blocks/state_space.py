@@ -4,8 +4,12 @@ Its fused kernel keeps the projection's output and its own, and runs the convolu
 the authors' implementation and the frameworks that call it do.
 """
 
+from sightline.program.address import STATE_SPACE
+from sightline.program.blocks.linear_attention import convolution
 from sightline.program.kernels import Kernels
+from sightline.program.mixer_operators import StateSpaceScan
 from sightline.program.step import Sublayer
+from sightline.scenario import StateSpace
 
 
 def state_space(x: Kernels) -> Sublayer:
@@ -17,19 +21,36 @@ def state_space(x: Kernels) -> Sublayer:
     channels, heads = space.conv_channels / x.t, space.heads / x.t
     scan = [
         # Gate and steps, which the gated norm and the scan keep, lie next to the channels.
-        *x.convolution("state space", channels, float(space.conv_width), gates=heads, runs_again=True),
-        *x.scan(space),
-        x.gated_norm("state space", inner),
+        *convolution(x, STATE_SPACE, channels, float(space.conv_width), gates=heads, again=True),
+        *(x.recurrent(_scan(group, space), kernels=(5.0, 10.0)) for group in x.groups()),
+        x.gated_norm(STATE_SPACE, inner),
     ]
     return Sublayer(
         module="attention norm",
         steps=[
             *x.region("qkv", [x.projection("qkv", "input", x.h, projected, kept=x.entered_share)]),
-            *x.whole_sequences("state space", projected, inner, scan),
+            *x.whole_sequences(STATE_SPACE, projected, inner, scan),
             x.projection("output projection", "matmul", inner, x.h),
             *x.leave("output projection"),
         ],
         small_parameters=space.small_parameters / x.t,
         widest=x.tokens * projected,
         widest_weight=x.h * projected,
+    )
+
+
+def _scan(x: Kernels, space: StateSpace) -> StateSpaceScan:
+    """The scan in chunks over whole sequences, or an update of each sequence's state."""
+    return StateSpaceScan(
+        module=STATE_SPACE,
+        part="scan",
+        sequences=x.b,
+        new_tokens=x.sequence_tokens,
+        heads=space.heads / x.head_ranks,
+        head_dim=float(space.head_dim),
+        groups=space.groups / x.head_ranks,
+        state=float(space.state),
+        decode=x.decode,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
     )

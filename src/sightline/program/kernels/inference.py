@@ -1,16 +1,14 @@
 """How an engine runs a layer's steps: recurrent mixers, embedding, head and the choice of the next token."""
 
-from typing import Any
-
 from sightline.program.address import Module
 from sightline.program.batch import Batch
 from sightline.program.formats import Formats, plain_dtype
 from sightline.program.kernels.inference_attention import InferenceAttention
 from sightline.program.kernels.inference_experts import InferenceExperts, inference_experts
-from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
+from sightline.program.operators import Operator
 from sightline.program.step import Step
 from sightline.quantities import Number, anywhere, plain
-from sightline.scenario import Experts, GenerationScenario, LinearAttention, StateSpace
+from sightline.scenario import Experts, GenerationScenario, LinearAttention
 
 
 class InferenceKernels(InferenceAttention):
@@ -26,68 +24,29 @@ class InferenceKernels(InferenceAttention):
         """Every rank has whole sequences of its heads."""
         return steps
 
-    def convolution(
-        self, module: Module, channels: Number, width: float, *, gates: Number = 0.0, runs_again: bool = False
-    ) -> list[Step]:
-        """The short convolution over new tokens and the last ones before."""
-        return [
-            Step(
-                (
-                    ShortConvolution(
-                        part="conv",
-                        channels=channels,
-                        width=width,
-                        element_bytes=self.element_bytes,
-                        **group.sequences_of(module),
-                    ),
-                )
-            )
-            for group in self.groups()
-        ]
+    def recurrent(
+        self, op: Operator, *, saved_bytes: Number = 0.0, kernels: tuple[float, float] = (1.0, 1.0), again: bool = False
+    ) -> Step:
+        """A kernel from each sequence's state on, launched as one."""
+        return Step((op,))
 
-    def gated_delta(self, linear: LinearAttention) -> list[Step]:
-        """The gated delta rule from each sequence's state on."""
-        return [
-            Step(
-                (
-                    GatedDelta(
-                        part="gated delta",
-                        key_heads=linear.key_heads / self.t,
-                        value_heads=linear.value_heads / self.t,
-                        key_dim=float(linear.key_dim),
-                        value_dim=float(linear.value_dim),
-                        dtype=self.dtype,
-                        element_bytes=self.element_bytes,
-                        **group.sequences_of("linear attention"),
-                    ),
-                )
-            )
-            for group in self.groups()
-        ]
+    @property
+    def sequence_tokens(self) -> Number:
+        """New tokens of a sequence."""
+        return self.q
 
-    def scan(self, space: StateSpace) -> list[Step]:
-        """Mamba-2's scan from each sequence's state on."""
-        return [
-            Step(
-                (
-                    StateSpaceScan(
-                        part="scan",
-                        heads=space.heads / self.t,
-                        head_dim=float(space.head_dim),
-                        groups=space.groups / self.t,
-                        state=float(space.state),
-                        dtype=self.dtype,
-                        element_bytes=self.element_bytes,
-                        **group.sequences_of("state space"),
-                    ),
-                )
-            )
-            for group in self.groups()
-        ]
+    @property
+    def head_ranks(self) -> Number:
+        """Ranks that heads of a recurrent mixer are split over."""
+        return self.t
 
-    def sequences_of(self, module: Module) -> dict[str, Any]:
-        """Fields of a recurrent mixer's operator: the sequences of the (first) group."""
-        return {"module": module, "sequences": self.b, "new_tokens": self.q, "decode": self.decode}
+    def key_heads(self, linear: LinearAttention) -> Number:
+        """Key heads of the gated delta rule on one device."""
+        return linear.key_heads / self.t
+
+    def rule_inputs(self, linear: LinearAttention) -> list[Step]:
+        """The rule's kernel norms queries and keys and makes decays and strengths."""
+        return []
 
     def embed(self) -> list[Step]:
         """A gather of the new tokens' vectors, and the sum over ranks that hold parts of the vocabulary."""

@@ -43,6 +43,11 @@ class TrainingKernels(TrainingMixers):
 
     __slots__ = ()
 
+    @property
+    def decode(self) -> bool:
+        """Training sees whole sequences."""
+        return False
+
     def groups(self) -> "list[TrainingKernels]":
         """Groups of sequences that attention treats differently: one."""
         return [self]

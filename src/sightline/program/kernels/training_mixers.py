@@ -3,25 +3,23 @@
 A state sees tokens one after the other, so context parallelism exchanges sequences for heads around it.
 """
 
+from dataclasses import replace
 from typing import Any
 
-from sightline.program.address import Module
+from sightline.program.address import LINEAR_ATTENTION, Module
 from sightline.program.kernels.training_elementwise import TrainingElementwise
-from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.operators import Operator
 from sightline.program.step import Step, elementwise
 from sightline.program.techniques.context_heads import exchange
 from sightline.quantities import Number
-from sightline.scenario import LinearAttention, StateSpace
+from sightline.scenario import LinearAttention
 
-CHUNK = 64.0
-"""Tokens of a chunk of the gated delta rule, whose inverted triangle of corrections is kept."""
 GATE_KERNELS = 6.0
 """Sigmoid of the strength; cast, bias, softplus, exponent and product of the decay."""
 
 
 class TrainingMixers(TrainingElementwise):
-    """Recurrent mixers, between their projections."""
+    """Recurrent mixers, between their projections: what flash-linear-attention and Mamba-2 launch, and what they keep."""
 
     __slots__ = ()
 
@@ -30,90 +28,44 @@ class TrainingMixers(TrainingElementwise):
         there, back = (exchange(self, module, inputs, "to heads"), exchange(self, module, outputs, "from heads"))
         return [Step(there, there), *steps, Step(back, back)]
 
-    def convolution(
-        self, module: Module, channels: Number, width: float, *, gates: Number = 0.0, runs_again: bool = False
-    ) -> list[Step]:
-        """The short convolution, whose inputs are kept with ``gates`` elements per token that others need.
+    def recurrent(
+        self, op: Operator, *, saved_bytes: Number = 0.0, kernels: tuple[float, float] = (1.0, 1.0), again: bool = False
+    ) -> Step:
+        """A kernel over whole sequences and its gradient; one whose output is not kept runs ``again`` in the backward pass."""
+        forward = replace(op, saved_bytes=saved_bytes, kernels=kernels[0])
+        backward = replace(op, direction="backward", kernels=kernels[1])
+        return Step((forward,), (op, backward) if again else (backward,))
 
-        Where its output is not kept it ``runs_again`` in the backward pass.
-        """
-        kept = self.element_bytes * self.tokens * (channels + gates)
-        common: dict[str, Any] = {
-            **self._sequences(module),
-            "part": "conv",
-            "channels": channels / self.c,
-            "width": width,
-            "element_bytes": self.element_bytes,
-        }
-        again: list[Operator] = [ShortConvolution(**common)] if runs_again else []
-        backward = (*again, ShortConvolution(direction="backward", **common))
-        return [Step((ShortConvolution(saved_bytes=kept, **common),), backward)]
+    @property
+    def sequence_tokens(self) -> Number:
+        """New tokens of a whole sequence."""
+        return self.s * self.c
 
-    def gated_delta(self, linear: LinearAttention) -> list[Step]:
-        """The gated delta rule in chunks behind norms of queries and keys, decays and strengths.
+    @property
+    def head_ranks(self) -> Number:
+        """Ranks that heads of a recurrent mixer are split over, which context parallelism adds to."""
+        return self.t * self.c
 
-        Keys are repeated for every value head.
-        """
-        e, tokens = self.element_bytes, self.tokens
+    def key_heads(self, linear: LinearAttention) -> Number:
+        """Key heads of the gated delta rule on one device, repeated for every value head."""
+        return linear.value_heads / self.head_ranks
+
+    def rule_inputs(self, linear: LinearAttention) -> list[Step]:
+        """What flash-linear-attention launches before the gated delta rule: norms of queries and keys, decays, strengths."""
+        e, tokens, module = self.element_bytes, self.tokens, LINEAR_ATTENTION
         key, value, heads = linear.key_width / self.t, linear.value_width / self.t, linear.value_heads / self.t
         repeated = heads * linear.key_dim
         decays = heads if linear.gate_rank is None else repeated
-        normed, gated = e * tokens * (2.0 * key + 2.0 * repeated), tokens * (16.0 + 4.0 * e) * decays
-        calls = 2.0 + 2.0 * (linear.value_heads > linear.key_heads)
-        common: dict[str, Any] = {
-            **self._sequences("linear attention"),
-            "part": "gated delta",
-            "key_heads": heads / self.c,
-            "value_heads": heads / self.c,
-            "key_dim": float(linear.key_dim),
-            "value_dim": float(linear.value_dim),
-            "dtype": self.dtype,
-            "element_bytes": e,
-        }
-        return [
-            elementwise(
-                "linear attention",
-                "norm of queries and keys",
-                tokens * 2.0 * repeated,
-                normed,
-                2.0 * normed,
-                kernels=calls,
-                backward_kernels=calls,
-                saved_bytes=e * tokens * (2.0 * repeated + value),
-            ),
-            elementwise(
-                "linear attention",
-                "decay and strength",
-                tokens * decays,
-                gated,
-                2.0 * gated,
-                kernels=GATE_KERNELS,
-                backward_kernels=GATE_KERNELS,
-                saved_bytes=tokens * ((4.0 + e) * decays + 4.0 * heads),
-            ),
-            Step(
-                (GatedDelta(saved_bytes=e * tokens * heads * CHUNK, kernels=5.0, **common),),
-                (GatedDelta(direction="backward", kernels=9.0, **common),),
-            ),
-        ]
-
-    def scan(self, space: StateSpace) -> list[Step]:
-        """Mamba-2's scan, whose fused kernel keeps what the projection and the convolution keep."""
-        common: dict[str, Any] = {
-            **self._sequences("state space"),
-            "part": "scan",
-            "heads": space.heads / self.t / self.c,
-            "head_dim": float(space.head_dim),
-            "groups": space.groups / self.t / self.c,
-            "state": float(space.state),
-            "dtype": self.dtype,
-            "element_bytes": self.element_bytes,
-        }
-        forward, backward = (
-            StateSpaceScan(kernels=5.0, **common),
-            StateSpaceScan(direction="backward", kernels=10.0, **common),
+        n, normed, gated = (
+            tokens * 2.0 * repeated,
+            e * tokens * 2.0 * (key + repeated),
+            tokens * (16.0 + 4.0 * e) * decays,
         )
-        return [Step((forward,), (backward,))]
-
-    def _sequences(self, module: Module) -> dict[str, Any]:
-        return {"module": module, "sequences": self.b, "new_tokens": self.s * self.c, "decode": False}
+        calls = 2.0 + 2.0 * (linear.value_heads > linear.key_heads)
+        norm: Any = {"kernels": calls, "backward_kernels": calls, "saved_bytes": e * (n + tokens * value)}
+        kept = tokens * ((4.0 + e) * decays + 4.0 * heads)
+        gates: Any = {"kernels": GATE_KERNELS, "backward_kernels": GATE_KERNELS, "saved_bytes": kept}
+        return [
+            elementwise(module, "norm of queries and keys", n, normed, 2.0 * normed, **norm),
+            elementwise(module, "decay and strength", tokens * decays, gated, 2.0 * gated, **gates),
+        ]

@@ -1,4 +1,4 @@
-"""Low-rank adapters (arXiv 2106.09685): two one matmuls forward, four backward, and the chains between them.
+"""Low-rank adapters (arXiv 2106.09685): two narrow matmuls forward, four backward, and the kernels around them.
 
 ``y = W x + alpha / r * B A dropout(x)``. Where adapters are kept in fp32 beside 16-bit weights their input is cast up
 for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
