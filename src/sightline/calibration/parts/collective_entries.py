@@ -18,8 +18,7 @@ from sightline.calibration.parts.collectives import (
     measured_node,
     predicted,
 )
-from sightline.calibration.parts.entries import DATE
-from sightline.calibration.parts.part import Entry, PartFit, Points
+from sightline.calibration.parts.part import DATE, Entry, PartFit, Points
 from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.clock import REFERENCE_HZ, clock_hz

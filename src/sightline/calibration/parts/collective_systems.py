@@ -17,7 +17,7 @@ from sightline.calibration.parts.collectives import (
     fit_collectives,
     measured_node,
 )
-from sightline.calibration.parts.entries import covered
+from sightline.calibration.parts.part import covered
 from sightline.cost.collectives.constants import KindConstants
 from sightline.cost.collectives.families import release_key
 from sightline.errors import InputError

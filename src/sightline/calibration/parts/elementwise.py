@@ -16,8 +16,17 @@ from sightline.calibration.fits.fitting import (
     share_of,
 )
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
-from sightline.calibration.parts.entries import between, constants_in, figures, provenance
-from sightline.calibration.parts.part import Entry, PartFit, Points
+from sightline.calibration.parts.part import (
+    Entry,
+    PartFit,
+    Points,
+    between,
+    constants_in,
+    figures,
+    fit_each,
+    part_fit,
+    provenance,
+)
 from sightline.calibration.samples import Array, Table, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.elementwise.kernels import (
@@ -227,16 +236,16 @@ def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> Par
     shipped = entry("calibrations", f"{family_of(cluster.device, 'elementwise')}/elementwise")
     kernels = {name: _lent(classes) for name, classes in shipped["kernels"].items()}
     fitted: dict[str, Any] = dict(kernels.get(generation) or kernels[shipped["measured"]])
-    counted, residuals, constants, drawn = {}, {}, {}, []
-    for kind, part in by_kernel(rows).items():
+
+    def one(kind: str, part: "pl.DataFrame") -> tuple[FitResult, Points]:
         table = ElementwiseTable.of(part)
         result = fit_elementwise(table, cluster.device)
+        return result, _points(kind, table, cluster, ElementwiseConstants(**result.constants))
+
+    results, drawn = fit_each(rows, done, one)
+    for kind, result in results.items():
         fitted[kind] = {"evidence": "calibrated", **figures(result), **result.constants}
-        counted[kind], residuals[kind], constants[kind] = result.rows, result.residuals, result.constants
-        drawn.append(_points(kind, table, cluster, ElementwiseConstants(**result.constants)))
-        done()
-    content = {"measured": generation, "kernels": {**kernels, generation: fitted}}
-    return PartFit(content=content, constants=constants, rows=counted, residuals=residuals, points=drawn)
+    return part_fit({"measured": generation, "kernels": {**kernels, generation: fitted}}, results, drawn)
 
 
 def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:

@@ -8,8 +8,7 @@ import numpy as np
 
 from sightline.calibration.fits.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.manifest import Read, Stated, device_of
-from sightline.calibration.parts.entries import between, constants_in, figures, provenance
-from sightline.calibration.parts.part import Entry
+from sightline.calibration.parts.part import Entry, between, constants_in, figures, provenance
 from sightline.calibration.samples import Array, Table, by_kernel
 from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.attention.fused import attention_cost

@@ -8,8 +8,17 @@ import numpy as np
 
 from sightline.calibration.fits.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.manifest import Read, Stated, device_of
-from sightline.calibration.parts.entries import between, constants_in, figures, provenance
-from sightline.calibration.parts.part import Entry, PartFit, Points
+from sightline.calibration.parts.part import (
+    Entry,
+    PartFit,
+    Points,
+    between,
+    constants_in,
+    figures,
+    fit_each,
+    part_fit,
+    provenance,
+)
 from sightline.calibration.samples import Array, Table, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.families import family_of
@@ -183,15 +192,15 @@ def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> Par
     shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"]
     kernels: dict[str, Any] = {name: {**layouts, "evidence": "extrapolated"} for name, layouts in shipped.items()}
     kernels[FITTED]["evidence"] = "calibrated"
-    counted, residuals, constants, drawn = {}, {}, {}, []
-    for layout, part in by_kernel(rows).items():
+
+    def one(layout: str, part: "pl.DataFrame") -> tuple[FitResult, Points]:
         table = grouped_table(part, cluster.device)
         result = fit_grouped(table, cluster.device, layout)
-        kernels[FITTED][layout] = {**figures(result), **result.constants}
-        constants[layout], counted[layout], residuals[layout] = result.constants, result.rows, result.residuals
-        drawn.append(_points(layout, table, cluster, GroupedConstants.from_mapping(result.constants)))
-        done()
-    return PartFit(content={"kernels": kernels}, constants=constants, rows=counted, residuals=residuals, points=drawn)
+        return result, _points(layout, table, cluster, GroupedConstants.from_mapping(result.constants))
+
+    results, drawn = fit_each(rows, done, one)
+    kernels[FITTED] |= {layout: {**figures(result), **result.constants} for layout, result in results.items()}
+    return part_fit({"kernels": kernels}, results, drawn)
 
 
 def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:

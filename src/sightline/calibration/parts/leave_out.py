@@ -14,8 +14,8 @@ from sightline.calibration.manifest import device_of, manifest
 from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds
 from sightline.calibration.parts.collectives import CollectiveTable, MeasuredNode, measured_node, predicted
 from sightline.calibration.parts.elementwise import scalar_between
-from sightline.calibration.parts.entries import between
 from sightline.calibration.parts.matmul_entries import constants_at
+from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.catalog import entry, names
 from sightline.cost.attention.families import at_clock

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.manifest import Read, Stated, device_of
-from sightline.calibration.parts.entries import figures, provenance
-from sightline.calibration.parts.part import Entry
+from sightline.calibration.parts.part import Entry, figures, provenance
 from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.cost.mixers.linear import LinearConstants, gated_delta_cost, short_convolution_cost
 from sightline.scenario import Device

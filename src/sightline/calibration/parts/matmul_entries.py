@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.calibration.fits.fitting import FitResult
 from sightline.calibration.manifest import Read, Stated, device_of
-from sightline.calibration.parts.entries import between, figures, provenance
 from sightline.calibration.parts.matmul import (
     HELD_OUT,
     KERNEL_RANGES,
@@ -17,7 +17,16 @@ from sightline.calibration.parts.matmul import (
     predicted_seconds,
 )
 from sightline.calibration.parts.matmul_surface import fit_matmul_surface, has_enough
-from sightline.calibration.parts.part import Entry, PartFit, Points
+from sightline.calibration.parts.part import (
+    Entry,
+    PartFit,
+    Points,
+    between,
+    figures,
+    fit_each,
+    part_fit,
+    provenance,
+)
 from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz, lanes
@@ -198,23 +207,16 @@ def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> Par
     relative = family_of(cluster.device, "matmul")
     lent: Mapping[str, Entry] = entry("calibrations", f"{relative}/matmul")["kernels"]
     measured: dict[str, Entry] = {}
-    drawn = []
-    for kernel, part in by_kernel(rows).items():
+
+    def one(kernel: str, part: "pl.DataFrame") -> tuple[FitResult, Points]:
         table = MatmulTable.of(part)
-        measured[kernel] = _fitted(table, cluster.device, kernel, lent)
-        drawn.append(_points(table, cluster.device, _constants(measured[kernel]), kernel))
-        done()
+        found = measured[kernel] = _fitted(table, cluster.device, kernel, lent)
+        result = FitResult(constants=found["constants"], rows=found["rows"], residuals=_residuals(found))
+        return result, _points(table, cluster.device, _constants(found), kernel)
+
+    results, drawn = fit_each(rows, done, one)
     missing = {} if "16-bit" in measured else {"16-bit": {"of": relative, "constants": lent["16-bit"]["constants"]}}
-    return PartFit(
-        content={"kernels": {**measured, **missing}},
-        constants={
-            name: {n: value for n, value in kernel["constants"].items() if isinstance(value, int | float)}
-            for name, kernel in measured.items()
-        },
-        rows={name: k["rows"] for name, k in measured.items()},
-        residuals={name: _residuals(k) for name, k in measured.items()},
-        points=drawn,
-    )
+    return part_fit({"kernels": {**measured, **missing}}, results, drawn)
 
 
 def _fitted(table: MatmulTable, device: Device, kernel: str, lent: Mapping[str, Entry]) -> Entry:

@@ -1,7 +1,7 @@
 """Constants of serving engines' attention as catalog entries: of the shipped families, and from anybody's table."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,7 @@ import numpy as np
 from sightline.calibration.fits.fitting import FitResult
 from sightline.calibration.fits.priors import Prior
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
-from sightline.calibration.parts.entries import covered, figures, provenance
-from sightline.calibration.parts.part import Entry, Part, PartFit, Points
+from sightline.calibration.parts.part import Entry, Part, PartFit, Points, covered, figures, part_fit, provenance
 from sightline.calibration.parts.serving_attention import (
     DECODE_PRIORS,
     HOST,
@@ -45,34 +44,25 @@ SURFACES = {PREFILL: ("queries", "heads"), DECODE: ("tiles", "context", "kv_head
 
 def measured_families(part: str) -> dict[str, Measured]:
     """How each family's kernels were measured, those without relative first."""
-    stated = manifest(part)
-    return {family: _measured(part, told, stated["forms"]) for family, told in stated["families"].items()}
+    return {family: _measured(part, told) for family, told in manifest(part)["families"].items()}
 
 
-def _measured(part: str, told: Stated, forms: Stated) -> Measured:
-    ungrouped = told.get("ungrouped")
-    return Measured(
-        source=told["source"],
-        tables=told["tables"],
-        kernel=_kernel(part, told, forms),
-        known=told.get("known", {}),
-        found=tuple(told.get("found", ())),
-        beside=told.get("beside"),
-        relative=told.get("relative"),
-        filters=tuple(told.get("filters", ())),
-        largest_group=told.get("largest_group"),
-        ungrouped=_kernel(part, ungrouped, forms) if ungrouped else None,
-    )
+def _measured(part: str, told: Stated) -> Measured:
+    known = {f.name: told[f.name] for f in fields(Measured) if f.name in told}
+    if "ungrouped" in told:
+        known["ungrouped"] = _kernel(part, told["ungrouped"])
+    return Measured(**known, kernel=_kernel(part, told))
 
 
-def _kernel(part: str, told: Stated, forms: Stated) -> Kernel:
+def _kernel(part: str, told: Stated) -> Kernel:
     """The kernel that a manifest describes: priors of its phase, with changes; those stated as null are left out."""
+    form = manifest(part)["forms"][told["form"]]
     changed = {name: p and Prior(**dict(zip(_PRIOR, p, strict=True))) for name, p in told.get("priors", {}).items()}
     priors = {**_priors(part), **changed}
     return Kernel(
         decode=part != PREFILL,
         latent=part == LATENT,
-        given={**forms[told["form"]], **told.get("given", {})},
+        given={**form, **told.get("given", {})},
         priors={name: prior for name, prior in priors.items() if prior is not None},
         launched=told.get("launched", False),
         repeated_share=told.get("repeated_share", 0.0),
@@ -105,7 +95,7 @@ def serving_entries(part: str, stated: Stated, read: Read) -> dict[str, Entry]:
         host_s = float(result.constants.get(HOST, 0.0))
         witnesses[family] = Witness(table=table, device=device, measured=one, host_s=host_s)
     generic = stated["generic"]
-    fit = fit_jointly(witnesses, _kernel(part, generic, stated["forms"]), generic.get("known", {}))
+    fit = fit_jointly(witnesses, _kernel(part, generic), generic.get("known", {}))
     entries["generic"] = {
         **provenance(f"fitted to {', '.join(witnesses)} at once, each weighing the same", "datasheet", part),
         "residuals": {name: dict(r) for name, r in fit.residuals.items()},
@@ -160,14 +150,8 @@ def _fit(part: str, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], N
     result = fit_kernel(table, cluster.device, kernel)
     for _ in range(rows["kernel"].n_unique()):
         done()
-    plain = {name: value for name, value in result.constants.items() if isinstance(value, int | float)}
-    return PartFit(
-        content={**figures(result), "constants": dict(result.constants)},
-        constants={part: plain},
-        rows={part: result.rows},
-        residuals={part: result.residuals},
-        points=_points(part, rows, cluster, result.constants),
-    )
+    content = {**figures(result), "constants": dict(result.constants)}
+    return part_fit(content, {part: result}, _points(part, rows, cluster, result.constants))
 
 
 def _around(part: str, relative: Mapping[str, Any]) -> Kernel:

@@ -5,7 +5,7 @@ all devices. How a kernel cuts its work into tiles is its code's and differs by 
 What a table's benchmark adds, launches from the host and kernels beside attention, stays the table's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -36,12 +36,12 @@ class Measured:
     kernel: Kernel
     known: Mapping[str, Any] = field(default_factory=dict)
     """What else is known of the kernel where devices are fitted together."""
-    found: tuple[str, ...] = ()
+    found: Sequence[str] = ()
     """What of its given constants the table has shown, not the kernel's code."""
     beside: Beside | None = None
     """What the table times besides attention."""
     relative: str | None = None
-    filters: tuple[str, ...] = ()
+    filters: Sequence[str] = ()
     largest_group: float | None = None
     """Heads to a head of keys and values beyond which the engine takes its ungrouped kernel; None where it has none."""
     ungrouped: Kernel | None = None

@@ -7,8 +7,7 @@ import numpy as np
 
 from sightline.calibration.fits.fitting import Constants, FitResult, Range, error_statistics, fit_constants
 from sightline.calibration.manifest import Read, Stated, device_of
-from sightline.calibration.parts.entries import figures, provenance
-from sightline.calibration.parts.part import Entry
+from sightline.calibration.parts.part import Entry, figures, provenance
 from sightline.calibration.samples import Array, columns
 from sightline.cost.mixers.sparse import SparseConstants, indexer_cost, sparse_attention_cost
 from sightline.scenario import Device

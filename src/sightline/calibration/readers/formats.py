@@ -17,15 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sightline.calibration.readers import (
-    aiconfigurator,
-    collectives,
-    infersim,
-    llmservingsim,
-    own_results,
-    published,
-    vidur,
-)
+from sightline.calibration.readers import aiconfigurator as aic
+from sightline.calibration.readers import infersim, vidur
+from sightline.calibration.readers import llmservingsim as serving
+from sightline.calibration.readers import other_tables as other
+from sightline.calibration.readers import own_results as own
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import NO_WINDOW
 from sightline.errors import InputError
@@ -47,15 +43,6 @@ class Format:
     read: Read
     repeats: bool = False
     """A table times shapes several times as a matter of course: their median counts."""
-
-
-def _formats(name: str, columns: str, readers: Mapping[str, Read], *, repeated: Sequence[str] = ()) -> list[Format]:
-    """The formats of one kind of table, a reader for each part of a calibration that it tells of."""
-    needed = tuple(columns.split())
-    return [
-        Format(name=name, part=part, columns=needed, read=_of_phase(read, part), repeats=part in repeated)
-        for part, read in readers.items()
-    ]
 
 
 def _of_phase(read: Read, part: str) -> Read:
@@ -85,119 +72,103 @@ def _phases(read: Read, *parts: str) -> dict[str, Read]:
     return dict.fromkeys(parts or ("prefill_attention", "decode_attention"), read)
 
 
-_VIDUR_MLP = "n_embd n_expanded_embd num_tokens"
-_RESULT = "scenario.workload.operator time_s"
-FORMATS: Sequence[Format] = (
-    *_formats("AIConfigurator gemm", "gemm_dtype m n k latency", {"matmul": aiconfigurator.matmul}),
-    *_formats("InferSim gemm", "m n k latency_us", {"matmul": infersim.matmul}),
-    *_formats(
-        "Vidur or Frontier mlp",
-        f"time_stats.mlp_up_proj.median {_VIDUR_MLP} num_tensor_parallel_workers",
-        {"matmul": vidur.matmul},
-        repeated=["matmul"],
+_LATENT = "latent_decode_attention"
+_LAYERS, _SEQUENCES, _DENSE = (
+    "layer_name input kv_cache tp_size latency(ns)",
+    "layer sequences time_us",
+    "layer tokens time_us",
+)
+_OWN = {"matmul": own.matmul, "elementwise": own.elementwise, "collectives": own.collectives}
+_KNOWN: Sequence[tuple[str, str, Mapping[str, Read]]] = (
+    ("AIConfigurator gemm", "gemm_dtype m n k latency", {"matmul": aic.matmul}),
+    (
+        "AIConfigurator attention",
+        "batch_size isl num_heads num_key_value_heads head_dim step latency",
+        _phases(aic.attention),
     ),
-    *_formats(
-        "Vidur or Frontier mlp",
-        f"time_stats.input_layernorm.median {_VIDUR_MLP} n_head n_kv_head",
-        {"elementwise": vidur.elementwise},
+    ("AIConfigurator nccl", "op_name nccl_dtype num_gpus message_size latency", {"collectives": aic.collectives}),
+    (
+        "AIConfigurator custom_allreduce",
+        "op_name allreduce_dtype num_gpus message_size latency",
+        {"collectives": aic.collectives},
     ),
-    *_formats(
+    ("InferSim gemm", "m n k latency_us", {"matmul": infersim.matmul}),
+    (
         "InferSim grouped gemm",
         "num_local_experts tokens_per_expert hidden_size intermediate_size up_proj_us up_mfu",
         {"grouped": infersim.grouped},
     ),
-    *_formats(
-        "AIConfigurator attention",
-        "batch_size isl num_heads num_key_value_heads head_dim step latency",
-        _phases(aiconfigurator.attention),
+    ("InferSim gated delta decoding", "batchsize conv gdn_update", {"linear": infersim.gated_delta}),
+    ("InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", {"linear": infersim.gated_delta}),
+    ("InferSim sparse attention", "s_kv latency_us", {"sparse": infersim.sparse}),
+    (
+        "InferSim decoding",
+        "dtype kv_dtype batch_size kv_len latency_us",
+        {**_phases(infersim.decode, "decode_attention", _LATENT), "sparse": infersim.sparse},
     ),
-    *_formats(
+    ("InferSim prefill", "dtype seq_len latency_us", _phases(infersim.prefill, "prefill_attention")),
+    (
+        "Vidur or Frontier mlp",
+        "time_stats.mlp_up_proj.median n_embd n_expanded_embd num_tokens num_tensor_parallel_workers",
+        {"matmul": vidur.matmul},
+    ),
+    (
+        "Vidur or Frontier mlp",
+        "time_stats.input_layernorm.median n_embd n_expanded_embd num_tokens n_head n_kv_head",
+        {"elementwise": vidur.elementwise},
+    ),
+    (
         "Vidur or Frontier attention",
         "time_stats.attn_prefill.median n_q_head n_kv_head prefill_chunk_size kv_cache_size",
         _phases(vidur.attention),
     ),
-    *_formats(
-        "LLMServingSim attention",
-        "prefill_chunk kv_prefill n_decode kv_decode time_us",
-        _phases(llmservingsim.attention),
-    ),
-    *_formats("InferSim gated delta decoding", "batchsize conv gdn_update", {"linear": infersim.gated_delta}),
-    *_formats(
-        "InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", {"linear": infersim.gated_delta}
-    ),
-    *_formats("InferSim sparse attention", "s_kv latency_us", {"sparse": infersim.sparse}),
-    *_formats("InferSim sparse decoding", "dtype kv_dtype batch_size kv_len latency_us", {"sparse": infersim.sparse}),
-    *_formats(
-        "InferSim decoding",
-        "dtype kv_dtype batch_size kv_len latency_us",
-        _phases(infersim.decode, "decode_attention", "latent_decode_attention"),
-    ),
-    *_formats("InferSim prefill", "dtype seq_len latency_us", _phases(infersim.prefill, "prefill_attention")),
-    *_formats(
-        "LLMServingSim dense",
-        "layer tokens time_us",
-        {"matmul": llmservingsim.dense_matmul, "elementwise": llmservingsim.dense_elementwise},
-        repeated=["matmul"],
-    ),
-    *_formats(
+    ("Vidur or Frontier network", "collective num_workers devices_per_node size", {"collectives": vidur.network}),
+    ("LLMServingSim attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", _phases(serving.attention)),
+    ("LLMServingSim dense", _DENSE, {"matmul": serving.dense_matmul, "elementwise": serving.dense_elementwise}),
+    (
         "LLMServingSim per sequence",
-        "layer sequences time_us",
-        {"matmul": llmservingsim.sequence_matmul, "elementwise": llmservingsim.sequence_elementwise},
-        repeated=["matmul"],
+        _SEQUENCES,
+        {"matmul": serving.sequence_matmul, "elementwise": serving.sequence_elementwise},
     ),
-    *_formats(
+    (
         "LLMServingSim layers",
-        "layer_name input kv_cache tp_size latency(ns)",
+        _LAYERS,
         {
-            "matmul": llmservingsim.layers_matmul,
-            "elementwise": llmservingsim.layers_elementwise,
-            "prefill_attention": llmservingsim.layers_attention,
+            "matmul": serving.layers_matmul,
+            "elementwise": serving.layers_elementwise,
+            "prefill_attention": serving.layers_attention,
         },
-        repeated=["matmul"],
     ),
-    *(
-        known
-        for name, dtype in (("nccl", "nccl_dtype"), ("custom_allreduce", "allreduce_dtype"))
-        for known in _formats(
-            f"AIConfigurator {name}",
-            f"op_name {dtype} num_gpus message_size latency",
-            {"collectives": aiconfigurator.collectives},
-        )
-    ),
-    *_formats(
-        "Vidur or Frontier network",
-        "collective num_workers devices_per_node size",
-        {"collectives": vidur.network},
-    ),
-    *_formats(
-        "APEX+ collectives",
-        "gpu num_nodes num_gpus_per_node dtype size(kb) time(us)",
-        {"collectives": collectives.apex},
-    ),
-    *_formats("nccl-tests output", "nccl_tests bytes time_us ranks", {"collectives": collectives.nccl_tests}),
-    *_formats(
-        "ml-engineering all-reduce",
-        "payload algbw_GBps ranks ranks_per_node",
-        {"collectives": published.all_reduce_bench},
-    ),
-    *_formats("LLMCompass operators", "op gpu M N_or_K throughput", {"elementwise": published.llmcompass}),
-    *_formats(
+    ("APEX+ collectives", "gpu num_nodes num_gpus_per_node dtype size(kb) time(us)", {"collectives": other.apex}),
+    ("nccl-tests output", "nccl_tests bytes time_us ranks", {"collectives": other.nccl_tests}),
+    ("ml-engineering all-reduce", "payload algbw_GBps ranks ranks_per_node", {"collectives": other.all_reduce_bench}),
+    ("LLMCompass operators", "op gpu M N_or_K throughput", {"elementwise": other.llmcompass}),
+    (
         "FlashAttention charts",
         "gpu implementation pass causal head_dim seq_len tflops",
-        {"attention": published.flash_attention},
+        {"attention": other.flash_attention},
     ),
-    *_formats(
+    (
         "Sightline results",
-        _RESULT,
-        {
-            "matmul": own_results.matmul,
-            **_phases(own_results.attention, "prefill_attention", "decode_attention", "latent_decode_attention"),
-            "elementwise": own_results.elementwise,
-            "collectives": own_results.collectives,
-        },
+        "scenario.workload.operator time_s",
+        {**_OWN, **_phases(own.attention, "prefill_attention", "decode_attention", _LATENT)},
     ),
 )
-"""One line per format; the first that fits a table's columns and part reads it."""
+"""Name, columns, and a reader for each part that a table of the format tells of."""
+_REPEATING = ("Vidur or Frontier mlp", "LLMServingSim dense", "LLMServingSim per sequence", "LLMServingSim layers")
+
+FORMATS: Sequence[Format] = tuple(
+    Format(
+        name=name,
+        part=part,
+        columns=tuple(columns.split()),
+        read=_of_phase(read, part),
+        repeats=part == "matmul" and name in _REPEATING,
+    )
+    for name, columns, readers in _KNOWN
+    for part, read in readers.items()
+)
+"""The first that fits a table's columns and part reads it."""
 
 
 def formats_of(table: RawTable) -> list[Format]:
