@@ -17,7 +17,7 @@ from sightline.calibration.processor.dispatch import (
     process_memory,
     undisturbed_phases,
 )
-from sightline.calibration.processor.tables import CHAINS, chain_table, measurements, product_table
+from sightline.calibration.processor.tables import ELEMENTWISE, chain_table, measurements, product_table
 from sightline.calibration.training import MeasuredStep
 from sightline.cost.processor.constants import load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
@@ -111,7 +111,7 @@ def test_parts_that_any_device_has_are_fitted_too(calibrations) -> None:
 
 def test_chains_are_told_apart_by_direction(results) -> None:
     rows = measurements(results)
-    assert all(len(chain_table(rows, chain)) >= 2 for chain in CHAINS.values())
+    assert all(len(chain_table(rows, chain)) >= 2 for chain in ELEMENTWISE.values())
     assert (product_table(rows, "forward").m > 32).mean() > 0.9
     assert (product_table(rows, "few rows").m <= 32).all()
     assert (product_table(rows, "one row").m <= 3).all()

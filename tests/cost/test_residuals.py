@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from sightline import catalog
-from sightline.cost.residuals import BETWEEN, BORROWED, GENERIC, family_half_width, first_stated, half_width
+from sightline.cost import residuals
+from sightline.cost.residuals import BETWEEN, BORROWED, GENERIC, covers, family_half_width, first_stated, half_width
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.operators.attention import RANGES
 
@@ -71,3 +73,31 @@ def test_a_device_takes_its_own_familys():
     own = half_width(device, "matmul", place, ("families left out",), "calibrated")
     assert own == stated("a100-sxm", "matmul", *place, "families left out")
     assert 0.02 < own < BORROWED["matmul"]
+
+
+STATED = {"covered": {"16-bit": {"m": [1.0, 4096.0], "n": [32.0, 8192.0]}}}
+
+
+@pytest.fixture
+def ranges(monkeypatch):
+    monkeypatch.setattr(residuals, "entry", lambda kind, name: {"mine/matmul": STATED, "old/matmul": {}}[name])
+
+
+@pytest.mark.usefixtures("ranges")
+def test_the_ends_are_inside():
+    assert covers("mine", "matmul", "16-bit", {"m": 1, "n": 8192})
+    assert not covers("mine", "matmul", "16-bit", {"m": 1, "n": 8193})
+    assert not covers("mine", "matmul", "16-bit", {"m": 0.5, "n": 64})
+
+
+@pytest.mark.usefixtures("ranges")
+def test_sizes_broadcast():
+    inside = covers("mine", "matmul", "16-bit", {"m": np.array([[1], [5000]]), "n": np.array([16, 32, 9000])})
+    assert inside.tolist() == [[False, True, False], [False, False, False]]
+
+
+@pytest.mark.usefixtures("ranges")
+def test_what_is_not_stated_limits_nothing():
+    assert covers("mine", "matmul", "16-bit", {"k": 1e9})
+    assert covers("mine", "matmul", "fp8", {"m": 1e9})
+    assert covers("old", "matmul", "16-bit", {"m": 1e9})

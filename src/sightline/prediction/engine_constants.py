@@ -39,7 +39,7 @@ class InferenceConstants:
     elementwise_slowdown: float
     collective_slowdown: float
     meeting_s: float
-    """Time that ranks lose by meeting in a collective."""
+    """Time that ranks lose by synchronization in a collective."""
     kernel_gap_s: float
     """Device time between two kernels of a captured graph, or launched ahead."""
     launch_s: float

@@ -31,7 +31,7 @@ class TrainingConstants:
     launch_backward_s: float
     """Host time per kernel in a backward pass, which the autograd engine runs."""
     meeting_s: float
-    """Time that ranks lose by meeting in a tensor-parallel collective, per doubling of the group."""
+    """Time that ranks lose by synchronization in a tensor-parallel collective, per doubling of the group."""
     vector_fraction: float
     """Share of the vector units' rate that element-wise arithmetic (exponentials, random numbers) reaches."""
     micro_batch_s: float
@@ -39,7 +39,7 @@ class TrainingConstants:
     step_s: float
     """Host time per optimizer step that the device waits for: gradient norm, overflow check, logging."""
     overlap_slowdown: float
-    """Share of a hidden collective's time by which it slows the compute beside it."""
+    """Share of a hidden collective's time by which it slows the compute that it overlaps with."""
     collective_slowdown: float
     """Time of a collective inside training over that of the benchmark: stragglers, contention, unpinned streams."""
 

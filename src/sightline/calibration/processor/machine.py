@@ -28,7 +28,7 @@ from sightline.calibration.processor.sharding import (
     sharding_constants,
     sharding_scenarios,
 )
-from sightline.calibration.processor.tables import CHAINS, ORDERS, WAYS, Measurement, measurements
+from sightline.calibration.processor.tables import ELEMENTWISE, ORDERS, WAYS, Measurement, measurements
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.families import PROCESSOR
 from sightline.cost.processor.constants import from_mapping
@@ -214,7 +214,7 @@ def _calibration(part: str, fit: PartFit, source: str, rows: Sequence[Measuremen
 def _covered(rows: Sequence[Measurement]) -> dict[str, dict[str, tuple[float, float]]]:
     """The range of sizes of products and of chains."""
     products = [r.workload for r in rows if r.implementation in ORDERS and r.workload["operator"] == "matmul"]
-    chains = [r.workload for r in rows if (r.workload["operator"], r.implementation) in CHAINS]
+    chains = [r.workload for r in rows if (r.workload["operator"], r.implementation) in ELEMENTWISE]
     found = {}
     if products:
         found["products"] = {x: (min(w[x] for w in products), max(w[x] for w in products)) for x in "mnk"}

@@ -10,8 +10,8 @@ from sightline.calibration.fits.fitting import FitResult, error_statistics
 from sightline.calibration.fits.priors import Prior, fit_with_priors
 from sightline.calibration.parts.part import PartFit, Points
 from sightline.calibration.processor.tables import (
-    CHAINS,
     DISPATCH_FLOPS,
+    ELEMENTWISE,
     ChainTable,
     Measurement,
     PassTable,
@@ -21,7 +21,7 @@ from sightline.calibration.processor.tables import (
     product_table,
 )
 from sightline.calibration.samples import Array, Table
-from sightline.cost.processor.constants import THIN, AttentionConstants, ProcessorConstants, ProductConstants
+from sightline.cost.processor.constants import THIN, FusedAttentionConstants, ProcessorConstants, ProductConstants
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
 from sightline.quantities import significant
@@ -65,7 +65,7 @@ class _Machine:
     cores: float
 
     def constants(
-        self, products: Mapping[str, ProductConstants], attention: Mapping[str, AttentionConstants]
+        self, products: Mapping[str, ProductConstants], attention: Mapping[str, FusedAttentionConstants]
     ) -> ProcessorConstants:
         """Constants of which one kind is used."""
         return ProcessorConstants(cores=self.cores, products=products, attention=attention, kernels={}, calls={})
@@ -93,7 +93,7 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
         tables = {order: table for order, table in tables.items() if order not in THIN or order in known}
         products = {order: _fit_products(table, order, machine) for order, table in tables.items()}
         attention = {way: _fit_passes(pass_table(mine, way), way, machine) for way in WAYS}
-        kernels = {chain: _curve(chain_table(mine, chain), chain) for chain in CHAINS.values()}
+        kernels = {chain: _curve(chain_table(mine, chain), chain) for chain in ELEMENTWISE.values()}
         formats[dtype] = {
             "products": {order: dict(f.constants) for order, f in products.items()},
             "attention": {way: dict(f.constants) for way, f in attention.items()},
@@ -147,12 +147,12 @@ def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
         table,
         families,
         ATTENTION_PRIORS,
-        lambda part, values: _pass_seconds(part, way, machine, AttentionConstants.from_mapping(values)),
+        lambda part, values: _pass_seconds(part, way, machine, FusedAttentionConstants.from_mapping(values)),
         f"attention ({way})",
     )
 
 
-def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: AttentionConstants) -> Array:
+def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: FusedAttentionConstants) -> Array:
     sizes = (table.batch, table.heads, table.kv_heads, table.head_dim, table.tokens, table.tokens)
     cost = fused_attention_cost(
         *sizes,

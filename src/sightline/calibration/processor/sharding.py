@@ -23,7 +23,7 @@ from sightline.calibration.processor.dispatch import (
 )
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
-from sightline.cost.processor.prices import ATTENTION, CHAINS, PRODUCTS, kind_of
+from sightline.cost.processor.prices import ATTENTION, ELEMENTWISE, PRODUCTS, kind_of
 from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.training.data_parallel import Replication, data_parallel_time, ranks_of
 from sightline.prediction.training.movement import Replica
@@ -42,7 +42,7 @@ LARGE = -2
 NAMES = tuple(f.name for f in fields(ShardingConstants))
 COMMUNICATION, OPTIMIZER = "communication_exposed", "optimizer"
 KINDS: Mapping[str, Sequence[str]] = {
-    CHAINS: ("attention norm", "rope", "mlp norm"),
+    ELEMENTWISE: ("attention norm", "rope", "mlp norm"),
     ATTENTION: ("attention core",),
     PRODUCTS: ("qkv", "output projection", "mlp"),
 }

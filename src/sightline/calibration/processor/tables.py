@@ -16,7 +16,7 @@ ORDERS: Mapping[str, str] = {
 }
 """Order of a product's operands by how it was measured."""
 WAYS: Mapping[str, str] = {"recorded": "forward", "backward": "backward"}
-CHAINS: Mapping[tuple[str, str], str] = {
+ELEMENTWISE: Mapping[tuple[str, str], str] = {
     ("norm", "recorded"): "norm",
     ("norm", "backward"): "norm gradient",
     ("rope", "recorded"): "rope",
@@ -151,7 +151,7 @@ def pass_table(rows: Sequence[Measurement], way: str) -> PassTable:
 
 def chain_table(rows: Sequence[Measurement], chain: str) -> ChainTable:
     """Return a chain's measurements by size."""
-    chosen = [r for r in rows if CHAINS.get((r.workload["operator"], r.implementation)) == chain]
+    chosen = [r for r in rows if ELEMENTWISE.get((r.workload["operator"], r.implementation)) == chain]
     return ChainTable(
         seconds=_column(r.seconds for r in chosen),
         elements=_column(_elements(r, chain) for r in chosen),

@@ -69,9 +69,9 @@ class AttentionConstants:
     throttle_s: float = 1e-3
     """Duration at which half of that loss has set in."""
     narrowing_s: float = 0.0
-    """Fixed time of making the queries as narrow as a cache of 8 bits, in a kernel of its own."""
+    """Fixed time of converting queries to the 8 bits of the cache, in a kernel of its own."""
     narrowing: float = 0.0
-    """Passes over query and output that this takes besides."""
+    """Passes over query and output that the conversion takes."""
     surface: AttentionSurface | None = None
     """What an engine's choice of kernels adds, over query tokens, heads and what a key takes."""
 

@@ -162,17 +162,17 @@ def _sizes(
 
 def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Number:
     """Seconds of the kernel and of what no arithmetic hides."""
-    narrow = x.kv_bytes < 2
+    eight_bits = x.kv_bytes < 2
     kernel_s = _tiles_time(x, _score_time(x, peak, device, c), device.compute_units, c)
     if c.throttled_share:
-        throttled = either(narrow, 0.0, c.throttled_share)
+        throttled = either(eight_bits, 0.0, c.throttled_share)
         kernel_s = kernel_s / (1 - throttled * kernel_s / (kernel_s + c.throttle_s))
     exposed_bytes = c.exposed_queries * x.query_bytes + c.exposed_cache * x.cache_bytes
     kernel_s = kernel_s + exposed_bytes / device.memory_bandwidth
     if c.write_round_s:
         kernel_s = kernel_s + c.write_round_s * _rounds_of_writing(x.b * x.sq, x.kv * x.d) / device.compute_units
     if c.narrowing_s:
-        kernel_s = kernel_s + narrow * (c.narrowing_s + c.narrowing * x.query_bytes / device.memory_bandwidth)
+        kernel_s = kernel_s + eight_bits * (c.narrowing_s + c.narrowing * x.query_bytes / device.memory_bandwidth)
     return kernel_s
 
 

@@ -71,7 +71,7 @@ class CustomAllReduce:
     """The all-reduce kernels of one engine release, by algorithm."""
 
     name: str
-    """Engine and release, such as ``vllm 0.24.0``."""
+    """Engine and release, as the calibration names them."""
     algorithms: Mapping[str, Protocol]
     """By name of ``ALGORITHMS``; ``hop`` is the time per peer over the link's datasheet latency."""
     most_bytes: Mapping[int, float]
@@ -120,7 +120,7 @@ class CollectiveConstants:
     measured: tuple[str, ...] = ()
     """Kinds that were measured on the family; the others are taken from their like."""
     custom: CustomAllReduce | None = None
-    """Kernels that an engine uses besides the library, where they are faster."""
+    """Kernels of an engine, used instead of the library where they are faster."""
     beyond: "CollectiveConstants | None" = None
     """What holds over PCIe for groups larger than a pair, where bridges join pairs only."""
 

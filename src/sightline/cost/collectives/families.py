@@ -44,8 +44,8 @@ def load_collectives(calibration: str, version: str = "") -> CollectiveConstants
 def load_custom(calibration: str, all_reduce: str = CUSTOM) -> CustomAllReduce:
     """Return an engine's all-reduce kernels on a device family.
 
-    ``all_reduce`` is ``custom`` for the usual engine, an engine (``vllm``) for its newest release measured, or engine
-    and release (``vllm 0.14.0``): of releases that were not measured, the newest that is not newer, else the oldest.
+    ``all_reduce`` is ``custom`` for the usual engine, an engine's name for its newest release measured, or engine
+    and release: of releases that were not measured, the newest that is not newer, else the oldest.
     """
     part = f"{calibration}/collectives"
     engines = entry("calibrations", part)["custom"]

@@ -137,7 +137,7 @@ def elementwise_cost(
     constants: StreamConstants,
     footprint_bytes: Number | None = None,
 ) -> OperatorCost:
-    """Seconds of a chain of ``kernels`` kernels that move ``traffic_bytes`` and issue ``arithmetic`` in total.
+    """Seconds of ``kernels`` element-wise kernels that move ``traffic_bytes`` and issue ``arithmetic`` in total.
 
     Each kernel ramps up and drains in a fixed time and streams at a share of the memory bandwidth, faster where its
     tensors fill less than the L2 cache and were just written there (as far as bytes bind it at all); exponentials and random numbers may take longer

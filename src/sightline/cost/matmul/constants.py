@@ -61,7 +61,7 @@ class MatmulConstants:
     latency_s: Number
     """Fixed time of a kernel: start and drain."""
     misaligned_slowdown: tuple[float, ...]
-    """Slowdown when rows of the operands start at multiples of only 2, 4, 8 (narrow loads) and 16, 32, 64 bytes (loads
+    """Slowdown when rows of the operands start at multiples of only 2, 4, 8 (short loads) and 16, 32, 64 bytes (loads
     that straddle cache lines)."""
     tiles: tuple[tuple[float, float], ...]
     """Output tiles (rows, columns) that the library's kernels come in."""
@@ -73,7 +73,7 @@ class MatmulConstants:
     vector_latency_s: Number = 0.0
     """Fixed time of such a kernel."""
     tried_rows: float = 0.0
-    """Rows up to which the library times such a kernel beside those of the tensor cores and takes the faster one."""
+    """Rows up to which the library times such a kernel against those of the tensor cores and takes the faster one."""
     shallow_k: float = 0.0
     """Depth below which a product on the tensor cores takes ``shallow_s`` longer."""
     shallow_s: Number = 0.0

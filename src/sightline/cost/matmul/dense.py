@@ -172,10 +172,9 @@ def matmul_cost(
     Left out: operands that an earlier kernel left in L2; operands read from memory more than once, which waves of
     square blocks of tiles keep below the arithmetic on every device known; the clocks' history before the kernel.
     """
-    c = constants
+    c, peak = constants, device.peak_flops[dtype]
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
-    peak, rows = device.peak_flops[dtype], k if row is None else np.asarray(row, dtype=float)
-    flops = 2 * batch * m * n * k
+    rows, flops = k if row is None else np.asarray(row, dtype=float), 2 * batch * m * n * k
     compute_s = flops / peak
     wide = element_bytes if weight_bytes is None else weight_bytes
     memory_s = batch * (element_bytes * m * k + wide * k * n + output_bytes * m * n) / device.memory_bandwidth

@@ -43,7 +43,7 @@ _WALKS = {
 }
 
 
-def wide_router_cost(m: Number, n: Number, k: Number, *, dtype: str, device: Device) -> OperatorCost:
+def fp32_router_cost(m: Number, n: Number, k: Number, *, dtype: str, device: Device) -> OperatorCost:
     """Seconds of the product of ``m x k`` with ``k x n`` in ``dtype`` (fp32 or tf32), all of 4-byte elements.
 
     One tile's walk along ``k`` and the arithmetic of all of them at what many rows reach of the peak, one after the

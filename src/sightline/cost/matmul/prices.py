@@ -7,7 +7,7 @@ from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of, full_rate_family
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.dense import matmul_cost
-from sightline.cost.matmul.fp32_router import wide_router_cost
+from sightline.cost.matmul.fp32_router import fp32_router_cost
 from sightline.cost.matmul.grouped import GroupedConstants, GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.ranks import Ranks
@@ -21,7 +21,7 @@ def price_matmuls(alike: Alike, on: Ranks) -> OperatorCost:
     """Products of operands of one format."""
     first, model = alike.first, on.device_model
     if first.kernel == WIDE_ROUTER:
-        return wide_router_cost(*alike.stacked("m", "n", "k"), dtype=first.dtype, device=model.device)
+        return fp32_router_cost(*alike.stacked("m", "n", "k"), dtype=first.dtype, device=model.device)
     row, output_bytes = alike.stacked("row", "output_bytes")
     return matmul_cost(
         *alike.stacked("m", "n", "k", "batch"),

@@ -131,8 +131,8 @@ def short_convolution_cost(
     """Seconds of a convolution of ``width`` taps over ``channels``, with its activation.
 
     The memory leg moves every token in and out, and the ``width`` last tokens of each sequence in and out; the
-    arithmetic, ``2 width`` operations per element, counts against the vector units. A ``backward`` pass reads a gradient
-    besides, and computes three times as much: the output again, and the gradients of inputs and weights.
+    arithmetic, ``2 width`` operations per element, counts against the vector units. A ``backward`` pass also reads a
+    gradient, and computes three times as much: the output again, and the gradients of inputs and weights.
     """
     c = constants
     tokens = np.asarray(sequences, dtype=float) * new_tokens

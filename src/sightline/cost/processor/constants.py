@@ -1,4 +1,4 @@
-"""What PyTorch reaches on a processor: fitted per machine, shares of its own figures wherever time grows with size."""
+"""What calls reach on a processor: fitted per machine, shares of its own figures wherever time grows with size."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -66,7 +66,7 @@ class ProductConstants(_Fitted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionConstants(_Fitted):
+class FusedAttentionConstants(_Fitted):
     """Fused attention in one direction."""
 
     call_s: float
@@ -90,7 +90,7 @@ class AttentionConstants(_Fitted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingConstants(_Fitted):
-    """What fully sharded data parallelism (PyTorch's ``fully_shard``) takes beside its collectives."""
+    """What fully sharded data parallelism takes in addition to its collectives."""
 
     gather_call_s: float
     """Time of gathering a unit's parameters and freeing them, however few."""
@@ -107,7 +107,7 @@ class ShardingConstants(_Fitted):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KernelTimes:
-    """Measured times of a chain of kernels by the elements of its tensor; between them it is interpolated."""
+    """Measured times of element-wise kernels by the elements of their tensor, interpolated between sizes."""
 
     elements: NDArray[np.float64]
     cached_s: NDArray[np.float64]
@@ -135,10 +135,10 @@ class ProcessorConstants:
     """Cores that they were measured on."""
     products: Mapping[str, ProductConstants]
     """By order of operands."""
-    attention: Mapping[str, AttentionConstants]
+    attention: Mapping[str, FusedAttentionConstants]
     """forward and backward."""
     kernels: Mapping[str, KernelTimes]
-    """By the chain's name, forward and backward apart: norm, norm gradient, ..."""
+    """By the kernels' name, forward and backward apart: norm, norm gradient, ..."""
     calls: Mapping[str, float]
     """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), that
     a model's own code takes around operators (layer forward, pass backward, ...), and that an optimizer's step takes
@@ -151,7 +151,7 @@ class ProcessorConstants:
     """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the caches
     several times."""
     fewer_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By pass and kind of operator (products, attention, chains): time of processes that have some of the cores each, over
+    """By pass and kind of operator (products, attention, chains of element-wise kernels): time of processes that have some of the cores each, over
     what in proportion to their cores it would be; 1 if not said."""
     sharding: ShardingConstants | None = None
     framework_bytes: float = FRAMEWORK_BYTES
@@ -188,7 +188,7 @@ def from_mapping(
         cores=float(cores),
         framework_bytes=framework_bytes,
         products={order: ProductConstants.from_mapping(c) for order, c in mapping["products"].items()},
-        attention={way: AttentionConstants.from_mapping(c) for way, c in mapping["attention"].items()},
+        attention={way: FusedAttentionConstants.from_mapping(c) for way, c in mapping["attention"].items()},
         kernels={name: KernelTimes.from_mapping(c) for name, c in mapping["kernels"].items()},
         calls={name: float(seconds) for name, seconds in mapping["calls"].items()},
         call_weights=mapping.get("call_weights", {}),

@@ -2,8 +2,8 @@
 
 A product packs its operands into blocks that stay in the cores' caches and multiplies those at the vector units' rate
 (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008): thin ones spend
-their time on packing, and the smallest are multiplied as they lie. Chains of element-wise kernels take what they were
-measured to take.
+their time on packing, and the smallest are multiplied as they lie. Element-wise kernels take what they were measured
+to take.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from sightline.cost.processor.constants import (
     FALLBACK_TENSORS,
     FEW_ROWS,
     ROWS_AT_ONCE,
-    AttentionConstants,
+    FusedAttentionConstants,
     ProcessorConstants,
     ProductConstants,
 )
@@ -43,7 +43,7 @@ UNRECORDED = 0.6
 """Time of a call in PyTorch's inference mode over that of one that is recorded for a backward pass: 0.53 to 0.63 for
 norms, rotary embeddings, activations and additions (torch 2.13, Cascade Lake, 2026-11)."""
 CALLS = {"rope": 2.0, "rope gradient": 2.0}
-"""Times that a chain runs for what a program counts once: queries and keys are turned one after the other."""
+"""Calls for what a program counts once: queries and keys are rotated one after the other."""
 
 
 def product_cost(
@@ -124,7 +124,7 @@ def fused_attention_cost(
     compute_s = products * 4 * b * a * seen * d / peak
     bytes_ = np.where(backward, 2.0, 1.0) * e * b * d * 2 * (sq * a + sk * kv)
 
-    def seconds(c: AttentionConstants) -> Any:
+    def seconds(c: FusedAttentionConstants) -> Any:
         score_s = products * 4 * d / (c.peak_fraction * peak) + c.score_operations / device.vector_flops
         packing_s = c.packed_block_s + c.key_passes * 2 * e * keys * d / device.l2_bandwidth
         block_s = products * (c.block_s + np.where(packs, packing_s, 0.0))
@@ -157,9 +157,9 @@ def kernels_cost(
     missing: Number = 0.0,
     recorded: bool = True,
 ) -> OperatorCost:
-    """Seconds of the chain of kernels ``kind`` over ``elements``, on as many cores as ``device`` has.
+    """Seconds of the element-wise kernels ``kind`` over ``elements``, on as many cores as ``device`` has.
 
-    Chains that were not measured take as long as additions that move the same bytes in as many kernels. Calls are
+    Kernels that were not measured take as long as additions that move the same bytes in as many kernels. Calls are
     shorter where no graph is ``recorded``.
     """
     traffic = np.asarray(traffic_bytes, dtype=float)

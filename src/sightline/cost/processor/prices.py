@@ -20,10 +20,10 @@ from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Device
 
-PRODUCTS, ATTENTION, CHAINS = "products", "attention", "chains"
+PRODUCTS, ATTENTION, ELEMENTWISE = "products", "attention", "chains"
 """Kinds of operators that fewer cores serve each in their own way."""
 UNCALLED = 2.0
-"""Kernels of an adapter's backward chain that a program counts and a processor's first backward pass has not, because
+"""Element-wise kernels of an adapter's backward pass that a program counts and a processor's first backward pass has not, because
 gradients of leaves are kept as they are."""
 NAMES = {"norm": "norm", "rope": "rope", "activation": "activation", "residual": "residual", "embedding": "lookup"}
 """Measured kernels by class where no graph is recorded; others take as long as additions of as many bytes."""
@@ -85,13 +85,13 @@ class ProcessorPass:
 
 
 def kind_of(op: Operator) -> str:
-    """Return the kind of a priced operator: products, attention or chains."""
+    """Return the kind of a priced operator: products, attention or element-wise kernels."""
     match op:
         case Matmul():
             return PRODUCTS
         case FlashAttention():
             return ATTENTION
-    return CHAINS
+    return ELEMENTWISE
 
 
 def price_product(op: Matmul, before: Operator | None, of: ProcessorPass) -> OperatorCost | None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.matmul.fp32_router import wide_router_cost
+from sightline.cost.matmul.fp32_router import fp32_router_cost
 from sightline.loading.clusters import read_cluster
 
 GB200 = read_cluster("1x gb200").device
@@ -19,7 +19,7 @@ PUBLISHED_US = {
 @pytest.mark.parametrize("dtype", PUBLISHED_US)
 def test_published_timings(dtype):
     rows = np.array([*PUBLISHED_US[dtype]], dtype=float)
-    predicted = wide_router_cost(rows, 256.0, 6144.0, dtype=dtype, device=GB200).time_s * 1e6
+    predicted = fp32_router_cost(rows, 256.0, 6144.0, dtype=dtype, device=GB200).time_s * 1e6
     error = np.abs(predicted / np.array([*PUBLISHED_US[dtype].values()]) - 1)
     assert np.median(error) < 0.05
     assert error.max() < 0.3
@@ -27,8 +27,8 @@ def test_published_timings(dtype):
 
 @given(rows=st.integers(1, 20_000), more=st.integers(1, 20_000), k=st.sampled_from([1024.0, 3072.0, 6144.0]))
 def test_more_rows_and_longer_rows_never_take_less(rows, more, k):
-    few, many = (wide_router_cost(float(m), 256.0, k, dtype="fp32", device=GB200) for m in (rows, rows + more))
-    longer = wide_router_cost(float(rows), 256.0, 2 * k, dtype="fp32", device=GB200)
+    few, many = (fp32_router_cost(float(m), 256.0, k, dtype="fp32", device=GB200) for m in (rows, rows + more))
+    longer = fp32_router_cost(float(rows), 256.0, 2 * k, dtype="fp32", device=GB200)
     assert few.time_s <= many.time_s
     assert few.time_s < longer.time_s
     assert few.time_s >= max(few.compute_s, few.memory_s)
@@ -36,6 +36,6 @@ def test_more_rows_and_longer_rows_never_take_less(rows, more, k):
 
 def test_an_array_is_its_elements():
     rows = np.array([1.0, 7.0, 16.0, 17.0, 5000.0])
-    together = wide_router_cost(rows, 256.0, 3072.0, dtype="tf32", device=GB200)
-    one_by_one = [wide_router_cost(float(m), 256.0, 3072.0, dtype="tf32", device=GB200).time_s for m in rows]
+    together = fp32_router_cost(rows, 256.0, 3072.0, dtype="tf32", device=GB200)
+    one_by_one = [fp32_router_cost(float(m), 256.0, 3072.0, dtype="tf32", device=GB200).time_s for m in rows]
     assert np.array_equal(together.time_s, one_by_one)
