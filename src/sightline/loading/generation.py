@@ -133,10 +133,10 @@ def _beyond_trained(model: Model, workload: Generate) -> tuple[str, ...]:
 def _remarks(model: Model, workload: Generate, plan: GenerationPlan) -> Iterator[str]:
     """What is answered although it may not be meant."""
     yield from _beyond_trained(model, workload)
-    said = next((word for word in LOW_PRECISION_WORDS if word in model.name.lower()), None)
-    if said and model.weights == "bf16" and plan.quantization is None:
+    word = next((word for word in LOW_PRECISION_WORDS if word in model.name.lower()), None)
+    if word and model.weights == "bf16" and plan.quantization is None:
         yield (
-            f"{model.name} is called {said} but its config states no quantization, so its weights are read as bf16; "
+            f"{model.name} is called {word} but its config states no quantization, so its weights are read as bf16; "
             "plan.quantization or model.weights says otherwise"
         )
     if workload.prefix_tokens and not plan.prefix_cache:

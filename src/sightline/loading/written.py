@@ -114,7 +114,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    """The plan's fields, and of what this version does not predict yet the neutral value it stands for."""
+    """The plan's fields, and the neutral value of each key that this version does not predict yet."""
     written = plan.to_dict()
     neutral = {key: values[0] for key, values in PREDICTED.items() if values and key not in written}
     return {"framework": written.pop("framework")} | written | neutral

@@ -1,4 +1,4 @@
-"""Low-rank adapters: small trained matrices beside projections whose own weights stay as they are (arXiv 2106.09685)."""
+"""Low-rank adapters: small trained matrices next to frozen projections (arXiv 2106.09685)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ MODULE_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """Trained low-rank updates ``alpha / rank * B A`` beside frozen projections."""
+    """Trained low-rank updates ``alpha / rank * B A`` of frozen projections."""
 
     kind: AdapterKind = "lora"
     """``qlora`` keeps the frozen weights in 4 bits unless the plan names another format."""
@@ -57,7 +57,7 @@ class Adapter:
     targets: tuple[str, ...] | Literal["all-linear"] = "all-linear"
     """Projections with an adapter, by the words of ``PROJECTIONS`` (or ``JOINED``)."""
     also_trained: tuple[AlsoTrained, ...] = ()
-    """Whole modules that are trained beside the adapters, in full precision states."""
+    """Whole modules that are trained in addition to the adapters, with full-precision states."""
 
     def projections(self, *, gated: bool) -> tuple[str, ...]:
         """The projections that get an adapter in a model with a gated MLP or without."""

@@ -1,4 +1,4 @@
-"""Which of the ranks that a sequence is cut over share out heads, and which cut the tokens that attention sees."""
+"""Which context-parallel ranks split heads, and which split the tokens that attention sees."""
 
 from functools import reduce
 from math import gcd
@@ -15,14 +15,14 @@ ATTENTION = ("attention", "sliding", "chunked", "latent")
 
 
 def exchanged_heads(model: Model) -> int:
-    """Return the key/value heads that ranks may share out: those that every attention layer has a multiple of."""
+    """Return the number of key/value heads that ranks may split: every attention layer has a multiple of it."""
     return reduce(gcd, [_kv_heads(model, kind) for kind in model.kinds if kind.mixer in ATTENTION], 0) or 1
 
 
 def head_ranks(plan: Plan, model: Model, per_node: int) -> Count:
-    """Return how many ranks of a sequence share out heads: all of them, none (1), or those inside a node.
+    """Return how many context-parallel ranks split heads: all of them, none (1), or those inside a node.
 
-    A mixed exchange shares out heads among as many ranks as a node has beside tensor parallelism and as key heads
+    A mixed exchange splits heads among as many ranks as a node has next to tensor parallelism and as key heads
     divide by, and goes round a ring over the rest (USP, arXiv 2405.07719; hierarchical context parallelism of
     TransformerEngine).
     """

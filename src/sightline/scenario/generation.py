@@ -58,7 +58,7 @@ class GenerationPlan:
     data_parallel: Count = 1
     """Ranks with attention of their own sequences; experts may be spread over them."""
     expert_parallel: Count = 1
-    """Ranks that share a layer's experts, of the tensor x data ranks; each expert is cut over the rest."""
+    """Ranks that a layer's experts are spread over, of the tensor x data ranks; each expert is split over the rest."""
     replicas: Count = 1
     """Independent copies of all that, which share the batch."""
     dtype: str = "bf16"
@@ -87,7 +87,7 @@ class GenerationPlan:
 
     @property
     def expert_tensor_parallel(self) -> Number:
-        """Ranks that each expert is cut over."""
+        """Ranks that each expert is split over."""
         return self.tensor_parallel * self.data_parallel / self.expert_parallel
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class GenerationPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Disaggregation:
-    """Workers that only prefill beside workers that only decode; keys and values move over the network."""
+    """Prefill and decode on workers of their own; keys and values move over the network."""
 
     prefill: GenerationPlan
     prefill_batch: Count

@@ -1,4 +1,4 @@
-"""How long samples are, and what rows they make: padded to the longest beside them, or packed one behind the other."""
+"""How long samples are, and what rows they make: padded to the longest of their micro-batch, or packed."""
 
 from dataclasses import dataclass, fields
 from functools import cache

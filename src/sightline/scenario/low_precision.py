@@ -1,4 +1,4 @@
-"""Words of training below 16 bits: what a compute dtype means for the layers' matmuls, and what stays wide beside them.
+"""Low-precision training: what a compute dtype means for the layers' matmuls, and what stays in 16 bits.
 
 A dtype of fp8, mxfp8 or nvfp4 is that of the operands of the layers' linear products; everything else computes in bf16.
 """
@@ -17,7 +17,7 @@ LOW_PRECISION: Mapping[str, str] = {"fp8": "fp8", "mxfp8": "fp8", "nvfp4": "nvfp
 """Dtypes below 16 bits, and the datasheet's rate at which their products run."""
 
 WIDE = "bf16"
-"""In what everything but the layers' linear products computes beside them."""
+"""Compute type of everything but the layers' linear products."""
 
 _MICROSCALING = frozenset({"nvfp4", "mxfp4"})
 """Matrix units that read a scale per 16 or 32 elements came with those of four bits: Blackwell, CDNA 4."""

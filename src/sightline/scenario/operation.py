@@ -42,7 +42,7 @@ DTYPE_FORMATS: Mapping[str, str] = {
 }
 """The format that a compute dtype alone stands for."""
 CACHE_DTYPES = ("fp8", "int8")
-"""Types of cached keys and values beside the operator's own."""
+"""Types of cached keys and values other than the operator's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

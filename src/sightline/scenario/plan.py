@@ -12,13 +12,13 @@ from sightline.scenario.recomputation import Recomputation
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
 AttentionKernel = Literal["flash", "eager"]
 ContextExchange = Literal["ring", "all-gather", "all-to-all", "mixed"]
-"""How the ranks of a cut sequence see each other's keys: see `sightline.program.techniques.context_parallel`."""
+"""How the ranks of a split sequence see each other's keys: see `sightline.program.techniques.context_parallel`."""
 ExpertDispatch = Literal["all-to-all", "deduplicated"]
 """How tokens reach experts on other ranks: a copy for each chosen expert, or one for each rank and, between nodes, each
 node that holds any of them (DeepEP, HybridEP)."""
 
 OFFLOADABLE = ("optimizer", "parameters", "activations")
-"""What may live in the host's memory."""
+"""What may be offloaded to the host's memory."""
 
 TRAINING_QUANTIZATIONS = ("nf4", "nf4-single", "int8", "int4")
 """Formats of frozen weights: NF4 with quantized scales (QLoRA, arXiv 2305.14314) or with scales in fp32, int8 as in
@@ -52,18 +52,18 @@ class Plan:
     pipeline_parallel: Count = 1
     data_parallel: Count = 1
     context_parallel: Count = 1
-    """Ranks that a sequence is cut over, attention included."""
+    """Ranks that a sequence is split over, attention included."""
     context_exchange: ContextExchange = "ring"
-    """How attention of a cut sequence comes by keys and values of the other ranks."""
+    """How attention of a split sequence gets keys and values of the other ranks."""
     data_parallel_shard: Count | None = None
-    """Data-parallel ranks that ZeRO shares the states out among; the groups of them hold copies, whose gradients are summed
+    """Data-parallel ranks that ZeRO shards the states over. Their groups hold replicas, whose gradients are summed
     (hybrid sharding, arXiv 2304.11277; MiCS, arXiv 2205.00119). None: all of them."""
     expert_parallel: Count = 1
     """Ranks that the experts are spread over; they are among the data x context x tensor ranks of a stage."""
     expert_tensor_parallel: Count = 1
-    """Ranks that each expert is cut over."""
+    """Ranks that each expert is split over."""
     expert_skew: Number = 0.0
-    """Lasting unevenness of the experts' load: the relative deviation of a rank's, beside the scatter of a random choice."""
+    """Lasting unevenness of the experts' load: a rank's relative deviation, in addition to that of a random choice."""
     expert_capacity: float = 0.0
     """Tokens that an expert takes from a rank, as a multiple of its even share: it is padded to them and drops the rest
     (arXiv 2101.03961). 0 drops nothing."""
@@ -71,7 +71,7 @@ class Plan:
     expert_overlap: bool = False
     """Tokens of one micro-batch travel to experts while another is computed."""
     prediction_layers: int = 0
-    """Layers for multi-token prediction that are trained beside the model's own (arXiv 2412.19437)."""
+    """Layers for multi-token prediction that are trained in addition to the model's own (arXiv 2412.19437)."""
     micro_batch: Count | None = None
     """Sequences per forward pass and data-parallel rank; None asks ``predict`` for the fastest that fits."""
     virtual_stages: Count = 1
@@ -80,7 +80,7 @@ class Plan:
     sequence_parallel: Count | bool = False
     """Activations between tensor-parallel regions are split along the sequence (arXiv 2205.05198)."""
     tensor_overlap: TensorOverlap | None = None
-    """Tensor-parallel collectives that run beside matmuls; None: those that the framework overlaps by itself."""
+    """Tensor-parallel collectives that overlap with matmuls; None: those that the framework overlaps by itself."""
     schedule: Schedule = "1f1b"
     recompute: str | Recomputation = "none"
     """``none``; ``selective``, as the framework means it; ``full``, whole layers; or what is recomputed, and where."""
@@ -90,18 +90,18 @@ class Plan:
     fp8_recipe: Fp8Recipe = "current"
     """How plain fp8 is scaled."""
     bf16_layers: Count = 0
-    """Layers that stay in 16 bits where the others compute in fewer."""
+    """Layers that stay in 16 bits where the others compute in low precision."""
     narrow_head: bool = False
-    """The head's products compute in as few bits as the layers' (Megatron-Core's ``fp8_output_proj``)."""
+    """The head's products compute in the layers' low precision (Megatron-Core's ``fp8_output_proj``)."""
     quantization: str = "none"
     """Format in which the layers' matmul weights are kept; they are frozen, with or without an adapter."""
     adapter: Adapter | None = None
-    """What is trained beside frozen weights; None trains every weight that is not quantized."""
+    """What is trained next to frozen weights; None trains every weight that is not quantized."""
     offload: frozenset[str] = frozenset()
-    """What lives in the host's memory, of ``OFFLOADABLE``."""
+    """What is offloaded to the host's memory, of ``OFFLOADABLE``."""
     optimizer: str = "adamw"
     compile: bool = False
-    """A compiler fuses chains of element-wise operators."""
+    """A compiler fuses element-wise operators."""
 
     @property
     def sequences(self) -> Count:
@@ -134,20 +134,20 @@ class Plan:
                 return Recomputation()
 
     @property
-    def copies(self) -> Number:
-        """Groups of ranks that hold all states each, every group its copy; 1 where all replicas share them out."""
+    def replica_groups(self) -> Number:
+        """Replica groups of hybrid sharding, each of which holds all states; 1 where ZeRO shards over all ranks."""
         return 1.0 if self.data_parallel_shard is None else self.data_parallel / self.data_parallel_shard
 
     @property
     def shards(self) -> Number:
-        """Ranks that share out the states of one copy."""
+        """Ranks that the states of one replica group are sharded over."""
         ranks = self.data_parallel if self.data_parallel_shard is None else self.data_parallel_shard
         return 1.0 * ranks * self.context_parallel
 
     @property
     def expert_shards(self) -> Number:
-        """Ranks that share out the states of one copy of the same experts."""
-        return self.expert_replicas / self.copies
+        """Ranks that the states of the same experts are sharded over in one replica group."""
+        return self.expert_replicas / self.replica_groups
 
     @property
     def expert_replicas(self) -> Number:

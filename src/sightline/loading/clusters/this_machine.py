@@ -48,7 +48,7 @@ FASTEST = 0.1
 
 
 class Processor(NamedTuple):
-    """What the system says of its processor."""
+    """The processor as the operating system describes it."""
 
     name: str
     cores: int
@@ -139,7 +139,7 @@ def _faster(dtype: str, flags: frozenset[str]) -> float:
 
 @cache
 def processor() -> Processor:
-    """Return what the system says of its processor; what it does not say is assumed."""
+    """Return the processor as the operating system describes it; what is missing there is assumed."""
     info = _text("/proc/cpuinfo")
     name = _field(info, "model name") or platform.processor() or platform.machine() or "processor"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -35,7 +35,7 @@ class Checked:
 
 
 def check(keys: Keys, mapping: object, key: str, complaints: Complaints) -> Checked:
-    """Hold ``mapping``, which stands at the dotted ``key``, to its structure; note every mistake."""
+    """Return the good values of the ``mapping`` at a dotted ``key``; note every mistake."""
     if mapping is None:
         return Checked(values={})
     if not isinstance(mapping, Mapping):

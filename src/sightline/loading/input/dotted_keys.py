@@ -27,7 +27,7 @@ def dotted(*parts: object) -> str:
 
 
 def with_value(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Return ``mapping`` with the dotted ``key`` set; what lies beside the path is shared, not copied."""
+    """Return ``mapping`` with the dotted ``key`` set; everything off the path is shared, not copied."""
     path = key.split(".")
     if not all(path) or len(path) > DEEPEST_KEY:
         raise InputError(f"{show(key)} is not a key: a dotted key such as plan.micro_batch is needed")

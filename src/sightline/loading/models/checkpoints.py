@@ -1,4 +1,4 @@
-"""In which formats a checkpoint keeps its weights, as its ``quantization_config`` says."""
+"""The formats of a checkpoint's weights, from its ``quantization_config``."""
 
 import re
 from collections import Counter
@@ -125,7 +125,7 @@ def _mixed(layers: Mapping[str, Any], said: Mapping[str, Any], plain: str) -> Ch
 
 
 def _kept(said: Mapping[str, Any]) -> Iterator[WeightPart]:
-    """Parts that stay unquantized in most layers: those whose modules the config says to leave out."""
+    """Parts that stay unquantized in most layers: their modules are on the config's list of exceptions."""
     names = said.get("ignore") or said.get("modules_to_not_convert") or said.get("exclude_modules") or []
     listed = [str(name).removeprefix("re:") for name in names] if isinstance(names, list) else []
     layers = len({digits for name in listed for digits in re.findall(r"layers\.(\d+)\.", name)})

@@ -74,14 +74,14 @@ _WRAPPED = ("text_config", "llm_config", "language_config")
 """Where a model of several modalities keeps the config of its language model."""
 
 _OF_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache")
-"""Keys that stand beside the language model's config but are about it."""
+"""Keys of the wrapper that describe the language model."""
 
 _MIXER_FEATURES = {"sliding": WINDOWS, "chunked": CHUNKS, "linear": LINEAR, "sparse": SPARSE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadModel:
-    """A model, and what is to be said about how its config was read."""
+    """A model, and remarks on how its config was read."""
 
     model: Model
     remarks: tuple[str, ...] = ()
@@ -134,13 +134,13 @@ def _language_model(
     if where is None:
         return config, written, False
     inner = {k: v for k, v in config[where].items() if v is not None}
-    beside = {k: config[k] for k in _OF_WRAPPER if k in config}
+    outer = {k: config[k] for k in _OF_WRAPPER if k in config}
     changed = {k: v for k, v in written.items() if k != where and where not in written}
     model_type = inner.get("model_type")
     if family_of(model_type) is None:
         model_type = config.get("model_type", model_type)
     by_hand = written.get(where, changed)
-    return {**beside, **inner, **changed, "model_type": model_type}, by_hand, True
+    return {**outer, **inner, **changed, "model_type": model_type}, by_hand, True
 
 
 def _unknown_family(key: str, model_type: object) -> str:

@@ -1,4 +1,4 @@
-"""The model families: what the configs of each ``model_type`` leave unsaid, and what its architecture may hold.
+"""The model families: the defaults of each ``model_type``, and the features its architecture may have.
 
 Defaults are those of the family's class in Hugging Face transformers 5, or of the code published with the weights. A
 family is data: reading one is in `sightline.loading.models.config`.

@@ -30,13 +30,13 @@ ONE_ATTENTION_BIAS = {"attention_bias": ("output_bias",)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What the configs of one ``model_type`` leave unsaid; keys as in `sightline.loading.models.keys.MODEL`."""
+    """What the configs of one ``model_type`` leave out; keys as in `sightline.loading.models.keys.MODEL`."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     switches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """A key that governs others: they take its value (the opposite of it for ``no_...``) unless stated themselves."""
     needs: tuple[str, ...] = ()
-    """Figures that a config must state besides those every family needs."""
+    """Figures that a config must state in addition to those every family needs."""
     activations: tuple[str, ...] = ("gelu", "relu", "swiglu")
     features: frozenset[str] = frozenset()
     """What its layers may hold beyond full attention and a dense MLP, as `sightline.loading.models.spellings.FEATURES`

@@ -129,7 +129,7 @@ def _heads(figures: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
     kv_heads = figures.get("num_key_value_heads", 1 if _is_multi_query(figures, config) else heads)
     found: dict[str, Any] = {"head_dim": figures.get("head_dim", hidden / heads if hidden % heads else hidden // heads)}
     if figures.get("new_decoder_architecture") is False and figures.get("multi_query"):
-        kv_heads = 1  # Falcon 7B states as many as query heads beside multi_query, which is what counts.
+        kv_heads = 1  # Falcon 7B states 71 key/value heads and multi_query; multi_query counts.
         found["layer_norms"] = 1
     if {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim"} <= figures.keys():
         found["head_dim"] = figures["qk_nope_head_dim"] + figures["qk_rope_head_dim"]

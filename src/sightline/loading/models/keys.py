@@ -113,7 +113,7 @@ MODEL: Keys = {
         "linear_conv_kernel_dim mamba_num_heads mamba_head_dim n_groups ssm_state_size conv_kernel",
     ),
 }
-"""All keys of a model: those of mixed layers, experts and other mixers besides."""
+"""All keys of a model: also those of mixed layers, experts and other mixers."""
 
 OWN: Keys = {
     **DENSE,

@@ -78,7 +78,7 @@ def _mixers(values: Values, family: Family) -> list[Mixer]:
 
 
 def _base_mixer(values: Values) -> str:
-    """What stands where a config says full attention."""
+    """The mixer of layers that a config calls full attention."""
     if "compress_ratios" in values:
         return "compressed"
     if "index_topk" in values:

@@ -70,7 +70,7 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _stored_formats(folder: Path) -> Mapping[str, Any]:
-    """The formats that ModelOpt wrote beside the config rather than into it."""
+    """The formats that ModelOpt wrote into a file next to the config."""
     path = folder / "hf_quant_config.json"
     stated = _config(path).get("quantization") if path.is_file() else None
     return {"quantization_config": stated} if isinstance(stated, Mapping) else {}

@@ -67,7 +67,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "index_block_size": ("sparse_attention_config.sparse_block_size",),
     "index_layers": ("sparse_attention_config.sparse_attention_freq",),
 }
-"""Our key for a figure, and how configs spell it besides."""
+"""Our key for a figure, and other spellings of it in configs."""
 
 NESTED = ("attn_config", "sparse_attention_config", "linear_attn_config")
 """Mappings inside a config that are read as ``outer.inner`` keys."""

@@ -1,4 +1,4 @@
-"""What a plan says about offloading, recomputation, quantization and adapters, each as its description holds it."""
+"""Offloading, recomputation, quantization and adapters of a plan, read into their descriptions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -98,7 +98,7 @@ def read_recompute(value: object, complaints: Complaints) -> str | Recomputation
 def _recomputation(
     words: tuple[str, ...], stated: Mapping[str, Any], key: str, complaints: Complaints
 ) -> str | Recomputation | None:
-    """The words and what is stated beside them, together."""
+    """Recomputation from its words and the further keys of its mapping."""
     if not words:
         return "none"
     scalars = [word for word in words if word in _WHOLE_RECOMPUTE]

@@ -151,7 +151,7 @@ def _mesh(plan: Plan, ranks: int) -> tuple[int, ...]:
     """Copies by the ranks that share one out, where there are several (hybrid sharding)."""
     if plan.data_parallel_shard in (None, ranks):
         return (ranks,)
-    return (int(plan.copies), int(plan.shards))
+    return (int(plan.replica_groups), int(plan.shards))
 
 
 def _remarks(packed: bool, plan: Plan, device: str) -> list[str]:

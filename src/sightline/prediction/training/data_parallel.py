@@ -41,7 +41,7 @@ def ranks_of(plan: Plan, cluster: Cluster) -> tuple[Ranks, Ranks]:
 
     Ranks of a replica group are neighbours, one in every tensor-parallel group; the other groups lie beyond them.
     """
-    t, groups, replicas = plan.tensor_parallel, plan.copies, 1.0 * plan.replicas
+    t, groups, replicas = plan.tensor_parallel, plan.replica_groups, 1.0 * plan.replicas
 
     def ranks(inside: Number, replicas: Number, shards: Number) -> Ranks:
         return Ranks(

@@ -132,4 +132,4 @@ def update_flops(plan: Plan, program: Program) -> Number:
     if not any(block.update for block in program.layers):
         return 0.0
     layers = sum(block.count * sum(op.count * op.flops for op in block.update) for block in program.layers)
-    return 1.0 * layers * plan.tensor_parallel * either(plan.zero_stage >= 1, plan.copies, plan.replicas)
+    return 1.0 * layers * plan.tensor_parallel * either(plan.zero_stage >= 1, plan.replica_groups, plan.replicas)

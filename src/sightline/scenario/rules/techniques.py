@@ -80,7 +80,7 @@ def _taken(field: str, plan: Mapping[str, Any], offers: Mapping[str, Any]) -> It
     """The options of a field that a plan takes, by the words of ``offers``, and where they have no effect."""
     if field == "context_exchange":
         degree = plan.get("context_parallel", 2)
-        # A degree that is not offered itself is said of the degree alone.
+        # Where the degree itself is not offered, that is the mistake to report.
         offered = is_one_of(degree, offers["context_parallel"]) if "context_parallel" in offers else True
         yield from ((value, (degree == 1) | np.logical_not(offered)) for value in chosen(plan.get(field)))
     elif field == "schedule" and "schedule" in plan:
