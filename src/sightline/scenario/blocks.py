@@ -114,7 +114,7 @@ class Experts:
 class LatentAttention:
     """Multi-head latent attention: keys and values are kept as one latent vector and a rotary key per token."""
 
-    query_rank: int | None
+    query_rank: int | None = None
     """Width of the queries' latent vector; None projects queries directly."""
     kv_rank: int
     nope_head_dim: int

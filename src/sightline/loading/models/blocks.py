@@ -1,7 +1,7 @@
 """The blocks of a model - experts, latent, sparse and linear attention, state spaces - from a config's figures."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, replace
+from dataclasses import MISSING, fields, replace
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
@@ -69,7 +69,7 @@ def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
     for name, keys in _FIGURES.items():
         if next(iter(keys.values())) in values:
             figures = {field: values[key] for field, key in keys.items() if key in values}
-            found[name] = BLOCKS[name](**_OPTIONAL_RANK.get(name, {}) | figures)
+            found[name] = BLOCKS[name](**figures)
     if "linear" in found and family.low_rank_gates:
         found["linear"] = replace(found["linear"], gate_rank=found["linear"].value_dim)
     if "compress_ratios" in values:
@@ -79,10 +79,6 @@ def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
     if values.get("num_experts", 0) > 1:
         found["experts"] = _experts(values, family)
     return found
-
-
-_OPTIONAL_RANK = {"latent": {"query_rank": None}}
-"""Queries without a latent vector of their own."""
 
 
 def _experts(values: Mapping[str, Any], family: Family) -> Experts:
@@ -135,7 +131,7 @@ def _built(cls: type, mapping: object, key: str, complaints: Complaints) -> Any:
     """A dataclass of blocks from a mapping with its fields as keys, or None with the reasons noted."""
     before = len(complaints.problems)
     checked = check(_keys_of(cls), mapping, key, complaints)
-    needed = {f.name: "a whole number of 1 or more" for f in fields(cls) if _is_needed(f)}
+    needed = {f.name: "a whole number of 1 or more" for f in fields(cls) if f.default is MISSING}
     if isinstance(mapping, Mapping):
         require(checked, needed, key, complaints)
     values = dict(checked.values)
@@ -143,11 +139,7 @@ def _built(cls: type, mapping: object, key: str, complaints: Complaints) -> Any:
         values["attention"] = _built(Heads, values["attention"], f"{key}.attention", complaints)
     if len(complaints.problems) > before:
         return None
-    return cls(**(_OPTIONAL_RANK["latent"] if cls is LatentAttention else {}) | values)
-
-
-def _is_needed(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.name != "query_rank"
+    return cls(**values)
 
 
 @cache
@@ -170,11 +162,8 @@ def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
     count, chosen = values.get("num_experts", 0), values.get("num_experts_per_tok")
     if count > 1 and chosen is not None and not 1 <= chosen <= count:
         yield f"num_experts_per_tok is {chosen}; allowed: from 1 to num_experts {count}"
-    needs = {
-        "linear_num_value_heads": ("linear_num_key_heads", "linear_key_head_dim", "linear_value_head_dim"),
-        "mamba_num_heads": ("mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel"),
-    }
-    for feature, figures in needs.items():
+    for block in ("linear", "state_space"):
+        feature, *figures = _FIGURES[block].values()
         if feature in values:
             yield from (f"{f} is missing; needed beside {feature}" for f in figures if f not in values)
     keys, heads = values.get("linear_num_key_heads"), values.get("linear_num_value_heads")
