@@ -33,7 +33,9 @@ def either(condition: Any, if_true: Count, if_false: Count) -> Number:
     if isinstance(condition, np.ndarray):
         chosen: Number = np.where(condition, if_true, if_false)
         return chosen
-    return if_true if condition else if_false
+    plain: Any = if_true if condition else if_false
+    number: Number = plain
+    return number
 
 
 def larger(a: Count, b: Count) -> Number:

@@ -2,13 +2,14 @@
 
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from training_scenarios import training
 
 from sightline.prediction.step import predict, profile_of
-from sightline.profile import BETWEEN_PASSES, BOUNDS, MEMORY_PARTS, NumbersOnDemand, Profile, Row, StageMemory
+from sightline.profile import BETWEEN_PASSES, BOUNDS, MEMORY_PARTS, TASKS, NumbersOnDemand, Profile, Row, StageMemory
 
 SCENARIO = training(
     model="gpt-125m",
@@ -211,3 +212,12 @@ def test_what_does_not_fit_predicts_its_neighbours_when_asked_for_advice(monkeyp
     assert (predicted.fits, tried) == (False, [])
     assert predicted.to_dict()["advice"] == ["less would fit"]
     assert tried == [predicted]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_every_metric_and_phase_is_documented(task):
+    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text(encoding="utf-8")
+    results = page.partition("## Results")[2]
+    assert [key for key in (*task.metrics, *task.phases) if f"`{key}`" not in results] == []
+    keys = {*task.headline, *task.details, *task.totals, task.whole, task.best, *task.phase_times.values()}
+    assert keys <= set(task.metrics)
