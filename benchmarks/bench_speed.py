@@ -1,7 +1,7 @@
 """How fast Sightline is on this machine: ``python benchmarks/bench_speed.py [--json]``.
 
-Cold start of the command, one prediction of a training step and of a generation in process, plans per CPU-second of an
-open mesh of GPT-3 175B on 1,024 A100s, with the same mesh's main terms in bare NumPy in the same run for scale, and
+Cold start of the command, one prediction of a training step and of a generation in process - new ones, and with one field
+changed - and of a step that does not fit, plans per CPU-second of an open mesh of GPT-3 175B on 1,024 A100s, with the same mesh's main terms in bare NumPy in the same run for scale, and
 points per CPU-second of a mesh of generations. The figures printed are what counts; limits are asserted with room for
 a machine that is slow, or slowed by its neighbours for the moment, as fixed work in the same run tells.
 """
@@ -57,7 +57,27 @@ GENERATION: dict[str, Any] = {
     "workload": {"task": "generate", "batch": 8, "prompt_tokens": 1024, "output_tokens": 128},
     "plan": {"tensor_parallel": 8},
 }
+LARGE: dict[str, Any] = {
+    "model": "deepseek-v3",
+    "cluster": "256x h800-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 2048},
+    "plan": {"framework": "megatron", "micro_batch": 1, "pipeline_parallel": 8, "expert_parallel": 32, "zero_stage": 1},
+}
+"""A training step of DeepSeek-V3 that does not fit."""
 QUANTIZATIONS = ((), ("fp8",), ("w4a16",), ("w8a8", "kv-int8"), ("fp8", "kv-fp8"))
+
+
+TARGETS = {
+    "prediction": 1.3,
+    "generation": 0.9,
+    "prediction, one field changed": 0.5,
+    "generation, one field changed": 0.5,
+    "cold start": 1.4,
+    "does not fit": 1.2,
+    "mesh": 0.025,
+}
+"""Most of the fixed work's seconds that a prediction takes; most over imports, and over a prediction that fits; least of
+bare NumPy's plans per CPU-second."""
 
 
 def main() -> None:
@@ -65,21 +85,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     as_json = parser.parse_args().json
-    figures = {"pace_s": pace()} | cold_start()
-    figures |= {"prediction_s": prediction(EXAMPLE), "generation_s": prediction(GENERATION)}
+    figures = {"pace_s": pace()} | cold_start() | predictions()
     figures |= million_plans() | many_generations()
     figures["pace_s"] = max(figures["pace_s"], pace())
+    ratios = ratios_of(figures)
     if as_json:
-        print(json.dumps(figures, indent=2))
+        print(json.dumps(figures | {"ratios": ratios}, indent=2))
     else:
         for name, value in figures.items():
-            print(f"{name:<20} {value:.6g}")
+            print(f"{name:<24} {value:.6g}")
+        print(f"\n{'ratio within this run':<32} {'now':>7} {'target':>7}")
+        for name, value in ratios.items():
+            print(f"{name:<32} {value:7.3f} {TARGETS[name]:7.3f}")
     room = SLOW_MACHINE * max(1.0, figures["pace_s"] / PACE_S)
     assert figures["cold_start_s"] < COLD_START_S * room, "the command starts slowly"
     assert figures["plans_per_cpu_s"] > PLANS_PER_CPU_S / room, "a mesh of plans is slow"
     assert figures["prediction_s"] < PREDICTION_S * room, "a prediction is slow"
     assert figures["generation_s"] < GENERATION_S * room, "a prediction of generation is slow"
     assert figures["points_per_cpu_s"] > POINTS_PER_CPU_S / room, "a mesh of generations is slow"
+
+
+def ratios_of(figures: dict[str, float]) -> dict[str, float]:
+    """Return what a machine's speed cancels out of."""
+    pace_s = figures["pace_s"]
+    return {
+        "prediction": figures["prediction_s"] / pace_s,
+        "generation": figures["generation_s"] / pace_s,
+        "prediction, one field changed": figures["prediction_changed_s"] / pace_s,
+        "generation, one field changed": figures["generation_changed_s"] / pace_s,
+        "cold start": figures["cold_start_ratio"],
+        "does not fit": figures["does_not_fit_s"] / figures["fits_s"],
+        "mesh": figures["ratio"],
+    }
 
 
 def pace() -> float:
@@ -116,13 +153,59 @@ def cold_start() -> dict[str, float]:
     return seconds | {"cold_start_ratio": seconds["cold_start_s"] / seconds["imports_s"]}
 
 
-def prediction(source: Any) -> float:
-    """Return the least seconds of one prediction in process."""
-    from sightline import load, predict
+def predictions() -> dict[str, float]:
+    """Return the least seconds of single predictions in process, each of a scenario that was not asked before.
 
-    scenario: Any = load(source)
-    predict(scenario)
-    return least(lambda: predict(scenario), repeats=100)
+    Sequence and prompt are new with no block written or priced before; with one field changed blocks are there, as the
+    batch of training and the memory that generation may take leave them as they are.
+    """
+    from dataclasses import replace
+
+    from sightline import load
+
+    training, generation, large = load(EXAMPLE), load(GENERATION), load(LARGE)
+
+    def sequences(i: int) -> Any:
+        return replace(training, workload=replace(training.workload, sequence_length=350 + i))
+
+    def batches(i: int) -> Any:
+        return replace(training, workload=replace(training.workload, global_batch=16 * (2 + i)))
+
+    def prompts(i: int) -> Any:
+        return replace(generation, workload=replace(generation.workload, prompt_tokens=1024 + i))
+
+    def memory(i: int) -> Any:
+        return replace(generation, plan=replace(generation.plan, memory_fraction=0.9 - 1e-4 * i))
+
+    def on_devices(memory_bytes: float) -> Callable[[int], Any]:
+        device = replace(large.cluster.device, memory_bytes=memory_bytes)
+        cluster = replace(large.cluster, device=device)
+        work = large.workload
+        return lambda i: replace(large, cluster=cluster, workload=replace(work, sequence_length=4096 + i))
+
+    return {
+        "prediction_s": one_prediction(sequences, forgetting=True),
+        "generation_s": one_prediction(prompts, forgetting=True),
+        "prediction_changed_s": one_prediction(batches),
+        "generation_changed_s": one_prediction(memory),
+        "fits_s": one_prediction(on_devices(1e15), forgetting=True),
+        "does_not_fit_s": one_prediction(on_devices(8e10), forgetting=True),
+    }
+
+
+def one_prediction(scenario: Callable[[int], Any], *, forgetting: bool = False, repeats: int = 100) -> float:
+    """Return the least seconds of a prediction of new scenarios, with or without the blocks of those before."""
+    from sightline import predict
+    from sightline.content import forget
+
+    predict(scenario(repeats))
+    times = []
+    for i in range(repeats):
+        asked = scenario(i)
+        if forgetting:
+            forget("blocks")
+        times += durations(lambda asked=asked: predict(asked).fits, repeats=1)  # type: ignore[misc]
+    return min(times)
 
 
 def million_plans() -> dict[str, float]:
@@ -131,8 +214,13 @@ def million_plans() -> dict[str, float]:
     from sightline.prediction.mesh import mesh_profiles
 
     scenarios = [scenario_from_mapping({**MESH, "plan": MESH["plan"] | {"recompute": r}}) for r in RECOMPUTE]
-    plans = sum(int(np.size(p.step_time_s)) for s in scenarios for p in mesh_profiles(s, AXES))
-    mesh_s = least_cpu(lambda: [p.memory_bytes["total"] for s in scenarios for p in mesh_profiles(s, AXES)])
+
+    def mesh() -> list[Any]:
+        found = [(p.step_time_s, p.memory_bytes["total"], p.fits) for s in scenarios for p in mesh_profiles(s, AXES)]
+        return [times for times, _, _ in found]
+
+    plans = sum(map(np.size, mesh()))
+    mesh_s = least_cpu(mesh)
     bare_s = least_cpu(lambda: [bare_mesh() for _ in RECOMPUTE])
     return {
         "plans": plans,

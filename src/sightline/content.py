@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -80,6 +80,32 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.compare)
 
 
+_clear: list[tuple[str, Callable[[], None]]] = [("keys", _known.clear)]
+
+
+class Results(Generic[R]):
+    """Results by content, of which those used last are kept; `forget` empties them by their kind."""
+
+    def __init__(self, entries: int, kind: str) -> None:
+        """Keep so many results."""
+        self._entries = entries
+        self._results: OrderedDict[Hashable, R] = OrderedDict()
+        _clear.append((kind, self._results.clear))
+
+    def get(self, key: Hashable) -> R | None:
+        """Return the result of a key, or None for one that is unknown."""
+        result = self._results.get(key)
+        if result is not None:
+            self._results.move_to_end(key)
+        return result
+
+    def put(self, key: Hashable, result: R) -> None:
+        """Keep the result of a key."""
+        self._results[key] = result
+        if len(self._results) > self._entries:
+            self._results.popitem(last=False)
+
+
 def remembered(
     entries: int, *, largest_array: int = 0, kind: str = "constants"
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -90,7 +116,7 @@ def remembered(
     """
 
     def of(function: Callable[P, R]) -> Callable[P, R]:
-        results: OrderedDict[Hashable, R] = OrderedDict()
+        results: Results[R] = Results(entries, kind)
 
         @wraps(function)
         def answer(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -98,21 +124,15 @@ def remembered(
                 key = content((args, kwargs), largest_array)
             except LargeArrayError:
                 return function(*args, **kwargs)
-            if key in results:
-                results.move_to_end(key)
-                return results[key]
-            result = results[key] = function(*args, **kwargs)
-            if len(results) > entries:
-                results.popitem(last=False)
+            result = results.get(key)
+            if result is None:
+                result = function(*args, **kwargs)
+                results.put(key, result)
             return result
 
-        _clear.append((kind, results.clear))
         return answer
 
     return of
-
-
-_clear: list[tuple[str, Callable[[], None]]] = [("keys", _known.clear)]
 
 
 def forget(kind: str | None = None) -> None:

@@ -87,3 +87,15 @@ def test_stages_hand_on_activations_and_only_decoding_returns_tokens() -> None:
     prompt, step = sent(Batch.of(prompts(1.0, 1.0))), sent(Batch.of(decoding(1.0, 0.0)))
     assert step.transfer_s == pytest.approx(4 / 3 * prompt.transfer_s)
     assert sent(Batch.of(prompts(1.0, 1.0), decoding(1.0, 0.0))).transfer_s > step.transfer_s
+
+
+def test_a_batch_that_was_met_before_is_not_priced_again() -> None:
+    step, chunk = Batch.of(decoding(16.0, 700.0)), Batch.of(prompts(1.0, 300.0))
+    (first,) = worker_of(asked()).priced([step])
+    again, new = worker_of(replace(asked(), name="again")).priced([Batch.of(decoding(16.0, 700.0)), chunk])
+    assert again is first
+    assert new.kernels.batch is chunk
+    (other,) = worker_of(asked(quantization=["fp8"])).priced([step])
+    assert other is not first
+    (array,) = worker_of(asked()).priced([Batch.of(decoding(np.array([16.0]), 700.0))])
+    assert array is not first

@@ -1,15 +1,17 @@
 """A replica of an engine: a model under a plan on its ranks, whatever batches it works on."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from sightline.content import LargeArrayError, Results, content, remembered
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import Group, data_group, tensor_group
 from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.ranks import Ranks
+from sightline.frameworks import Engine
 from sightline.prediction.generation.passes import PricedPass, price_passes
-from sightline.program import Batch, inference_kernels, write
+from sightline.program import Batch, InferenceKernels, inference_kernels, write
 from sightline.program.formats import Formats, formats_of, plain_dtype
 from sightline.program.matmul_formats import HALF_SUMS
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
@@ -36,9 +38,35 @@ class Worker:
     def priced(self, batches: Sequence[Batch]) -> list[PricedPass]:
         """Write a pass of each batch out and price the operators of all together."""
         kernels = [inference_kernels(self.scenario, self.formats, batch) for batch in batches]
-        programs = [write(x) for x in kernels]
-        prices = price_passes(programs, self.ranks)
-        return [PricedPass(kernels=x, program=of, prices=prices) for x, of in zip(kernels, programs, strict=True)]
+        keys = [_key(x, self.ranks) for x in kernels]
+        found = [None if key is None else _PASSES.get(key) for key in keys]
+        unknown = iter(_priced([x for x, one in zip(kernels, found, strict=True) if one is None], self.ranks))
+        passes = [one or next(unknown) for one in found]
+        for key, one in zip(keys, passes, strict=True):
+            if key is not None:
+                _PASSES.put(key, one)
+        return passes
+
+
+_PASSES: Results[PricedPass] = Results(entries=512, kind="blocks")
+
+
+def _key(kernels: InferenceKernels, ranks: Ranks) -> Hashable:
+    """What a priced pass depends on; None for meshes."""
+    try:
+        return content((kernels, ranks.cluster), largest_array=0)
+    except LargeArrayError:
+        return None
+
+
+def _priced(kernels: Sequence[InferenceKernels], ranks: Ranks) -> list[PricedPass]:
+    """Passes written out and priced together."""
+    programs = [write(x) for x in kernels]
+    prices = price_passes(programs, ranks)
+    return [
+        PricedPass(kernels=x, program=of, prices={id(op): prices[id(op)] for op in of.operators})
+        for x, of in zip(kernels, programs, strict=True)
+    ]
 
 
 def worker_of(scenario: GenerationScenario) -> Worker:
@@ -51,7 +79,7 @@ def worker_of(scenario: GenerationScenario) -> Worker:
     )
     return Worker(
         scenario=scenario,
-        formats=_formats(scenario.model, plan, cluster.device),
+        formats=_formats(scenario.model, plan.quantization, plan.dtype, engine, cluster.device),
         ranks=Ranks(
             device_model=device_model(cluster.device, kernels),
             cluster=cluster,
@@ -66,11 +94,11 @@ def worker_of(scenario: GenerationScenario) -> Worker:
     )
 
 
-def _formats(model: Model, plan: GenerationPlan, device: Device) -> Formats:
-    engine = plan.engine
-    in_fp16 = engine.llama_cpp.sums_in_fp16 and plan.dtype == "fp16" and HALF_SUMS in device.peak_flops
-    dtype = HALF_SUMS if in_fp16 else plan.dtype
-    formats = formats_of(model, plan.quantization, dtype, device, whole_model=engine.kernels.quantizes_head)
+@remembered(entries=256)
+def _formats(model: Model, quantization: tuple[str, ...] | None, dtype: str, engine: Engine, device: Device) -> Formats:
+    in_fp16 = engine.llama_cpp.sums_in_fp16 and dtype == "fp16" and HALF_SUMS in device.peak_flops
+    dtype = HALF_SUMS if in_fp16 else dtype
+    formats = formats_of(model, quantization, dtype, device, whole_model=engine.kernels.quantizes_head)
     return formats.with_weight_bytes(engine.kernels.weight_bytes)
 
 

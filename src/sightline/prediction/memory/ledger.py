@@ -73,7 +73,7 @@ def stage_ledgers(scenario: Scenario, priced: Priced, times: StepTimes) -> list[
         sizes=priced.sizes,
         shares=times.shares,
         states=plan_states(plan),
-        process=process_memory(scenario),
+        process=process_memory(framework, priced.device_model),
         shapes=layer_shapes(priced.program) if framework.transformer_engine.placeholder_gradients else (),
     )
     held = in_flight(plan.pipeline_parallel, times.micro_batches, plan.virtual_stages, plan.schedule)

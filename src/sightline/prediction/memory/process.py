@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.device_model import DeviceModel
+from sightline.frameworks import Framework
 from sightline.prediction.training.sizes import DenseAndExperts
 from sightline.quantities import Number, smaller
 from sightline.scenario import Scenario
@@ -20,10 +21,9 @@ class ProcessMemory(NamedTuple):
     used or not; there the bucket is part of the collectives' share."""
 
 
-def process_memory(scenario: Scenario) -> ProcessMemory:
+def process_memory(framework: Framework, model: DeviceModel) -> ProcessMemory:
     """Return what a process takes before its model."""
-    framework = scenario.plan.framework
-    process_bytes = device_model(scenario.cluster.device, Kernels(dtype=scenario.plan.dtype)).process_bytes
+    process_bytes = model.process_bytes
     if process_bytes is None:
         return ProcessMemory(framework.memory.context_bytes, framework.memory.communication_buffer_bytes, 0.0)
     with_libraries = process_bytes + framework.zero_engine.library_bytes

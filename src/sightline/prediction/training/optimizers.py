@@ -31,7 +31,8 @@ def moment_bytes(states: StateBytes, optimizer: str, *, matrix: bool = False) ->
 
 def states_under(states: StateBytes, optimizer: str, *, matrix: bool = False) -> StateBytes:
     """Return the bytes of AdamW's ``states`` as they are under another optimizer."""
-    return replace(states, optimizer=states.master + moment_bytes(states, optimizer, matrix=matrix))
+    total = states.master + moment_bytes(states, optimizer, matrix=matrix)
+    return states if total == states.optimizer else replace(states, optimizer=total)
 
 
 def update_traffic(framework: Framework, dtype: str, optimizer: str, *, matrix: bool = False) -> float:

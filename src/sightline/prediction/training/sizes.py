@@ -68,6 +68,9 @@ class Sizes(NamedTuple):
         return DenseAndExperts(self.stored_bytes - self.expert_stored_bytes, self.expert_stored_bytes)
 
 
+NO_SIZES = Sizes(*(0.0 for _ in Sizes._fields))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramSizes:
     """The sizes of every block of a program, read once."""
@@ -92,6 +95,8 @@ class ProgramSizes:
 
     def of(self, stage: StageContents) -> Sizes:
         """Return the sums over a stage; an embedding that the head of another stage is tied to counts there too."""
+        if stage.is_empty:
+            return NO_SIZES
         counts = (*stage.kinds, stage.embedding + stage.tied_copy, stage.head)
         return Sizes(*(sum(map(mul, counts, column)) for column in zip(*self.blocks, strict=True)))
 
