@@ -15,7 +15,7 @@ from sightline.loading.clusters import read_cluster
 from sightline.prediction import predict
 from sightline.prediction.operators.predict import KERNELS
 from sightline.profile import Profile
-from sightline.program.matmul_formats import MATMUL_FORMATS
+from sightline.program.formats import MATMUL_FORMATS
 from sightline.scenario import (
     AttentionOperation,
     CollectiveOperation,

@@ -10,7 +10,7 @@ from sightline.loading import scenario_from_mapping
 from sightline.prediction.step import predict
 from sightline.program import Collective, Matmul, Program, write_out
 from sightline.program.techniques.adapters import adapter_parameters
-from sightline.program.techniques.quantized_weights import STORED_BYTES
+from sightline.program.techniques.low_precision import STORED_BYTES
 from sightline.scenario import Adapter, Scenario
 
 

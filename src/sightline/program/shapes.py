@@ -1,13 +1,24 @@
-"""Sizes of one pass on one device after tensor and sequence parallelism: what training and inference have in common.
+"""Sizes of one pass on one device after tensor and sequence parallelism, and those of a micro-batch of training.
 
-Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``b`` sequences, ``h`` hidden size, ``t`` tensor-parallel ranks, ``e``
-expert-parallel ranks.
+Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``s`` tokens of a sequence on the device, ``b`` sequences, ``h`` hidden
+size, ``t`` tensor-parallel ranks; ``r`` divides what lies between tensor-parallel regions: t with sequence parallelism,
+else 1; ``c`` context-parallel ranks, of which ``y`` split heads, ``e`` expert-parallel and ``u`` expert-tensor-parallel
+ranks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sightline.quantities import Number, larger
-from sightline.scenario import Heads, LayerKind, Model
+import numpy as np
+
+from sightline.frameworks import Framework
+from sightline.program.address import Direction, Module, Part
+from sightline.program.operators import Matmul
+from sightline.program.techniques.compiler import compiled
+from sightline.program.techniques.recipes import LowPrecision
+from sightline.program.techniques.trained import Trained
+from sightline.quantities import Count, Number, larger
+from sightline.scenario import Heads, LayerKind, Model, Plan
+from sightline.scenario.plan import ContextExchange, ExpertDispatch
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
 """Bytes of an activation by compute dtype."""
@@ -79,3 +90,115 @@ def core_heads(model: Model, kind: LayerKind) -> Heads:
     return Heads(
         heads=model.heads, kv_heads=model.heads, head_dim=latent.head_dim, value_head_dim=latent.value_head_dim
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingShapes(Shapes):
+    """The sizes of a micro-batch, and what a framework makes of them."""
+
+    plan: Plan
+    s: Number
+    """Tokens of a sequence on one device."""
+    context: Number
+    """Tokens of a whole sequence."""
+    documents: Number
+    """Sequences packed into one that do not see each other, as many equally long ones as have its tokens and scores."""
+    b: Number
+    r: Number
+    split: Number
+    """1.0 with sequence parallelism and t > 1, else 0.0."""
+    c: Number
+    y: Number
+    exchange: ContextExchange
+    u: Number
+    capacity: float
+    """Tokens an expert takes from a rank over its even share; 0 takes all."""
+    dispatch: ExpertDispatch
+    framework: Framework
+    """What it fuses, pads and accumulates."""
+    trained: Trained
+    """Which weights get gradients."""
+    low: LowPrecision | None
+    """What the layers' linear products compute in below 16 bits, if they do."""
+
+    @property
+    def piece_tokens(self) -> Number:
+        """Tokens that a rank works on outside the tensor-parallel regions."""
+        return self.tokens / self.r
+
+    @property
+    def own_tokens(self) -> Number:
+        """Tokens that a tensor-parallel rank brings to the experts."""
+        return self.tokens / self.t
+
+    @property
+    def residual_bytes(self) -> Number:
+        """Bytes of one hidden-wide activation outside the tensor-parallel regions."""
+        return self.element_bytes * self.tokens * self.model.hidden_size / self.r
+
+    @property
+    def entered_share(self) -> Number:
+        """Share that a column-split projection keeps of its input at 16 bits: its piece, or all that it gathered."""
+        return 1.0 if self.framework.native.keeps_gathered_inputs else 1.0 / self.r
+
+    @property
+    def vocabulary(self) -> Number:
+        """Vocabulary rows on one device; frameworks that pad round up to whole tiles of 128."""
+        if not self.framework.kernels.pads_vocabulary:
+            return self.model.vocab_size / self.t
+        return np.ceil(self.model.vocab_size / (128.0 * self.t)) * 128.0
+
+    def product(
+        self,
+        module: Module,
+        part: Part,
+        m: Number,
+        n: Number,
+        k: Number,
+        direction: Direction = "forward",
+        *,
+        batch: Number = 1.0,
+        saved_bytes: Number = 0.0,
+        output_bytes: Number | None = None,
+        row: Number | None = None,
+        shares: tuple[float, ...] = (1.0,),
+    ) -> Matmul:
+        """A product of 16-bit operands, or of ``element_bytes`` each; see `Matmul` for the other sizes."""
+        e = self.element_bytes
+        return Matmul(
+            module=module,
+            part=part,
+            direction=direction,
+            m=m,
+            n=n,
+            k=k,
+            batch=batch,
+            dtype=self.dtype,
+            element_bytes=e,
+            output_bytes=e if output_bytes is None else output_bytes,
+            input_row=row,
+            saved_bytes=saved_bytes,
+            shares=shares,
+        )
+
+    def fuses(self, kernel: str) -> bool:
+        """Whether the framework runs these element-wise operators as one kernel."""
+        return kernel in self.framework.fusion.fused
+
+
+def framework_under(plan: Plan) -> Framework:
+    """Return the framework's behavior under a plan: compiled or not, products in chunks only with collectives in chunks."""
+    framework = compiled(plan.framework) if plan.compile else plan.framework
+    whole = framework.native.pipeline_accumulation_traffic
+    if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):
+        traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.kernels.accumulation_traffic)
+        kernels = replace(framework.kernels, accumulation_traffic=traffic if traffic.ndim else float(traffic))
+        framework = replace(framework, kernels=kernels)
+    if plan.tensor_overlap != "all" and framework.native.chunked_products:
+        return replace(framework, native=replace(framework.native, chunked_products=False))
+    return framework
+
+
+def as_number(degree: Count) -> Number:
+    """Return a degree as a float or an array of floats."""
+    return np.asarray(degree, dtype=float) if np.ndim(degree) else float(degree)

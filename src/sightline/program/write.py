@@ -2,14 +2,19 @@
 
 from dataclasses import replace
 
-from sightline.program.blocks.layer import layer, layer_name
-from sightline.program.blocks.outer import embedding, head
+import numpy as np
+
+from sightline.program.blocks.layer import Layer, layer, layer_name
 from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
-from sightline.program.program import Block, Program
+from sightline.program.program import Block, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.shapes import core_heads
-from sightline.program.step import forward_of
+from sightline.program.techniques.context_parallel import exchange_bytes
+from sightline.program.techniques.low_precision import blended, narrow_weights, stored_bytes
+from sightline.program.techniques.muon import with_muon
+from sightline.program.techniques.recomputation import with_recompute
+from sightline.program.techniques.tensor_parallel import all_gathered, enter_region
 from sightline.program.techniques.weight_conversion import converted
-from sightline.program.training_blocks import embedding_block, head_block, layer_block, prediction_block
+from sightline.quantities import Number, anywhere, larger
 from sightline.scenario import LayerKind, Scenario
 
 
@@ -33,11 +38,16 @@ def _training(x: TrainingKernels) -> Program:
     return Program(embedding=embedding_block(in_16_bit), layers=tuple(layers), head=last)
 
 
+def head_steps(x: Kernels) -> list[Step]:
+    """Return the steps from the last layer's output to the loss, or to the next tokens."""
+    return [*x.final_norm(), *x.logits(), *x.choose()]
+
+
 def _inference(x: InferenceKernels) -> Program:
     return Program(
-        embedding=Block(name="embedding", forward=forward_of(embedding(x))),
+        embedding=Block(name="embedding", forward=forward_of(x.embed())),
         layers=tuple(_inference_layer(x, kind) for kind in x.model.kinds),
-        head=Block(name="head", forward=forward_of(head(x))),
+        head=Block(name="head", forward=forward_of(head_steps(x))),
     )
 
 
@@ -46,3 +56,142 @@ def _inference_layer(x: InferenceKernels, kind: LayerKind) -> Block:
     x = replace(x, shape=core_heads(x.model, kind))
     operators = converted(x, forward_of(layer(x, kind).steps))
     return Block(name=layer_name(x.model, kind), count=kind.count, forward=operators)
+
+
+def embedding_block(x: TrainingKernels) -> Block:
+    """Return the embedding of the tokens and, where they are learned, of their positions."""
+    steps = x.embed()
+    positions = x.model.embedding_parameters - x.model.vocab_size * x.model.hidden_size
+    parameters = x.vocabulary * x.h + positions
+    with_adapter = x.trained.adapter is not None
+    return Block(
+        name="embedding",
+        forward=forward_of(steps),
+        backward=backward_of(steps),
+        boundary_bytes=x.hidden_bytes * x.model.residual_streams,
+        parameters=parameters,
+        frozen_parameters=parameters * with_adapter,
+        copied_parameters=parameters * (with_adapter and x.trained.embedding),
+    )
+
+
+def head_block(x: TrainingKernels) -> Block:
+    """Return the head: final norm, logits and loss; a head tied to the embedding has no matrix of its own."""
+    steps = head_steps(x)
+    matrix = (0.0 if x.model.tied_embeddings else 1.0) * x.vocabulary * x.h
+    parameters = matrix + x.model.norm_parameters + x.model.joining_parameters
+    with_adapter = x.trained.adapter is not None
+    return Block(
+        name="head",
+        forward=forward_of(steps),
+        backward=backward_of(steps),
+        logits=x.tokens * x.vocabulary,
+        parameters=parameters,
+        frozen_parameters=parameters * with_adapter,
+        copied_parameters=matrix * (with_adapter and x.trained.head),
+        narrow=narrow_weights(x, matrix, 0.0),
+    )
+
+
+def layer_block(x: TrainingKernels, kind: LayerKind) -> Block:
+    """Return one layer of ``kind``: the mean of those in low precision and those left in 16 bits."""
+    x = replace(x, shape=core_heads(x.model, kind))
+    block = _layer_block(x, kind)
+    if x.low is None or not anywhere(x.plan.bf16_layers != 0):
+        return block
+    return blended(block, _layer_block(replace(x, low=None), kind), x.plan.bf16_layers / x.model.layers)
+
+
+def _layer_block(x: TrainingKernels, kind: LayerKind) -> Block:
+    """Return one layer, all of it in one precision, recomputation included."""
+    plan, written = x.plan, layer(x, kind)
+    core_input_bytes = sum(half.core_input_bytes for half in written.halves)
+    block = _with_parameters(
+        x,
+        written,
+        Block(
+            name=layer_name(x.model, kind),
+            count=kind.count,
+            leading=kind.leading,
+            forward=forward_of(written.steps),
+            backward=backward_of(written.steps),
+            transient_bytes=larger(
+                _transient_bytes(x, written.halves[-1]), exchange_bytes(x.attended) * np.any(core_input_bytes)
+            ),
+        ),
+    )
+    if plan.optimizer == "muon":
+        block = with_muon(block, plan.wide_dtype)
+    how = plan.recomputation
+    return with_recompute(
+        block,
+        how,
+        x.residual_bytes * x.model.residual_streams,
+        core_input_bytes,
+        stops_early=plan.framework.memory.recompute_stops_early,
+        share=1.0 if how is None else how.share_of(x.model.layers, plan.pipeline_parallel * 1.0),
+    )
+
+
+def _with_parameters(x: TrainingKernels, written: Layer, block: Block) -> Block:
+    """Return ``block`` with its parameters by what becomes of them; without an adapter, what is not quantized is trained."""
+    halves, model = written.halves, x.model
+    weights = sum(half.weights for half in halves)
+    norms = model.layer_norms * len(halves) // 2 * model.norm_parameters + len(halves) * model.stream_parameters
+    parameters = sum(half.parameters for half in halves) + norms
+    return replace(
+        block,
+        parameters=parameters,
+        expert_parameters=sum(half.expert_parameters for half in halves),
+        frozen_parameters=parameters if x.plan.adapter is not None else weights * (not x.trained.projections),
+        quantized_parameters=weights * (x.plan.quantization != "none"),
+        quantized_bytes=stored_bytes(x),
+        narrow=narrow_weights(x, weights, sum(half.expert_weights for half in halves)),
+        adapter_parameters=sum(half.adapter_parameters for half in halves),
+    )
+
+
+def _transient_bytes(x: TrainingKernels, last: Sublayer) -> Number:
+    """Bytes that live for a moment of the backward pass: gradients of the widest activation, and its expanded weight.
+
+    A kept product gives its place to its gradient. Where gradients come back with the pass there are also that of the
+    layer's output, that of a weight, and either those of the product's two inputs or, gathered, the output's again.
+    """
+    widest, weight = x.element_bytes * last.widest, x.element_bytes * last.widest_weight
+    keeps_product = x.framework.memory.keeps_product
+    if keeps_product and x.framework.allocation.frees_gradients:
+        return x.residual_bytes + weight + larger(widest, 0.5 * widest + x.split * x.hidden_bytes)
+    return (2.0 - keeps_product) * widest + (x.plan.quantization != "none") * weight
+
+
+def prediction_block(x: TrainingKernels, head: Block) -> Block:
+    """Return multi-token prediction: a layer that goes on from the last one's output to the token after next.
+
+    Each depth norms the output of what is before it and the embedding of the token that comes next, joins both in a
+    projection from twice the hidden size, runs a layer of the model's last kind, and ends in the shared head with a loss
+    of its own (DeepSeek V3, arXiv 2412.19437, section 2.2). It stands on the last pipeline stage, with the head, whose
+    operators ``head`` has. The table's and the head's weights are the model's own, and so are their gradients' tensors.
+    """
+    whole, last = layer_block(x, x.model.kinds[-1]), replace(x, low=None)
+    moved, elements, outputs = 4.0 * x.residual_bytes, 2.0 * x.residual_bytes / x.element_bytes, x.h / x.t
+    lookup = elementwise("prediction", "lookup", x.tokens * x.h, (2.0 * x.hidden_bytes, 0.0))
+    steps = [
+        Step(lookup.forward),
+        last.norm("prediction"),
+        last.norm("prediction"),
+        elementwise("prediction", "joined", elements, (moved, moved)),
+        Step(enter_region(last, "prediction")),
+        last.linear("prediction", "joining", 2.0 * x.h, outputs, kept=1.0 / x.r),
+        Step(all_gathered(x, "prediction", x.hidden_bytes)),
+        Step(whole.forward, whole.backward),
+        Step(head.forward, head.backward),
+    ]
+    return replace(
+        whole,
+        name="prediction",
+        count=int(x.plan.prediction_layers),
+        leading=False,
+        forward=forward_of(steps),
+        backward=backward_of(steps),
+        parameters=whole.parameters + 2.0 * x.h * outputs + 3.0 * x.model.norm_parameters,
+    )

@@ -19,7 +19,7 @@ from sightline.calibration.fits.fitting import (
 from sightline.calibration.samples import Array, Table
 from sightline.cost.matmul.constants import MatmulConstants
 from sightline.cost.matmul.dense import matmul_cost
-from sightline.program.matmul_formats import format_of
+from sightline.program.formats import format_of
 from sightline.scenario import Device
 
 

@@ -34,7 +34,7 @@ from sightline.cost.families import family_of
 from sightline.cost.matmul.constants import NEAREST_KERNELS, MatmulConstants, at_clock, load_matmul
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.errors import InputError
-from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE
+from sightline.program.formats import MATMUL_FORMATS, MODEL_DTYPE
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
 

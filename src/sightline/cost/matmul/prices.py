@@ -11,7 +11,7 @@ from sightline.cost.matmul.fp32_router import fp32_router_cost
 from sightline.cost.matmul.grouped import GroupedConstants, GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.ranks import Ranks
-from sightline.program.matmul_formats import HALF_SUMS, WIDE_ROUTER
+from sightline.program.formats import HALF_SUMS, WIDE_ROUTER
 
 UNIT_BANDWIDTH = 10e9
 """Bytes per second and compute unit at which matrix-vector kernels are priced before an engine's own rate is known."""

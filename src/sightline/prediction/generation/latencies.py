@@ -9,7 +9,7 @@ from sightline.prediction.generation.pools import LIGHTER, prefill_rounds, promp
 from sightline.prediction.generation.priced import PricedGeneration, price_generation
 from sightline.prediction.generation.steady_loop import held_up, of_resident, without_shared
 from sightline.profile.metrics import latency_s, output_tokens_per_s
-from sightline.program.cache import cached_bytes
+from sightline.program.batch import cached_bytes
 from sightline.quantities import Number, larger
 from sightline.scenario import GenerationScenario
 

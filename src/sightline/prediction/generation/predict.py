@@ -16,7 +16,7 @@ from sightline.prediction.generation.phases import Phase
 from sightline.prediction.generation.rows import generation_rows
 from sightline.prediction.generation.worker import Worker
 from sightline.profile import Profile
-from sightline.program.matmul_formats import conversion
+from sightline.program.formats import conversion
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
 

@@ -12,8 +12,7 @@ from sightline.cost.ranks import Ranks
 from sightline.frameworks import Engine
 from sightline.prediction.generation.passes import PricedPass, price_passes
 from sightline.program import Batch, InferenceKernels, inference_kernels, write
-from sightline.program.formats import Formats, formats_of, plain_dtype
-from sightline.program.matmul_formats import HALF_SUMS
+from sightline.program.formats import HALF_SUMS, Formats, formats_of, plain_dtype
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
 
 

@@ -22,7 +22,7 @@ from sightline.prediction.operators.answer import (
     within,
 )
 from sightline.profile import Evidence
-from sightline.program.matmul_formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
+from sightline.program.formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
 from sightline.program.routing import expected_active
 from sightline.quantities import Number
 from sightline.scenario import Device, GroupedMatmulOperation, MatmulOperation

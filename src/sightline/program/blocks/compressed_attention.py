@@ -8,7 +8,7 @@ published code and configuration.
 
 from sightline.program.blocks.indexer import indexer, indexer_weights
 from sightline.program.kernels import Kernels
-from sightline.program.step import Sublayer
+from sightline.program.program import Sublayer
 from sightline.quantities import larger
 from sightline.scenario import LayerKind
 

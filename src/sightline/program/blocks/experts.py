@@ -2,7 +2,7 @@
 
 from sightline.program.blocks.mlp import dense_mlp
 from sightline.program.kernels import Kernels
-from sightline.program.step import Step, Sublayer
+from sightline.program.program import Step, Sublayer
 from sightline.scenario import Experts
 
 

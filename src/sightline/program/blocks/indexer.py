@@ -5,7 +5,7 @@ gradients, so that there are weight gradients alone.
 """
 
 from sightline.program.kernels import Kernels
-from sightline.program.step import Step
+from sightline.program.program import Step
 from sightline.scenario import LayerKind, SparseAttention
 
 

@@ -8,7 +8,7 @@ outputs, so that attention reads the latent vectors themselves: in decoding, and
 
 from sightline.program.blocks.indexer import indexer, indexer_norms
 from sightline.program.kernels import Kernels
-from sightline.program.step import Step, Sublayer
+from sightline.program.program import Step, Sublayer
 from sightline.scenario import LatentAttention, LayerKind
 
 

@@ -10,12 +10,11 @@ from typing import NamedTuple
 from sightline.program.blocks.compressed_attention import compressed_attention
 from sightline.program.blocks.experts import experts
 from sightline.program.blocks.latent_attention import latent_attention
-from sightline.program.blocks.linear_attention import linear_attention
 from sightline.program.blocks.mlp import dense_mlp
+from sightline.program.blocks.recurrent import linear_attention, state_space
 from sightline.program.blocks.self_attention import self_attention
-from sightline.program.blocks.state_space import state_space
 from sightline.program.kernels import Kernels
-from sightline.program.step import Step, Sublayer
+from sightline.program.program import Step, Sublayer
 from sightline.scenario import LayerKind, Model
 
 

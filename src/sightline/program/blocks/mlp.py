@@ -2,7 +2,7 @@
 
 from sightline.program.address import Module, Part
 from sightline.program.kernels import Kernels
-from sightline.program.step import Sublayer
+from sightline.program.program import Sublayer
 from sightline.quantities import Number
 from sightline.scenario.model import WeightPart
 

@@ -3,7 +3,7 @@
 from sightline.program.address import Part
 from sightline.program.blocks.indexer import indexer, indexer_norms
 from sightline.program.kernels import Kernels
-from sightline.program.step import Sublayer
+from sightline.program.program import Sublayer
 from sightline.program.techniques.adapters import QKV
 from sightline.quantities import Number
 from sightline.scenario import LayerKind

@@ -9,7 +9,7 @@ import numpy as np
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.program.kernels.training_elementwise import TrainingElementwise
 from sightline.program.operators import Elementwise, FlashAttention
-from sightline.program.step import Step, elementwise
+from sightline.program.program import Step, elementwise
 from sightline.program.techniques.adapters import keeps_input
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
@@ -135,15 +135,7 @@ def _eager(x: TrainingElementwise) -> list[Step]:
         _softmax(x, elements),
         # The values, and the probabilities after dropout, are kept.
         Step((product("context", s, v, c, saved_bytes=e * (values + elements * drops)),), (to_scores, to_values)),
-        elementwise(
-            ATTENTION_CORE,
-            "layout",
-            0.0,
-            moved,
-            3.0 * e * (queries + keys + values),
-            kernels=3.0,
-            backward_kernels=4.0,
-        ),
+        elementwise(ATTENTION_CORE, "layout", 0.0, (moved, 3.0 * e * (queries + keys + values)), (3.0, 4.0)),
         *([_alibi(e * elements)] if x.model.positions == "alibi" else []),
         *([_dropout(e, elements)] if drops else []),
     ]

@@ -8,7 +8,7 @@ from sightline.program.batch import Batch
 from sightline.program.kernels.inference_linear import InferenceLinear
 from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.program.operators import CachedAttention, Operator
-from sightline.program.step import Step
+from sightline.program.program import Step
 from sightline.quantities import Number, anywhere, rounded_up, smaller
 from sightline.scenario import LayerKind, SparseAttention
 

@@ -17,8 +17,8 @@ from sightline.program.operators import (
     Matmul,
     MatrixVector,
 )
+from sightline.program.program import Step
 from sightline.program.shapes import Shapes
-from sightline.program.step import Step
 from sightline.quantities import Number, anywhere, identity
 from sightline.scenario.model import WeightPart
 

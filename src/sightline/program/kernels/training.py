@@ -1,33 +1,30 @@
-"""How a training framework runs a layer's steps: attention between its projections, embedding, head and loss."""
+"""How a training framework runs a layer's steps: recurrent mixers, embedding, head and loss."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Self
 
 import numpy as np
 
-from sightline.program.address import ATTENTION_CORE, Module
-from sightline.program.kernels.attention_core import Scores, flash, mean_seen, selected
-from sightline.program.kernels.training_elementwise import LATENT_ROPE
+from sightline.program.address import LINEAR_ATTENTION, Module
+from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.kernels.training_experts import TrainingExperts, training_experts
-from sightline.program.kernels.training_mixers import TrainingMixers
-from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.program.operators import Elementwise, Operator
-from sightline.program.shapes import ELEMENT_BYTES
-from sightline.program.step import Step, elementwise
-from sightline.program.techniques.context_heads import gather_tokens
-from sightline.program.techniques.context_parallel import split_core
+from sightline.program.program import Step, elementwise
+from sightline.program.shapes import ELEMENT_BYTES, as_number, framework_under
+from sightline.program.techniques.context_parallel import exchange
 from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
 from sightline.program.techniques.recipes import low_precision_of
 from sightline.program.techniques.residual_streams import join_streams
-from sightline.program.techniques.tensor_parallel import all_reduced, enter_region, gathered, leave_region, summed
+from sightline.program.techniques.tensor_parallel import enter_region, leave_region
 from sightline.program.techniques.trained import trained_by
-from sightline.program.training_shapes import as_number, framework_under
 from sightline.quantities import Number, either
-from sightline.scenario import Experts, LayerKind, Scenario, SparseAttention
+from sightline.scenario import Experts, LayerKind, LinearAttention, Scenario
 from sightline.scenario.context_exchange import head_ranks
 
-FOLDING_KERNELS = 5.0
-"""Position biases, softmax over the tokens of a fold, product, sum, norm."""
+GATE_KERNELS = 6.0
+"""Sigmoid of the strength; cast, bias, softplus, exponent and product of the decay."""
+
+
 LOSS_FORWARD_BYTES = 22.0
 """Bytes per logit of an unfused loss forward: cast to fp32, maximum, subtraction, exponent and sum (4-byte passes)."""
 LOSS_BACKWARD_BYTES = 14.0
@@ -38,7 +35,7 @@ SPLIT_LOSS_BYTES = 38.0
 """Bytes per logit of either pass over a sharded vocabulary, tensor by tensor (torch.distributed.tensor.parallel.loss)."""
 
 
-class TrainingKernels(TrainingMixers):
+class TrainingKernels(TrainingAttention):
     """The steps that differ between training and inference, as a training framework runs them."""
 
     __slots__ = ()
@@ -48,7 +45,7 @@ class TrainingKernels(TrainingMixers):
         """Training sees whole sequences."""
         return False
 
-    def groups(self) -> "list[TrainingKernels]":
+    def groups(self) -> list[Self]:
         """Groups of sequences that attention treats differently: one."""
         return [self]
 
@@ -69,210 +66,59 @@ class TrainingKernels(TrainingMixers):
         """Training keeps no cache."""
         return []
 
-    @property
-    def attended(self) -> "TrainingKernels":
-        """The sizes that the core works with: key heads as many as query heads where a framework repeats them."""
-        if not self.framework.native.repeats_keys or self.shape.kv_heads == self.shape.heads:
-            return self
-        return replace(self, shape=replace(self.shape, kv_heads=self.shape.heads))
+    def whole_sequences(self, module: Module, inputs: Number, outputs: Number, steps: list[Step]) -> list[Step]:
+        """``steps`` on whole sequences of some heads: ``inputs`` elements per token are exchanged, and ``outputs`` back."""
+        there, back = (exchange(self, module, inputs, "to heads"), exchange(self, module, outputs, "from heads"))
+        return [Step(there, there), *steps, Step(back, back)]
+
+    def recurrent(
+        self, op: Operator, *, saved_bytes: Number = 0.0, kernels: tuple[float, float] = (1.0, 1.0), again: bool = False
+    ) -> Step:
+        """A kernel over whole sequences and its gradient; one whose output is not kept runs ``again`` in the backward pass."""
+        forward = replace(op, saved_bytes=saved_bytes, kernels=kernels[0])
+        backward = replace(op, direction="backward", kernels=kernels[1])
+        return Step((forward,), (op, backward) if again else (backward,))
 
     @property
-    def core_input_bytes(self) -> Number:
-        """Queries, keys and values, from which the attention core can run again."""
-        x = self.attended
-        return self.element_bytes * self.tokens * (x.query_width + x.key_width + x.value_width)
-
-    def attention(self, kind: LayerKind) -> list[Step]:
-        """Scores, softmax and context; where a framework repeats keys and values for every query head, a copy before."""
-        x = self.attended
-        if x is self:
-            return split_core(self, kind)
-        widths = self.key_width + self.value_width + x.key_width + x.value_width
-        moved = self.element_bytes * self.tokens * widths
-        elements = self.tokens * (x.key_width + x.value_width)
-        repeated = elementwise("qkv", "heads repeated", elements, moved, moved, kernels=2.0, backward_kernels=2.0)
-        return [repeated, *split_core(x, kind)]
+    def sequence_tokens(self) -> Number:
+        """New tokens of a whole sequence."""
+        return self.s * self.c
 
     @property
-    def seen_tokens(self) -> Number:
-        """Tokens whose keys and values are expanded from latent vectors."""
-        return self.tokens
+    def head_ranks(self) -> Number:
+        """Ranks that heads of a recurrent mixer are split over, which context parallelism adds to."""
+        return self.t * self.c
 
-    def expanded_attention(self, kind: LayerKind) -> list[Step]:
-        """Attention to keys and values that were expanded from latent vectors."""
-        return self.attention(kind)
+    def key_heads(self, linear: LinearAttention) -> Number:
+        """Key heads of the gated delta rule on one device, repeated for every value head."""
+        return linear.value_heads / self.head_ranks
 
-    def cut_off(self, linear: Step) -> Step:
-        """A linear layer whose input gets no gradient from it; a frozen one has no backward pass at all."""
-        learned = (
-            [op for op in linear.backward if op.direction == "weight gradient"] if self.trained.projections else []
+    def rule_inputs(self, linear: LinearAttention) -> list[Step]:
+        """What flash-linear-attention launches before the gated delta rule: norms of queries and keys, decays, strengths."""
+        e, tokens, module = self.element_bytes, self.tokens, LINEAR_ATTENTION
+        key, value, heads = linear.key_width / self.t, linear.value_width / self.t, linear.value_heads / self.t
+        repeated = heads * linear.key_dim
+        decays = heads if linear.gate_rank is None else repeated
+        n, normed, gated = (
+            tokens * 2.0 * repeated,
+            e * tokens * 2.0 * (key + repeated),
+            tokens * (16.0 + 4.0 * e) * decays,
         )
-        return linear._replace(backward=learned)
-
-    def index_rope(self, width: Number) -> Step:
-        """Rotary embedding of the indexer's queries and keys in one kernel each; they and the weights are kept."""
-        n, sparse = self.tokens * width, self.model.sparse
-        kept = width + (0.0 if sparse is None else sparse.heads)
-        rotated = Elementwise(
-            module="indexer",
-            part="rope",
-            traffic_bytes=2.0 * self.element_bytes * n,
-            kernels=2.0,
-            saved_bytes=self.trained.projections * self.element_bytes * self.tokens * kept,
-            elements=n,
+        calls = 2.0 + 2.0 * (linear.value_heads > linear.key_heads)
+        norm = elementwise(
+            module,
+            "norm of queries and keys",
+            n,
+            (normed, 2.0 * normed),
+            (calls, calls),
+            saved_bytes=e * (n + tokens * value),
         )
-        return Step((rotated,))
-
-    def gather_latents(self, width: Number) -> list[Step]:
-        """Latent vectors, made from every rank's piece of the sequence, are gathered; their gradients are summed."""
-        size = self.element_bytes * self.tokens * width
-        return [Step(gathered(self, "qkv", size), summed(self, "qkv", size))]
-
-    def join_heads(self) -> list[Step]:
-        """Rotary parts are joined to every head's own: one copy of queries and keys, and the cut of keys from values.
-
-        Where that is fused with the rotation, queries turn in place, and one kernel writes keys and values from what was
-        projected.
-        """
-        latent = self.model.latent
-        if latent is None:
-            return []
-        e, expanded = self.element_bytes, self.core_input_bytes
-        fused = self.fuses(LATENT_ROPE)
-        projected = self.heads * (latent.nope_head_dim + latent.value_head_dim)
-        moved = e * self.tokens * (projected + self.key_width + self.value_width) if fused else 2.0 * expanded
-        calls = 1.0 if fused else 3.0
-        return [elementwise("qkv", "heads joined", expanded / e, moved, moved, kernels=calls, backward_kernels=calls)]
-
-    def share_keys(self, width: Number) -> list[Step]:
-        """What all heads share of every token is gathered over context-parallel ranks, since any token may be chosen."""
-        return [self._gathered_tokens(ATTENTION_CORE, width)]
-
-    def attention_to_latents(self, kind: LayerKind) -> list[Step]:
-        """Attention to selected latent vectors; queries taken to their space and latent vectors are kept."""
-        latent = self.model.latent
-        if latent is None:
-            return []
-        key = float(latent.kv_rank + latent.rope_head_dim)
-        kept = self.element_bytes * self.tokens * (self.heads + 1.0) * key + 4.0 * self.tokens * self.heads
-        return [self._selected(selected(self, kind), key, float(latent.kv_rank), kept, backward_kernels=3.0)]
-
-    def fold(self, width: Number) -> list[Step]:
-        """Neighboring tokens become one entry, a sum weighted by a softmax over them; its inputs are kept."""
-        n = width * self.piece_tokens
-        size = self.element_bytes * n
-        return [
-            elementwise(
-                "qkv",
-                "folding",
-                n,
-                6.0 * size,
-                10.0 * size,
-                kernels=FOLDING_KERNELS,
-                backward_kernels=2.0 * FOLDING_KERNELS,
-                saved_bytes=2.0 * size,
-            )
-        ]
-
-    def attention_to_folds(self, kind: LayerKind) -> list[Step]:
-        """Attention to the window's and the folded entries, as many as a query sees in the mean."""
-        dim, e = float(self.model.head_dim), self.element_bytes
-        window = mean_seen(self.context, float(self.model.window or 0))
-        kept = e * self.tokens * (self.heads * dim + dim) + 4.0 * self.tokens * self.heads
-        if kind.indexed:
-            return [self._selected(window + selected(self, kind), dim, dim, kept, backward_kernels=1.0)]
-        folded = mean_seen(self.context / kind.compression, self.context) if kind.compression > 1 else 0.0
-        scores = Scores(self.b, self.s, window + folded, causal=False)
-        forward, backward = flash(self, scores), flash(self, scores, backward=True)
-        return [Step((replace(forward, saved_bytes=kept),), (backward,))]
-
-    def index_scores(self, kind: LayerKind, sparse: SparseAttention) -> list[Step]:
-        """Scores of all pairs, the choice, and backward a loss of the indexer's own.
-
-        As DeepSeek V3.2 trains it after its dense warm-up (technical report, section 2.1.1): the indexer learns to score
-        tokens as attention weighs them, whose weights are added up over all heads in a pass over the selected ones. Left
-        out: the dense warm-up, in which the indexer alone is trained.
-        """
-        # Of all entries those up to its own, which are half of them in the mean on every rank.
-        entries = 0.5 * (self.context + self.s) / kind.compression
-        chosen = selected(self, kind)
-        learns = self.trained.projections
-        shared = self._gathered_tokens("indexer", sparse.head_dim / kind.compression)
-        # Scores in fp32 are read twice; the chosen places are kept as 32-bit numbers.
-        choice = Elementwise(
-            module="indexer",
-            part="top-k",
-            traffic_bytes=8.0 * self.tokens * entries,
-            kernels=2.0,
-            saved_bytes=4.0 * self.tokens * np.minimum(entries, float(sparse.selected_tokens)),
-            elements=self.tokens * entries,
+        kept = tokens * ((4.0 + e) * decays + 4.0 * heads)
+        kernels = (GATE_KERNELS, GATE_KERNELS)
+        gates = elementwise(
+            module, "decay and strength", tokens * decays, (gated, 2.0 * gated), kernels, saved_bytes=kept
         )
-        return [
-            shared if learns else shared._replace(backward=()),
-            Step((self._scored(sparse, entries),), (self._scored(sparse, chosen, backward=True),) if learns else ()),
-            Step((choice,), self._index_loss(chosen) if learns else ()),
-        ]
-
-    def _scored(self, sparse: SparseAttention, entries: Number, *, backward: bool = False) -> Indexer:
-        return Indexer(
-            module="indexer",
-            part="scores",
-            direction="backward" if backward else "forward",
-            sequences=self.b,
-            new_tokens=self.s,
-            context_tokens=entries,
-            heads=float(sparse.heads),
-            head_dim=float(sparse.head_dim),
-            dtype=self.dtype,
-            key_bytes=self.element_bytes,
-        )
-
-    def _index_loss(self, chosen: Number) -> list[Operator]:
-        """Attention's weights of the selected tokens, summed over ranks' heads, and the loss towards them."""
-        latent = self.model.latent
-        width = float(self.shape.head_dim if latent is None else latent.kv_rank + latent.rope_head_dim)
-        size = 4.0 * self.tokens * chosen
-        target = SelectedAttention(
-            module="indexer",
-            part="target",
-            sequences=self.b,
-            new_tokens=self.s,
-            context_tokens=self.context,
-            selected_tokens=chosen,
-            heads=self.heads,
-            key_dim=width,
-            value_dim=0.0,
-            decode=False,
-            dtype=self.dtype,
-            element_bytes=self.element_bytes,
-            cache_bytes=self.element_bytes,
-        )
-        elements = self.tokens * chosen
-        loss = Elementwise(module="indexer", part="loss", traffic_bytes=4.0 * size, kernels=6.0, elements=elements)
-        return [target, *all_reduced(self, "indexer", size), loss]
-
-    def _gathered_tokens(self, module: Module, width: Number) -> Step:
-        there, back = (gather_tokens(self, module, width, backward=backward) for backward in (False, True))
-        return Step(there, back)
-
-    def _selected(self, tokens: Number, key: float, value: float, kept: Number, *, backward_kernels: float) -> Step:
-        common: dict[str, Any] = {
-            "module": ATTENTION_CORE,
-            "part": "selected attention",
-            "sequences": self.b,
-            "new_tokens": self.s,
-            "context_tokens": self.context,
-            "selected_tokens": tokens,
-            "heads": self.heads,
-            "key_dim": key,
-            "value_dim": value,
-            "decode": False,
-            "dtype": self.dtype,
-            "element_bytes": self.element_bytes,
-            "cache_bytes": self.element_bytes,
-        }
-        backward = SelectedAttention(direction="backward", kernels=backward_kernels, **common)
-        return Step((SelectedAttention(saved_bytes=kept, **common),), (backward,))
+        return [norm, gates]
 
     def embed(self) -> list[Step]:
         """A gather (and the position's), its norm and dropout; backward scatters into the table."""
@@ -295,7 +141,7 @@ class TrainingKernels(TrainingMixers):
         if self.model.dropout > 0:
             mask = self.residual_bytes / e
             moved = 2.0 * self.residual_bytes + mask
-            steps.append(elementwise("embedding", "dropout", 0.0, moved, moved, saved_bytes=mask))
+            steps.append(elementwise("embedding", "dropout", 0.0, (moved, moved), saved_bytes=mask))
         return steps
 
     def _table_gradient(self) -> Elementwise:
@@ -338,11 +184,7 @@ class TrainingKernels(TrainingMixers):
         sizes = [2.0 * self.element_bytes] * 2 if fused else [self._unfused(LOSS_FORWARD_BYTES), self._unfused(back)]
         kernels = (2.0, 1.0) if fused else (8.0, 3.0)
         there, back_bytes = (size * logits for size in sizes)
-        return [
-            elementwise(
-                "head", "cross-entropy", logits, there, back_bytes, kernels=kernels[0], backward_kernels=kernels[1]
-            )
-        ]
+        return [elementwise("head", "cross-entropy", logits, (there, back_bytes), kernels)]
 
     def _unfused(self, whole: float) -> Number:
         """Bytes per logit that a pass of an unfused loss moves, of which ``whole`` where every rank has all logits."""

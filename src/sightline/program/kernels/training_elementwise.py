@@ -5,7 +5,7 @@ Symbols: ``e`` bytes of an element, ``n`` elements.
 
 from sightline.program.address import Module, Part
 from sightline.program.kernels.training_linear import TrainingLinear
-from sightline.program.step import Step, elementwise
+from sightline.program.program import Step, elementwise
 from sightline.program.techniques.residual_streams import read_streams, write_streams
 from sightline.quantities import Number
 
@@ -42,8 +42,7 @@ class TrainingElementwise(TrainingLinear):
         else:
             sizes, kernels = ((28.0 + 4.0 * e) * n, (48.0 + 8.0 * e) * n), (7.0, 10.0 + 4.0 * rest)
             saved = (4.0 + e * rest) * n
-        there, back = (calls * count for count in kernels)
-        return elementwise(module, part, n, *sizes, kernels=there, backward_kernels=back, saved_bytes=saved)
+        return elementwise(module, part, n, sizes, (calls * kernels[0], calls * kernels[1]), saved_bytes=saved)
 
     def head_norm(self) -> Step:
         """Norms of the query and key heads, a call for each."""
@@ -65,7 +64,7 @@ class TrainingElementwise(TrainingLinear):
         else:
             passes, kernels = (10.0, 6.0) if self.framework.native.complex_rope else (9.0, 10.0)
         moved = passes * self.element_bytes * elements
-        return elementwise("rope", "rope", elements, moved, moved, kernels=kernels, backward_kernels=kernels)
+        return elementwise("rope", "rope", elements, (moved, moved), (kernels, kernels))
 
     def activation(self, width: Number, *, module: Module = "mlp", rows: Number | None = None) -> Step:
         """GELU, ReLU or SwiGLU over ``width`` elements of each of ``rows`` (the tokens); the inputs are kept.
@@ -86,10 +85,8 @@ class TrainingElementwise(TrainingLinear):
             module,
             "activation",
             n,
-            there * tensor,
-            back * tensor,
-            kernels=kernels[0],
-            backward_kernels=kernels[1],
+            (there * tensor, back * tensor),
+            kernels,
             saved_bytes=kept * tensor,
         )
 
@@ -106,10 +103,8 @@ class TrainingElementwise(TrainingLinear):
             "residual",
             "residual",
             n,
-            (1.0 + 2.0 * kernels) * size + n * drops,
-            back,
-            kernels=kernels,
-            backward_kernels=2.0 if drops else 1.0,
+            ((1.0 + 2.0 * kernels) * size + n * drops, back),
+            (kernels, 2.0 if drops else 1.0),
             saved_bytes=n * drops,
         )
 
@@ -119,26 +114,13 @@ class TrainingElementwise(TrainingLinear):
             return []
         n = self.tokens * self.context_width
         size = self.element_bytes * n
-        return [
-            elementwise(
-                "attention core",
-                "gate",
-                n,
-                3.0 * size,
-                5.0 * size,
-                kernels=2.0,
-                backward_kernels=2.0,
-                saved_bytes=2.0 * size,
-            )
-        ]
+        return [elementwise("attention core", "gate", n, (3.0 * size, 5.0 * size), (2.0, 2.0), saved_bytes=2.0 * size)]
 
     def gated_norm(self, module: Module, width: Number) -> Step:
         """A norm of ``width`` elements per token times the activation of as wide a gate, in one kernel; both are kept."""
         n = self.tokens * width
         size = self.element_bytes * n
-        return elementwise(
-            module, "gated norm", n, 3.0 * size, 5.0 * size, backward_kernels=2.0, saved_bytes=2.0 * size
-        )
+        return elementwise(module, "gated norm", n, (3.0 * size, 5.0 * size), (1.0, 2.0), saved_bytes=2.0 * size)
 
     def soft_cap(self, module: Module, part: Part, elements: Number) -> Step:
         """Scores or logits through ``cap * tanh(x / cap)`` (Gemma 2, arXiv 2408.00118) where no other kernel takes it along.
@@ -146,5 +128,4 @@ class TrainingElementwise(TrainingLinear):
         A division, a tanh, whose output is kept, and a product, each in and out.
         """
         size = self.element_bytes * elements
-        kept = {"kernels": 3.0, "backward_kernels": 3.0, "saved_bytes": size}
-        return elementwise(module, part, elements, 6.0 * size, 7.0 * size, **kept)
+        return elementwise(module, part, elements, (6.0 * size, 7.0 * size), (3.0, 3.0), saved_bytes=size)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.program.address import Part
-from sightline.program.kernels.training_mixers import TrainingMixers
+from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Matmul, Operator
+from sightline.program.program import Step, elementwise
 from sightline.program.routing import busiest_share, distinct_ranks
-from sightline.program.step import Step, elementwise
 from sightline.quantities import Number, anywhere, rounded_up
 from sightline.scenario import Experts
 
@@ -32,7 +32,7 @@ class TrainingExperts:
     average; the busiest rank sets the pace (`sightline.program.routing`), unless experts are padded to a capacity.
     """
 
-    x: TrainingMixers
+    x: TrainingAttention
     of: Experts
     width: float
     """Elements of a token on its way."""
@@ -62,10 +62,8 @@ class TrainingExperts:
             "router",
             "choice",
             scores,
-            32.0 * scores,
-            24.0 * scores,
-            kernels=ROUTER_KERNELS,
-            backward_kernels=ROUTER_KERNELS,
+            (32.0 * scores, 24.0 * scores),
+            (ROUTER_KERNELS, ROUTER_KERNELS),
             saved_bytes=9.0 * scores,
         )
         # A router is trained in full precision, whatever becomes of the layers' matrices.
@@ -105,7 +103,7 @@ class TrainingExperts:
     def shared_sum(self) -> list[Step]:
         """Outputs of the shared experts are added to those of the routed ones, and their gradients likewise."""
         size = self.x.element_bytes * self.x.own_tokens * self.x.h
-        return [elementwise("shared experts", "sum", size / self.x.element_bytes, 3.0 * size, 3.0 * size)]
+        return [elementwise("shared experts", "sum", size / self.x.element_bytes, (3.0 * size, 3.0 * size))]
 
     @property
     def _copied_bytes(self) -> Number:
@@ -124,9 +122,7 @@ class TrainingExperts:
 
     def _sorting(self, part: Part, forward: Number, backward: Number, saved: Number = 0.0) -> Step:
         kernels, elements = 1.0 + self._sorts_again, self._copied_bytes / self.x.element_bytes
-        return elementwise(
-            "experts", part, elements, forward, backward, kernels=kernels, backward_kernels=kernels, saved_bytes=saved
-        )
+        return elementwise("experts", part, elements, (forward, backward), (kernels, kernels), saved_bytes=saved)
 
     def _travel(self, part: Part) -> Step:
         """Between ranks with other experts, and among those that split one, which all get the expert's tokens.
@@ -155,7 +151,7 @@ class TrainingExperts:
         ]
 
 
-def training_experts(x: TrainingMixers, of: Experts) -> TrainingExperts:
+def training_experts(x: TrainingAttention, of: Experts) -> TrainingExperts:
     """Return the routed experts of one layer.
 
     Without a capacity the busiest rank has its share of all the ``e u`` ranks' choices. A capacity gives every expert the

@@ -1,23 +1,25 @@
 """Linear layers of training: one matmul forward, two backward, and what techniques add around them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
-from sightline.program.step import Step, one_step
+from sightline.program.program import Step, one_step
+from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.adapters import adapter_steps, adapters_of, enter_adapted
 from sightline.program.techniques.low_precision import (
+    dequantize,
     low_precision,
     quantized,
     quantized_weights,
     transposed_operands,
     transposed_weights,
 )
-from sightline.program.techniques.quantized_weights import dequantize
-from sightline.program.techniques.separate_products import apart, chunked
 from sightline.program.techniques.tensor_parallel import enter_region, leave_backward, leave_region, reenter_region
-from sightline.program.training_shapes import TrainingShapes
 from sightline.quantities import Number
 from sightline.scenario.model import WeightPart
 
@@ -124,19 +126,19 @@ class TrainingLinear(TrainingShapes):
         weights = batch * inputs * outputs
         forward = quantized(
             self, module, "input quantization", each * inputs, for_weights=trained, gathered=gathered
-        ) + [low_precision(self, op) for op in (apart(self, plain.forward) if trained else plain.forward)]
+        ) + [low_precision(self, op) for op in (_apart(self, plain.forward) if trained else plain.forward)]
         backward = [
             *transposed_weights(self, module, weights),
             *quantized(self, module, "gradient quantization", each * outputs, for_weights=trained, gathered=scattered),
             *(transposed_operands(self, module, each * (outputs + inputs)) if trained else []),
-            *(low_precision(self, op) for op in (apart(self, plain.backward) if trained else plain.backward)),
+            *(low_precision(self, op) for op in (_apart(self, plain.backward) if trained else plain.backward)),
         ]
         if trained:
             forward = quantized_weights(self, module, weights) + forward
             if gathered or scattered:
-                forward = [chunked(self, op) for op in forward]
+                forward = [_chunked(self, op) for op in forward]
             if scattered:
-                backward = [chunked(self, op) if op.direction == "input gradient" else op for op in backward]
+                backward = [_chunked(self, op) if op.direction == "input gradient" else op for op in backward]
             return plain._replace(forward=forward, backward=backward)
         forward = dequantize(self, module, weights) + forward
         backward = dequantize(self, module, weights) + backward
@@ -164,3 +166,43 @@ class TrainingLinear(TrainingShapes):
         if module == "experts" or (module == "output projection" and self.model.parallel_block):
             return []
         return [Step(leave_region(self, module), enter_region(self, module))]
+
+
+def _apart(x: TrainingShapes, operators: Sequence[Operator]) -> list[Operator]:
+    """Return the operators of one pass of a linear layer with the products of its parts apart; the first keeps the input."""
+    if not x.framework.native.separate_projections:
+        return list(operators)
+    return [part for operator in operators for part in _parts(x, operator)]
+
+
+def _chunked(x: TrainingShapes, operator: Operator) -> Operator:
+    """Return a product beside a collective that is cut by rank: a kernel for every rank's tokens; itself where none is."""
+    if not x.framework.native.chunked_products or not isinstance(operator, Matmul) or not np.any(x.split):
+        return operator
+    return replace(operator, m=operator.m / x.r, count=operator.count * x.r, saved_bytes=operator.saved_bytes / x.r)
+
+
+def _parts(x: TrainingShapes, operator: Operator) -> list[Operator]:
+    shares = [share for share in operator.shares if share > 0.0] if isinstance(operator, Matmul) else []
+    if not isinstance(operator, Matmul) or len(shares) < 2:
+        return [operator]
+    match operator.direction:
+        case "input gradient":
+            products = [replace(operator, k=operator.k * share, shares=(1.0,)) for share in shares]
+            return [*products, _summed(x, operator, len(shares))]
+        case "weight gradient":
+            rows = [operator.m * share for share in shares]
+            return [replace(operator, m=m, input_row=m, shares=(1.0,)) for m in rows]
+        case _:
+            products = [replace(operator, n=operator.n * share, shares=(1.0,)) for share in shares]
+            return [products[0], *(replace(product, saved_bytes=0.0) for product in products[1:])]
+
+
+def _summed(x: TrainingShapes, operator: Matmul, parts: int) -> Elementwise:
+    elements = operator.batch * operator.m * operator.n
+    return Elementwise(
+        module=operator.module,
+        part="input gradients summed",
+        traffic_bytes=(parts + 1.0) * x.element_bytes * elements,
+        elements=elements,
+    )

@@ -17,9 +17,9 @@ import numpy as np
 
 from sightline.program.address import Module
 from sightline.program.operators import Collective, CollectiveKind
-from sightline.program.step import Step, elementwise
+from sightline.program.program import Step, elementwise
+from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.tensor_parallel import enter_region, exchanged, gathered
-from sightline.program.training_shapes import TrainingShapes
 from sightline.quantities import Number
 from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.adapter import JOINED
@@ -132,10 +132,11 @@ def _around(x: TrainingShapes, module: Module, one: AdapterShape) -> Step:
         module,
         "adapter chain",
         inputs,
-        cast_bytes + dropped + 5.0 * e * outputs + 2.0 * padded + 2.0 * e * outputs * pads,
-        cast_bytes + dropped + 2.0 * e * outputs + 3.0 * e * inputs + accumulation + 2.0 * padded,
-        kernels=2.0 + 4.0 * casts + calls,
-        backward_kernels=4.0 + 4.0 * casts + calls,
+        (
+            cast_bytes + dropped + 5.0 * e * outputs + 2.0 * padded + 2.0 * e * outputs * pads,
+            cast_bytes + dropped + 2.0 * e * outputs + 3.0 * e * inputs + accumulation + 2.0 * padded,
+        ),
+        (2.0 + 4.0 * casts + calls, 4.0 + 4.0 * casts + calls),
         saved_bytes=drops * inputs + e * outputs * pads,
     )
 

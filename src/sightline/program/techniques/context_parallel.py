@@ -7,6 +7,10 @@ and back after it (Ulysses, arXiv 2309.14509). *Mixed*: all-to-all among some ra
 2405.07719). Degree 1 adds nothing.
 
 Legend as in `sightline.program.shapes`; ``n`` ranks on the ring.
+
+Mixers that see the sequence otherwise than block by block have all its tokens: a state sees them one after the other, so
+an all-to-all gives each rank all tokens of some heads, as Megatron-Core does around its Mamba layers. What all heads
+share, such as the latent vectors that an indexer chooses from, is gathered, since any token may be chosen.
 """
 
 from collections.abc import Sequence
@@ -14,11 +18,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.program.address import Part
+from sightline.program.address import Module, Part
 from sightline.program.kernels.attention_core import Scores, core, flash, scores_of
 from sightline.program.kernels.training_elementwise import TrainingElementwise
-from sightline.program.operators import Operator
-from sightline.program.step import Step
+from sightline.program.operators import Collective, CollectiveKind, Operator
+from sightline.program.program import Step
+from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.context_blocks import (
     FURTHER_CHUNKS,
     block_bytes,
@@ -124,3 +129,32 @@ def _qkv_bytes(x: TrainingElementwise, inner: TrainingElementwise) -> Number:
 
 RECOMPUTED: Sequence[Part] = (*FURTHER_CHUNKS, *EXCHANGE)
 """What recomputing the attention core runs again beside the core itself."""
+
+
+def exchange(x: TrainingShapes, module: Module, width: Number, part: Part) -> list[Operator]:
+    """Return the all-to-all of ``width`` elements per token that turns pieces of sequences into shares of heads, or back."""
+    return _of_all(x, module, "all_to_all", x.element_bytes * x.tokens * width, part)
+
+
+def gather_tokens(x: TrainingShapes, module: Module, width: Number, *, backward: bool) -> list[Operator]:
+    """Return the gathering of ``width`` elements of every token of the sequences, or the summing of their gradients."""
+    kind: CollectiveKind = "reduce_scatter" if backward else "all_gather"
+    return _of_all(x, module, kind, x.element_bytes * x.b * x.context * width, "shared keys")
+
+
+def _of_all(x: TrainingShapes, module: Module, kind: CollectiveKind, size: Number, part: Part) -> list[Operator]:
+    many = np.asarray(x.c) > 1
+    if not np.any(many):
+        return []
+    # What follows needs all of it.
+    return [
+        Collective(
+            module=module,
+            part=part,
+            kind=kind,
+            ranks="context",
+            beside="nothing",
+            buffer_bytes=size,
+            count=many * 1.0,
+        )
+    ]

@@ -7,7 +7,7 @@ residual, which `sightline.program.kernels.training_elementwise` has; here it ad
 
 from sightline.program.address import Part
 from sightline.program.kernels.training_linear import TrainingLinear
-from sightline.program.step import Step, elementwise
+from sightline.program.program import Step, elementwise
 from sightline.quantities import Number
 
 SINKHORN_KERNELS = 3.0
@@ -22,11 +22,13 @@ def read_streams(x: TrainingLinear) -> list[Step]:
     columns, stream = n * (n + 2.0), x.residual_bytes
     mixed = x.piece_tokens * columns
     return [
-        _mix(x, "streams' norm", n * stream, 3.0 * n * stream, kernels=(2.0, 2.0)),
+        _mix(x, "streams' norm", (n * stream, 3.0 * n * stream), kernels=(2.0, 2.0)),
         x.linear("residual", "coefficients", n * x.h, columns, kept=0.0, rows=x.piece_tokens),
-        _mix(x, "mixing", 32.0 * mixed, 64.0 * mixed, kernels=(SINKHORN_KERNELS, SINKHORN_KERNELS), saved=8.0 * mixed),
+        _mix(
+            x, "mixing", (32.0 * mixed, 64.0 * mixed), kernels=(SINKHORN_KERNELS, SINKHORN_KERNELS), saved=8.0 * mixed
+        ),
         # The streams are kept, for this sum and for the mixing behind the block.
-        _mix(x, "streams read", (n + 1.0) * stream, (3.0 * n + 1.0) * stream, saved=n * stream),
+        _mix(x, "streams read", ((n + 1.0) * stream, (3.0 * n + 1.0) * stream), saved=n * stream),
     ]
 
 
@@ -35,7 +37,7 @@ def write_streams(x: TrainingLinear) -> list[Step]:
     n, stream = float(x.model.residual_streams), x.residual_bytes
     if n == 1.0:
         return []
-    return [_mix(x, "streams written", (2.0 * n + 1.0) * stream, (3.0 * n + 2.0) * stream, saved=stream)]
+    return [_mix(x, "streams written", ((2.0 * n + 1.0) * stream, (3.0 * n + 2.0) * stream), saved=stream)]
 
 
 def join_streams(x: TrainingLinear) -> list[Step]:
@@ -45,26 +47,16 @@ def join_streams(x: TrainingLinear) -> list[Step]:
         return []
     return [
         x.linear("head", "coefficients", n * x.h, n, rows=x.piece_tokens),
-        _mix(x, "streams joined", (n + 1.0) * stream, (3.0 * n + 1.0) * stream, kernels=(1.0, 1.0)),
+        _mix(x, "streams joined", ((n + 1.0) * stream, (3.0 * n + 1.0) * stream), kernels=(1.0, 1.0)),
     ]
 
 
 def _mix(
     x: TrainingLinear,
     part: Part,
-    forward_bytes: Number,
-    backward_bytes: Number,
-    *,
+    traffic_bytes: tuple[Number, Number],
     kernels: tuple[float, float] = (1.0, 2.0),
     saved: Number = 0.0,
 ) -> Step:
-    return elementwise(
-        "residual",
-        part,
-        x.residual_bytes / x.element_bytes * x.model.residual_streams,
-        forward_bytes,
-        backward_bytes,
-        kernels=kernels[0],
-        backward_kernels=kernels[1],
-        saved_bytes=saved,
-    )
+    elements = x.residual_bytes / x.element_bytes * x.model.residual_streams
+    return elementwise("residual", part, elements, traffic_bytes, kernels, saved_bytes=saved)

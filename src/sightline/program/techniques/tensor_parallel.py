@@ -15,8 +15,8 @@ from sightline.program.operators import (
     Elementwise,
     Operator,
 )
+from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
-from sightline.program.training_shapes import TrainingShapes
 from sightline.quantities import Number
 
 
