@@ -18,6 +18,7 @@ import numpy as np
 from sightline.calibration.processor.dispatch import llama_keys, module_times
 from sightline.cost.device_model import device_model
 from sightline.loading import generation_from_mapping, scenario_from_mapping
+from sightline.measurement.generation.runs import Settings as GenerationSettings
 from sightline.measurement.generation.runs import measure_generations
 from sightline.measurement.training.runs import Effort, Settings, measure_trainings
 from sightline.prediction import predict
@@ -142,7 +143,9 @@ def _compare_generation(name: str, mapping: Mapping[str, Any]) -> dict[str, Any]
     _need_constants(scenario.cluster.device)
     predicted = predict_generation(scenario)
     with tempfile.TemporaryDirectory() as folder:
-        (measured,) = measure_generations([scenario], open_store(folder), force=True)
+        (measured,) = measure_generations([scenario], open_store(folder), GenerationSettings(force=True))
+    if measured.profile is None:
+        return {"name": name, "reason": measured.run.reason}
     actual = measured.profile
     ends = actual.interval.get("latency_s", (float(actual.latency_s),) * 2)
     return {

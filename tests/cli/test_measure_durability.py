@@ -158,7 +158,7 @@ def test_two_ranks_that_are_stopped_leave_their_samples_and_no_process(started, 
     store = tmp_path / "runs"
     process = started("measure", scenario, *TWO, "--warmup", "0", "--steps", "100000", "--level", "end-to-end")
     wait_for_samples(store, 5, process)
-    assert len(started.left()) >= 4, "the command, the keeper, the case and two ranks"
+    assert len(started.left()) >= 4, "the command, the supervisor, the case and two ranks"
     process.send_signal(end)
     said = ended(process)
     assert said[0] == code, said

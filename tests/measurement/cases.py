@@ -109,7 +109,7 @@ def trains_on_two_ranks_of_which_one_is_late(arguments, emit):
     with tempfile.TemporaryDirectory() as folder:
         clock = Path(folder) / "clock"
         clock.write_bytes(bytes(16))
-        asked = {**arguments, "meeting": {"file": f"{folder}/ranks"}, "clock": str(clock)}
+        asked = {**arguments, "rendezvous": {"file": f"{folder}/ranks"}, "clock": str(clock)}
         return dict(run_ranks(f"{__name__}:is_one_of_two", asked, ranks, emit)[0])
 
 

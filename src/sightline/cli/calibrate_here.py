@@ -40,12 +40,14 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
     A suite that cannot be measured, for want of transformers or of a second core, is left out.
     """
     from sightline.loading.clusters.this_machine import processor
-    from sightline.measurement.generation.runs import run_generations
+    from sightline.measurement.generation.runs import Settings as GenerationSettings
+    from sightline.measurement.generation.runs import measure_generations
     from sightline.measurement.training.runs import Effort, Settings, measure_trainings
     from sightline.runs import open_store
 
     opened = open_store(store)
     settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end", "module")), force=True)
+    generation = GenerationSettings(quick=True, force=True)
     found = {}
     for suite, scenarios, answers, cores in _suites(dtype):
         if processor().cores < cores:
@@ -60,10 +62,8 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
         if failed is not None:
             output.print_remark(f"not measured: {suite}: {failed}")
             continue
-        generated = (
-            run_generations(answers, opened, quick=True, force=True, suite=suite, rerun=rerun) if answers else []
-        )
-        found[suite] = {dtype: _seconds(opened, [one.run for one in measured], generated)}
+        generated = measure_generations(answers, opened, generation, suite=suite, rerun=rerun) if answers else []
+        found[suite] = {dtype: _seconds(opened, [one.run for one in measured], [one.run for one in generated])}
     return found
 
 

@@ -95,17 +95,15 @@ def _operators(scenarios: list[Any], store: "Store", options: MeasureOptions, te
 
 
 def _generations(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":
-    from sightline.measurement.generation.runs import measure_generations
+    from sightline.measurement.generation.runs import Settings, measure_generations
+    from sightline.measurement.processes.suite import complain
 
-    return measure_generations(
-        scenarios,
-        store,
-        implementation=options.implementation,
-        weights=options.weights,
-        quick=options.quick,
-        force=options.force,
-        on_step=tell,
+    settings = Settings(
+        implementation=options.implementation, weights=options.weights, quick=options.quick, force=options.force
     )
+    measured = measure_generations(scenarios, store, settings, on_step=tell)
+    complain([one.run for one in measured])
+    return measured
 
 
 def _trainings(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":

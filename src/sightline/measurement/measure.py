@@ -1,6 +1,7 @@
 """Measure a scenario of any task."""
 
 from sightline.errors import InputError
+from sightline.measurement.generation.runs import Settings as GenerationSettings
 from sightline.measurement.generation.runs import measure_generation
 from sightline.measurement.machine.timing import FULL, QUICK
 from sightline.measurement.operators.measure import measure_operator
@@ -20,7 +21,7 @@ def measure(scenario: object, *, implementation: str | None = None, quick: bool 
         WorkError: memory ran out, or a process of a collective failed.
     """
     if isinstance(scenario, GenerationScenario):
-        return measure_generation(scenario, implementation, quick=quick)
+        return measure_generation(scenario, GenerationSettings(implementation=implementation, quick=quick))
     if isinstance(scenario, Scenario):
         return measure_training(scenario, Settings(effort=QUICK_TRAINING if quick else Effort()))
     if not isinstance(scenario, OperatorScenario):

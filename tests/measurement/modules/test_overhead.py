@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.measurement.modules.instrument import LEAST_KEPT, MOST_S, undisturbed
+from sightline.measurement.modules.instrument import LEAST_KEPT, MOST_S, without_overhead
 from sightline.profile import Row
 
 
@@ -27,16 +27,16 @@ def seconds(rows: list[Row]) -> list[float]:
 
 
 def test_modules_sum_to_the_step_that_was_not_told_apart() -> None:
-    rows = undisturbed([row("qkv", 30, 3e-3), row("mlp", 10, 5e-3)], 7.9e-3)
+    rows = without_overhead([row("qkv", 30, 3e-3), row("mlp", 10, 5e-3)], 7.9e-3)
     assert sum(seconds(rows)) == pytest.approx(7.9e-3)
     assert seconds(rows) == pytest.approx([3e-3 - 30 * 2.5e-6, 5e-3 - 10 * 2.5e-6])
 
 
 def test_a_machine_that_was_slower_meanwhile_is_no_overhead() -> None:
-    slow = undisturbed([row("qkv", 30, 1.0), row("mlp", 10, 1.0)], 1.5)
+    slow = without_overhead([row("qkv", 30, 1.0), row("mlp", 10, 1.0)], 1.5)
     assert seconds(slow) == pytest.approx([1.0 - 30 * MOST_S, 1.0 - 10 * MOST_S])
-    assert seconds(undisturbed([row("qkv", 30, 3e-3)], 4e-3)) == [3e-3]
+    assert seconds(without_overhead([row("qkv", 30, 3e-3)], 4e-3)) == [3e-3]
 
 
 def test_something_always_stays() -> None:
-    assert seconds(undisturbed([row("residual", 100, 1e-4), row("mlp", 1, 1.0)], 0.1))[0] == LEAST_KEPT * 1e-4
+    assert seconds(without_overhead([row("residual", 100, 1e-4), row("mlp", 1, 1.0)], 0.1))[0] == LEAST_KEPT * 1e-4

@@ -18,7 +18,7 @@ time.sleep(1000)
 
 
 def test_a_family_is_its_descendants_and_their_memory():
-    family = tree.Family(os.getpid())
+    family = tree.Descendants(os.getpid())
     before = set(family.look())
     root = subprocess.Popen([sys.executable, "-c", TREE], stdout=subprocess.PIPE)
     try:

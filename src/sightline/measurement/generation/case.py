@@ -20,7 +20,7 @@ from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, st
 from sightline.measurement.machine.timing import Clock, HostClock, Rule, measure_calls
 from sightline.measurement.models.build import SEED, build_plain_model
 from sightline.measurement.models.weights import quantize
-from sightline.measurement.modules.instrument import instrument, rows_of, undisturbed
+from sightline.measurement.modules.instrument import instrument, rows_of, without_overhead
 from sightline.measurement.modules.readers import reader_of
 from sightline.measurement.modules.timeline import LOSS
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
@@ -33,12 +33,12 @@ RUN = f"{__name__}:measure_run"
 FULL = Rule(warm_up_s=20.0, block=3, drift=0.03, precision=0.01, least=20, most=200, longest_s=20.0)
 QUICK = Rule(warm_up_s=2.0, block=2, drift=0.1, precision=0.03, least=16, most=40, longest_s=2.0)
 RECORDED, RECORDED_QUICK = 5, 3
-"""Generations whose modules are told apart."""
+"""Answers whose modules are timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a run is asked for beside the scenario."""
+    """What a run is asked for besides the scenario."""
 
     way: str
     quick: bool
@@ -56,7 +56,7 @@ def measure_run(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
 
 
 def measure_generation_run(scenario: GenerationScenario, asked: Asked, emit: Emit) -> dict[str, Any]:
-    """Build the model, answer until times are known, then tell modules apart; a sample is one answer of the batch.
+    """Build the model, answer until times are known, then time modules; a sample is one answer of the batch.
 
     Raises:
         InputError: This machine is another one, or the checkpoint is not one of the model.
@@ -177,7 +177,7 @@ def _by_module(
 def _undisturbed(rows: Sequence[Row], plain_s: NDArray[np.float64]) -> list[Row]:
     """Without what recording adds, of which prefill and decoding each say how much there is."""
     phases = dict(zip(("prefill", "decode"), plain_s, strict=True))
-    found = [r for name, s in phases.items() for r in undisturbed([r for r in rows if r.phase == name], float(s))]
+    found = [r for name, s in phases.items() for r in without_overhead([r for r in rows if r.phase == name], float(s))]
     return [*found, *(r for r in rows if r.phase not in phases)]
 
 

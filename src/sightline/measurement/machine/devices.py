@@ -34,7 +34,7 @@ class Machine:
     kind: str
     """cpu or cuda, as PyTorch calls it."""
     cache_bytes: float
-    """Of the last level; buffers that take turns fill several times as much."""
+    """Of the last level; sets of buffers that are used in rotation fill several times as much."""
     memory_bytes: float
     clock: Clock
     dtypes: tuple[str, ...]
@@ -71,8 +71,8 @@ class DeviceClock(HostClock):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(self.AHEAD_CYCLES * min(count, 100))  # noqa: SLF001 - the usual way to keep a device waiting
         begin.record()
-        for turn in range(first, first + count):
-            call(turn)
+        for number in range(first, first + count):
+            call(number)
         end.record()
         end.synchronize()
         return float(begin.elapsed_time(end)) * 1e-3

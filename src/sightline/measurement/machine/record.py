@@ -10,33 +10,12 @@ from typing import Any
 from sightline.measurement.machine.hardware import cpu, cpu_frequency_hz, gpu_conditions, gpus, load_average, memory
 
 LIBRARIES = (
-    "sightline",
-    "numpy",
-    "torch",
-    "transformers",
-    "peft",
-    "accelerate",
-    "bitsandbytes",
-    "torchao",
-    "deepspeed",
-    "megatron-core",
-    "flash-attn",
-    "triton",
-    "vllm",
+    *("sightline", "numpy", "torch", "transformers", "peft", "accelerate", "bitsandbytes", "torchao"),
+    *("deepspeed", "megatron-core", "flash-attn", "triton", "vllm"),
 )
 _SETTINGS = (
-    "SIGHTLINE_CLOCK",
-    "CUDA_",
-    "NCCL_",
-    "GLOO_",
-    "TORCH",
-    "PYTORCH_",
-    "OMP_",
-    "MKL_",
-    "KMP_",
-    "OPENBLAS_",
-    "GOMP_",
-    "MALLOC_",
+    *("SIGHTLINE_CLOCK", "CUDA_", "NCCL_", "GLOO_", "TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_", "OPENBLAS_"),
+    *("GOMP_", "MALLOC_"),
 )
 _OTHERS_CPU, _IDLE_GPU = 0.10, 0.05
 
@@ -70,7 +49,7 @@ def conditions() -> dict[str, Any]:
 def contention(before: Mapping[str, Any], after: Mapping[str, Any], others_cpu_fraction: float) -> list[str]:
     """Return in sentences why a measurement between these conditions may have been disturbed; none when it was not.
 
-    The load average alone would accuse a suite of its own work, so others are told apart by CPU time.
+    The load average alone would accuse a suite of its own work, so the work of others is measured by CPU time.
     """
     found = []
     if others_cpu_fraction > _OTHERS_CPU:

@@ -52,7 +52,7 @@ class Rule:
 FULL = Rule()
 QUICK = Rule(warm_up_s=0.2, drift=0.1, precision=0.02, least=10, most=200, longest_s=0.3)
 BRIEF = Rule(warm_up_s=0.04, block=3, drift=0.1, precision=0.02, least=8, most=100, longest_s=0.06)
-"""For hundreds of operators of a suite, each of which has several turns."""
+"""For hundreds of operators of a suite, each of which is measured several times."""
 
 
 class Clock(Protocol):
@@ -82,8 +82,8 @@ class HostClock:
     def measure(self, call: Callable[[int], object], first: int, count: int) -> float:
         """Seconds between before and after."""
         begin = host_time()
-        for turn in range(first, first + count):
-            call(turn)
+        for number in range(first, first + count):
+            call(number)
         return host_time() - begin
 
 
@@ -148,18 +148,18 @@ def measure_calls(
     on_sample: Callable[[float], None] = lambda _: None,
     before: Callable[[], object] | None = None,
 ) -> Timing:
-    """Measure ``call``, which is told the number of its turn so that it can take other buffers each time.
+    """Measure ``call``, which gets the number of the call so that it can use other buffers each time.
 
     With ``before``, which is called in front of every sample and does not count, a sample is a single call.
     """
-    turn = 0
+    number = 0
 
     def sample(count: int) -> float:
-        nonlocal turn
+        nonlocal number
         if before is not None:
             before()
-        seconds = clock.measure(call, turn, count) / count
-        turn += count
+        seconds = clock.measure(call, number, count) / count
+        number += count
         return seconds
 
     calls = _calls_per_sample(sample, clock) if before is None else 1
@@ -222,7 +222,7 @@ def median_of_runs(runs: Sequence[Sequence[float]]) -> tuple[float, tuple[float,
 
 
 def _between(medians: Sequence[float]) -> float:
-    """Half-width of the runs' mean in the logarithm; 0 for a single run, of which nobody knows."""
+    """Half-width of the runs' mean in the logarithm; 0 for a single run, which says nothing about others."""
     n = len(medians)
     if n < 2:
         return 0.0

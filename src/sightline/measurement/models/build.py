@@ -40,18 +40,18 @@ class Precision:
 def precision_of(plan: Plan) -> Precision:
     """Return how the plan's framework mixes types in the plan's dtype.
 
-    Full precision keeps no copies. Beside an adapter, weights are frozen and lie in the compute dtype.
+    Full precision keeps no copies. With an adapter, weights are frozen and stored in the compute dtype.
     """
     if plan.dtype in FULL:
         return Precision(compute=plan.dtype, weights=plan.dtype, masters=False)
     states = plan.framework.states_in(plan.dtype)
     if plan.adapter is not None or plan.quantization != "none":
         return Precision(compute=plan.dtype, weights=plan.dtype, masters=plan.adapter is None)
-    narrow = states.weights < 4
+    low_precision = states.weights < 4
     return Precision(
         compute=plan.dtype,
-        weights=plan.dtype if narrow else "fp32",
-        masters=narrow and states.optimizer > MOMENTS_BYTES,
+        weights=plan.dtype if low_precision else "fp32",
+        masters=low_precision and states.optimizer > MOMENTS_BYTES,
     )
 
 

@@ -82,11 +82,11 @@ def _refuse_unpackable(layer: "torch.nn.Linear", form: str, storage: "torch.dtyp
 
 
 WHOLE_MODULES = {"embedding": ("embed_tokens", "wte", "embed_in", "word_embeddings"), "head": ("lm_head", "embed_out")}
-"""What transformers' classes call the model's ends."""
+"""What transformers' classes call the embedding and the head."""
 
 
 def with_adapter(model: Any, adapter: Adapter, *, gated: bool) -> "torch.nn.Module":
-    """Return ``model`` with ``adapter`` beside the projections it names; the seed of its weights is the caller's.
+    """Return ``model`` with ``adapter`` on the projections it names. The caller seeds the random weights.
 
     Raises:
         InputError: peft is missing.

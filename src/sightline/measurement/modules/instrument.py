@@ -24,7 +24,7 @@ LEAST_KEPT = 0.5
 """Share of a region's time that stays in any case."""
 
 
-def undisturbed(rows: Sequence[Row], plain_s: float) -> list[Row]:
+def without_overhead(rows: Sequence[Row], plain_s: float) -> list[Row]:
     """Return ``rows`` of a step on a processor without the time that recording added to it.
 
     The instrument's own work is in no region, but it also slows others down: a call more around each module, and caches
@@ -123,7 +123,7 @@ class Instrument:
         compiled = _is_compiled(model)
         roles = roles_of(model)
         self.by_module = bool(roles.layers) and not compiled
-        """Whether modules are told apart; of a compiled model, or one whose layers are not recognized, only phases are."""
+        """Whether modules are timed. Of a compiled model, or one whose layers are not recognized, only phases are."""
         self._undo = ExitStack()
         if self.by_module:
             self._undo.enter_context(wrap(roles, marks, self._timeline))
@@ -149,7 +149,7 @@ class Instrument:
         with self.read_by(self._reader) as passages:
             yield
         self.steps.append(passages)
-        self.own_s.append(float(sum(self._timeline.aside)))
+        self.own_s.append(float(sum(self._timeline.instrument_s)))
 
     @contextmanager
     def counting(self) -> Iterator[None]:

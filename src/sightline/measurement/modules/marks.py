@@ -31,12 +31,12 @@ class Marks:
         """Whether a graph is recorded, in which marks can be left."""
         self._left: Callable[[], Tensor | None] = _nothing
         """The value with which the pass left the last region, as long as somebody holds it."""
-        self._heir: Callable[[], Tensor | None] = _nothing
+        self._alias: Callable[[], Tensor | None] = _nothing
 
     def enter(self, region: Region, values: Sequence[Any]) -> "tuple[int, Tensor] | None":
-        """The pass comes to ``region`` with ``values``; the position of the value that now bears a mark, and its heir.
+        """The pass comes to ``region`` with ``values``; the position of the value that is now marked, and its alias.
 
-        The heir is the value by another name: a gradient that reaches it is that of this region alone.
+        The alias is a view of the value. A gradient that reaches it comes from this region alone.
         """
         before = self._timeline.address.region
         if before == region:
@@ -51,14 +51,14 @@ class Marks:
             self._timeline.pass_to(region)
             return None
         index, tensor = found
-        heir = tensor.view_as(tensor)
-        self._mark(heir.grad_fn, before)
+        alias = tensor.view_as(tensor)
+        self._mark(alias.grad_fn, before)
         self._timeline.pass_to(region)
-        self._heir = ref(heir)
-        return index, heir
+        self._alias = ref(alias)
+        return index, alias
 
     def leave(self, region: Region, result: Any) -> Any:
-        """The pass goes on to ``region`` with ``result``, which the last region made; returns it, or its heir."""
+        """The pass goes on to ``region`` with ``result``, which the last region made; returns it, or its alias."""
         before = self._timeline.address.region
         if before == region:
             return result
@@ -70,7 +70,7 @@ class Marks:
             index, made = found[0], found[1].view_as(found[1])
             result = type(result)((*values[:index], made, *values[index + 1 :]))
             self._mark(made.grad_fn, before)
-        elif found is not None and found[1].grad_fn is not None and found[1] is not self._heir():
+        elif found is not None and found[1].grad_fn is not None and found[1] is not self._alias():
             # A module that returns what it was given has no work of its own, in backward neither.
             self._mark(found[1].grad_fn, before)
         self._left = _nothing if made is None else ref(made)
@@ -108,10 +108,10 @@ class Marks:
 
         def reached(_: Any) -> None:
             if timeline.live:
-                timeline.step_aside()
+                timeline.pause()
                 timeline.cut(address)
                 self._reached()
-                timeline.go_on()
+                timeline.resume()
 
         node.register_prehook(reached)
 
@@ -132,14 +132,14 @@ def values_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     return [*args, *kwargs.values()]
 
 
-def with_heir(
+def with_alias(
     args: tuple[Any, ...], kwargs: dict[str, Any], marked: "tuple[int, Tensor] | None"
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a call's arguments with the heir in its place."""
+    """Return a call's arguments with the alias in place of the marked value."""
     if marked is None:
         return args, kwargs
-    index, heir = marked
+    index, alias = marked
     if index < len(args):
-        return (*args[:index], heir, *args[index + 1 :]), kwargs
+        return (*args[:index], alias, *args[index + 1 :]), kwargs
     name = list(kwargs)[index - len(args)]
-    return args, {**kwargs, name: heir}
+    return args, {**kwargs, name: alias}

@@ -20,44 +20,11 @@ HOST = "host"
 """Stands for everything that is no kernel: dispatch, views, autograd's engine, Python."""
 WITHOUT_KERNEL = frozenset(
     (
-        "alias",
-        "as_strided",
-        "chunk",
-        "contiguous",
-        "detach",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "expand",
-        "expand_as",
-        "lift_fresh",
-        "linear",
-        "matmul",
-        "narrow",
-        "new_empty",
-        "new_empty_strided",
-        "permute",
-        "reshape",
-        "_reshape_alias",
-        "resize_",
-        "resolve_conj",
-        "resolve_neg",
-        "result_type",
-        "select",
-        "set_",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "t",
-        "to",
-        "transpose",
-        "unsafe_split",
-        "unbind",
-        "unsqueeze",
-        "view",
-        "view_as",
-        "_unsafe_view",
+        *("alias", "as_strided", "chunk", "contiguous", "detach", "empty", "empty_like", "empty_strided"),
+        *("expand", "expand_as", "lift_fresh", "linear", "matmul", "narrow", "new_empty", "new_empty_strided"),
+        *("permute", "reshape", "_reshape_alias", "resize_", "resolve_conj", "resolve_neg", "result_type"),
+        *("select", "set_", "slice", "split", "split_with_sizes", "squeeze", "t", "to", "transpose"),
+        *("unsafe_split", "unbind", "unsqueeze", "view", "view_as", "_unsafe_view"),
     )
 )
 """Operators that name, shape or allocate and move nothing, or leave all work to others."""
@@ -77,7 +44,7 @@ ACCUMULATION = "torch::autograd::AccumulateGrad"
 class BorderReader:
     """Leaves an empty range in the profiler's trace at each border."""
 
-    steps_aside = False
+    excludes_instrument = False
 
     def __init__(self) -> None:
         self._borders = 0

@@ -137,7 +137,7 @@ def _extent(x: Any) -> float:
 class Reader(Protocol):
     """Something that grows while a step runs."""
 
-    steps_aside: bool
+    excludes_instrument: bool
     """Whether what the instrument itself takes between two regions is read apart, so that it is in neither."""
 
     def read(self) -> Any:
@@ -152,7 +152,7 @@ class Reader(Protocol):
 class HostReader:
     """Wall time, for devices whose calls return when the work is done."""
 
-    steps_aside = True
+    excludes_instrument = True
     read = staticmethod(host_time)
 
     def differences(self, readings: Sequence[float]) -> Sequence[float]:
@@ -163,7 +163,7 @@ class HostReader:
 class EventReader:
     """Device time by events in the current stream, which are used again in the next step."""
 
-    steps_aside = False
+    excludes_instrument = False
 
     def __init__(self) -> None:
         self._events: list[Any] = []
@@ -188,7 +188,7 @@ class EventReader:
 class WorkReader:
     """FLOPs and bytes so far, as counted by ``counters``."""
 
-    steps_aside = False
+    excludes_instrument = False
 
     def __init__(self, counters: WorkCounters) -> None:
         self.read = counters.read

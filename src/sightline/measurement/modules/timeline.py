@@ -60,8 +60,8 @@ class Address(NamedTuple):
 
 
 OUTSIDE = Address("host", BETWEEN)
-ASIDE = Address("host", BETWEEN._replace(operator="instrument"))
-"""Where a step is while the instrument works; nobody is told."""
+INSTRUMENT = Address("host", BETWEEN._replace(operator="instrument"))
+"""Where a step is while the instrument works; no row has it."""
 _address = cache(Address)
 
 
@@ -73,13 +73,13 @@ class Timeline:
         self.address = OUTSIDE
         self._reader: Reader = HostReader()
         self._cuts: list[tuple[Address, bool, Any]] = []
-        self.aside: list[Any] = []
+        self.instrument_s: list[Any] = []
         """What the instrument itself took of the last step."""
 
     def begin(self, reader: Reader) -> None:
         """Begin a step, outside of any phase."""
         self._reader, self._cuts, self.live = reader, [], True
-        self.aside = []
+        self.instrument_s = []
         self.cut(OUTSIDE)
 
     def cut(self, address: Address, *, resumed: bool = False) -> None:
@@ -103,19 +103,19 @@ class Timeline:
     def rename(self, region: Region) -> None:
         """What began with the last cut is in ``region``: nothing has been done since."""
         self.address = _address(self.phase_of_forward, region)
-        last = -2 if self._cuts[-1][0] is ASIDE else -1
+        last = -2 if self._cuts[-1][0] is INSTRUMENT else -1
         self._cuts[last] = (self.address, *self._cuts[last][1:])
 
-    def step_aside(self) -> None:
-        """What follows is the instrument's own work, until ``go_on``."""
-        if self._reader.steps_aside:
-            self._cuts.append((ASIDE, True, self._reader.read()))
+    def pause(self) -> None:
+        """What follows is the instrument's own work, until ``resume``."""
+        if self._reader.excludes_instrument:
+            self._cuts.append((INSTRUMENT, True, self._reader.read()))
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """The step goes on, from here or from the cut that was made meanwhile."""
-        if self._reader.steps_aside:
+        if self._reader.excludes_instrument:
             last, resumed, _ = self._cuts[-1]
-            if last is ASIDE:
+            if last is INSTRUMENT:
                 self._cuts.append((self.address, True, self._reader.read()))
             else:
                 self._cuts[-1] = (last, resumed, self._reader.read())
@@ -147,8 +147,8 @@ class Timeline:
         parts = self._reader.differences([reading for *_, reading in self._cuts])
         found: dict[Address, Passage] = defaultdict(Passage)
         for (address, resumed, _), part in zip(self._cuts, parts, strict=False):
-            if address is ASIDE:
-                self.aside.append(part)
+            if address is INSTRUMENT:
+                self.instrument_s.append(part)
                 continue
             found[address].count += not resumed
             found[address].parts.append(part)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
-from sightline.measurement.modules.marks import Marks, values_of, with_heir
+from sightline.measurement.modules.marks import Marks, values_of, with_alias
 from sightline.measurement.modules.roles import Roles
 from sightline.measurement.modules.timeline import CORE, QKV, RESIDUAL, ROPE, Address, Region, Timeline
 
@@ -21,7 +21,7 @@ def wrap(roles: Roles, marks: Marks, timeline: Timeline) -> ExitStack:
     undo = ExitStack()
     for role in roles.roles:
         put_on(undo, role.module, "forward", _timed(role.module.forward, role.region, role.then, marks, timeline))
-    # Latent keys and values are expanded after their rotary part was turned.
+    # Latent keys and values are expanded after their rotary part was rotated.
     after_rope = QKV if any(hasattr(attention, EXPANSION) for attention in roles.attentions) else CORE
     for names in _namespaces(roles.attentions):
         _wrap_functions(undo, names, after_rope, marks, timeline)
@@ -48,14 +48,14 @@ def _timed(
             if then is not None:
                 marks.go_from(then, result)
             return result
-        timeline.step_aside()
-        args, kwargs = with_heir(args, kwargs, marks.enter(region, values_of(args, kwargs)))
-        timeline.go_on()
+        timeline.pause()
+        args, kwargs = with_alias(args, kwargs, marks.enter(region, values_of(args, kwargs)))
+        timeline.resume()
         result = call(*args, **kwargs)
         if then is not None:
-            timeline.step_aside()
+            timeline.pause()
             result = marks.leave(then, result)
-            timeline.go_on()
+            timeline.resume()
         return result
 
     return timed

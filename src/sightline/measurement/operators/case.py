@@ -1,4 +1,4 @@
-"""What a measured operator is: a call that is told its turn, and sets of operands, larger than the cache, that take turns."""
+"""A measured operator: a numbered call, and sets of operands, together larger than the cache, that calls use in rotation."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ class Case:
     call: Callable[[int], object]
     implementation: str
     sets: int
-    """Sets of operands that take turns."""
+    """Sets of operands that are used in rotation."""
     operators: int = 1
     """Executions of the operator in a call."""
     remarks: Mapping[str, Any] = field(default_factory=dict)

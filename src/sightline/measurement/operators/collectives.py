@@ -54,7 +54,7 @@ def measure_collective(
             "library": library,
             "ranks": machine.ranks,
             "threads": machine.threads,
-            "meeting_point": str(Path(folder) / "ranks"),
+            "rendezvous": str(Path(folder) / "ranks"),
             "rule": {name: getattr(rule, name) for name in rule.__dataclass_fields__},
         }
         said = _run(asked, START_S + 4 * (rule.warm_up_s + rule.longest_s))
@@ -135,7 +135,7 @@ def main(asked: Mapping[str, Any]) -> None:
     if device == "cuda":
         torch.cuda.set_device(rank)
     dist.init_process_group(
-        asked["library"], init_method=f"file://{asked['meeting_point']}", rank=rank, world_size=ranks, timeout=PATIENCE
+        asked["library"], init_method=f"file://{asked['rendezvous']}", rank=rank, world_size=ranks, timeout=PATIENCE
     )
     try:
         call = _collective(asked["operator"], asked["bytes"], rank, ranks, device)

@@ -44,8 +44,8 @@ def copy_case(x: ElementwiseOperation, machine: Machine, implementation: str) ->
 
     sets = rotated(machine, 2 * elements * dtype.itemsize, build) if not pinned else [build()]
 
-    def call(turn: int) -> object:
-        given, out = sets[turn % len(sets)]
+    def call(number: int) -> object:
+        given, out = sets[number % len(sets)]
         return out.copy_(given, non_blocking=True)
 
     return Case(call=call, implementation=implementation, sets=len(sets))
@@ -67,7 +67,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def adam_case(x: ElementwiseOperation, machine: Machine, implementation: str) -> Case:
-    """Return a step; optimizers take turns until their states fill more than the cache.
+    """Return a step; optimizers are used in rotation until their states fill more than the cache.
 
     Raises `InputError` where the states do not fit into memory.
     """
@@ -84,8 +84,8 @@ def adam_case(x: ElementwiseOperation, machine: Machine, implementation: str) ->
     count = max(1, min(64, int(2 * machine.cache_bytes // size) + 1, int(room // size)))
     optimizers = [_optimizer(torch, elements, machine.kind, implementation) for _ in range(count)]
 
-    def call(turn: int) -> object:
-        optimizer = optimizers[turn % count]
+    def call(number: int) -> object:
+        optimizer = optimizers[number % count]
         if implementation == "clipped":
             torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], LARGEST_GRADIENT)
         return optimizer.step()
@@ -103,9 +103,9 @@ def _optimizer(torch: Any, elements: int, device: str, implementation: str) -> A
     return torch.optim.AdamW(parameters, lr=1e-4, **_OPTIONS[implementation])
 
 
-WIDEST = 4096
+LARGEST_WIDTH = 4096
 """Elements of a row where the scenario gives their number alone."""
-NARROWEST = 16
+LEAST_WIDTH = 16
 HEAD = 128
 DROPOUT = 0.1
 VOCABULARY = 32000
@@ -113,7 +113,7 @@ VOCABULARY = 32000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kernel:
-    """A kernel's tensors of the full size beside its output, and what is called with them."""
+    """A kernel's tensors of the full size, without its output, and what is called with them."""
 
     inputs: int
     call: Callable[..., object]
@@ -130,7 +130,7 @@ def elementwise_case(x: ElementwiseOperation, machine: Machine, implementation: 
         return copy_case(x, machine, chosen("copy", implementation, COPIES))
     torch = import_torch()
     elements, dtype = int(x.elements), machine.dtype(x.dtype)
-    width = row_width(elements, VOCABULARY if x.operator == "cross_entropy" else WIDEST)
+    width = row_width(elements, VOCABULARY if x.operator == "cross_entropy" else LARGEST_WIDTH)
     kernel = _kernels(elements // width, width, dtype, machine.kind)[x.operator]
     name = chosen(x.operator, implementation, (kernel.implementation,))
 
@@ -141,16 +141,16 @@ def elementwise_case(x: ElementwiseOperation, machine: Machine, implementation: 
 
     sets = rotated(machine, (kernel.inputs + 1) * elements * dtype.itemsize, build)
 
-    def call(turn: int) -> object:
-        return kernel.call(*sets[turn % len(sets)])
+    def call(number: int) -> object:
+        return kernel.call(*sets[number % len(sets)])
 
     return Case(call=call, implementation=name, sets=len(sets), remarks={"width": width})
 
 
 def row_width(elements: int, widest: int) -> int:
-    """Return the widest row of at most ``widest`` elements that divides ``elements``; all of them where it is narrow."""
+    """Return the widest row of at most ``widest`` elements that divides ``elements``; all of them where that is too short."""
     width = next(w for w in range(min(widest, elements), 0, -1) if elements % w == 0)
-    return width if width >= NARROWEST else elements
+    return width if width >= LEAST_WIDTH else elements
 
 
 def _kernels(rows: int, width: int, dtype: Any, device: str) -> Mapping[ElementwiseName, _Kernel]:
@@ -175,7 +175,7 @@ def _kernels(rows: int, width: int, dtype: Any, device: str) -> Mapping[Elementw
 
 
 def _rope(rows: int, width: int, dtype: Any, device: str) -> "Callable[[Tensor], Tensor]":
-    """Halves of each head turned by the position's angles, as Hugging Face models write it."""
+    """Halves of each head, rotated by the position's angles, as Hugging Face models write it."""
     torch = import_torch()
     head = HEAD if width % HEAD == 0 else width
     angles = torch.outer(torch.arange(rows, device=device), torch.rand(head, device=device))[:, None, :]
@@ -183,8 +183,8 @@ def _rope(rows: int, width: int, dtype: Any, device: str) -> "Callable[[Tensor],
 
     def rope(a: "Tensor") -> "Tensor":
         heads = a.view(rows, -1, head)
-        turned = torch.cat((-heads[..., head // 2 :], heads[..., : head // 2]), dim=-1)
-        result: Tensor = heads * cos + turned * sin
+        rotated_halves = torch.cat((-heads[..., head // 2 :], heads[..., : head // 2]), dim=-1)
+        result: Tensor = heads * cos + rotated_halves * sin
         return result
 
     return rope

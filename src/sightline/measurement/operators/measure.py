@@ -38,7 +38,7 @@ def measure_operator(
     """Measure the scenario's operator here; FLOPs and bytes are those that a prediction counts.
 
     ``implementation`` names one of several ways that PyTorch has; ``on_sample`` is told each sample's seconds. Operands
-    that are ``cached`` do not take turns: they stay in the cache as far as they fit, or, ``flushed``, are driven out of it
+    that are ``cached`` are not rotated: they stay in the cache as far as they fit, or, ``flushed``, are driven out of it
     before each call.
 
     Raises:
@@ -53,7 +53,7 @@ def measure_operator(
         timing, record = _timed(scenario, machine, implementation, rule, on_sample, before)
     except (MemoryError, import_torch().OutOfMemoryError) as error:
         raise WorkError(f"{scenario.workload.operator}: out of memory") from error
-    # Operands take turns, so none of them is found in the cache.
+    # Operands are used in rotation, so none of them is found in the cache.
     device = replace(scenario.cluster.device, l2_bytes=1.0)
     work = predict_operator(replace(scenario, cluster=replace(scenario.cluster, device=device)))
     return Profile(

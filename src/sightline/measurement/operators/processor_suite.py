@@ -8,24 +8,13 @@ from sightline.measurement.operators.recorded import BACKWARD, IMPLEMENTATIONS, 
 from sightline.scenario import Device
 
 HOW = "how"
-"""Key of a suite's entry beside those of its scenario: ``implementation``, and whether operands are ``cached`` or caches
+"""Key of a suite's entry, besides those of its scenario: ``implementation``, and whether operands are ``cached`` or caches
 ``flushed`` before each call."""
 CACHED, FLUSHED = {"cached": True}, {"flushed": True}
 
 WEIGHTS = (
-    (64, 64),
-    (192, 64),
-    (256, 256),
-    (688, 256),
-    (384, 1024),
-    (512, 512),
-    (512, 1376),
-    (1024, 640),
-    (768, 2048),
-    (2048, 768),
-    (4096, 256),
-    (4096, 1024),
-    (8192, 512),
+    *((64, 64), (192, 64), (256, 256), (688, 256), (384, 1024), (512, 512), (512, 1376), (1024, 640)),
+    *((768, 2048), (2048, 768), (4096, 256), (4096, 1024), (8192, 512)),
 )
 """Outputs and inputs of linear layers of small models: projections, both sides of an MLP, heads."""
 TOKENS = (1, 2, 8, 64, 128, 256, 512, 1024, 2048)
@@ -39,11 +28,11 @@ HEADS = ((4, 4, 16), (8, 8, 32), (8, 4, 64), (12, 12, 64), (8, 2, 128))
 CONTEXTS = (4, 64, 128, 256, 512, 1024)
 QUICK_CONTEXTS = (4, 128, 512)
 BATCHES = (1, 4)
-CHAINS = ("norm", "rope", "gated_activation", "residual", "embedding", "cross_entropy")
+ELEMENTWISE = ("norm", "rope", "gated_activation", "residual", "embedding", "cross_entropy")
 ELEMENTS = tuple(2**power for power in (8, 13, 15, 16, 17, 18, 19, 20, 21, 22, 23))
 QUICK_ELEMENTS = tuple(2**power for power in (8, 13, 15, 17, 19, 21, 23))
 CACHED_ELEMENTS = 2**22
-"""Beyond these no cache holds a chain's tensors."""
+"""Beyond these no cache holds the tensors of a repeated operator."""
 FROM_MEMORY = 2**15
 """Parameters below which an optimizer's states stay in the cache."""
 FUSED = ("copy", "norm", "activation", "embedding", "rope", "softmax", "residual")
@@ -59,7 +48,7 @@ def processor_entries(device: Device, dtype: str, *, quick: bool) -> list[Entry]
     return [
         *_products(dtype, QUICK_TOKENS if quick else TOKENS, most_flops),
         *_attention(dtype, QUICK_CONTEXTS if quick else CONTEXTS, most_flops),
-        *_chains(dtype, QUICK_ELEMENTS if quick else ELEMENTS),
+        *_elementwise(dtype, QUICK_ELEMENTS if quick else ELEMENTS),
         *_updates(QUICK_ELEMENTS if quick else ELEMENTS),
         *_kernels(dtype, QUICK_ELEMENTS if quick else ELEMENTS),
     ]
@@ -102,8 +91,8 @@ def _attention(dtype: str, contexts: tuple[int, ...], most_flops: float) -> Iter
             yield workload, {"implementation": implementation, **place}
 
 
-def _chains(dtype: str, sizes: tuple[int, ...]) -> Iterator[Entry]:
-    for name, elements, implementation in product(CHAINS, sizes, (RECORDED, BACKWARD)):
+def _elementwise(dtype: str, sizes: tuple[int, ...]) -> Iterator[Entry]:
+    for name, elements, implementation in product(ELEMENTWISE, sizes, (RECORDED, BACKWARD)):
         workload = {"operator": name, "elements": elements, "dtype": dtype}
         for place in _places(elements):
             yield workload, {"implementation": implementation, **place}

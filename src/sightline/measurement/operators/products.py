@@ -41,8 +41,8 @@ def matmul_case(x: MatmulOperation, machine: Machine, implementation: str | None
         # Copies of a transposed view stay transposed, so that every set lies alike.
         sets, multiply = [tuple(t[0] for t in s) for s in sets], torch.mm
 
-    def call(turn: int) -> object:
-        rows, weight, out = sets[turn % len(sets)]
+    def call(number: int) -> object:
+        rows, weight, out = sets[number % len(sets)]
         return multiply(rows, weight, out=out)
 
     return Case(call=call, implementation=name, sets=len(sets))
@@ -82,8 +82,8 @@ def attention_case(x: AttentionOperation, machine: Machine, implementation: str 
     mask = _mask(q_len, k_len, causal=x.causal, device=machine.kind)
     attend = _eager(mask, heads // kv_heads) if name == "eager" else _fused(mask, q_len == k_len and x.causal, name)
 
-    def call(turn: int) -> object:
-        return attend(*sets[turn % len(sets)])
+    def call(number: int) -> object:
+        return attend(*sets[number % len(sets)])
 
     try:
         call(0)

@@ -1,6 +1,6 @@
 """Operators as training calls them: with the backward graph recorded, or its backward pass, written as Hugging Face does.
 
-Several follow one another in a call, each on the result of the one before, so that starting the graph counts once.
+Several follow one another in a call, each on the result of the one before, so that the start of the graph counts once.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RECORDED, BACKWARD = "recorded", "backward"
 IMPLEMENTATIONS = (RECORDED, BACKWARD)
-LINKS = 4
+REPEATS = 4
 """Operators of a call."""
 WIDTH = 512
 """Elements of a row of activations."""
@@ -27,13 +27,13 @@ TOKENS = 256
 """Looked up in a table of embeddings whose gradient is measured."""
 
 
-class Chain(NamedTuple):
+class Repeated(NamedTuple):
     """Operators one after the other."""
 
     leaves: tuple["Tensor", ...]
     """What gradients are for; the first is handed from operator to operator."""
     apply: "Callable[..., Tensor]"
-    links: int
+    repeats: int
     moved_bytes: float
     """Bytes of all tensors of an operator, by which sets of operands outgrow the cache."""
 
@@ -44,20 +44,20 @@ def recorded_case(x: Operation, machine: Machine, implementation: str) -> Case:
     Raises `InputError` for operators that have no backward pass here.
     """
     torch = import_torch()
-    build = _chain_of(x, machine)
+    build = _repeated_of(x, machine)
     first = build()
-    count = sets_of(machine, first.links * first.moved_bytes)
+    count = sets_of(machine, first.repeats * first.moved_bytes)
     sets = [first, *(build() for _ in range(count - 1))]
     backward = implementation == BACKWARD
-    ends = [_run(chain) for chain in sets] if backward else []
-    gradients = [torch.ones_like(end) for end in ends]
+    outputs = [_run(repeated) for repeated in sets] if backward else []
+    gradients = [torch.ones_like(output) for output in outputs]
 
-    def forward_call(turn: int) -> object:
-        return _run(sets[turn % len(sets)])
+    def forward_call(number: int) -> object:
+        return _run(sets[number % len(sets)])
 
-    def backward_call(turn: int) -> None:
-        place = turn % len(sets)
-        torch.autograd.backward(ends[place], gradients[place], retain_graph=True)
+    def backward_call(number: int) -> None:
+        place = number % len(sets)
+        torch.autograd.backward(outputs[place], gradients[place], retain_graph=True)
         for leaf in sets[place].leaves:
             leaf.grad = None
 
@@ -65,30 +65,30 @@ def recorded_case(x: Operation, machine: Machine, implementation: str) -> Case:
         call=backward_call if backward else forward_call,
         implementation=implementation,
         sets=len(sets),
-        operators=first.links,
+        operators=first.repeats,
         remarks={"cached": len(sets) == 1},
     )
 
 
-def _run(chain: Chain) -> "Tensor":
-    out, *others = chain.leaves
-    for _ in range(chain.links):
-        out = chain.apply(out, *others)
+def _run(repeated: Repeated) -> "Tensor":
+    out, *others = repeated.leaves
+    for _ in range(repeated.repeats):
+        out = repeated.apply(out, *others)
     return out
 
 
-def _chain_of(x: Operation, machine: Machine) -> Callable[[], Chain]:
+def _repeated_of(x: Operation, machine: Machine) -> Callable[[], Repeated]:
     torch = import_torch()
     dtype = machine.dtype(str(getattr(x, "dtype", "fp32")))
     if isinstance(x, MatmulOperation):
         return lambda: _linear(torch, int(x.m), int(x.n), int(x.k), dtype)
     if isinstance(x, AttentionOperation):
         return lambda: _attention(torch, x, dtype)
-    if isinstance(x, ElementwiseOperation) and x.operator in _CHAINS:
-        elements, chain = int(x.elements), _CHAINS[x.operator]
-        return lambda: chain(torch, elements, dtype)
+    if isinstance(x, ElementwiseOperation) and x.operator in _KERNELS:
+        elements, repeated = int(x.elements), _KERNELS[x.operator]
+        return lambda: repeated(torch, elements, dtype)
     name = getattr(x, "operator", "it")
-    known = ", ".join(("matmul", "attention", *_CHAINS))
+    known = ", ".join(("matmul", "attention", *_KERNELS))
     raise InputError(f"--implementation is recorded or backward, which {name} does not have; measured: {known}")
 
 
@@ -97,15 +97,15 @@ def _leaf(torch: Any, *shape: int, dtype: Any) -> "Tensor":
     return leaf
 
 
-def _linear(torch: Any, m: int, n: int, k: int, dtype: Any) -> Chain:
+def _linear(torch: Any, m: int, n: int, k: int, dtype: Any) -> Repeated:
     layer = torch.nn.Linear(k, n, bias=False, dtype=dtype)
     inputs = _leaf(torch, 1, m, k, dtype=dtype)
     moved = dtype.itemsize * (m * k + n * k + m * n)
-    return Chain((inputs, layer.weight), lambda a, _: layer(a), LINKS if n == k else 1, moved)
+    return Repeated((inputs, layer.weight), lambda a, _: layer(a), REPEATS if n == k else 1, moved)
 
 
-def _attention(torch: Any, x: AttentionOperation, dtype: Any) -> Chain:
-    """From projections to the context, as layers hold them: heads are split off, turned to the front and back."""
+def _attention(torch: Any, x: AttentionOperation, dtype: Any) -> Repeated:
+    """From projections to the context, as layers hold them: heads are split off, transposed to the front and back."""
     batch, s, d = int(x.batch), int(x.query_tokens), int(x.head_dim)
     heads, kv_heads = int(x.heads), int(x.kv_heads)
     if s != int(x.context_tokens):
@@ -119,7 +119,7 @@ def _attention(torch: Any, x: AttentionOperation, dtype: Any) -> Chain:
         return context
 
     leaves = tuple(_leaf(torch, batch, s, width * d, dtype=dtype) for width in (heads, kv_heads, kv_heads))
-    return Chain(leaves, attend, LINKS, dtype.itemsize * batch * s * d * 2.0 * (heads + kv_heads))
+    return Repeated(leaves, attend, REPEATS, dtype.itemsize * batch * s * d * 2.0 * (heads + kv_heads))
 
 
 def _rows(elements: int) -> tuple[int, int]:
@@ -127,7 +127,7 @@ def _rows(elements: int) -> tuple[int, int]:
     return max(1, elements // width), width
 
 
-def _norm(torch: Any, elements: int, dtype: Any) -> Chain:
+def _norm(torch: Any, elements: int, dtype: Any) -> Repeated:
     rows, width = _rows(elements)
     weight = torch.ones(width, dtype=dtype).requires_grad_()
 
@@ -137,23 +137,23 @@ def _norm(torch: Any, elements: int, dtype: Any) -> Chain:
         out: Tensor = weight * wide.to(a.dtype)
         return out
 
-    return Chain((_leaf(torch, 1, rows, width, dtype=dtype), weight), norm, LINKS, 5.0 * elements * dtype.itemsize)
+    return Repeated((_leaf(torch, 1, rows, width, dtype=dtype), weight), norm, REPEATS, 5.0 * elements * dtype.itemsize)
 
 
-def _gated(torch: Any, elements: int, dtype: Any) -> Chain:
+def _gated(torch: Any, elements: int, dtype: Any) -> Repeated:
     rows, width = _rows(elements)
     leaves = tuple(_leaf(torch, 1, rows, width, dtype=dtype) for _ in range(2))
     silu = torch.nn.functional.silu
-    return Chain(leaves, lambda gate, up: silu(gate) * up, LINKS, 4.0 * elements * dtype.itemsize)
+    return Repeated(leaves, lambda gate, up: silu(gate) * up, REPEATS, 4.0 * elements * dtype.itemsize)
 
 
-def _residual(torch: Any, elements: int, dtype: Any) -> Chain:
+def _residual(torch: Any, elements: int, dtype: Any) -> Repeated:
     rows, width = _rows(elements)
     leaves = tuple(_leaf(torch, 1, rows, width, dtype=dtype) for _ in range(2))
-    return Chain(leaves, lambda a, b: a + b, LINKS, 3.0 * elements * dtype.itemsize)
+    return Repeated(leaves, lambda a, b: a + b, REPEATS, 3.0 * elements * dtype.itemsize)
 
 
-def _rope(torch: Any, elements: int, dtype: Any) -> Chain:
+def _rope(torch: Any, elements: int, dtype: Any) -> Repeated:
     """Heads of queries, or of keys, in front of their tokens."""
     tokens = max(1, elements // WIDTH)
     head = max(2, min(HEAD, elements // (tokens * HEADS)))
@@ -164,23 +164,23 @@ def _rope(torch: Any, elements: int, dtype: Any) -> Chain:
 
     def rope(a: "Tensor") -> "Tensor":
         a = a.transpose(1, 2)
-        turned = torch.cat((-a[..., head // 2 :], a[..., : head // 2]), dim=-1)
-        out: Tensor = (a * cos) + (turned * sin)
+        rotated_halves = torch.cat((-a[..., head // 2 :], a[..., : head // 2]), dim=-1)
+        out: Tensor = (a * cos) + (rotated_halves * sin)
         return out.transpose(1, 2)
 
-    return Chain((leaf,), rope, LINKS, 5.0 * elements * dtype.itemsize)
+    return Repeated((leaf,), rope, REPEATS, 5.0 * elements * dtype.itemsize)
 
 
-def _embedding(torch: Any, elements: int, dtype: Any) -> Chain:
+def _embedding(torch: Any, elements: int, dtype: Any) -> Repeated:
     """A table of so many elements is looked up: its gradient is as large."""
     rows, width = _rows(elements)
     table = _leaf(torch, rows, width, dtype=dtype)
     tokens = torch.randint(rows, (1, TOKENS))
     lookup = torch.nn.functional.embedding
-    return Chain((table,), lambda weight: lookup(tokens, weight), 1, elements * dtype.itemsize)
+    return Repeated((table,), lambda weight: lookup(tokens, weight), 1, elements * dtype.itemsize)
 
 
-def _loss(torch: Any, elements: int, dtype: Any) -> Chain:
+def _loss(torch: Any, elements: int, dtype: Any) -> Repeated:
     """The mean over all tokens but the last of each row's next one, in fp32."""
     width = min(VOCABULARY, max(16, elements // 16))
     rows = max(2, elements // width)
@@ -191,10 +191,10 @@ def _loss(torch: Any, elements: int, dtype: Any) -> Chain:
         out: Tensor = f.cross_entropy(logits.float().view(-1, width), targets, ignore_index=-100)
         return out
 
-    return Chain((_leaf(torch, 1, rows, width, dtype=dtype),), loss, 1, 3.0 * elements * dtype.itemsize)
+    return Repeated((_leaf(torch, 1, rows, width, dtype=dtype),), loss, 1, 3.0 * elements * dtype.itemsize)
 
 
-_CHAINS: Mapping[str, Callable[[Any, int, Any], Chain]] = {
+_KERNELS: Mapping[str, Callable[[Any, int, Any], Repeated]] = {
     "norm": _norm,
     "gated_activation": _gated,
     "residual": _residual,

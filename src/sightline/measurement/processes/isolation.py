@@ -1,8 +1,8 @@
 """Run one case in a process tree of its own: whatever happens to it, it costs that case only and leaves no process.
 
-    suite ── keeper ── case ── whatever the case starts
+    suite ── supervisor ── case ── whatever the case starts
 
-The keeper (``keeper.py``) enforces the limits and ends the whole tree, also when the suite itself is killed.
+The supervisor (``supervisor.py``) enforces the limits and ends the whole tree, also when the suite itself is killed.
 """
 
 import contextlib
@@ -57,30 +57,30 @@ def run_case(
         "limits": asdict(limits or Limits()),
         "path": [path or os.getcwd() for path in sys.path],  # noqa: PTH109 - as the import system writes it
     }
-    keeper, messages = _start_keeper({**os.environ, **(variables or {}), _MARK: mark})
+    supervisor, messages = _start_supervisor({**os.environ, **(variables or {}), _MARK: mark})
     said: dict[str, Any] = {}
     interrupted = False
     try:
         try:
-            _send(keeper, request)
+            _send(supervisor, request)
             said = _listen(messages, on_sample)
         except KeyboardInterrupt:
             interrupted = True
-            _close(keeper)
+            _close(supervisor)
             said = _listen(messages, None)
     finally:
-        _close(keeper)
+        _close(supervisor)
         os.close(messages)
-        _wait(keeper, mark, request["scratch"])
-    outcome = _outcome(said, keeper.returncode)
+        _wait(supervisor, mark, request["scratch"])
+    outcome = _outcome(said, supervisor.returncode)
     return _as_interrupted(outcome) if interrupted else outcome
 
 
-def _start_keeper(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], int]:
+def _start_supervisor(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], int]:
     reading, writing = os.pipe()
     try:
-        keeper = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "sightline.measurement.processes.keeper", str(writing)],
+        supervisor = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-m", "sightline.measurement.processes.supervisor", str(writing)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=(writing,),
@@ -90,18 +90,18 @@ def _start_keeper(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes],
         )
     finally:
         os.close(writing)
-    return keeper, reading
+    return supervisor, reading
 
 
-def _send(keeper: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
-    assert keeper.stdin is not None  # noqa: S101 - it was asked for
+def _send(supervisor: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
+    assert supervisor.stdin is not None  # noqa: S101 - it was asked for
     with contextlib.suppress(BrokenPipeError):
-        keeper.stdin.write(json.dumps(request).encode() + b"\n")
-        keeper.stdin.flush()
+        supervisor.stdin.write(json.dumps(request).encode() + b"\n")
+        supervisor.stdin.flush()
 
 
 def _listen(messages: int, on_sample: OnSample | None) -> dict[str, Any]:
-    """Pass samples on until the keeper says the end; return what was said besides."""
+    """Pass samples on until the supervisor says the end; return what was said besides."""
     said: dict[str, Any] = {}
     for message in _lines(messages):
         if "sample" in message:
@@ -135,31 +135,31 @@ def _lines(messages: int) -> Iterator[dict[str, Any]]:
                     yield message
 
 
-def _close(keeper: subprocess.Popen[bytes]) -> None:
-    """End the keeper's stdin: it then ends the case."""
-    if keeper.stdin is not None:
+def _close(supervisor: subprocess.Popen[bytes]) -> None:
+    """End the supervisor's stdin: it then ends the case."""
+    if supervisor.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
-            keeper.stdin.close()
+            supervisor.stdin.close()
 
 
-def _wait(keeper: subprocess.Popen[bytes], mark: str, scratch: str) -> None:
-    """See the keeper off; should it have been killed itself, do its work: end whatever bears the case's mark."""
+def _wait(supervisor: subprocess.Popen[bytes], mark: str, scratch: str) -> None:
+    """Wait for the supervisor. If it was killed itself, end every process that has the case's mark."""
     try:
-        clean = keeper.wait() == 0
+        clean = supervisor.wait() == 0
     except KeyboardInterrupt:
-        keeper.kill()
-        keeper.wait()
+        supervisor.kill()
+        supervisor.wait()
         clean = False
     if not clean:
         tree.end_all(lambda: tree.marked(_MARK, mark))
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _outcome(said: Mapping[str, Any], keeper_exit: int) -> Outcome:
-    """Put together what the case and the keeper said; the case's own word counts first."""
+def _outcome(said: Mapping[str, Any], supervisor_exit: int) -> Outcome:
+    """Put together what the case and the supervisor said; the case's own word counts first."""
     end = said.get("end")
     if end is None:
-        return Outcome(status="crashed", reason=f"the process that watches the case ended with {keeper_exit}")
+        return Outcome(status="crashed", reason=f"the process that watches the case ended with {supervisor_exit}")
     figures = {k: end[k] for k in ("seconds", "peak_memory_bytes", "cpu_s", "others_cpu_fraction", "output")}
     stuck = f"; {len(end['stuck'])} of its processes could not be ended" if end["stuck"] else ""
     if "status" in said:

@@ -123,7 +123,7 @@ def run_suite(
     Args:
         cases: What to measure.
         store: Where the runs go.
-        suite: Name that the runs bear.
+        suite: Name of the suite, stored with each run.
         rerun: Run also what has ended before.
         on_step: Called when a case begins and when it has been stored.
 

@@ -48,7 +48,7 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-class Family:
+class Descendants:
     """The descendants of a process, looked at again and again: only processes that are new since cost anything.
 
     Who once was no descendant never becomes one; who was stays one, since the root adopts orphans.
@@ -99,7 +99,7 @@ def end_all(find: Callable[[], list[int]], group: int | None = None) -> list[int
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        _bury()
+        _reap()
         if not alive or time.monotonic() > deadline:
             return alive
         time.sleep(0.005)
@@ -124,7 +124,7 @@ def kernel_kills() -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
-def _bury() -> None:
+def _reap() -> None:
     """Collect children that have ended, adopted ones too."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:

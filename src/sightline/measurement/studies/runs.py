@@ -6,7 +6,8 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading import load_all
-from sightline.measurement.generation.runs import run_generations
+from sightline.measurement.generation.runs import Settings as GenerationSettings
+from sightline.measurement.generation.runs import measure_generations
 from sightline.measurement.processes.suite import RowStore, Step
 from sightline.measurement.studies.arxiv_2311_03687 import STUDY, Cell, Table
 from sightline.measurement.training.runs import QUICK, Effort, Settings, measure_trainings
@@ -53,16 +54,17 @@ def _measured(
 ) -> MeasuredCell:
     try:
         (scenario,) = load_all([dict(named(table, cell))])
+        common: dict[str, Any] = {"suite": STUDY, "rerun": rerun, "on_step": on_step}
         if isinstance(scenario, GenerationScenario):
-            (run,) = run_generations([scenario], store, quick=quick, suite=STUDY, rerun=rerun, on_step=on_step)
+            (one,) = measure_generations([scenario], store, GenerationSettings(quick=quick), **common)
         else:
             assert isinstance(scenario, Scenario)  # noqa: S101 - the grid has no single operators
-            settings = Settings(effort=_effort(table, quick=quick))
-            (trained,) = measure_trainings([scenario], store, settings, suite=STUDY, rerun=rerun, on_step=on_step)
-            run = trained.run
+            (one,) = measure_trainings([scenario], store, Settings(effort=_effort(table, quick=quick)), **common)
     except InputError as error:
         return MeasuredCell(table=table, cell=cell, status=UNSUPPORTED, reason="; ".join(error.problems))
-    return MeasuredCell(table=table, cell=cell, status=run.status, reason=run.reason, scenario=scenario, run=run)
+    return MeasuredCell(
+        table=table, cell=cell, status=one.run.status, reason=one.run.reason, scenario=scenario, run=one.run
+    )
 
 
 def named(table: Table, cell: Cell) -> Mapping[str, Any]:

@@ -111,7 +111,7 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
                 **{key: arguments[key] for key in PASSED_ON},
                 # Modules and operators take steps of their own, once.
                 "levels": arguments["levels"] if repeat == 0 else [],
-                "meeting": _meeting(nodes, folder, repeat),
+                "rendezvous": _rendezvous(nodes, folder, repeat),
             }
             repeats.append(run_ranks(RANK, asked, ranks, keep)[0])
     seen = {
@@ -129,7 +129,7 @@ def _place(nodes: Mapping[str, Any]) -> dict[str, str]:
     return {} if nodes.get("local_rank") is None else {"LOCAL_RANK": str(nodes["local_rank"])}
 
 
-def _meeting(nodes: Mapping[str, Any], folder: str, repeat: int) -> dict[str, Any]:
+def _rendezvous(nodes: Mapping[str, Any], folder: str, repeat: int) -> dict[str, Any]:
     """Where ranks find each other: a file on one node, a server on several, anew for every repeat."""
     if not nodes:
         return {"file": str(Path(folder) / "ranks")}

@@ -30,7 +30,7 @@ class Nodes:
     host: str = ""
     port: int = 0
     served: bool = False
-    """Somebody else runs the server (torchrun)."""
+    """torchrun runs the server."""
     local_rank: int | None = None
     """Under torchrun, where every process is a node of one device: which device of the machine that is."""
     local_count: int = 1
@@ -55,7 +55,7 @@ def nodes_of(count: int | None, rank: int | None, rendezvous: str | None) -> Nod
     """Return what options say, or torchrun's environment where it started this process.
 
     Raises:
-        InputError: Options contradict each other, or the meeting point is none.
+        InputError: Options contradict each other, or the rendezvous point is none.
     """
     if count is None and rank is None and rendezvous is None:
         return _of_torchrun(os.environ) if "TORCHELASTIC_RUN_ID" in os.environ else Nodes()
@@ -84,8 +84,8 @@ def _of_torchrun(environment: Mapping[str, str]) -> Nodes:
     )
 
 
-class Meeting:
-    """The nodes' common board."""
+class Rendezvous:
+    """The key-value store that the nodes share."""
 
     def __init__(self, nodes: Nodes, store: Any) -> None:
         self._nodes, self._store, self._turn = nodes, store, 0
@@ -110,7 +110,7 @@ class Meeting:
             yield number
 
     def leave(self) -> None:
-        """Say goodbye; the first node stays until all others have gone, for it may run the server."""
+        """Leave; the first node waits until all others have left, since it may run the server."""
         self._store.add(_LEFT, 1)
         deadline = time.monotonic() + FAREWELL_S
         while self._nodes.rank == 0 and time.monotonic() < deadline:
@@ -120,7 +120,7 @@ class Meeting:
 
 
 @contextmanager
-def met(nodes: Nodes) -> Iterator[Meeting]:
+def rendezvous_of(nodes: Nodes) -> Iterator[Rendezvous]:
     """Meet the other nodes.
 
     Raises:
@@ -140,15 +140,15 @@ def met(nodes: Nodes) -> Iterator[Meeting]:
                 f"--rendezvous {place} cannot be listened on, perhaps the port is in use: {_first(error)}"
             ) from error
         raise WorkError(f"the first node at {place} does not answer: {_first(error)}") from error
-    meeting = Meeting(nodes, store)
+    rendezvous = Rendezvous(nodes, store)
     try:
-        yield meeting
+        yield rendezvous
     finally:
         if nodes.rank == 0:
-            meeting.announce(None)
-        # A first node that is gone leaves nobody to say goodbye to.
+            rendezvous.announce(None)
+        # If the first node is gone, there is no other to wait for.
         with suppress(RuntimeError):
-            meeting.leave()
+            rendezvous.leave()
 
 
 def _first(error: Exception) -> str:

@@ -17,7 +17,7 @@ from sightline.measurement.modules.communication import EXPOSED, watch_collectiv
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
 from sightline.measurement.training.frameworks import preload, setup_of, way_of
 from sightline.measurement.training.steps import Trainer, token_batches
-from sightline.measurement.training.times import DeviceStepClock, HostStepClock, StepClock, StepTime, told_apart
+from sightline.measurement.training.times import DeviceStepClock, HostStepClock, StepClock, StepTime, times_by_module
 from sightline.scenario import Scenario
 
 ENTRY = f"{__name__}:measure_rank"
@@ -34,7 +34,7 @@ class Asked:
     weights: str | None = None
     levels: Sequence[str] = ()
     """Which levels below the whole step are measured too, in steps of their own: module, operator."""
-    meeting: Mapping[str, Any] | None = None
+    rendezvous: Mapping[str, Any] | None = None
     """How ranks find each other: ``file``, or ``host``, ``port`` and ``prefix``."""
 
 
@@ -65,7 +65,7 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     if way != "single":
         if device == "cpu":
             watch_collectives(clock.phase)
-        _join(asked.meeting or {}, device)
+        _join(asked.rendezvous or {}, device)
     setup = setup_of(way)
     preload(way)
     memory = MemoryWatch(device)
@@ -158,7 +158,7 @@ def _levels(scenario: Scenario, trainer: Trainer, asked: Asked, device: str, pla
         return {}
     batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
     operators = "operator" in asked.levels
-    return {"module": told_apart(scenario, trainer, batches, asked.steps, device, plain_s, operators=operators)}
+    return {"module": times_by_module(scenario, trainer, batches, asked.steps, device, plain_s, operators=operators)}
 
 
 def _device() -> str:
@@ -173,18 +173,18 @@ def _device() -> str:
     return device
 
 
-def _join(meeting: Mapping[str, Any], device: str) -> None:
+def _join(rendezvous: Mapping[str, Any], device: str) -> None:
     """Become one of the ranks of the default group."""
     import torch
     import torch.distributed
 
     dist: Any = torch.distributed
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if "file" in meeting:
-        store = dist.FileStore(meeting["file"], world)
+    if "file" in rendezvous:
+        store = dist.FileStore(rendezvous["file"], world)
     else:
-        server = dist.TCPStore(meeting["host"], int(meeting["port"]), is_master=False, timeout=PATIENCE)
-        store = dist.PrefixStore(meeting["prefix"], server)
+        server = dist.TCPStore(rendezvous["host"], int(rendezvous["port"]), is_master=False, timeout=PATIENCE)
+        store = dist.PrefixStore(rendezvous["prefix"], server)
     library, on_device = ("gloo", {}) if device == "cpu" else ("nccl", {"device_id": torch.device(device)})
     dist.init_process_group(library, store=store, rank=rank, world_size=world, timeout=PATIENCE, **on_device)
 

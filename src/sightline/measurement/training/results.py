@@ -64,7 +64,7 @@ def result_of(scenario: Scenario, predicted: Profile, seen: Mapping[str, Any], s
 def waiting_s(repeats: Sequence[Mapping[str, Any]]) -> float:
     """Return the seconds of all steps that the first rank spent in collectives while others had yet to come.
 
-    Who comes last waits for nobody, so that the least that any rank spends in a step's collectives is what they take.
+    The last rank does not wait, so that a step's collectives take the least that any rank spends in them.
     """
     steps = (zip(*(rank.get("exposed_s", ()) for rank in repeat["ranks"]), strict=False) for repeat in repeats)
     return float(sum(step[0] - min(step) for taken in steps for step in taken))

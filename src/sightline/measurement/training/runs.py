@@ -17,7 +17,7 @@ from sightline.measurement.processes.results import Measured, measured, profile_
 from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, require, run_suite
 from sightline.measurement.training.case import ENTRY, resolved
 from sightline.measurement.training.frameworks import way_of
-from sightline.measurement.training.nodes import Nodes, met
+from sightline.measurement.training.nodes import Nodes, rendezvous_of
 from sightline.measurement.training.times import LEVELS
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -80,11 +80,11 @@ def measure_trainings(
     _check(asked, settings)
     cases = [_case(scenario, settings, number) for number, scenario in enumerate(asked)]
     with ExitStack() as nodes:
-        meeting = nodes.enter_context(met(settings.nodes)) if settings.nodes.count > 1 else None
+        rendezvous = nodes.enter_context(rendezvous_of(settings.nodes)) if settings.nodes.count > 1 else None
 
         def tell(step: Step) -> None:
-            if step.run is None and meeting is not None:
-                meeting.announce(cases.index(step.case))
+            if step.run is None and rendezvous is not None:
+                rendezvous.announce(cases.index(step.case))
             on_step(step)
 
         runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=tell)
@@ -101,8 +101,8 @@ def follow(scenarios: Iterable[Scenario], settings: Settings) -> list[str]:
     asked = [resolved(scenario)[0] for scenario in scenarios]
     _check(asked, settings)
     failed = []
-    with met(settings.nodes) as meeting:
-        for number in meeting.announced():
+    with rendezvous_of(settings.nodes) as rendezvous:
+        for number in rendezvous.announced():
             case = _case(asked[number], settings, number)
             outcome = run_case(case.entry, case.arguments, case.limits, variables=case.variables)
             if outcome.status == "interrupted":

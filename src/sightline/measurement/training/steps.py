@@ -47,7 +47,7 @@ class Trainer:
     """A model that is ready to train."""
 
     model: Any
-    """The plain module, by whose parts times are told apart."""
+    """The plain module, whose parts are timed."""
     step: Step
     optimizer: Any
     """Whatever holds the optimizer's state, for the memory ledger."""
@@ -103,32 +103,32 @@ def optimizer_of(plan: Plan, parameters: Sequence["torch.Tensor"], device: str) 
 
 
 class MasterWeights:
-    """An optimizer over fp32 copies of 16-bit weights: gradients are widened, updated copies are written back."""
+    """An optimizer over fp32 copies of 16-bit weights: gradients are cast to fp32, and updated copies are written back."""
 
     def __init__(self, plan: Plan, parameters: Sequence["torch.Tensor"], device: str) -> None:
-        self.narrow = list(parameters)
-        self.wide = [p.detach().float().requires_grad_() for p in self.narrow]
-        self.inner = optimizer_of(plan, self.wide, device)
+        self.weights = list(parameters)
+        self.masters = [p.detach().float().requires_grad_() for p in self.weights]
+        self.inner = optimizer_of(plan, self.masters, device)
 
     @property
     def state(self) -> Mapping[Any, Any]:
         """Moments and copies, by copy."""
-        return {wide: {**self.inner.state.get(wide, {}), "master": wide} for wide in self.wide}
+        return {master: {**self.inner.state.get(master, {}), "master": master} for master in self.masters}
 
     def step(self) -> None:
         """Update."""
         import torch
 
-        for wide, narrow in zip(self.wide, self.narrow, strict=True):
-            wide.grad = None if narrow.grad is None else narrow.grad.float()
+        for master, weight in zip(self.masters, self.weights, strict=True):
+            master.grad = None if weight.grad is None else weight.grad.float()
         self.inner.step()
         with torch.no_grad():
-            torch._foreach_copy_(self.narrow, self.wide)
+            torch._foreach_copy_(self.weights, self.masters)
 
     def zero_grad(self) -> None:
         """Forget gradients."""
-        for wide, narrow in zip(self.wide, self.narrow, strict=True):
-            wide.grad = narrow.grad = None
+        for master, weight in zip(self.masters, self.weights, strict=True):
+            master.grad = weight.grad = None
 
 
 def own_step(

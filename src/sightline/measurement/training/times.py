@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.measurement.machine.devices import DeviceClock
 from sightline.measurement.machine.timing import HostClock, host_time
-from sightline.measurement.modules.instrument import instrument, undisturbed
+from sightline.measurement.modules.instrument import instrument, without_overhead
 from sightline.measurement.modules.operator_trace import trace_operators
 from sightline.measurement.training.steps import Trainer
 from sightline.profile import Row
@@ -153,7 +153,7 @@ MOST_STEPS = 20
 """Recorded steps; more would only repeat them."""
 
 
-def told_apart(
+def times_by_module(
     scenario: Scenario,
     trainer: Trainer,
     batches: Sequence[Any],
@@ -163,9 +163,9 @@ def told_apart(
     *,
     operators: bool,
 ) -> dict[str, Any]:
-    """Return rows by phase and module, and what telling them apart costs: over the median of plain steps, minus 1.
+    """Return rows by phase and module, and the overhead of timing them: over the median of plain steps, minus 1.
 
-    With ``operators`` a traced step takes the rows further apart; each module keeps its time of the untraced steps.
+    With ``operators`` a traced step splits the rows by operator; each module keeps its time of the untraced steps.
     """
     on_host = device == "cpu"
     on_model = instrument(trainer.model, None, HostClock() if on_host else DeviceClock())
@@ -182,9 +182,9 @@ def told_apart(
             wait()
             seconds.append(perf_counter() - begin)
         rows = on_model.rows(scenario.cluster.device, scenario.plan.dtype)
-        rows = undisturbed(rows, plain_s) if on_host else rows
+        rows = without_overhead(rows, plain_s) if on_host else rows
         if operators:
-            rows = _shared_out(rows, trace_operators(on_model, lambda: trainer.step(batches[0], on_model.phase)))
+            rows = _by_operator(rows, trace_operators(on_model, lambda: trainer.step(batches[0], on_model.phase)))
     finally:
         on_model.remove()
     return {
@@ -195,8 +195,8 @@ def told_apart(
     }
 
 
-def _shared_out(modules: Sequence[Row], operators: Sequence[Row]) -> list[Row]:
-    """Operators' rows with the module's seconds shared out among them; modules that the trace lacks stay whole."""
+def _by_operator(modules: Sequence[Row], operators: Sequence[Row]) -> list[Row]:
+    """Operators' rows, among which the module's seconds are split; modules that the trace lacks stay whole."""
     seconds, traced = (_by_module(rows) for rows in (modules, operators))
     scaled = [
         row.lasting(row.time_s * seconds[where] / traced[where])

@@ -1,9 +1,9 @@
 """The process between a suite and one case: it starts the case, holds it to its limits, and leaves no process behind.
 
 It outlives a suite that is killed just long enough to end the case: its stdin is a pipe whose other end only the suite
-holds. The case's own processes may start sessions and daemons as they like; orphans are handed to the keeper.
-Started as ``python -m sightline.measurement.keeper FD`` with the request as one line of JSON on stdin; FD receives
-what the case says and, as the last line, what the keeper saw.
+holds. The case's own processes may start sessions and daemons as they like; orphans become children of the supervisor.
+Started as ``python -m sightline.measurement.processes.supervisor FD`` with the request as one line of JSON on stdin; FD receives
+what the case says and, as the last line, what the supervisor saw.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def main() -> None:
     scratch = Path(request["scratch"])
     scratch.mkdir(mode=0o700)
     try:
-        seen = _Keeper(request, messages, scratch).run()
+        seen = _Supervisor(request, messages, scratch).run()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     with contextlib.suppress(BrokenPipeError):
@@ -40,7 +40,7 @@ def main() -> None:
         os.write(messages, b"\n" + json.dumps({"end": seen}).encode() + b"\n")
 
 
-class _Keeper:
+class _Supervisor:
     """One case and what is known of it."""
 
     def __init__(self, request: dict[str, Any], messages: int, scratch: Path) -> None:
@@ -72,7 +72,7 @@ class _Keeper:
 
     def _start(self) -> int:
         """Fork the case: this process is small and has loaded nothing that a case would care about."""
-        keeper = os.getpid()
+        supervisor = os.getpid()
         pid = os.fork()
         if pid:
             return pid
@@ -80,7 +80,7 @@ class _Keeper:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setsid()
-            tree.die_with_parent(keeper)
+            tree.die_with_parent(supervisor)
             tree.be_first_out_of_memory()
             self._redirect()
             from sightline.measurement.processes.case import run_entry
@@ -100,7 +100,7 @@ class _Keeper:
     def _watch(self, wake: int, deadline: float) -> int | None:
         """Return the case's wait status once it has ended, or None where a verdict ended it."""
         limit = self.request["limits"]["memory_bytes"]
-        family = tree.Family(os.getpid())
+        family = tree.Descendants(os.getpid())
         while True:
             wait = min(_LOOK_EVERY_S, max(0.0, deadline - time.monotonic()))
             ready, _, _ = select.select([0, wake], [], [], wait)
