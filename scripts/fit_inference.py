@@ -2,7 +2,8 @@
 
     python scripts/fit_inference.py --data DIR --out DIR [--engine NAME ...]
 
-writes OUT/<engine>.yaml; a rerun on the same data reproduces the shipped files. The test splits are never looked at.
+writes OUT/<engine>.yaml for the sets that the manifest names (sightline/calibration/manifest/inference.yaml); a rerun on
+the same data reproduces the shipped files. The test splits are never looked at.
 """
 
 import argparse
@@ -15,22 +16,13 @@ import yaml
 
 from sightline.calibration.fits.fitting import FitResult
 from sightline.calibration.inference import MeasuredGeneration, fit_inference
+from sightline.calibration.manifest import manifest
 from sightline.catalog.versions import line_of, release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.latencies import price_workers
 from sightline.scenario import GenerationScenario
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite
-
-KERNELS = ("matmul_slowdown", "decode_attention_slowdown", "elementwise_slowdown")
-PREFILL = ("prefill_attention_slowdown", "prefill_s", "prompt_token_s")
-EXPERTS = ("experts_slowdown", "prefill_experts_slowdown")
-HOST = ("iteration_s", "sequence_s", "kernel_gap_s")
-NARROW = ("nvfp4_slowdown",)
-BLOCKS = ("fp8_block_slowdown",)
-DRAFTS = ("drafting_s", "drafted_sequence_s")
-NETWORK = ("collective_slowdown", "meeting_s")
-VECTOR = ("vector_memory_fraction", "vector_unit_bandwidth")
 
 
 def _family(scenario: GenerationScenario) -> str:
@@ -74,138 +66,17 @@ class Fit:
     """What is not free is as the engine's own set has it; few measurements cannot show more."""
 
 
-FITS = (
-    Fit(
-        engine="vllm",
-        line="0.2",
-        suites=["splitwise-prefill", "splitwise-decode"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s", "long_prefill_slowdown"],
-        lines=["0.2"],
-        group=_family,
-    ),
-    Fit(
-        engine="vllm",
-        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *BLOCKS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
-        group=_served,
-    ),
-    # Until 0.13 the host schedules between iterations, unless told to do so beside them, as InferenceX did.
-    Fit(
-        engine="vllm",
-        line="0.12",
-        suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *BLOCKS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
-        lines=["0.12"],
-        inherits=True,
-        group=_served,
-    ),
-    Fit(
-        engine="sglang",
-        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *BLOCKS, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
-        group=_served,
-    ),
-    # Decodes with a graph of one size: a step takes as long for few sequences as for many.
-    Fit(
-        engine="sglang",
-        line="0.5.3",
-        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=HOST,
-        lines=["0.5.3"],
-        inherits=True,
-        group=_served,
-    ),
-    Fit(
-        engine="sglang",
-        line="0.5.10",
-        suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *BLOCKS, *HOST, *EXPERTS],
-        lines=["0.5.10"],
-        inherits=True,
-        group=_served,
-    ),
-    # Models that no release served yet.
-    Fit(
-        engine="sglang",
-        line="nightly-dev",
-        suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *BLOCKS, *HOST, *EXPERTS],
-        lines=["nightly-dev"],
-        inherits=True,
-        group=_served,
-    ),
-    Fit(
-        engine="tensorrt-llm",
-        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *BLOCKS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, *DRAFTS, "launch_s"],
-        # Rows of 1.3 contradict each other: some decode five times slower at a quarter of the load.
-        lines=["1.2"],
-        group=_served,
-    ),
-    Fit(
-        engine="tensorrt-llm",
-        line="1.1",
-        suites=["aiconfigurator-aggregated", "aiconfigurator-disaggregated"],
-        free=[*KERNELS, *BLOCKS, *NARROW, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
-        lines=["1.1"],
-        # Few of its rows draft.
-        inherits=True,
-        group=_served,
-    ),
-    Fit(
-        engine="tensorrt-llm",
-        line="1.0",
-        suites=["aiconfigurator-aggregated"],
-        free=[*KERNELS, *BLOCKS, *PREFILL, *HOST, *NETWORK, *EXPERTS, "launch_s"],
-        lines=["1.0"],
-        inherits=True,
-        group=_served,
-    ),
-    Fit(
-        engine="tensorrt-llm",
-        line="0",
-        suites=["tensorrt-llm-first-token", "tensorrt-llm-throughput", "nemo-llama-2-128-20"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, *EXPERTS],
-        lines=["0.5", "0.6", "0.7", "0.8", "0.9"],
-        group=_family,
-    ),
-    Fit(
-        engine="fastertransformer",
-        suites=["fastertransformer-gpt"],
-        free=[*KERNELS, *PREFILL, *HOST, *NETWORK, "launch_s"],
-        group=_family,
-    ),
-    Fit(
-        engine="lmdeploy",
-        suites=["lmdeploy-static-batch", "lmdeploy-first-token"],
-        free=[*KERNELS, "prefill_s", "iteration_s", "sequence_s"],
-        group=_sizes,
-    ),
-    Fit(
-        engine="llama.cpp",
-        suites=["llama.cpp-llama-3-prefill", "llama.cpp-llama-3-decode"],
-        free=[*KERNELS, "prefill_s", "iteration_s", "kernel_gap_s", "handover_s", "host_copy_bandwidth", *VECTOR],
-    ),
-    Fit(
-        engine="llama.cpp",
-        line="b1671",
-        suites=["llama.cpp-llama-2-prefill", "llama.cpp-llama-2-decode"],
-        free=["prefill_s", "iteration_s"],
-        lines=["b1671"],
-        inherits=True,
-    ),
-    Fit(engine="mlc", suites=["mlc-llm"], free=["iteration_s", "vector_memory_fraction"]),
-    Fit(
-        engine="transformers",
-        suites=["qwen-transformers"],
-        free=["matmul_slowdown", "launch_s", *VECTOR],
-    ),
-    Fit(
-        engine="litgpt",
-        suites=["litgpt-decode"],
-        free=["launch_s", "iteration_s"],
-    ),
-)
+GROUPS = {"family": _family, "sizes": _sizes, "served": _served}
+"""What is left out together, by the word that a manifest has for it."""
+
+
+def _fit(told: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> Fit:
+    """A set of the manifest; groups of constants stand for their members."""
+    free = [name for word in told["free"] for name in groups.get(word, [word])]
+    return Fit(**{**told, "free": free, "group": GROUPS.get(told.get("group", ""))})
+
+
+FITS = tuple(_fit(told, manifest("inference")["groups"]) for told in manifest("inference")["fits"])
 
 
 def cases_of(fit: Fit, known: Mapping[str, Suite]) -> Iterator[MeasuredGeneration]:

@@ -2,8 +2,8 @@
 
     python scripts/fit_training.py --data DIR --out DIR
 
-writes OUT/<device family>/training.yaml; a rerun on the same data reproduces the shipped files. The test splits are
-never looked at.
+writes OUT/<device family>/training.yaml for the sets that the manifest names (sightline/calibration/manifest/training.yaml);
+a rerun on the same data reproduces the shipped files. The test splits are never looked at.
 """
 
 import argparse
@@ -14,18 +14,14 @@ from typing import Any
 
 import yaml
 
+from sightline.calibration.manifest import manifest
 from sightline.calibration.training import PRIORS, MeasuredStep, fit_training
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.training.flops import model_flops
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite
 
-KERNELS = ("matmul_slowdown", "memory_fraction")
 HOST = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
-LAUNCHES = ("launch_forward_s", "launch_backward_s")
-NETWORK = ("collective_slowdown", "overlap_slowdown")
-FORMATS = ("mxfp8_slowdown", "nvfp4_slowdown")
-EAGER = ("vector_fraction", "meeting_s", "collective_slowdown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,243 +47,15 @@ class Fit:
     """Only cases of these versions of the framework."""
 
 
-EAGER_KERNEL = {"attention_kernel": "flash-2"}
-TRITON = {"attention_kernel": "triton"}
-GRAPHS = {"attention_kernel": "flash-2", "launch_forward_s": 2e-06, "launch_backward_s": 2e-06}
-"""CUDA graphs: launches cost the host next to nothing."""
-MLPERF = ["mlperf-pretraining", "mlperf-llama-2-70b-lora"]
-HOPPER_KERNEL = {"attention_kernel": "flash-3"}
-"""NeMo's steps on B200 come closest to it; others of NeMo and Megatron-Bridge come closer to the second generation's share."""
-CUDNN_KERNEL = {"attention_kernel": "cudnn"}
-"""What MLPerf's submissions ask for (NVTE_FUSED_ATTN=1, NVTE_FLASH_ATTN=0)."""
-SERIAL = "megatron@bridge-26.04"
-LONG = "nemo-long-sequence"
-NEMO_2025 = ["nemo-2025-pretraining", LONG]
-FITS = (
-    Fit(
-        family="a100-sxm",
-        framework="megatron-deepspeed",
-        suites=["vtrain-single-node"],
-        free=[*KERNELS, *HOST, "vector_fraction", "meeting_s", "unsharded_head_slowdown"],
-        given=EAGER_KERNEL | {"collective_slowdown": 1.0},
-    ),
-    Fit(
-        family="a100-sxm",
-        framework="megatron-deepspeed@bigscience",
-        suites=["bigscience-tr11"],
-        free=[*KERNELS, *EAGER],
-        given=EAGER_KERNEL,
-        host_of="megatron-deepspeed",
-    ),
-    Fit(
-        family="a100-sxm",
-        framework="megatron",
-        suites=["korthikanti-2022-table5", "narayanan-2021-table1"],
-        free=[*KERNELS, *EAGER],
-        given=EAGER_KERNEL,
-        host_of="megatron-deepspeed",
-    ),
-    Fit(
-        family="a100-sxm",
-        framework="fsdp",
-        suites=["mosaicml-mpt"],
-        free=[*KERNELS, *HOST, *NETWORK, "attention_slowdown"],
-        given=TRITON,
-        devices=["a100"],
-    ),
-    Fit(
-        family="a100-sxm",
-        framework="galvatron",
-        suites=["galvatron-forward"],
-        free=[*KERNELS, "launch_forward_s", "micro_batch_s"],
-        given=EAGER_KERNEL,
-        least_spread=0.15,
-    ),
-    Fit(
-        family="a100-sxm",
-        framework="transformers@qwen",
-        suites=["qwen-finetuning-time"],
-        free=[*KERNELS, *HOST],
-        given=EAGER_KERNEL,
-    ),
-    Fit(
-        family="a100-sxm",
-        framework="deepspeed@qwen",
-        suites=["qwen-finetuning-time"],
-        free=[*KERNELS, *NETWORK],
-        given=EAGER_KERNEL,
-        host_of="transformers@qwen",
-    ),
-    Fit(
-        family="a100-sxm",
-        framework="litgpt",
-        suites=["litgpt-finetuning-time"],
-        free=[*KERNELS, "launch_forward_s", "launch_backward_s"],
-        # Its times are of passes, most of which end without an update; each pins a batch and waits for its loss.
-        given=EAGER_KERNEL | {"step_s": 0.001, "micro_batch_s": 0.01},
-        least_spread=0.12,
-    ),
-    Fit(
-        family="h100-sxm",
-        framework="fsdp",
-        suites=["mosaicml-mpt"],
-        free=[*KERNELS, *HOST, *NETWORK, "attention_slowdown"],
-        given=TRITON,
-        devices=["h100"],
-    ),
-    Fit(
-        family="h100-sxm",
-        framework="torchtitan",
-        suites=["torchtitan"],
-        # Four cases of one model cannot tell more apart.
-        free=["matmul_slowdown", *NETWORK],
-        # 1.1 to 1.2 between fast accumulation and none (pytorch/ao issue 2377), which torchao takes for gradients.
-        given={"attention_kernel": "flash-2", "exact_gradients_slowdown": 1.15},
-        host_of="fsdp",
-        least_spread=0.1,
-    ),
-    Fit(
-        family="h100-sxm",
-        framework="megatron",
-        suites=["megatron-core-h100"],
-        free=[*KERNELS, *NETWORK],
-        given={"attention_kernel": "flash-2"},
-    ),
-    Fit(
-        family="b200-sxm",
-        framework="megatron@core-serial",
-        suites=["simumax-b200-time"],
-        free=["matmul_slowdown", "expert_matmul_slowdown", "attention_slowdown", "collective_slowdown", "meeting_s"],
-        given={"attention_kernel": "flash-3"},
-        least_spread=0.08,
-    ),
-    Fit(
-        family="h100-sxm",
-        framework="llmq",
-        suites=["llmq"],
-        free=[*KERNELS, "attention_slowdown"],
-        given=GRAPHS,
-        least_spread=0.1,
-        devices=["h100"],
-    ),
-    Fit(
-        family="rtx-4090",
-        framework="llmq",
-        suites=["llmq"],
-        free=[*KERNELS, "attention_slowdown", "collective_slowdown"],
-        given=GRAPHS,
-        least_spread=0.1,
-        devices=["rtx-4090", "rtx-5090"],
-    ),
-    Fit(
-        family="l40s",
-        framework="llmq",
-        suites=["llmq"],
-        # A GeForce runs fp32 sums at half of the tensor cores' rate and above its datasheet's clock; this board does neither.
-        free=["matmul_slowdown"],
-        given=GRAPHS,
-        least_spread=0.3,
-        devices=["l40s"],
-    ),
-    Fit(
-        family="rtx-pro-6000",
-        framework="llmq",
-        suites=["llmq"],
-        free=[*KERNELS, "attention_slowdown", "collective_slowdown"],
-        given=GRAPHS,
-        least_spread=0.1,
-        devices=["rtx-pro-6000"],
-    ),
-    Fit(
-        family="h100-sxm",
-        framework="megatron@nemo",
-        suites=["nemo-2024-pretraining", LONG],
-        free=[*KERNELS, *NETWORK],
-        given={"attention_kernel": "flash-2"},
-        devices=["h100"],
-        least_spread=0.08,
-    ),
-    *(
-        Fit(
-            family=family,
-            framework=framework,
-            suites=suites_of,
-            free=[*KERNELS, *NETWORK, *free],
-            given=kernel,
-            devices=[family.partition("-")[0]],
-            versions=[framework.partition("@")[2], *also],
-            least_spread=0.08,
-        )
-        for family, framework, suites_of, free, kernel, *also in (
-            ("h100-sxm", "megatron@mlperf-3", MLPERF, [], CUDNN_KERNEL),
-            ("h100-sxm", "megatron@mlperf", MLPERF, ["meeting_s"], CUDNN_KERNEL),
-            ("gb200", "megatron@mlperf", MLPERF, ["meeting_s"], CUDNN_KERNEL),
-            ("b200-sxm", "megatron@nemo-25.02", NEMO_2025, ["attention_slowdown"], HOPPER_KERNEL, "nemo-25.04"),
-            ("b200-sxm", "megatron@bridge", ["megatron-bridge-dense"], ["mxfp8_slowdown"], EAGER_KERNEL),
-            ("gb200", "megatron@nemo-25.04", NEMO_2025[:1], [], EAGER_KERNEL),
-            ("gb200", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
-            ("gb300", "megatron@bridge", ["megatron-bridge-dense"], FORMATS, EAGER_KERNEL),
-        )
-    ),
-    *(
-        Fit(
-            family=family,
-            framework=f"megatron@{release}",
-            suites=["megatron-bridge-moe"],
-            free=["expert_matmul_slowdown", "memory_fraction", *free],
-            given=EAGER_KERNEL,
-            host_of=host_of,
-            network_of=network_of,
-            rest_of=rest_of,
-            devices=devices,
-            versions=[release],
-            least_spread=0.3,
-        )
-        # Hosts of DGX H100 and B200 are of one kind; racks of GB200 and GB300 have one kind of host and of links.
-        for family, release, rest_of, devices, free, host_of, network_of in (
-            (
-                "b200-sxm",
-                "bridge-26.04",
-                "megatron@bridge",
-                ["b200", "b300"],
-                [*LAUNCHES, "collective_slowdown"],
-                "",
-                "",
-            ),
-            ("h100-sxm", "bridge-26.04", "megatron@nemo", ["h100"], ["collective_slowdown"], f"b200-sxm/{SERIAL}", ""),
-            ("gb200", "bridge-26.04", "megatron@bridge", ["gb200"], [*LAUNCHES, "collective_slowdown"], "", ""),
-            ("gb200", "bridge-26.06", "megatron@bridge", ["gb200"], ["collective_slowdown"], "", ""),
-            ("gb300", "bridge-26.04", "megatron@bridge", ["gb300"], (), f"gb200/{SERIAL}", f"gb200/{SERIAL}"),
-            ("gb300", "bridge-26.06", "megatron@bridge", ["gb300"], ["collective_slowdown"], "", ""),
-        )
-    ),
-)
-RELATIVES: Mapping[str, Mapping[str, Any]] = {
-    "fsdp": {
-        "frameworks": ["deepspeed", "transformers", "torchtitan"],
-        "differs": {"attention_kernel": "flash-2", "attention_slowdown": 1.0, "spread": 0.2},
-    },
-    "megatron@nemo": {
-        "frameworks": ["megatron@bridge", "megatron@nemo-25.02", "megatron@nemo-25.04"],
-        "differs": {"spread": 0.15},
-    },
-    "megatron@bridge": {
-        "frameworks": ["megatron@nemo", "megatron@nemo-25.02", "megatron@nemo-25.04", "megatron@mlperf", "megatron"],
-        "differs": {"spread": 0.15},
-    },
-    "megatron@nemo-25.02": {"frameworks": ["megatron@nemo", "megatron@nemo-25.04"], "differs": {"spread": 0.1}},
-    "megatron@nemo-25.04": {"frameworks": ["megatron@nemo", "megatron@nemo-25.02"], "differs": {"spread": 0.1}},
-    "megatron": {"frameworks": ["megatron-deepspeed"], "differs": {"spread": 0.2}},
-    "megatron@bridge-26.04": {"frameworks": ["megatron@bridge-26.06"], "differs": {"spread": 0.3}},
-    "megatron@core-serial": {
-        "frameworks": ["megatron", "fsdp", "deepspeed", "transformers", "torchtitan"],
-        "differs": {"spread": 0.2},
-    },
-}
-"""Frameworks without measurements take the constants of a relative: the same kernels, interpreter and collectives.
+def fits() -> list[Fit]:
+    """The sets of the manifest; groups of constants stand for their members."""
+    stated = manifest("training")
+    return [
+        Fit(**{**told, "free": [name for word in told["free"] for name in stated["groups"].get(word, [word])]})
+        for told in stated["fits"]
+    ]
 
-Their spread is an estimate, wider than that of any measured set.
-"""
+
 REFERENCE = {
     "evidence": "estimated",
     "source": "the priors of sightline.calibration.training",
@@ -307,7 +75,7 @@ def main() -> None:
     options = parser.parse_args()
     known = {suite.name: suite for suite in suites(options.data)}
     done: dict[str, dict[str, dict[str, Any]]] = {}
-    for fit in FITS:
+    for fit in fits():
         if f"{fit.family}/{fit.framework}".startswith(options.only):
             entry = _fitted(fit, known, done)
             done.setdefault(fit.family, {})[fit.framework] = entry
@@ -387,7 +155,7 @@ def _numbers(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _relatives(fitted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         name: {"like": relative, "evidence": "extrapolated", **entry["differs"]}
-        for relative, entry in RELATIVES.items()
+        for relative, entry in manifest("training")["relatives"].items()
         if relative in fitted
         for name in entry["frameworks"]
         if name not in fitted
