@@ -7,6 +7,8 @@ import pytest
 from generation_scenarios import generation
 from rich.console import Console
 
+from sightline.loading.operations import operation_from_mapping
+from sightline.profile import Profile
 from sightline.report import labels
 from sightline.report.terminal import parts
 from sightline.report.terminal import profile as terminal
@@ -89,3 +91,16 @@ def test_bars_grow_with_the_share():
     lengths = [len(parts.bar(share, "blue").plain) for share in (0.0, 0.25, 0.5, 1.0)]
     assert lengths == sorted(lengths)
     assert lengths[-1] == parts.BAR_WIDTH
+
+
+def test_measured_steps_are_listed_by_what_bounds_them_and_operators_by_what_ran(build):
+    steps = [build(source="measured", measurement={"implementation": "ddp", "repeats": 3}) for _ in range(2)]
+    assert "bound by" in render(terminal.many(steps), 100)
+    asked = {"task": "operator", "operator": "matmul", "m": 8, "n": 8, "k": 8}
+    matmul = operation_from_mapping({"cluster": "1x a100-sxm-80gb", "workload": asked})
+    how = {"implementation": "addmm", "repeats": 20}
+    run = Profile(scenario=matmul, source="measured", time_s=1e-5, flops=1024.0, bytes=384.0, measurement=how)
+    text = render(terminal.many([run, run]), 100)
+    assert "made by" in text
+    assert "addmm" in text
+    assert "20 repeats" in text

@@ -7,7 +7,6 @@ the scenario holds arrays; ``profile[i]`` is the profile of one of its plans.
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +180,8 @@ class Profile:
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
+        from html import escape
+
         title = escape(str(self.scenario.name or f"{self.task.name}, {self.source}"))
         rows = "".join(f"<tr><td>{key}</td><td>{_shown(value)}</td></tr>" for key, value in self._headline().items())
         return f"<table><caption>{title}</caption>{rows}</table>"

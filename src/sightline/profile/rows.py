@@ -31,9 +31,9 @@ class Row:
 
     @classmethod
     def from_mapping(cls, row: Mapping[str, Any]) -> "Row":
-        """Return a stored row; in those without ``exposed_s`` all seconds are exposed."""
-        values = {"exposed_s": row["time_s"], **row}
-        return cls(**{f.name: values[f.name] for f in fields(cls)})
+        """Return a stored row; without ``exposed_s`` all its seconds are exposed."""
+        known = {f.name: row[f.name] for f in fields(cls) if f.name in row}
+        return cls(**{"exposed_s": row["time_s"], **known})
 
     def lasting(self, time_s: Number) -> "Row":
         """Return the row with other seconds, all of them exposed."""

@@ -89,7 +89,8 @@ def in_a_line(profile: Profile) -> str:
 def columns(profiles: Sequence[Profile]) -> list[str]:
     """Return the headings of a table with one line per scenario."""
     task = profiles[0].task
-    headings = {**_HEADINGS, **({"bottleneck": "made by"} if all(p.measurement for p in profiles) else {})}
+    is_run = all(p.measurement and not p.memory_bytes for p in profiles)
+    headings = {**_HEADINGS, "bottleneck": "made by"} if is_run else _HEADINGS
     return [headings.get(key) or task.metrics[key].label.removesuffix(" time") for key in task.compared]
 
 

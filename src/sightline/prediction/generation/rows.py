@@ -63,6 +63,6 @@ def _of_phase(name: str, of: PricedPass, count: Number, phase: Phase, constants:
 
 
 def _batch_row(phase: str, module: str, operator: str, time_s: Number, bound: str) -> Row:
-    seconds = float(time_s)
-    of = {"phase": phase, "block": "batch", "module": module, "operator": operator, "bound": bound}
-    return Row(**of, time_s=seconds, exposed_s=seconds)
+    """The row of something outside of blocks, over the whole batch."""
+    s = float(time_s)
+    return Row(phase=phase, block="batch", module=module, operator=operator, time_s=s, exposed_s=s, bound=bound)

@@ -99,17 +99,8 @@ def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
 
 def _step_row(phase: str, module: str, operator: str, time_s: Number, bound: str, **amounts: float) -> Row:
     """Return the row of something that happens once per step, outside of blocks."""
-    seconds = float(time_s)
-    return Row(
-        phase=phase,
-        block="step",
-        module=module,
-        operator=operator,
-        time_s=seconds,
-        exposed_s=seconds,
-        bound=bound,
-        **amounts,
-    )
+    of = {"phase": phase, "block": "step", "module": module, "operator": operator, "bound": bound}
+    return Row.from_mapping({**of, "time_s": float(time_s), **amounts})
 
 
 def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Number, Number]]:
