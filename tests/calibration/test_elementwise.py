@@ -11,7 +11,7 @@ from sightline.calibration.fits.fitting import error_statistics
 from sightline.calibration.manifest import manifest, samples
 from sightline.calibration.parts.elementwise import ElementwiseTable, fit_elementwise, predicted_seconds
 from sightline.calibration.samples import by_kernel
-from sightline.cost.elementwise.kernels import ElementwiseConstants, load_elementwise
+from sightline.cost.elementwise import ElementwiseConstants, load_elementwise
 from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.cost.alike import stacked
 from sightline.cost.attention.constants import load_attention
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import tensor_group
 from sightline.cost.device_model import device_model
-from sightline.cost.elementwise.kernels import elementwise_cost
+from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.matmul.constants import load_matmul
 from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.operator_cost import stacked
 from sightline.cost.prices import REGISTRY, price
 from sightline.cost.ranks import Ranks
 from sightline.prediction.framework_constants import load_training

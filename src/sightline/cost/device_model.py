@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 import numpy as np
 
 from sightline.content import remembered
-from sightline.cost.elementwise.kernels import KernelGeneration, StreamConstants
 from sightline.cost.families import PROCESSOR, UNMEASURED, evidence_of, family_with
 from sightline.profile import Evidence
 from sightline.quantities import PLAIN, Number
 from sightline.scenario import Device
 
 if TYPE_CHECKING:
+    from sightline.cost.elementwise import KernelGeneration, StreamConstants
     from sightline.cost.processor.constants import ShardingConstants
 
 P = ParamSpec("P")
@@ -33,9 +33,9 @@ class Kernels:
     single_products: bool = True
     """Products take what tables of single products say: the residual surface of a library's choice of kernels, and the
     device's clock where constants are borrowed. Otherwise they take the formula's own constants."""
-    stream_generation: KernelGeneration | None = None
+    stream_generation: "KernelGeneration | None" = None
     """How element-wise kernels were written; None for those that a family was measured with."""
-    streams: StreamConstants | None = None
+    streams: "StreamConstants | None" = None
     """Constants of all element-wise kernels, where they are known for the framework instead of kernel by kernel."""
     eager: bool = True
     """Operators are called one after the other, as they are written; otherwise by a runtime with kernels of its own."""

@@ -1,8 +1,13 @@
-"""The price of one operator: its time and the two roofline legs behind it."""
+"""The price of an operator - its time and the two roofline legs behind it - and operators that one call prices."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from sightline.quantities import Number
+import numpy as np
+
+from sightline.program import Operator
+from sightline.quantities import PLAIN, Number
 
 
 class OperatorCost(NamedTuple):
@@ -14,3 +19,56 @@ class OperatorCost(NamedTuple):
     """Arithmetic at the datasheet's peak: the compute leg of the roofline."""
     memory_s: Number
     """Compulsory bytes at the datasheet's bandwidth: the memory leg of the roofline."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alike:
+    """Operators that differ in sizes only."""
+
+    operators: Sequence[Any]
+    axes: int
+    """Axes that sizes and the device's numbers span; 0 for plain numbers."""
+
+    @property
+    def first(self) -> Any:
+        """One of them, for what they all have in common."""
+        return self.operators[0]
+
+    def stacked(self, *names: str) -> Sequence[Number]:
+        """Return attributes of all operators along a new first axis, followed by the axes of a mesh."""
+        if self.axes:
+            return [stacked(self.operators, name, self.axes) for name in names]
+        if len(self.operators) == 1:
+            return [float(getattr(self.first, name)) for name in names]
+        return np.array([[getattr(op, name) for op in self.operators] for name in names], dtype=float)  # type: ignore[return-value]
+
+    def any(self, name: str) -> Any:
+        """Return where a flag of the operators is set, stacked in the same way."""
+        return np.greater(stacked(self.operators, name, self.axes), 0.0)
+
+
+def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
+    """Return one attribute of all operators along a new first axis, followed by the mesh's ``axes``.
+
+    That of a single operator without a mesh is a plain number, with which NumPy calculates several times faster.
+    """
+    values = [getattr(op, attribute) for op in operators]
+    if len(values) == 1 and not axes and type(values[0]) in PLAIN:
+        return float(values[0])
+    if {*map(type, values)} <= PLAIN or not any(map(np.ndim, values)):
+        stack = np.array(values, dtype=float)
+        return stack.reshape((-1,) + (1,) * axes) if axes else stack
+    first = np.stack(np.broadcast_arrays(*values))
+    return first.reshape(len(values), *(1,) * (axes + 1 - first.ndim), *first.shape[1:])
+
+
+def unstacked(values: Number | list[Number], count: int) -> Sequence[Number]:
+    """Return each operator's value out of those of its stack; plain floats where they are numbers, which add up faster."""
+    if isinstance(values, list):
+        return values
+    stack = np.asarray(values)
+    if stack.ndim == 0:
+        return [stack.item()] * count
+    if stack.shape[0] == 1 and count > 1:
+        stack = np.broadcast_to(stack, (count, *stack.shape[1:]))
+    return stack.tolist() if stack.ndim == 1 else stack  # type: ignore[return-value]

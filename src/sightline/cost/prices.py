@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.cost.alike import Alike, unstacked
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import Alike, OperatorCost, unstacked
 from sightline.cost.ranks import Ranks
 from sightline.program import (
     CachedAttention,
@@ -69,7 +68,7 @@ REGISTRY: Mapping[type[Operator], Entry] = {
         "processor.prices:price_cached_attention",
     ),
     Elementwise: Entry(
-        "elementwise.prices:price_streams",
+        "elementwise:price_streams",
         (),
         ("traffic_bytes", "arithmetic", "kernels"),
         "processor.prices:price_kernels",

@@ -108,10 +108,10 @@ class ResidualSurface:
         place = np.minimum(np.maximum(at, 0.0), last)
         below = place.astype(np.int64)
         upper = place - below
-        first, *others = zip(1.0 - upper, upper, strict=True)
-        weights: Any = np.array(first)
-        for pair in others:
-            weights = (weights[:, None] * np.array(pair)).reshape(-1, weights.shape[1])
+        pairs = np.stack((1.0 - upper, upper), axis=1)
+        weights: Any = pairs[0]
+        for pair in pairs[1:]:
+            weights = (weights[:, None] * pair).reshape(-1, weights.shape[1])
         first_corner = (self._strides @ below).reshape(shape) + kind * (len(self.logarithms) // self.kinds)
         beyond = at - place
         inside: Number = 1.0

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.cost.attention.decode import decode_attention_cost
-from sightline.cost.attention.decode_constants import load_decode_attention
+from sightline.cost.attention.decode import decode_attention_cost, load_decode_attention
 from sightline.cost.attention.families import attention_evidence, attention_family
 from sightline.loading.clusters import read_cluster
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.cost.attention.decode import decode_attention_cost
-from sightline.cost.attention.decode_constants import VECTOR_FLOPS_PER_UNIT, vector_attention
+from sightline.cost.attention.decode import VECTOR_FLOPS_PER_UNIT, decode_attention_cost, vector_attention
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from sightline.calibration.parts.part import (
 )
 from sightline.calibration.samples import Array, Table, by_kernel, columns
 from sightline.catalog import entry
-from sightline.cost.elementwise.kernels import (
+from sightline.cost.elementwise import (
     ElementwiseConstants,
     bytes_per_cycle,
     elementwise_cost,

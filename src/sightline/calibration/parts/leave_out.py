@@ -22,7 +22,7 @@ from sightline.cost.attention.families import at_clock
 from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.constants import KindConstants
 from sightline.cost.collectives.families import PCIE, load_collectives
-from sightline.cost.elementwise.kernels import ElementwiseConstants, KernelGeneration, bytes_per_cycle, load_elementwise
+from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, bytes_per_cycle, load_elementwise
 from sightline.cost.families import UNMEASURED
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.grouped import GroupedConstants, load_grouped

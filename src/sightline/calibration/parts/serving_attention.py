@@ -13,8 +13,7 @@ from sightline.calibration.fits.surface import axis_over, fit_surface
 from sightline.calibration.readers.vocabulary import NO_WINDOW
 from sightline.calibration.samples import Array, Table
 from sightline.cost.attention.constants import AttentionConstants
-from sightline.cost.attention.decode import decode_attention_cost
-from sightline.cost.attention.decode_constants import DecodeAttentionConstants
+from sightline.cost.attention.decode import DecodeAttentionConstants, decode_attention_cost
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.residual_surface import AttentionSurface
 from sightline.scenario import Device

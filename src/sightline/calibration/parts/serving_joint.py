@@ -16,7 +16,7 @@ from sightline.calibration.fits.fitting import error_statistics
 from sightline.calibration.fits.priors import fit_with_priors
 from sightline.calibration.parts.serving_attention import HOST, Constants, Kernel, ServingAttentionTable, sampled
 from sightline.cost.attention.families import at_clock
-from sightline.cost.elementwise.kernels import elementwise_cost, load_elementwise
+from sightline.cost.elementwise import elementwise_cost, load_elementwise
 from sightline.cost.families import UNMEASURED
 from sightline.scenario import Device
 

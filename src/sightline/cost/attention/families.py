@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from sightline.cost.attention.constants import AttentionConstants, load_prefill_attention
-from sightline.cost.attention.decode_constants import PARTS, DecodeAttentionConstants, DecodeKind, load_decode_attention
+from sightline.cost.attention.decode import PARTS, DecodeAttentionConstants, DecodeKind, load_decode_attention
 from sightline.cost.clock import REFERENCE_HZ, clock_hz
 from sightline.cost.families import UNMEASURED, evidence_of, family_of
 from sightline.profile import Evidence

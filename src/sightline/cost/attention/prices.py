@@ -1,14 +1,12 @@
 """Prices of attention: fused kernels of training, and kernels of engines over cached keys and values."""
 
-from sightline.cost.alike import Alike
 from sightline.cost.attention.constants import AttentionConstants, load_attention
-from sightline.cost.attention.decode import decode_attention_cost
-from sightline.cost.attention.decode_constants import DecodeAttentionConstants, vector_attention
+from sightline.cost.attention.decode import DecodeAttentionConstants, decode_attention_cost, vector_attention
 from sightline.cost.attention.families import decode_constants, prefill_constants
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import Alike, OperatorCost
 from sightline.cost.ranks import Ranks
 
 _SIZES = ("batch", "heads", "kv_heads")

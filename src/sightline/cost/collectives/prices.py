@@ -1,9 +1,8 @@
 """Prices of collectives between the ranks of a plan."""
 
-from sightline.cost.alike import Alike
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import Group
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import Alike, OperatorCost
 from sightline.cost.ranks import Ranks
 from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number, identity

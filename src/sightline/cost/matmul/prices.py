@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from sightline.cost.alike import Alike
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of, full_rate_family
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.fp32_router import fp32_router_cost
 from sightline.cost.matmul.grouped import GroupedConstants, GroupedLayout, grouped_matmul_cost, load_grouped
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import Alike, OperatorCost
 from sightline.cost.ranks import Ranks
 from sightline.program.formats import HALF_SUMS, WIDE_ROUTER
 

@@ -2,13 +2,17 @@
 
 from typing import Any
 
-from sightline.cost.alike import Alike
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of
-from sightline.cost.mixers.linear import LinearConstants, gated_delta_cost, load_linear, short_convolution_cost
+from sightline.cost.mixers.recurrent import (
+    LinearConstants,
+    gated_delta_cost,
+    load_linear,
+    short_convolution_cost,
+    state_space_cost,
+)
 from sightline.cost.mixers.sparse import SparseConstants, indexer_cost, load_sparse, sparse_attention_cost
-from sightline.cost.mixers.state_space import state_space_cost
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import Alike, OperatorCost
 from sightline.cost.ranks import Ranks
 
 

@@ -13,7 +13,7 @@ from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import NCCL, cluster_collectives, collective_evidence
 from sightline.cost.collectives.groups import whole_group
-from sightline.cost.elementwise.kernels import elementwise_cost, load_elementwise, measured_generation
+from sightline.cost.elementwise import elementwise_cost, load_elementwise, measured_generation
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.residuals import covers, family_half_width, first_stated, half_width
 from sightline.prediction.operators.answer import MEASURED_DTYPES, OperatorAnswer, on_roofline, within

@@ -21,7 +21,7 @@ from sightline.calibration.parts.serving_joint import Measured
 from sightline.calibration.samples import by_kernel
 from sightline.catalog import entry
 from sightline.cost.attention.constants import load_attention
-from sightline.cost.elementwise.kernels import load_elementwise
+from sightline.cost.elementwise import load_elementwise
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
 from sightline.cost.matmul.grouped import load_grouped
 from sightline.validation.operators.suite import Array, Compared, OperatorSuite

@@ -16,7 +16,7 @@ from sightline.calibration.parts.serving_attention import ServingAttentionTable
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.calibration.parts.serving_joint import Measured
 from sightline.calibration.samples import by_kernel
-from sightline.cost.elementwise.kernels import ElementwiseConstants
+from sightline.cost.elementwise import ElementwiseConstants
 from sightline.validation.operators.suite import Array, Compared, joined
 
 PHASES: Mapping[str, str] = {"masked": "decode", "contiguous": "prefill"}

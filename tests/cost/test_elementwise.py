@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.elementwise.kernels import elementwise_cost
+from sightline.cost.elementwise import elementwise_cost
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.framework_constants import load_training
 

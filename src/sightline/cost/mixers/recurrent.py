@@ -1,8 +1,10 @@
-"""What linear attention with the gated delta rule costs (arXiv 2412.06464; chunks: arXiv 2406.06484), and its convolution.
+"""What mixers with a state of fixed size cost: the gated delta rule, Mamba-2's scan, and the convolution before them.
 
-Decoding reads and writes each sequence's state. Prefill cuts the tokens into chunks of ``C``: five kernels compute the
-products of keys, invert a triangle, make the chunk's corrections, hand the state from chunk to chunk, and read it.
-Symbols: ``dk, dv`` key and value dimension, per value head. The short causal convolution before a recurrent mixer is a
+Decoding reads and writes each sequence's state. Prefill cuts the tokens into chunks of ``C``. Of linear attention with
+the gated delta rule (arXiv 2412.06464; chunks: arXiv 2406.06484) five kernels compute the products of keys, invert a
+triangle, make the chunk's corrections, hand the state from chunk to chunk, and read it; ``dk, dv`` are key and value
+dimension, per value head. A Mamba-2 scan (arXiv 2405.21060, section 6) has matmuls within chunks and states from chunk to
+chunk; ``P`` head dimension, ``N`` state dimension, ``g`` groups that share B and C. The short causal convolution is a
 kernel bound by bytes.
 """
 
@@ -142,3 +144,49 @@ def short_convolution_cost(
     compute_s = np.where(backward, 6, 2) * width * tokens * channels / device.vector_flops
     fraction = np.where(decode, c.conv_update_fraction, c.conv_fraction)
     return OperatorCost(np.maximum(memory_s / fraction, compute_s) + c.latency_s, compute_s, memory_s)
+
+
+SCAN_BACKWARD_KERNELS = 10
+"""Of a scan: states and products of B and C again, then gradients of inputs, states, B, C, their products, steps and decays."""
+
+
+def state_space_cost(
+    sequences: Number,
+    new_tokens: Number,
+    heads: Number,
+    head_dim: Number,
+    groups: Number,
+    state: Number,
+    *,
+    decode: Any,
+    backward: Any = False,
+    dtype: str,
+    element_bytes: Number,
+    device: Device,
+    constants: LinearConstants,
+) -> OperatorCost:
+    """Seconds of the scan over ``new_tokens`` of each of ``sequences``; projections, convolution and norm apart.
+
+    The compute leg counts ``4 P N`` FLOPs per token and head, in prefill also ``2 C (P + N g / heads)`` within chunks;
+    the memory leg inputs, B, C and output, and the fp32 states in and out. Decoding streams the states; prefill adds up
+    its kernels' matmuls and what they hand on through memory: chunk states four times, products of B and C twice,
+    inputs three times. A ``backward`` pass has two products for each of the forward pass's and makes the states and the
+    products of B and C again (``2 P N`` and ``2 C N g / heads`` more), as the published kernels do. Nobody's tables hold this kernel: the constants are the gated delta rule's.
+    """
+    c = constants
+    b, q, h = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, heads))
+    p, n, chunk, bandwidth = head_dim, state, c.chunk_tokens, device.memory_bandwidth
+    tokens, kept, shared = b * q, b * h * p * n, groups * n
+    within = tokens * 2 * chunk * (h * p + shared)
+    passes = np.where(backward, 2.0, 1.0)
+    within = passes * within + np.where(backward, tokens * 2 * chunk * shared, 0.0)
+    carried = np.where(backward, 10, 4) * tokens * h * p * n
+    compute_s = (carried + np.where(decode, 0.0, within)) / device.peak_flops[dtype]
+    memory_s = passes * (tokens * 2 * (h * p + shared) * element_bytes + 2 * STATE_BYTES * kept) / bandwidth
+    update_s = np.maximum(memory_s / c.update_fraction, compute_s) + c.latency_s
+
+    handed_on = 4 * STATE_BYTES * h * p * n / chunk + 8 * groups * chunk + 2 * element_bytes * (h * p + shared)
+    handed_on = np.where(backward, BACKWARD_HANDED_ON, 1.0) * handed_on
+    prefill_s = compute_s / c.peak_fraction + (tokens * handed_on / bandwidth + memory_s) / c.memory_fraction
+    prefill_s = prefill_s + np.where(backward, SCAN_BACKWARD_KERNELS, PREFILL_KERNELS) * c.latency_s
+    return OperatorCost(np.where(decode, update_s, prefill_s), compute_s, memory_s)

@@ -1,7 +1,7 @@
 """Bandwidth-bound kernels: what they reach on a device, by what they do and by how they were written."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, Protocol
 
@@ -9,7 +9,10 @@ import numpy as np
 
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.device_model import DeviceModel
+from sightline.cost.families import family_of
+from sightline.cost.operator_cost import Alike, OperatorCost
+from sightline.cost.ranks import Ranks
 from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
@@ -152,3 +155,33 @@ def elementwise_cost(
     streaming_s = memory_s * slower / memory_share(c, device)
     time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + kernels * c.kernel_latency_s
     return OperatorCost(time_s, compute_s, memory_s)
+
+
+def price_streams(alike: Alike, on: Ranks) -> OperatorCost:
+    """Element-wise kernels of any class."""
+    model = on.device_model
+    constants = model.kernels.streams or _by_kind(alike, model)
+    sizes = alike.stacked("traffic_bytes", "arithmetic", "kernels")
+    return elementwise_cost(*sizes, device=model.device, constants=constants)
+
+
+def _by_kind(alike: Alike, model: DeviceModel) -> ElementwiseConstants:
+    """The constants of several kernels, with room for the axes of a mesh."""
+    found = model.constants(_of_kinds, tuple(op.kind for op in alike.operators))
+    if not alike.axes:
+        return found
+
+    def shaped(values: Number) -> Number:
+        return np.reshape(values, (-1,) + (1,) * alike.axes)
+
+    return replace(
+        found,
+        memory_fraction=shaped(found.memory_fraction),
+        cache_gain=shaped(found.cache_gain),
+        vector_fraction=shaped(found.vector_fraction),
+        kernel_latency_s=shaped(found.kernel_latency_s),
+    )
+
+
+def _of_kinds(model: DeviceModel, kinds: tuple[str, ...]) -> ElementwiseConstants:
+    return elementwise_constants(kinds, family_of(model.device, "elementwise"), model.kernels.stream_generation)

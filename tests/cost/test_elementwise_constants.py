@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.catalog import names
-from sightline.cost.elementwise.kernels import (
-    STREAMED,
-    elementwise_constants,
-    elementwise_cost,
-    load_elementwise,
-    memory_share,
-)
+from sightline.cost.elementwise import STREAMED, elementwise_constants, elementwise_cost, load_elementwise, memory_share
 from sightline.loading.clusters import read_cluster
 
 FAMILIES = [name.split("/")[0] for name in names("calibrations") if name.endswith("/elementwise")]

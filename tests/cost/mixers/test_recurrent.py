@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.mixers.linear import gated_delta_cost, load_linear, short_convolution_cost
-from sightline.cost.mixers.state_space import state_space_cost
+from sightline.cost.mixers.recurrent import gated_delta_cost, load_linear, short_convolution_cost, state_space_cost
 from sightline.loading.clusters import read_cluster
 
 H20, H100 = (read_cluster(f"1x {name}").device for name in ("h20", "h100-sxm-80gb"))

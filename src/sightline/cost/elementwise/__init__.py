@@ -1,1 +1,0 @@
-"""Element-wise kernels, which the memory's bandwidth bounds."""
