@@ -3,14 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_scenarios import training
 
-from sightline.errors import InputError
-from sightline.prediction.mesh import open_mesh, valid_plans
+from sightline.prediction.mesh import open_mesh
 from sightline.prediction.neighbours import plans_beside
 from sightline.prediction.step import predict, profile_of
 from sightline.prediction.training.block_times import Overlap
@@ -84,37 +82,6 @@ def test_an_axis_of_degrees_is_predicted_as_each_alone(exchange, t, recompute):
             assert {k: float(v) for k, v in picked.items()} == pytest.approx(
                 {k: float(v) for k, v in one.items()}, rel=1e-9, abs=1e-12
             )
-
-
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@pytest.mark.parametrize("attention", ["flash", "eager"])
-@pytest.mark.parametrize("model", ["llama-3-8b", "mistral-7b-v0.1"])
-def test_the_plans_called_valid_are_those_that_load(exchange, attention, model):
-    axes = {"tensor_parallel": (1, 4), "context_parallel": (1, 2, 3, 16)}
-
-    def read(t: int, c: int) -> Any:
-        return training(
-            model=model,
-            cluster="192x h100-sxm-80gb",
-            sequence_length=24576,
-            global_batch=192,
-            plan={
-                "tensor_parallel": t,
-                "context_parallel": c,
-                "context_exchange": exchange,
-                "attention": attention,
-                "micro_batch": 1,
-            },
-        )
-
-    valid = valid_plans(open_mesh(read(1, 1), axes))
-    for (i, j), valid_here in np.ndenumerate(valid):
-        try:
-            read(axes["tensor_parallel"][i], axes["context_parallel"][j])
-        except InputError:
-            assert not valid_here, (i, j)
-        else:
-            assert valid_here, (i, j)
 
 
 def test_neighbours_cut_twice_and_half_as_often_and_exchange_otherwise():

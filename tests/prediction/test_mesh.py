@@ -9,7 +9,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.errors import InputError
-from sightline.prediction.mesh import mesh_profiles, open_mesh, valid_plans
+from sightline.prediction.mesh import mesh_profiles, open_mesh
 from sightline.prediction.step import predict, profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -167,25 +167,6 @@ def test_chunks_of_a_mesh_are_the_mesh():
         assert total == pytest.approx(mesh.memory_bytes["total"], rel=TOLERANCE)
         assert (np.concatenate([chunk.fits for chunk in chunks]) == mesh.fits).all()
         same(chunks[-1][-1, 1, 1], mesh[3, 1, 1])
-
-
-def test_the_plans_called_valid_are_those_that_load():
-    axes = {
-        "tensor_parallel": (1, 5, 8, 16),
-        "pipeline_parallel": (1, 4, 24, 96),
-        "micro_batch": (1, 3),
-        "virtual_stages": (1, 2),
-    }
-    scenario = kinds()
-    valid = valid_plans(open_mesh(scenario, axes))
-    assert valid.shape == (4, 4, 2, 2)
-    for index, values in zip(np.ndindex(valid.shape), product(*axes.values()), strict=True):
-        try:
-            kinds(**dict(zip(axes, values, strict=True)))
-        except InputError:
-            assert not valid[index], values
-        else:
-            assert valid[index], values
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,12 @@ def test_a_mesh_holds_valid_exactly_the_plans_that_load(
             {},
             {"data_parallel_shard": [1, 2, 3, 8, 16], "zero_stage": [0, 1], "expert_parallel": [1, 8]},
         ),
+        (
+            "gpt-3-175b",
+            "96x a100-sxm-80gb",
+            {"framework": "megatron"},
+            {"tensor_parallel": [1, 5, 8, 16], "pipeline_parallel": [1, 4, 24, 96], "virtual_stages": [1, 2]},
+        ),
         ("gemma-2-9b", "16x h100-sxm-80gb", {"context_exchange": "ring"}, {"context_parallel": [1, 2]}),
         ("llama-3-8b", "16x h100-sxm-80gb", {"framework": "deepspeed"}, {"virtual_stages": [1, 2], "pipeline_parallel": [1, 4]}),
     ],
@@ -141,13 +147,26 @@ def test_a_mesh_holds_valid_exactly_the_plans_that_load(
 def test_a_mesh_and_the_loader_agree(
     model: str, cluster: str, plan: dict[str, Any], axes: dict[str, list[int]]
 ) -> None:
-    plan = {"framework": "reference", "micro_batch": 1} | plan
+    seen = agreed(model, cluster, {"framework": "reference", "micro_batch": 1} | plan, axes)
+    assert True in seen
+    assert False in seen or model == "llama-3-8b"
+
+
+def agreed(model: str, cluster: str, plan: dict[str, Any], axes: dict[str, list[int]]) -> list[bool]:
+    """Which plans of a mesh load, the same as are valid in it."""
     frame = {"cluster": cluster, "sequence_length": 24576, "global_batch": 192}
     valid = valid_plans(mesh_of(model, frame, plan, axes))
     seen = [loads(model, frame, plan | dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
     assert valid.ravel().tolist() == seen
-    assert True in seen
-    assert False in seen or model == "llama-3-8b"
+    return seen
+
+
+@pytest.mark.parametrize("exchange", CHOICES["context_exchange"])
+@pytest.mark.parametrize("attention", ["flash", "eager"])
+@pytest.mark.parametrize("model", ["llama-3-8b", "mistral-7b-v0.1"])
+def test_a_mesh_and_the_loader_agree_on_split_sequences(exchange: str, attention: str, model: str) -> None:
+    plan = {"framework": "reference", "context_exchange": exchange, "attention": attention, "micro_batch": 1}
+    assert agreed(model, "192x h100-sxm-80gb", plan, {"tensor_parallel": [1, 4], "context_parallel": [1, 2, 3, 16]})[0]
 
 
 def test_every_rule_counts_the_plans_that_break_it() -> None:

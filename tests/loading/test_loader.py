@@ -118,3 +118,20 @@ def test_arguments_need_a_key_and_a_value(argument: Any) -> None:
 def test_arguments_that_are_no_yaml() -> None:
     assert problems(BASE, overrides=["plan.micro_batch=[1"])[0].startswith("plan.micro_batch=[1: not valid YAML")
     assert problems(BASE, sweeps=["plan.micro_batch=1,]"])[0].startswith("plan.micro_batch=")
+
+
+def test_a_single_override_needs_no_list() -> None:
+    assert load(BASE, "plan.zero_stage=1").plan.zero_stage == 1
+
+
+def test_a_sweep_may_be_a_range() -> None:
+    assert [s.plan.zero_stage for s in load(BASE, sweeps={"plan.zero_stage": range(3)})] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sweeps", "named"),
+    [({5: 1}, (), "override 5"), ((), {"plan.zero_stage": 3}, "plan.zero_stage"), ((), {5: [1]}, "5")],
+)
+def test_wrong_ones_are_sentences(overrides, sweeps, named) -> None:
+    with pytest.raises(InputError, match=named):
+        load(BASE, overrides, sweeps)
