@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sightline.errors import InputError, SightlineError
-    from sightline.explanation.compare import compare
-    from sightline.explanation.comparison import Comparison
+    from sightline.explanation.comparison import Comparison, compare
     from sightline.loading import load
     from sightline.measurement.measure import measure
     from sightline.prediction import predict
@@ -56,8 +55,7 @@ __all__ = [
 
 _HOMES = {
     "sightline.errors": ("InputError", "SightlineError"),
-    "sightline.explanation.compare": ("compare",),
-    "sightline.explanation.comparison": ("Comparison",),
+    "sightline.explanation.comparison": ("Comparison", "compare"),
     "sightline.loading": ("load",),
     "sightline.measurement.measure": ("measure",),
     "sightline.prediction": ("predict",),

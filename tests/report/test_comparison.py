@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.explanation.comparison import compare_sides
-from sightline.explanation.side_reading import side_of_profile
+from sightline.explanation.reading import side_of_profile
 from sightline.report import comparison as words
 from sightline.report.charts.comparison import comparison_bars
 from sightline.report.comparison import comparison_to_csv

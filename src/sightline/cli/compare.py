@@ -51,7 +51,7 @@ def compare(
     """
     refuse_two_formats(as_json=as_json, as_csv=as_csv)
     output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
-    from sightline.explanation.compare import compare as compare_profiles
+    from sightline.explanation.comparison import compare as compare_profiles
 
     levels = (level or (_ALL if as_json or as_csv else _SHOWN)).split(",")
     comparison = compare_profiles(a, b, levels=[word.strip() for word in levels], store=store)

@@ -40,7 +40,7 @@ def measure_study(store: "Store", options: MeasureOptions) -> None:
 def _answered(cell: "MeasuredCell", store: "Store") -> "Answered":
     """A cell's figures, its prediction's beside them and, at module level, the two compared."""
     from sightline.errors import InputError
-    from sightline.explanation.compare import compare
+    from sightline.explanation.comparison import compare
     from sightline.prediction import predict
     from sightline.profile.results import flatten, profile_to_dict
     from sightline.report.study import Answered

@@ -1,15 +1,16 @@
-"""Two sides, figure by figure: the ratio, its interval, and whether there is a difference at all."""
+"""Two profiles compared, predicted and measured or any two of one kind, figure by figure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from sightline.errors import InputError, nearest
-from sightline.explanation.dissimilarity import about, unfair
-from sightline.explanation.operator_names import under_common_names
+from sightline.explanation.differences import about, under_common_names, unfair
 from sightline.explanation.ratios import EXACT, difference, interval_of, ratio_spread
 from sightline.explanation.side import LEVELS, Address, Figure, Side
+from sightline.explanation.sides import Asked, sides_of
 from sightline.profile import GENERATION, TRAINING, Task
+from sightline.runs import open_store
 
 if TYPE_CHECKING:
     import polars
@@ -22,7 +23,7 @@ ONLY_A, ONLY_B = "only in a", "only in b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One row: what b is beside a."""
+    """One row: b relative to a."""
 
     level: str
     """One of ``LEVELS``."""
@@ -132,7 +133,7 @@ def _without_table(a: Side, b: Side, levels: Sequence[str]) -> Iterator[str]:
         if not side.cells:
             yield f"{side.name} has no table: modules and operators are not compared"
         elif side.whole_modules and "operator" in levels:
-            yield f"{side.name} does not tell the operators of every module apart: those of {_few(side)} are not compared"
+            yield f"{side.name} does not split every module by operator: the operators of {_few(side)} are not compared"
 
 
 def _few(side: Side) -> str:
@@ -141,9 +142,29 @@ def _few(side: Side) -> str:
 
 
 def _without_interval(a: Side, b: Side) -> Iterator[str]:
-    """Between two predictions nobody misses it."""
+    """Two predictions do not need it."""
     if not (a.is_measured or b.is_measured):
         return
     for side in (a, b):
         if side.is_bare:
             yield f"how far {side.name} may be off is not known: intervals of ratios leave that out"
+
+
+def compare(a: Asked, b: Asked, *, levels: Iterable[str] = LEVELS, store: str | None = None) -> Comparison:
+    """Compare two profiles figure by figure: b relative to a, with the interval of each ratio.
+
+    Each side is a profile, a run or how its id begins, a file (results as ``--json`` or ``--csv`` writes them; a
+    scenario, which is predicted), or ``"predicted"``: the prediction of the other side's scenario.
+
+    Args:
+        a: The side that ratios are relative to.
+        b: The other one.
+        levels: Which of step, phase, memory, module, operator.
+        store: Where runs are looked for; default: ``SIGHTLINE_RUNS``.
+
+    Raises:
+        InputError: A side cannot be found or is no result, or they answer different tasks.
+    """
+    asked = check_levels(levels)
+    first, second = sides_of(a, b, open_store(store))
+    return compare_sides(first, second, asked)

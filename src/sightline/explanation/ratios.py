@@ -9,8 +9,8 @@ INTERVAL, CERTAINTY = 0.8, 0.99
 one in five would seem to have changed if its 80 % interval decided."""
 WIDER = NormalDist().inv_cdf(0.5 + CERTAINTY / 2) / NormalDist().inv_cdf(0.5 + INTERVAL / 2)
 RUN_TO_RUN, BUSY = 0.01, 0.1
-"""Half-widths of what a measurement may be off beside what its own samples show, natural logarithm: another process
-finds other memory and another clock; on a busy machine others take turns."""
+"""Half-widths of the error that samples of one measurement do not show, natural logarithm: another process
+finds other memory and another clock, and shares a busy machine with others."""
 SAME = 1e-3
 """Two figures without any noise are the same up to this."""
 

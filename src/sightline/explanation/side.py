@@ -11,7 +11,7 @@ LEVELS = ("step", "phase", "memory", "module", "operator")
 """From coarse to fine: key figures, seconds by phase, bytes by part, seconds by module, seconds by operator."""
 
 ALL = "all"
-"""The operator of a row that stands for a module whose operators nobody told apart."""
+"""The operator of a row that stands for a module that is not split by operator."""
 
 
 class Address(NamedTuple):
@@ -71,7 +71,7 @@ class Side:
 
     @property
     def whole_modules(self) -> frozenset[str]:
-        """Modules whose operators are not told apart."""
+        """Modules that are not split by operator."""
         return frozenset(c.module for c in self.cells if c.operator == ALL)
 
     @property
@@ -95,7 +95,7 @@ class Side:
                 return self._added((Address("time_s", c.phase, c.module, c.operator), c) for c in self.cells)
 
     def _added(self, cells: Iterable[tuple[Address, Cell]]) -> dict[Address, Figure]:
-        """Rows of one address added up; their errors are taken to go the same way."""
+        """Rows of one address added up; their errors are taken to have the same sign."""
         sums: dict[Address, Cell] = {}
         for address, cell in cells:
             sums[address] = _sum(sums[address], cell) if address in sums else cell

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from sightline.errors import InputError, nearest
-from sightline.explanation.result_files import predicted, side_of_file
+from sightline.explanation.reading import predicted, side_of_file, side_of_profile, side_of_result
 from sightline.explanation.side import Side
-from sightline.explanation.side_reading import side_of_profile, side_of_result
 from sightline.profile import Profile
 from sightline.runs import Run
 from sightline.runs.store import LATEST

@@ -1,6 +1,6 @@
 """A measured step's kernels stand beside the operators that a prediction has for them."""
 
-from sightline.explanation.operator_names import named_as
+from sightline.explanation.differences import named_as
 from sightline.explanation.side import Cell
 
 PREDICTED = [
