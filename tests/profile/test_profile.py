@@ -1,5 +1,6 @@
 """Profiles: what they derive and compute on demand, and one plan out of many."""
 
+import pickle
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -221,3 +222,9 @@ def test_every_metric_and_phase_is_documented(task):
     assert [key for key in (*task.metrics, *task.phases) if f"`{key}`" not in results] == []
     keys = {*task.headline, *task.details, *task.totals, task.whole, task.best, *task.phase_times.values()}
     assert keys <= set(task.metrics)
+
+
+def test_a_profile_is_copied_with_every_figure_computed():
+    copied = pickle.loads(pickle.dumps(predict(SCENARIO)))
+    assert repr(copied) == repr(predict(SCENARIO))
+    assert [row.exposed_s for row in copied.rows] == [row.exposed_s for row in predict(SCENARIO).rows]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,10 @@ class NumbersOnDemand(Mapping[str, Number]):
             self._numbers[name] = number = number()
         plain: Number = as_python(number)
         return plain
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle with every number computed."""
+        return NumbersOnDemand, (dict(self),)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)

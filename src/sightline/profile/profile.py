@@ -104,6 +104,10 @@ class Profile:
             raise AttributeError(f"a profile of {self.task.name} has no {name}")
         return None if metric.formula is None else as_python(metric.formula(self))
 
+    def __reduce__(self) -> Any:
+        """Copy and pickle with every figure computed."""
+        return partial(Profile, **{key: getattr(self, key) for key in self._given}), ()
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._given, *self.task.metrics})
 
