@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.program.address import Module, Part
+from sightline.program.address import Direction, Module, Part
 from sightline.program.operators import Elementwise, Operator
 from sightline.quantities import Number
 
@@ -26,6 +26,32 @@ class Step(NamedTuple):
     adapter_parameters: Number = 0.0
 
 
+def moving(
+    module: Module,
+    part: Part,
+    traffic_bytes: Number,
+    kernels: Number = 1.0,
+    *,
+    direction: Direction = "forward",
+    elements: Number = 0.0,
+    saved_bytes: Number = 0.0,
+    arithmetic: Number = 0.0,
+    count: Number = 1.0,
+) -> Elementwise:
+    """Return a bandwidth-bound operator that moves ``traffic_bytes`` in so many ``kernels``."""
+    return Elementwise(
+        module=module,
+        part=part,
+        direction=direction,
+        traffic_bytes=traffic_bytes,
+        kernels=kernels,
+        elements=elements,
+        saved_bytes=saved_bytes,
+        arithmetic=arithmetic,
+        count=count,
+    )
+
+
 def elementwise(
     module: Module,
     part: Part,
@@ -36,18 +62,8 @@ def elementwise(
     saved_bytes: Number = 0.0,
 ) -> Step:
     """Return an element-wise step over ``elements``: bytes and kernels of its two passes, and what it saves."""
-    there, back = traffic_bytes
-    forward = Elementwise(
-        module=module,
-        part=part,
-        traffic_bytes=there,
-        kernels=kernels[0],
-        saved_bytes=saved_bytes,
-        elements=elements,
-    )
-    backward = Elementwise(
-        module=module, part=part, direction="backward", traffic_bytes=back, kernels=kernels[1], elements=elements
-    )
+    forward = moving(module, part, traffic_bytes[0], kernels[0], elements=elements, saved_bytes=saved_bytes)
+    backward = moving(module, part, traffic_bytes[1], kernels[1], direction="backward", elements=elements)
     return Step((forward,), (backward,))
 
 

@@ -17,12 +17,7 @@ def indexer(x: Kernels, kind: LayerKind) -> list[Step]:
     width = float(sparse.heads * sparse.head_dim)
     query = x.linear("indexer", "query", _query_inputs(x), width, of="attention", kept=0.0)
     keys = x.linear("indexer", "key, weights", x.h, _keys(x, sparse), of="attention", kept=0.0)
-    return [
-        x.cut_off(query),
-        x.cut_off(keys),
-        x.index_rope(width + sparse.head_dim),
-        *x.index_scores(kind, sparse),
-    ]
+    return [x.cut_off(query), x.cut_off(keys), x.index_rope(width + sparse.head_dim), *x.index_scores(kind, sparse)]
 
 
 def indexer_weights(x: Kernels, kind: LayerKind) -> float:

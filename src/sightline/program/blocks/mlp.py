@@ -31,15 +31,7 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
         gathered=True,
     )
     downward = x.projection(
-        module,
-        "down",
-        f,
-        x.h,
-        of=of,
-        targets=("down",),
-        kept=x.product_share,
-        bias=model.mlp_bias,
-        scattered=True,
+        module, "down", f, x.h, of=of, targets=("down",), kept=x.product_share, bias=model.mlp_bias, scattered=True
     )
     return Sublayer(
         module="mlp norm",

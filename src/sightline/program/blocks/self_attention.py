@@ -29,13 +29,7 @@ def self_attention(x: Kernels, kind: LayerKind) -> Sublayer:
         gathered=True,
     )
     output = x.projection(
-        "output projection",
-        "matmul",
-        x.context_width,
-        x.h,
-        targets=("output",),
-        bias=model.output_bias,
-        scattered=True,
+        "output projection", "matmul", x.context_width, x.h, targets=("output",), bias=model.output_bias, scattered=True
     )
     return Sublayer(
         module="attention norm",

@@ -8,8 +8,8 @@ import numpy as np
 
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.program.kernels.training_elementwise import TrainingElementwise
-from sightline.program.operators import Elementwise, FlashAttention
-from sightline.program.program import Step, elementwise
+from sightline.program.operators import FlashAttention
+from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.adapters import keeps_input
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
@@ -148,36 +148,30 @@ def _softmax(x: TrainingElementwise, elements: Number) -> Step:
     """
     e = x.element_bytes
     fused = x.fuses("softmax") * (x.b * x.heads % x.framework.fusion.softmax_granule == 0) * 1.0
-    forward = Elementwise(
-        module=ATTENTION_CORE,
-        part="softmax",
-        traffic_bytes=(6.0 * e + 12.0 - fused * (4.0 * e + 12.0)) * elements,
+    forward = moving(
+        ATTENTION_CORE,
+        "softmax",
+        (6.0 * e + 12.0 - fused * (4.0 * e + 12.0)) * elements,
+        9.0 - 8.0 * fused,
         arithmetic=SOFTMAX_ARITHMETIC * elements,
-        kernels=9.0 - 8.0 * fused,
         saved_bytes=(e + 4.0 * (1.0 - fused)) * elements,
     )
-    backward = Elementwise(
-        module=ATTENTION_CORE,
-        part="softmax",
+    backward = moving(
+        ATTENTION_CORE,
+        "softmax",
+        (5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
+        7.0 - 6.0 * fused,
         direction="backward",
-        traffic_bytes=(5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
-        kernels=7.0 - 6.0 * fused,
     )
     return Step((forward,), (backward,))
 
 
 def _alibi(size: Number) -> Step:
-    return Step((Elementwise(module=ATTENTION_CORE, part="alibi", traffic_bytes=2.0 * size),))
+    return Step((moving(ATTENTION_CORE, "alibi", 2.0 * size),))
 
 
 def _dropout(e: float, elements: Number) -> Step:
     traffic = (2.0 * e + 1.0) * elements
-    forward = Elementwise(
-        module=ATTENTION_CORE,
-        part="dropout",
-        traffic_bytes=traffic,
-        arithmetic=RANDOM_ARITHMETIC * elements,
-        saved_bytes=elements,
-    )
-    backward = Elementwise(module=ATTENTION_CORE, part="dropout", direction="backward", traffic_bytes=traffic)
+    forward = moving(ATTENTION_CORE, "dropout", traffic, arithmetic=RANDOM_ARITHMETIC * elements, saved_bytes=elements)
+    backward = moving(ATTENTION_CORE, "dropout", traffic, direction="backward")
     return Step((forward,), (backward,))

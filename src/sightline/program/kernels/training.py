@@ -9,7 +9,7 @@ from sightline.program.address import LINEAR_ATTENTION, Module
 from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.kernels.training_experts import TrainingExperts, training_experts
 from sightline.program.operators import Elementwise, Operator
-from sightline.program.program import Step, elementwise
+from sightline.program.program import Step, elementwise, moving
 from sightline.program.shapes import ELEMENT_BYTES, as_number, framework_under
 from sightline.program.techniques.context_parallel import exchange
 from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
@@ -124,13 +124,7 @@ class TrainingKernels(TrainingAttention):
         """A gather (and the position's), its norm and dropout; backward scatters into the table."""
         e = self.element_bytes
         lookups = 2.0 + (3.0 if self.model.positions == "learned" else 0.0)
-        lookup = Elementwise(
-            module="embedding",
-            part="lookup",
-            traffic_bytes=lookups * self.hidden_bytes,
-            kernels=4.0,
-            elements=self.tokens * self.h,
-        )
+        lookup = moving("embedding", "lookup", lookups * self.hidden_bytes, 4.0, elements=self.tokens * self.h)
         trained = self.trained.embedding
         steps = [
             Step((lookup,), (self._table_gradient(),) if trained else ()),
@@ -148,13 +142,8 @@ class TrainingKernels(TrainingAttention):
         """The dense gradient of the table is cleared, filled and added to the accumulated one."""
         elements = self.vocabulary * self.h
         added = elements * (self.element_bytes + self.framework.kernels.accumulation_traffic)
-        return Elementwise(
-            module="embedding",
-            part="table",
-            direction="backward",
-            traffic_bytes=added + 3.0 * self.hidden_bytes,
-            kernels=6.0,
-            elements=elements,
+        return moving(
+            "embedding", "table", added + 3.0 * self.hidden_bytes, 6.0, direction="backward", elements=elements
         )
 
     def final_norm(self) -> list[Step]:

@@ -9,8 +9,8 @@ from sightline.program.address import ATTENTION_CORE, Module
 from sightline.program.kernels.attention_core import Scores, flash, mean_seen, selected
 from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
 from sightline.program.mixer_operators import Indexer, SelectedAttention
-from sightline.program.operators import Elementwise, Operator
-from sightline.program.program import Step, elementwise
+from sightline.program.operators import Operator
+from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.context_parallel import gather_tokens, split_core
 from sightline.program.techniques.tensor_parallel import all_reduced, gathered, summed
 from sightline.quantities import Number
@@ -69,11 +69,11 @@ class TrainingAttention(TrainingElementwise):
         """Rotary embedding of the indexer's queries and keys in one kernel each; they and the weights are kept."""
         n, sparse = self.tokens * width, self.model.sparse
         kept = width + (0.0 if sparse is None else sparse.heads)
-        rotated = Elementwise(
-            module="indexer",
-            part="rope",
-            traffic_bytes=2.0 * self.element_bytes * n,
-            kernels=2.0,
+        rotated = moving(
+            "indexer",
+            "rope",
+            2.0 * self.element_bytes * n,
+            2.0,
             saved_bytes=self.trained.projections * self.element_bytes * self.tokens * kept,
             elements=n,
         )
@@ -153,11 +153,11 @@ class TrainingAttention(TrainingElementwise):
         learns = self.trained.projections
         shared = self._gathered_tokens("indexer", sparse.head_dim / kind.compression)
         # Scores in fp32 are read twice; the chosen places are kept as 32-bit numbers.
-        choice = Elementwise(
-            module="indexer",
-            part="top-k",
-            traffic_bytes=8.0 * self.tokens * entries,
-            kernels=2.0,
+        choice = moving(
+            "indexer",
+            "top-k",
+            8.0 * self.tokens * entries,
+            2.0,
             saved_bytes=4.0 * self.tokens * np.minimum(entries, float(sparse.selected_tokens)),
             elements=self.tokens * entries,
         )
@@ -202,7 +202,7 @@ class TrainingAttention(TrainingElementwise):
             cache_bytes=self.element_bytes,
         )
         elements = self.tokens * chosen
-        loss = Elementwise(module="indexer", part="loss", traffic_bytes=4.0 * size, kernels=6.0, elements=elements)
+        loss = moving("indexer", "loss", 4.0 * size, 6.0, elements=elements)
         return [target, *all_reduced(self, "indexer", size), loss]
 
     def _gathered_tokens(self, module: Module, width: Number) -> Step:

@@ -81,14 +81,7 @@ class TrainingElementwise(TrainingLinear):
             squares = self.model.activation == "relu2" and not self.fuses("squared-relu")
             there, back, kept = (4.0, 10.0, 1.0) if squares else (2.0, 3.0, 1.0)
             kernels = (2.0, 4.0) if squares else (1.0, 1.0)
-        return elementwise(
-            module,
-            "activation",
-            n,
-            (there * tensor, back * tensor),
-            kernels,
-            saved_bytes=kept * tensor,
-        )
+        return elementwise(module, "activation", n, (there * tensor, back * tensor), kernels, saved_bytes=kept * tensor)
 
     def residual(self) -> Step:
         """Bias, dropout and residual addition; a dropout keeps one byte per element and is a kernel of its own unless fused.

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
-from sightline.program.program import Step, one_step
+from sightline.program.program import Step, moving, one_step
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.adapters import adapter_steps, adapters_of, enter_adapted
 from sightline.program.techniques.low_precision import (
@@ -57,7 +57,7 @@ class TrainingLinear(TrainingShapes):
         biases: list[Operator] = []
         if bias and (trained or self.trained.rest):
             traffic = size * outputs
-            biases = [Elementwise(module=module, part="bias", direction="weight gradient", traffic_bytes=traffic)]
+            biases = [moving(module, "bias", traffic, direction="weight gradient")]
         if trained:
             product, *accumulation = self._weight_gradient(forward)
             backward += [product, *biases, *accumulation]
@@ -78,9 +78,7 @@ class TrainingLinear(TrainingShapes):
         n = of.batch * of.k * of.n
         return [
             self.product(module, of.part, of.n, of.k, of.m, "weight gradient", **sizes),
-            Elementwise(
-                module=module, part="accumulation", direction="weight gradient", traffic_bytes=traffic * n, elements=n
-            ),
+            moving(module, "accumulation", traffic * n, direction="weight gradient", elements=n),
         ]
 
     def projection(
@@ -200,9 +198,6 @@ def _parts(x: TrainingShapes, operator: Operator) -> list[Operator]:
 
 def _summed(x: TrainingShapes, operator: Matmul, parts: int) -> Elementwise:
     elements = operator.batch * operator.m * operator.n
-    return Elementwise(
-        module=operator.module,
-        part="input gradients summed",
-        traffic_bytes=(parts + 1.0) * x.element_bytes * elements,
-        elements=elements,
+    return moving(
+        operator.module, "input gradients summed", (parts + 1.0) * x.element_bytes * elements, elements=elements
     )

@@ -22,6 +22,7 @@ from sightline.program.operators import (
     FlashAttention,
     Operator,
 )
+from sightline.program.program import moving
 from sightline.quantities import Number
 
 FURTHER_CHUNKS: tuple[Part, ...] = ("flash attention to earlier keys", "flash attention of later queries")
@@ -73,22 +74,12 @@ def exchanged(
 
 def layout(size: Number, count: Number) -> Elementwise:
     """Return a copy that puts chunks in order."""
-    return Elementwise(
-        module=ATTENTION_CORE,
-        part="layout of chunks",
-        traffic_bytes=2.0 * size,
-        kernels=2.0,
-        count=count,
-        elements=size,
-    )
+    return moving(ATTENTION_CORE, "layout of chunks", 2.0 * size, 2.0, count=count, elements=size)
 
 
 def _kernels(x: TrainingElementwise, n: Number, *, backward: bool) -> list[FlashAttention]:
     b, s = x.b * x.documents, x.s / x.documents
-    further = (
-        Scores(b, s, s / 2.0, causal=False, unseen=0.5),
-        Scores(b, s / 2.0, s, causal=False, unseen=0.5),
-    )
+    further = (Scores(b, s, s / 2.0, causal=False, unseen=0.5), Scores(b, s / 2.0, s, causal=False, unseen=0.5))
     return [
         flash(x, Scores(b, s, s, causal=True), backward=backward),
         *(
@@ -166,11 +157,4 @@ def _fetched(x: TrainingElementwise, n: Number) -> list[Operator]:
 
 
 def _joined(traffic: Number, count: Number, elements: Number, kernels: float = 2.0) -> Elementwise:
-    return Elementwise(
-        module=ATTENTION_CORE,
-        part="chunks joined",
-        count=count,
-        traffic_bytes=traffic,
-        kernels=kernels,
-        elements=elements,
-    )
+    return moving(ATTENTION_CORE, "chunks joined", traffic, kernels, count=count, elements=elements)

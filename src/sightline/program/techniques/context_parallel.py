@@ -92,10 +92,7 @@ def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> lis
     """All keys and values, then a kernel for each of the two chunks of queries; backward sums the gradients up."""
     many = np.asarray(x.c) > 1
     whole = block_bytes(x) * x.c
-    gathered = [
-        exchanged("all_gather", whole, many * 1.0, "context", "nothing"),
-        layout(whole, many * 1.0),
-    ]
+    gathered = [exchanged("all_gather", whole, many * 1.0, "context", "nothing"), layout(whole, many * 1.0)]
     whole_scores = scores_of(x, kind)
     core = flash(x, whole_scores, backward=backward)
     if core.causal and kind.mixer != "chunked":
@@ -149,12 +146,6 @@ def _of_all(x: TrainingShapes, module: Module, kind: CollectiveKind, size: Numbe
     # What follows needs all of it.
     return [
         Collective(
-            module=module,
-            part=part,
-            kind=kind,
-            ranks="context",
-            beside="nothing",
-            buffer_bytes=size,
-            count=many * 1.0,
+            module=module, part=part, kind=kind, ranks="context", beside="nothing", buffer_bytes=size, count=many * 1.0
         )
     ]

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sightline.program.address import Module, Part
-from sightline.program.operators import Elementwise, Matmul, Operator
-from sightline.program.program import NO_NARROW_WEIGHTS, Block, NarrowWeights
+from sightline.program.operators import Matmul, Operator
+from sightline.program.program import NO_NARROW_WEIGHTS, Block, NarrowWeights, moving
 from sightline.program.shapes import TrainingShapes
 from sightline.quantities import Number
 
@@ -45,15 +45,7 @@ def quantized(
     written = (x.low.copies if for_weights and not late else 1.0) * recipe.operand_bytes
     if late and gathered:
         elements = elements / x.r
-    return [
-        Elementwise(
-            module=module,
-            part=part,
-            traffic_bytes=(recipe.reads + written) * elements,
-            kernels=recipe.kernels,
-            elements=elements,
-        ),
-    ]
+    return [moving(module, part, (recipe.reads + written) * elements, recipe.kernels, elements=elements)]
 
 
 def transposed_operands(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
@@ -61,9 +53,7 @@ def transposed_operands(x: TrainingShapes, module: Module, elements: Number) -> 
     if x.low is None or not x.framework.native.transposes_in_backward or x.low.copies == 1.0:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
-    return [
-        Elementwise(module=module, part="operand transposition", traffic_bytes=traffic, kernels=2.0, elements=elements)
-    ]
+    return [moving(module, "operand transposition", traffic, 2.0, elements=elements)]
 
 
 def quantized_weights(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
@@ -78,7 +68,7 @@ def transposed_weights(x: TrainingShapes, module: Module, elements: Number) -> l
     if x.low is None or not x.low.turns_weights:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
-    return [Elementwise(module=module, part="weight transposition", traffic_bytes=traffic, elements=elements)]
+    return [moving(module, "weight transposition", traffic, elements=elements)]
 
 
 def gathered_share(x: TrainingShapes) -> float:
@@ -164,12 +154,4 @@ def dequantize(x: TrainingShapes, module: Module, weights: Number) -> list[Opera
         return []
     least = STORED_BYTES[form] + x.element_bytes
     traffic = x.framework.low_precision.dequantization_traffic.get(form, least)
-    return [
-        Elementwise(
-            module=module,
-            part="dequantize",
-            traffic_bytes=traffic * weights,
-            kernels=EXPANSION_KERNELS[form],
-            elements=weights,
-        )
-    ]
+    return [moving(module, "dequantize", traffic * weights, EXPANSION_KERNELS[form], elements=weights)]

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from sightline.program.address import Part
-from sightline.program.operators import Elementwise, Matmul, Operator
-from sightline.program.program import Block
+from sightline.program.operators import Matmul, Operator
+from sightline.program.program import Block, moving
 from sightline.quantities import Number
 
 MODULE: Final = "optimizer"
@@ -60,12 +60,7 @@ def _newton_schulz(matrices: Number, outputs: Number, inputs: Number, dtype: str
         for part, (m, n, k) in sizes.items()
     ]
     elements = matrices * rows * columns
-    around = Elementwise(
-        module=MODULE,
-        part="orthogonalization norm",
-        direction="update",
-        traffic_bytes=AROUND_BYTES * elements,
-        kernels=6.0,
-        elements=elements,
+    around = moving(
+        MODULE, "orthogonalization norm", AROUND_BYTES * elements, 6.0, direction="update", elements=elements
     )
     return [*products, around]

@@ -7,13 +7,13 @@ NVFP4 with one per 16, a random Hadamard transform and stochastic rounding (arXi
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.low_precision import LOW_PRECISION, has_microscaling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(NamedTuple):
     """How an operand is made; bytes are per element."""
 
     name: str
@@ -32,40 +32,15 @@ class Recipe:
 
 
 RECIPES: Mapping[str, Recipe] = {
-    "delayed": Recipe(
-        name="delayed", rate="fp8", kernel="fp8", operand_bytes=1.0, reads=2.0, kernels=1.0, columns_apart=False
-    ),
-    "current": Recipe(
-        name="current", rate="fp8", kernel="fp8", operand_bytes=1.0, reads=4.0, kernels=2.0, columns_apart=False
-    ),
-    "blockwise": Recipe(
-        name="blockwise",
-        rate="fp8",
-        kernel="fp8-block",
-        operand_bytes=1.0 + 4.0 / 128.0,
-        reads=2.0,
-        kernels=1.0,
-        columns_apart=True,
-    ),
-    "mxfp8": Recipe(
-        name="mxfp8",
-        rate="fp8",
-        kernel="mxfp8",
-        operand_bytes=1.0 + 1.0 / 32.0,
-        reads=2.0,
-        kernels=1.0,
-        columns_apart=True,
-    ),
-    # The largest value of the tensor and of its transform, then a pass for the rows and one for the transformed columns.
-    "nvfp4": Recipe(
-        name="nvfp4",
-        rate="nvfp4",
-        kernel="nvfp4",
-        operand_bytes=0.5 + 1.0 / 16.0,
-        reads=6.0,
-        kernels=3.0,
-        columns_apart=True,
-    ),
+    recipe.name: recipe
+    for recipe in (
+        Recipe("delayed", "fp8", "fp8", 1.0, reads=2.0, kernels=1.0, columns_apart=False),
+        Recipe("current", "fp8", "fp8", 1.0, reads=4.0, kernels=2.0, columns_apart=False),
+        Recipe("blockwise", "fp8", "fp8-block", 1.0 + 4.0 / 128.0, reads=2.0, kernels=1.0, columns_apart=True),
+        Recipe("mxfp8", "fp8", "mxfp8", 1.0 + 1.0 / 32.0, reads=2.0, kernels=1.0, columns_apart=True),
+        # The largest value of the tensor and of its transform, then a pass for rows and one for transformed columns.
+        Recipe("nvfp4", "nvfp4", "nvfp4", 0.5 + 1.0 / 16.0, reads=6.0, kernels=3.0, columns_apart=True),
+    )
 }
 
 

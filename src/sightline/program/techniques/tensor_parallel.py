@@ -12,9 +12,9 @@ from sightline.program.operators import (
     Collective,
     CollectiveCompany,
     CollectiveKind,
-    Elementwise,
     Operator,
 )
+from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
 from sightline.quantities import Number
@@ -45,7 +45,7 @@ def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
     if not x.framework.native.chunked_products or not np.any(x.split):
         return operators
     traffic = x.hidden_bytes + x.residual_bytes
-    return [*operators, Elementwise(module=module, part="pieces summed", traffic_bytes=traffic, count=x.split)]
+    return [*operators, moving(module, "pieces summed", traffic, count=x.split)]
 
 
 def leave_backward(x: TrainingShapes, module: Module) -> list[Collective]:
