@@ -5,10 +5,8 @@ Each sequence keeps keys and values, latents or recurrent states. A prefill is o
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from sightline.program.formats import Formats
-from sightline.quantities import Number, plain
+from sightline.quantities import Number, larger, plain, smaller
 from sightline.scenario import LayerKind, Model
 
 
@@ -95,10 +93,10 @@ def _layer_bytes(model: Model, kind: LayerKind, formats: Formats, tokens: Number
             return STATE_BYTES * model.state_space.state_elements / t
         case "compressed":
             folded = tokens / kind.compression if kind.compression > 1 else 0.0
-            return formats.cache_bytes * model.head_dim * (np.minimum(tokens, model.window or 0) + folded) + index
+            return formats.cache_bytes * model.head_dim * (smaller(tokens, model.window or 0) + folded) + index
         case "latent" | "sparse" if model.latent is not None:
             return formats.cache_bytes * tokens * (model.latent.kv_rank + model.latent.rope_head_dim) + index
     heads = model.heads_of(kind)
-    kept = np.minimum(tokens, model.window) if kind.mixer in ("sliding", "chunked") and model.window else tokens
-    width = np.maximum(heads.kv_heads / t, 1.0) * (heads.head_dim + heads.value_dim)
+    kept = smaller(tokens, model.window) if kind.mixer in ("sliding", "chunked") and model.window else tokens
+    width = larger(heads.kv_heads / t, 1.0) * (heads.head_dim + heads.value_dim)
     return formats.cache_bytes * kept * width + index

@@ -6,10 +6,8 @@ of corrections, so their backward pass makes those again: what that adds is coun
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from sightline.program.operators import Operator
-from sightline.quantities import Number
+from sightline.quantities import Number, smaller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,7 +110,7 @@ class SelectedAttention(Operator):
     @property
     def flops(self) -> Number:
         """2 heads (d_k + d_v) per query and token that it reads; backward 2 heads (3 d_k + 2 d_v)."""
-        read = np.minimum(self.context_tokens, self.selected_tokens)
+        read = smaller(self.context_tokens, self.selected_tokens)
         width = 3.0 * self.key_dim + 2.0 * self.value_dim if self.backward else self.key_dim + self.value_dim
         return 2.0 * self.sequences * self.new_tokens * read * self.heads * width
 
@@ -120,7 +118,7 @@ class SelectedAttention(Operator):
     def bytes(self) -> Number:
         """Queries and outputs, and every latent that any query may read, once; backward their gradients too."""
         queries = self.sequences * self.new_tokens * self.heads * (self.key_dim + self.value_dim)
-        reached = np.minimum(self.context_tokens, self.selected_tokens * self.new_tokens)
+        reached = smaller(self.context_tokens, self.selected_tokens * self.new_tokens)
         once = queries * self.element_bytes + self.sequences * reached * self.key_dim * self.cache_bytes
         return (2.0 if self.backward else 1.0) * once
 
@@ -154,5 +152,5 @@ class Indexer(Operator):
     @property
     def _pairs(self) -> Number:
         """New tokens times those that each sees."""
-        later = 0.0 if self.backward else (np.minimum(self.new_tokens, self.context_tokens) - 1.0) / 2.0
+        later = 0.0 if self.backward else (smaller(self.new_tokens, self.context_tokens) - 1.0) / 2.0
         return self.sequences * self.new_tokens * (self.context_tokens - later)

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from sightline.program.address import ADAPTER_PRODUCTS, Direction, Module, Part, display_name
-from sightline.quantities import Number
+from sightline.quantities import Number, smaller
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
 CollectiveRanks = Literal["tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data"]
@@ -231,7 +229,7 @@ class CachedAttention(Operator):
         """Mean keys a query sees."""
         q, c = self.query_tokens, self.context_tokens
         mean = c - (q - 1.0) / 2.0
-        return mean if self.window is None else np.minimum(mean, self.window)
+        return mean if self.window is None else smaller(mean, self.window)
 
     @property
     def flops(self) -> Number:
@@ -246,7 +244,7 @@ class CachedAttention(Operator):
         widest = (
             self.context_tokens
             if self.window is None
-            else np.minimum(self.context_tokens, self.window + self.query_tokens)
+            else smaller(self.context_tokens, self.window + self.query_tokens)
         )
         width = self.head_dim if self.shared_kv else self.head_dim + self.value_dim
         return queries * self.element_bytes + self.batch * widest * self.kv_heads * width * self.cache_bytes

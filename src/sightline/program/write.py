@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from sightline.program.blocks.layer import Layer, layer, layer_name
 from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
 from sightline.program.program import Block, Program, Step, Sublayer, backward_of, elementwise, forward_of
@@ -116,7 +114,7 @@ def _layer_block(x: TrainingKernels, kind: LayerKind) -> Block:
             forward=forward_of(written.steps),
             backward=backward_of(written.steps),
             transient_bytes=larger(
-                _transient_bytes(x, written.halves[-1]), exchange_bytes(x.attended) * np.any(core_input_bytes)
+                _transient_bytes(x, written.halves[-1]), exchange_bytes(x.attended) * anywhere(core_input_bytes)
             ),
         ),
     )

@@ -11,7 +11,7 @@ from sightline.program.kernels.training_elementwise import TrainingElementwise
 from sightline.program.operators import FlashAttention
 from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.adapters import keeps_input
-from sightline.quantities import Number
+from sightline.quantities import Number, larger, smaller
 from sightline.scenario import LayerKind
 
 SOFTMAX_ARITHMETIC = 20.0
@@ -39,8 +39,8 @@ def mean_seen(tokens: Number, most: Number) -> Number:
 
     The mean of min(t, most) over queries at t = 0 to tokens: ``m - m^2 / (2 tokens)`` with m the lesser of both.
     """
-    m = np.minimum(tokens, most)
-    seen: Number = m - m**2 / (2.0 * np.maximum(tokens, 1.0))
+    m = smaller(tokens, most)
+    seen: Number = m - m**2 / (2.0 * larger(tokens, 1.0))
     return seen
 
 
@@ -99,7 +99,7 @@ def _kept(x: TrainingElementwise) -> Number:
     if x.framework.litgpt.keeps_joined_qkv and x.shape.heads == x.shape.kv_heads:
         kept = kept + size * (x.query_width + x.key_width)
     if x.framework.allocation.copies_context:
-        kept = kept + size * x.context_width * (np.asarray(x.b) > 1)
+        kept = kept + size * x.context_width * (x.b > 1)
     return kept
 
 
@@ -116,7 +116,7 @@ def scores_of(x: TrainingElementwise, kind: LayerKind) -> Scores:
         return Scores(x.b * k, x.s / k, x.context / k, causal=True)
     if kind.mixer == "chunked":
         return Scores(x.b * x.s / window, float(window), float(window), causal=True)
-    seen = np.minimum(window, x.context / k)
+    seen = smaller(window, x.context / k)
     return Scores(x.b * k, x.s / k, seen - seen**2 * k / (2.0 * x.context), causal=False)
 
 

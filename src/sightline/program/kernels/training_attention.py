@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
-
 from sightline.program.address import ATTENTION_CORE, Module
 from sightline.program.kernels.attention_core import Scores, flash, mean_seen, selected
 from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
@@ -13,7 +11,7 @@ from sightline.program.operators import Operator
 from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.context_parallel import gather_tokens, split_core
 from sightline.program.techniques.tensor_parallel import all_reduced, gathered, summed
-from sightline.quantities import Number
+from sightline.quantities import Number, smaller
 from sightline.scenario import LayerKind, SparseAttention
 
 FOLDING_KERNELS = 5.0
@@ -158,7 +156,7 @@ class TrainingAttention(TrainingElementwise):
             "top-k",
             8.0 * self.tokens * entries,
             2.0,
-            saved_bytes=4.0 * self.tokens * np.minimum(entries, float(sparse.selected_tokens)),
+            saved_bytes=4.0 * self.tokens * smaller(entries, float(sparse.selected_tokens)),
             elements=self.tokens * entries,
         )
         return [

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
 from sightline.program.program import Step, moving, one_step
@@ -20,7 +18,7 @@ from sightline.program.techniques.low_precision import (
     transposed_weights,
 )
 from sightline.program.techniques.tensor_parallel import enter_region, leave_backward, leave_region, reenter_region
-from sightline.quantities import Number
+from sightline.quantities import Number, anywhere
 from sightline.scenario.model import WeightPart
 
 
@@ -175,7 +173,7 @@ def _apart(x: TrainingShapes, operators: Sequence[Operator]) -> list[Operator]:
 
 def _chunked(x: TrainingShapes, operator: Operator) -> Operator:
     """Return a product beside a collective that is cut by rank: a kernel for every rank's tokens; itself where none is."""
-    if not x.framework.native.chunked_products or not isinstance(operator, Matmul) or not np.any(x.split):
+    if not x.framework.native.chunked_products or not isinstance(operator, Matmul) or not anywhere(x.split):
         return operator
     return replace(operator, m=operator.m / x.r, count=operator.count * x.r, saved_bytes=operator.saved_bytes / x.r)
 

@@ -13,14 +13,12 @@ split by tokens with sequence parallelism. All of it is exchanged in 16 bits and
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from sightline.program.address import Module
 from sightline.program.operators import Collective, CollectiveKind
 from sightline.program.program import Step, elementwise
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.tensor_parallel import enter_region, exchanged, gathered
-from sightline.quantities import Number
+from sightline.quantities import Number, anywhere, larger
 from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.adapter import JOINED
 
@@ -213,7 +211,7 @@ def exchange_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> l
 def _to_tokens(x: TrainingShapes, module: Module, whole: Number, *, always: float) -> list[Collective]:
     """Pieces of outputs become pieces of tokens: by an all-to-all, or gathered whole and cut."""
     if not x.framework.transformer_engine.exchanges_adapter_outputs:
-        return _exchange(x, module, "all_gather", whole, np.maximum(x.split, always))
+        return _exchange(x, module, "all_gather", whole, larger(x.split, always))
     through = _exchange(x, module, "all_to_all", whole / x.t, x.split)
     return [*through, *_exchange(x, module, "all_gather", whole, always * (1.0 - x.split))]
 
@@ -223,4 +221,4 @@ def _exchange(
 ) -> list[Collective]:
     """A collective of the adapters, where there are ranks and it runs at all."""
     times = count * (x.t > 1)
-    return [exchanged(module, kind, size, 1.0 * times, "nothing")] if np.any(times) else []
+    return [exchanged(module, kind, size, 1.0 * times, "nothing")] if anywhere(times) else []

@@ -64,12 +64,12 @@ def exchange_bytes(x: TrainingElementwise) -> Number:
     On a ring the blocks at work and on their way, of keys and values and of their gradients; gathered keys and values
     and their gradients; or swapped queries, keys and values and their gradients.
     """
-    if not np.any(np.asarray(x.c) > 1):
+    if not anywhere(x.c > 1):
         return 0.0
     inner = _with_split_heads(x)
-    swapped = 2.0 * _qkv_bytes(x, inner) * (np.asarray(x.y) > 1)
+    swapped = 2.0 * _qkv_bytes(x, inner) * (x.y > 1)
     if x.exchange == "all-gather" and not x.framework.native.joins_attention_in_fp32:
-        return swapped + 2.0 * x.c * block_bytes(x) * (np.asarray(x.c) > 1)
+        return swapped + 2.0 * x.c * block_bytes(x) * (x.c > 1)
     return swapped + live_bytes(inner) * (x.c / x.y > 1)
 
 
@@ -90,7 +90,7 @@ def _inner_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
 
 def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> list[Operator]:
     """All keys and values, then a kernel for each of the two chunks of queries; backward sums the gradients up."""
-    many = np.asarray(x.c) > 1
+    many = x.c > 1
     whole = block_bytes(x) * x.c
     gathered = [exchanged("all_gather", whole, many * 1.0, "context", "nothing"), layout(whole, many * 1.0)]
     whole_scores = scores_of(x, kind)
@@ -112,8 +112,8 @@ def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> lis
 
 def _swap(x: TrainingElementwise, size: Number, part: Part) -> list[Operator]:
     """Ranks swap heads for tokens or back; data is brought in order before and after."""
-    many = (np.asarray(x.y) > 1) * 1.0
-    if not np.any(many):
+    many = (x.y > 1) * 1.0
+    if not anywhere(many):
         return []
     swap = exchanged("all_to_all", size, many, "context heads", "nothing")
     return [layout(2.0 * size, many), replace(swap, part=part)]
@@ -140,8 +140,8 @@ def gather_tokens(x: TrainingShapes, module: Module, width: Number, *, backward:
 
 
 def _of_all(x: TrainingShapes, module: Module, kind: CollectiveKind, size: Number, part: Part) -> list[Operator]:
-    many = np.asarray(x.c) > 1
-    if not np.any(many):
+    many = x.c > 1
+    if not anywhere(many):
         return []
     # What follows needs all of it.
     return [

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from sightline.program.address import Part
 from sightline.program.operators import Matmul, Operator
 from sightline.program.program import Block, moving
-from sightline.quantities import Number
+from sightline.quantities import Number, larger, smaller
 
 MODULE: Final = "optimizer"
 ITERATIONS = 5.0
@@ -36,7 +34,7 @@ def with_muon(block: Block, dtype: str) -> Block:
 
 def _newton_schulz(matrices: Number, outputs: Number, inputs: Number, dtype: str) -> Sequence[Operator]:
     """One set of matrices: A, A^2, and their sum times X, five times, and what lies around them."""
-    rows, columns = np.minimum(outputs, inputs), np.maximum(outputs, inputs)
+    rows, columns = smaller(outputs, inputs), larger(outputs, inputs)
     sizes: dict[Part, tuple[Number, Number, Number]] = {
         "orthogonalization gram": (rows, rows, columns),
         "orthogonalization square": (rows, rows, rows),

@@ -8,13 +8,11 @@ torchtitan (arXiv 2410.06511). What is not kept comes back for one layer at a ti
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from sightline.program.address import ATTENTION_CORE, Module, Part
 from sightline.program.operators import Collective, Matmul, Operator
 from sightline.program.program import Block
 from sightline.program.techniques.context_parallel import RECOMPUTED
-from sightline.quantities import Number
+from sightline.quantities import Number, anywhere, larger, smaller
 from sightline.scenario.recomputation import Recomputation
 
 CORE_PARTS: frozenset[Part] = frozenset(
@@ -58,7 +56,7 @@ def with_recompute(
         )
     if "per_op" in how.modules:
         again, kept = _every_other_product(forward, input_bytes, core_input_bytes)
-        freed = np.maximum(_kept(forward) - kept, 0.0)
+        freed = larger(_kept(forward) - kept, 0.0)
         return replace(block, recomputed=again, freed_bytes=freed, recomputed_share=share)
     again = _again(forward, how.modules, stops_early=stops_early)
     freed = _freed(forward, how.modules, input_bytes, core_input_bytes)
@@ -98,7 +96,7 @@ def _freed(
         # The input, which a router does not keep.
         total = total - input_bytes
     core = _kept(_core(forward))
-    inputs = np.minimum(core_input_bytes, core)
+    inputs = smaller(core_input_bytes, core)
     if modules & {"core_attention", "attention"}:
         total = total + core - inputs
     if modules & {"qkv", "attention", "latent_up"}:
@@ -168,9 +166,9 @@ def _kept(operators: Iterable[Operator]) -> Number:
 
 
 def _keeping(operators: Iterable[Operator]) -> list[Operator]:
-    return [op for op in operators if np.any(op.saved_bytes > 0)]
+    return [op for op in operators if anywhere(op.saved_bytes > 0)]
 
 
 def _up_to_last_kept(forward: Sequence[Operator]) -> list[Operator]:
-    last = max((i for i, op in enumerate(forward) if np.any(op.saved_bytes > 0)), default=0)
+    last = max((i for i, op in enumerate(forward) if anywhere(op.saved_bytes > 0)), default=0)
     return list(forward[:last])

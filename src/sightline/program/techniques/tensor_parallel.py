@@ -4,8 +4,6 @@ Megatron (arXiv 1909.08053) sums the partial products of the row-split projectio
 replaces each all-reduce by an all-gather and a reduce-scatter of the same total volume. Degree 1 adds nothing.
 """
 
-import numpy as np
-
 from sightline.program.address import Module
 from sightline.program.operators import (
     COLLECTIVE_PARTS,
@@ -17,7 +15,7 @@ from sightline.program.operators import (
 from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
-from sightline.quantities import Number
+from sightline.quantities import Number, anywhere
 
 
 def enter_region(x: TrainingShapes, module: Module) -> list[Collective]:
@@ -42,7 +40,7 @@ def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
     Where that moves in chunks, every rank finds a piece of each other's, which it adds up in a kernel of its own.
     """
     operators: list[Operator] = [*summed(x, module, x.hidden_bytes)]
-    if not x.framework.native.chunked_products or not np.any(x.split):
+    if not x.framework.native.chunked_products or not anywhere(x.split):
         return operators
     traffic = x.hidden_bytes + x.residual_bytes
     return [*operators, moving(module, "pieces summed", traffic, count=x.split)]
@@ -63,29 +61,29 @@ def gathered(
     x: TrainingShapes, module: Module, size: Number, beside: CollectiveCompany = "projections"
 ) -> list[Collective]:
     """Return how a tensor of ``size`` bytes that sequence parallelism has cut is gathered."""
-    return [exchanged(module, "all_gather", size, x.split, beside)] if np.any(x.split) else []
+    return [exchanged(module, "all_gather", size, x.split, beside)] if anywhere(x.split) else []
 
 
 def summed(
     x: TrainingShapes, module: Module, size: Number, beside: CollectiveCompany = "projections"
 ) -> list[Collective]:
     """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
-    if not np.any(x.t > 1):
+    if not anywhere(x.t > 1):
         return []
     operators = [exchanged(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split), beside)]
-    if np.any(x.split):
+    if anywhere(x.split):
         operators.append(exchanged(module, "reduce_scatter", size, x.split, beside))
     return operators
 
 
 def all_reduced(x: TrainingShapes, module: Module, size: Number) -> list[Collective]:
     """Return how partial sums of ``size`` bytes are added up on all ranks, with sequence parallelism too."""
-    return [exchanged(module, "all_reduce", size, 1.0 * (x.t > 1), "projections")] if np.any(x.t > 1) else []
+    return [exchanged(module, "all_reduce", size, 1.0 * (x.t > 1), "projections")] if anywhere(x.t > 1) else []
 
 
 def all_gathered(x: TrainingShapes, module: Module, size: Number) -> list[Collective]:
     """Return how outputs that the ranks have in pieces are put together, without sequence parallelism too."""
-    return [exchanged(module, "all_gather", size, 1.0 * (x.t > 1), "projections")] if np.any(x.t > 1) else []
+    return [exchanged(module, "all_gather", size, 1.0 * (x.t > 1), "projections")] if anywhere(x.t > 1) else []
 
 
 def exchanged(

@@ -7,6 +7,7 @@ import numpy as np
 
 from sightline.program.kernels.inference_linear import InferenceLinear
 from sightline.program.operators import GroupedMatmul, Matmul, Operator
+from sightline.quantities import anywhere
 
 UNPACKING = 12.0
 """Vector instructions that unpack and scale a weight; estimated."""
@@ -52,7 +53,7 @@ def _by_rows(x: InferenceLinear, op: Matmul) -> list[Operator]:
     """One row as it is, more of them after the weights were written out."""
     many = np.greater(op.m, 1.0) * 1.0
     plain = Matmul(**{f.name: getattr(op, f.name) for f in fields(Matmul)})
-    wide = [replace(each, count=each.count * many) for each in _expanded(x, plain)] if np.any(many) else []
+    wide = [replace(each, count=each.count * many) for each in _expanded(x, plain)] if anywhere(many) else []
     return [*wide, *([] if np.all(many) else [replace(op, count=op.count * (1.0 - many))])]
 
 
