@@ -149,7 +149,7 @@ def cut(t: int, *, framework_version: str = "nemo", sequence_parallel: bool = Tr
 def collectives(one: Scenario, passes: str) -> list[tuple[str, str, str]]:
     layer = write_out(one).layers[0]
     found = [op for op in getattr(layer, passes) if isinstance(op, Collective) and np.any(op.count)]
-    return [(op.module, op.kind, op.beside) for op in found]
+    return [(op.module, op.kind, op.overlapped_with) for op in found]
 
 
 def test_ranks_share_out_both_matrices_of_every_adapter() -> None:
@@ -187,7 +187,7 @@ def test_frozen_weights_gather_no_input_again_and_leave_nothing_to_reduce_beside
 def test_outputs_of_an_adapter_reach_their_tokens_by_an_all_to_all_or_whole(passes: str) -> None:
     def sent(version: str) -> dict[str, float]:
         layer = write_out(cut(4, framework_version=version)).layers[0]
-        of_output = [op for op in getattr(layer, passes) if isinstance(op, Collective) and op.beside == "nothing"]
+        of_output = [op for op in getattr(layer, passes) if isinstance(op, Collective) and op.overlapped_with == "nothing"]
         return {op.kind: float(op.network_bytes) for op in of_output if op.module == "output projection"}
 
     whole = 2.0 * 512 * 8192

@@ -180,7 +180,7 @@ def test_repeated_heads_travel_and_gradients_do_so_in_fp32(c):
 def test_a_compiled_graph_waits_for_keys_at_once(exchange):
     def beside(compiled: bool) -> set[str]:
         found = operators(write_out(cut(4, exchange, compile=compiled, **TITAN)))
-        return {op.beside for op in found if isinstance(op, Collective)}
+        return {op.overlapped_with for op in found if isinstance(op, Collective)}
 
     assert beside(True) == {"nothing"}
     assert "attention" in beside(False)

@@ -52,7 +52,7 @@ def casts(block: Block) -> dict[tuple[str, str], float]:
 def test_sixteen_bits_have_no_quantization() -> None:
     wide = program(dtype="bf16")
     assert not any(casts(block) for block in wide.blocks)
-    assert wide.layers[0].narrow.kept_bytes == wide.layers[0].narrow.cast_bytes == 0.0
+    assert wide.layers[0].low_precision.kept_bytes == wide.layers[0].low_precision.cast_bytes == 0.0
 
 
 @pytest.mark.parametrize("plan", [{"dtype": "fp8", "fp8_recipe": r} for r in ("delayed", "current", "blockwise")])
@@ -139,7 +139,7 @@ def test_weights_in_few_bits_replace_wide_ones_or_lie_beside_them() -> None:
 def test_a_framework_that_keeps_no_copies_casts_weights_in_every_pass() -> None:
     layer = program(framework="fsdp", dtype="fp8").layers[0]
     assert ("mlp", "weight quantization") in casts(layer)
-    assert layer.narrow.kept_bytes == layer.narrow.cast_bytes == 0.0
+    assert layer.low_precision.kept_bytes == layer.low_precision.cast_bytes == 0.0
 
 
 def test_frozen_weights_need_no_columns_and_no_new_copies() -> None:
@@ -152,7 +152,7 @@ def test_frozen_weights_need_no_columns_and_no_new_copies() -> None:
     )
     layer = write_out(tuned).layers[0]
     assert casts(layer)["qkv", "input quantization"] == 3.0 * TOKENS * HIDDEN
-    assert layer.narrow.cast_bytes == 0.0
+    assert layer.low_precision.cast_bytes == 0.0
 
 
 def test_a_framework_may_turn_narrow_weights_over_instead_of_keeping_them_twice() -> None:
@@ -172,7 +172,7 @@ def test_a_framework_may_turn_narrow_weights_over_instead_of_keeping_them_twice(
     weights = HIDDEN * (QKV + HIDDEN) + 3 * HIDDEN * WIDTH
     turned = [op.bytes for op in hopper.backward if op.name == "weight transposition"]
     assert sum(turned) == 2.0 * weights
-    assert hopper.narrow.kept_bytes == blackwell.narrow.kept_bytes == (1.0 - 2.0) * weights
+    assert hopper.low_precision.kept_bytes == blackwell.low_precision.kept_bytes == (1.0 - 2.0) * weights
     assert not any(op.name == "weight transposition" for op in blackwell.backward)
 
 
@@ -206,7 +206,7 @@ def test_a_narrow_head_computes_as_the_layers_do_and_quantizes_what_it_takes() -
         op.name for op in (*wide.forward, *wide.backward)
     }
     assert added == {"input quantization", "gradient quantization"}
-    assert narrow.narrow.kept_bytes > 0 == wide.narrow.kept_bytes
+    assert narrow.low_precision.kept_bytes > 0 == wide.low_precision.kept_bytes
 
 
 def test_a_narrow_head_is_faster_and_needs_memory_for_its_copies() -> None:

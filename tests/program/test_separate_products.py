@@ -92,7 +92,7 @@ def test_pieces_of_a_scattered_sum_are_added_up_and_a_sum_of_products_is_scatter
     assert traffic(plain.forward, "pieces summed") == traffic(layer().forward, "pieces summed") == 0
     for block, beside in ((plain, "projections"), (cut, "nothing")):
         scattered = [op for op in block.backward if isinstance(op, Collective) and op.kind == "reduce_scatter"]
-        assert [op.beside for op in scattered] == [beside] * 2
+        assert [op.overlapped_with for op in scattered] == [beside] * 2
     sizes = [
         sum(float(op.count * op.buffer_bytes) for op in block.backward if isinstance(op, Collective))
         for block in (plain, cut)

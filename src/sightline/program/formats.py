@@ -145,7 +145,7 @@ def _router_dtype(words: Sequence[str], device: Device) -> str:
 
 
 def plain_dtype(dtype: str, device: Device) -> str:
-    """Return the type of what is not quantized: the plan's own; beside fp8 bf16, or fp16 on a device without it."""
+    """Return the type of what is not quantized: the plan's own; next to fp8 bf16, or fp16 on a device without it."""
     if dtype != "fp8":
         return dtype
     return "bf16" if "bf16" in device.peak_flops else "fp16"

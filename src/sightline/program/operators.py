@@ -12,8 +12,8 @@ from sightline.quantities import Number, smaller
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
 CollectiveRanks = Literal["tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data"]
-"""Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that share out the experts, or those
-that an expert is cut over; of context-parallel ones those that share out heads, or neighbours on a ring."""
+"""Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that split the experts, or those
+that an expert is split over; of context-parallel ones those that split heads, or neighbors on a ring."""
 
 COLLECTIVE_PARTS: Mapping[CollectiveKind, Part] = {
     "all_reduce": "all-reduce",
@@ -24,8 +24,8 @@ COLLECTIVE_PARTS: Mapping[CollectiveKind, Part] = {
 }
 """What a collective is called that has no other task than its kind says."""
 
-CollectiveCompany = Literal["projections", "attention", "micro-batch", "nothing"]
-"""What a collective may run beside: the projections, as far as the framework overlaps them; the kernels of attention
+OverlappedWith = Literal["projections", "attention", "micro-batch", "nothing"]
+"""What a collective may overlap with: the projections, as far as the framework overlaps them; the kernels of attention
 that work on what came before; another micro-batch, where the plan overlaps experts' exchange; nothing."""
 
 
@@ -82,7 +82,7 @@ class Matmul(Operator):
     output_bytes: Number
     """Bytes moved per output element: its size, more where the product is added to what is there."""
     input_row: Number | None = None
-    """Elements that the inputs hold contiguously beside ``n``; None means ``k``. A weight gradient sums over tokens,
+    """Elements that the inputs hold contiguously next to ``n``; None means ``k``. A weight gradient sums over tokens,
     which are rows, so its inputs are contiguous in ``m`` and ``n``."""
     kernel: str = "16-bit"
     """Format of the operands (`sightline.program.formats`), which chooses the kernel."""
@@ -252,7 +252,7 @@ class CachedAttention(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Elementwise(Operator):
-    """A bandwidth-bound kernel chain: norms, activations, softmax, dropout, residuals, copies, optimizer updates."""
+    """A bandwidth-bound kernel, or several: norms, activations, softmax, dropout, residuals, copies, optimizer updates."""
 
     traffic_bytes: Number
     arithmetic: Number = 0.0
@@ -260,11 +260,11 @@ class Elementwise(Operator):
     kind: str = ""
     """Class of the kernel in a device's element-wise calibration, such as norm or rope; training has one for all."""
     elements: Number = 0.0
-    """Elements of the tensor that the chain works on, by which a processor's measured chains are looked up."""
+    """Elements of the tensor that it works on, by which a processor's measured kernels are looked up."""
 
     @property
     def bytes(self) -> Number:
-        """Bytes read and written by the chain's kernels."""
+        """Bytes read and written by the kernels."""
         return self.traffic_bytes
 
 
@@ -275,7 +275,7 @@ class Collective(Operator):
     kind: CollectiveKind
     buffer_bytes: Number
     ranks: CollectiveRanks = "tensor"
-    beside: CollectiveCompany = "projections"
+    overlapped_with: OverlappedWith = "projections"
     choices: tuple[float, float, float] | None = None
     """Of an all-to-all that sends a token only once to each rank and each node: how many experts a token chooses, of how
     many, and of which share of their groups. The buffer counts a copy for each rank; ``None`` has one for each expert."""

@@ -91,7 +91,7 @@ class Sublayer:
     """Where the norm before it belongs."""
     steps: Sequence[Step]
     small_parameters: Number = 0.0
-    """Parameters on one device beside those of the steps: norms, decays, convolutions."""
+    """Parameters on one device besides those of the steps: norms, decays, convolutions."""
     expert_weights: Number = 0.0
     """Elements of the matrices of routed experts."""
     expert_parameters: Number = 0.0
@@ -120,8 +120,8 @@ class Sublayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NarrowWeights:
-    """What copies of matmul weights in few bits change on one device, in bytes; those of routed experts apart."""
+class LowPrecisionWeights:
+    """What copies of matmul weights in 8 or 4 bits change on one device, in bytes; those of routed experts apart."""
 
     kept_bytes: Number = 0.0
     """Added to the weights; negative where they take the place of wider ones."""
@@ -132,11 +132,11 @@ class NarrowWeights:
     cast_bytes: Number = 0.0
     """Traffic of making them anew after an update."""
 
-    def __mul__(self, share: Number) -> "NarrowWeights":
-        return NarrowWeights(**{field.name: getattr(self, field.name) * share for field in fields(self)})
+    def __mul__(self, share: Number) -> "LowPrecisionWeights":
+        return LowPrecisionWeights(**{field.name: getattr(self, field.name) * share for field in fields(self)})
 
 
-NO_NARROW_WEIGHTS = NarrowWeights()
+NO_LOW_PRECISION_WEIGHTS = LowPrecisionWeights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -178,13 +178,13 @@ class Block:
     frozen_parameters: Number = 0.0
     """Those of the parameters that get no gradient."""
     quantized_parameters: Number = 0.0
-    """Those of the frozen ones that are kept in few bits."""
+    """Those of the frozen ones that are kept in 8 or 4 bits."""
     quantized_bytes: float = 0.0
     """Bytes that each of these takes with its scales."""
-    narrow: NarrowWeights = NO_NARROW_WEIGHTS
+    low_precision: LowPrecisionWeights = NO_LOW_PRECISION_WEIGHTS
     adapter_parameters: Number = 0.0
     copied_parameters: Number = 0.0
-    """Copies of frozen modules that are trained whole beside adapters."""
+    """Copies of frozen modules that are trained whole next to adapters."""
 
     @property
     def operators(self) -> Sequence[Operator]:
@@ -211,14 +211,14 @@ class Block:
 
     def frozen_bytes(self, element_bytes: float) -> Number:
         """Bytes of the weights that get no gradient, where those not quantized take ``element_bytes`` each."""
-        wide = self.frozen_parameters - self.quantized_parameters
-        return wide * element_bytes + self.quantized_parameters * self.quantized_bytes
+        plain = self.frozen_parameters - self.quantized_parameters
+        return plain * element_bytes + self.quantized_parameters * self.quantized_bytes
 
     def stored_bytes(self, element_bytes: float) -> Number:
         """Bytes of all weights as the passes read them, where those not quantized take ``element_bytes`` each."""
-        wide = self.parameters - self.quantized_parameters + self.adapter_parameters + self.copied_parameters
-        narrower = self.narrow.gathered_bytes + self.narrow.expert_gathered_bytes
-        return wide * element_bytes + self.quantized_parameters * self.quantized_bytes + narrower
+        plain = self.parameters - self.quantized_parameters + self.adapter_parameters + self.copied_parameters
+        gathered = self.low_precision.gathered_bytes + self.low_precision.expert_gathered_bytes
+        return plain * element_bytes + self.quantized_parameters * self.quantized_bytes + gathered
 
     @property
     def saved_bytes(self) -> Number:

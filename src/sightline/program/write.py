@@ -7,7 +7,7 @@ from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels
 from sightline.program.program import Block, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.shapes import core_heads
 from sightline.program.techniques.context_parallel import exchange_bytes
-from sightline.program.techniques.low_precision import blended, narrow_weights, stored_bytes
+from sightline.program.techniques.low_precision import blended, low_precision_weights, stored_bytes
 from sightline.program.techniques.muon import with_muon
 from sightline.program.techniques.recomputation import with_recompute
 from sightline.program.techniques.tensor_parallel import all_gathered, enter_region
@@ -87,7 +87,7 @@ def head_block(x: TrainingKernels) -> Block:
         parameters=parameters,
         frozen_parameters=parameters * with_adapter,
         copied_parameters=matrix * (with_adapter and x.trained.head),
-        narrow=narrow_weights(x, matrix, 0.0),
+        low_precision=low_precision_weights(x, matrix, 0.0),
     )
 
 
@@ -144,7 +144,7 @@ def _with_parameters(x: TrainingKernels, written: Layer, block: Block) -> Block:
         frozen_parameters=parameters if x.plan.adapter is not None else weights * (not x.trained.projections),
         quantized_parameters=weights * (x.plan.quantization != "none"),
         quantized_bytes=stored_bytes(x),
-        narrow=narrow_weights(x, weights, sum(half.expert_weights for half in halves)),
+        low_precision=low_precision_weights(x, weights, sum(half.expert_weights for half in halves)),
         adapter_parameters=sum(half.adapter_parameters for half in halves),
     )
 

@@ -86,7 +86,7 @@ def exposed_collectives_s(
     found: dict[str, list[Operator]] = {}
     for op in operators:
         if isinstance(op, Collective):
-            found.setdefault(op.beside, []).append(op)
+            found.setdefault(op.overlapped_with, []).append(op)
     if not found:
         return {}
     exposed_s = {overlapped: seconds_of(collectives, prices) for overlapped, collectives in found.items()}

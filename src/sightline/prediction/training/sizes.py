@@ -122,7 +122,7 @@ def program_sizes(program: Program, plan: Plan) -> ProgramSizes:
 
 
 def _sizes(block: Block, element_bytes: float) -> Sizes:
-    experts, narrow, matrices = block.trained_expert_parameters, block.narrow, block.matrix_parameters
+    experts, narrow, matrices = block.trained_expert_parameters, block.low_precision, block.matrix_parameters
     sizes = Sizes(
         own_trained=block.own_trained_parameters,
         adapter=block.adapter_parameters,

@@ -68,7 +68,7 @@ def flash(
     """Return the flash kernel; forward keeps queries, keys, values and a float per row and head.
 
     Its output is kept by the output projection, where that keeps its input as it is. Values that are a view of one
-    joined tensor keep all of that alive beside the rotated queries and keys.
+    joined tensor keep all of that alive next to the rotated queries and keys.
     """
     return FlashAttention(
         module=ATTENTION_CORE,

@@ -39,11 +39,11 @@ class InferenceExperts:
         x, of = self.x, self.of
         product = x.matmul("router", "router", x.tokens, float(of.count), x.h, x.formats.plain)
         operators: list[Operator] = [product]
-        dtype, wide = x.formats.router_dtype, ELEMENT_BYTES["fp32"]
+        dtype, fp32 = x.formats.router_dtype, ELEMENT_BYTES["fp32"]
         if dtype and not x.expands_weights:
-            cast = x.stream("router", "widen", "copy", x.tokens * x.h * (1.0 + wide / x.element_bytes))
-            product = replace(product, dtype=dtype, kernel=WIDE_ROUTER, element_bytes=wide, weight_bytes=wide)
-            operators = [cast, replace(product, output_bytes=wide)]
+            cast = x.stream("router", "widen", "copy", x.tokens * x.h * (1.0 + fp32 / x.element_bytes))
+            product = replace(product, dtype=dtype, kernel=WIDE_ROUTER, element_bytes=fp32, weight_bytes=fp32)
+            operators = [cast, replace(product, output_bytes=fp32)]
         choice = x.stream("router", "choice", "softmax", 4.0 * x.tokens * of.count, kernels=2.0)
         return [Step((*operators, choice))]
 

@@ -27,7 +27,7 @@ from sightline.scenario.model import WeightPart
 class InferenceLinear(Shapes):
     """The sizes of a batch, and what an engine makes of products with weights.
 
-    Legend beside that of `sightline.program.shapes`: ``q`` new tokens of a sequence, ``c`` tokens already cached, ``d``
+    Legend besides that of `sightline.program.shapes`: ``q`` new tokens of a sequence, ``c`` tokens already cached, ``d``
     data-parallel ranks, ``u`` ranks that split each expert.
     """
 

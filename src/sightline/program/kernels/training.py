@@ -166,7 +166,7 @@ class TrainingKernels(TrainingAttention):
         return [Step(enter_region(self, "head"), leave_region(self, "head")), product, *caps]
 
     def choose(self) -> list[Step]:
-        """Cross-entropy; unfused it is a chain of kernels in fp32, whose gradient autograd may write out."""
+        """Cross-entropy; unfused it is several kernels in fp32, whose gradient autograd may write out."""
         logits, fused = self.tokens * self.vocabulary, self.fuses("cross-entropy")
         by_autograd = self.framework.native.loss_by_autograd
         back = AUTOGRAD_BACKWARD_BYTES if by_autograd else LOSS_BACKWARD_BYTES

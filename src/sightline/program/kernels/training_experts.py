@@ -183,7 +183,7 @@ def _leg(
             kind=kind,
             buffer_bytes=size,
             ranks=ranks,
-            beside="micro-batch",
+            overlapped_with="micro-batch",
             choices=choices,
             count=1.0 * (degree > 1),
         )

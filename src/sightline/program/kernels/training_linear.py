@@ -101,7 +101,7 @@ class TrainingLinear(TrainingShapes):
         """A linear layer that is trained, or a frozen one, quantized or not, with adapters; below 16 bits as recipes say.
 
         The outputs are the projections ``targets`` in the parts ``shares``. ``gathered``: sequence parallelism gathers the input;
-        ``scattered``: it scatters the output. A frozen matmul needs no input for its backward pass; an adapter beside it
+        ``scattered``: it scatters the output. A frozen matmul needs no input for its backward pass; an adapter next to it
         does, and some libraries keep it anyway.
         """
         trained = self.trained.projections
@@ -172,7 +172,7 @@ def _apart(x: TrainingShapes, operators: Sequence[Operator]) -> list[Operator]:
 
 
 def _chunked(x: TrainingShapes, operator: Operator) -> Operator:
-    """Return a product beside a collective that is cut by rank: a kernel for every rank's tokens; itself where none is."""
+    """Return a product next to a collective that is split by rank: a kernel for every rank's tokens; itself where none is."""
     if not x.framework.native.chunked_products or not isinstance(operator, Matmul) or not anywhere(x.split):
         return operator
     return replace(operator, m=operator.m / x.r, count=operator.count * x.r, saved_bytes=operator.saved_bytes / x.r)

@@ -1,6 +1,6 @@
 """Low-rank adapters (arXiv 2106.09685): two narrow matmuls forward, four backward, and the kernels around them.
 
-``y = W x + alpha / r * B A dropout(x)``. Where adapters are kept in fp32 beside 16-bit weights their input is cast up
+``y = W x + alpha / r * B A dropout(x)``. Where adapters are kept in fp32 next to 16-bit weights their input is cast up
 for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
 and an update that is padded with zeros to the matrix's whole width.
 
@@ -57,7 +57,7 @@ class AdapterShape:
 def adapters_of(
     x: TrainingShapes, inputs: Number, outputs: Number, targets: Sequence[str], shares: Sequence[float]
 ) -> list[AdapterShape]:
-    """Return the adapters beside a matmul whose outputs are the projections ``targets`` in the parts ``shares``.
+    """Return the adapters next to a matmul whose outputs are the projections ``targets`` in the parts ``shares``.
 
     A projection without a part is none: values that are keys (Gemma 4) have no adapter.
     """

@@ -1,7 +1,7 @@
-"""Attention of a cut sequence in blocks: a kernel for the keys of each rank in turn, and what joins their results.
+"""Attention of a split sequence in blocks: a kernel for the keys of each rank in turn, and what joins their results.
 
 Under the causal mask every rank has an early and a late chunk (zig-zag), so that all have the same work (arXiv
-2310.01889). Libraries differ in what goes round and how results are joined: in the compute dtype beside the kernels
+2310.01889). Libraries differ in what goes round and how results are joined: in the compute dtype next to the kernels
 (TransformerEngine), or in fp32 (torch.distributed.tensor.experimental), where gathered keys, too, are worked on block by
 block and gradients of keys and values travel in fp32 by a message per block.
 
@@ -15,12 +15,12 @@ from sightline.program.kernels.attention_core import Scores, flash
 from sightline.program.kernels.training_elementwise import TrainingElementwise
 from sightline.program.operators import (
     Collective,
-    CollectiveCompany,
     CollectiveKind,
     CollectiveRanks,
     Elementwise,
     FlashAttention,
     Operator,
+    OverlappedWith,
 )
 from sightline.program.program import moving
 from sightline.quantities import Number
@@ -51,14 +51,14 @@ def live_bytes(x: TrainingElementwise) -> Number:
     block = block_bytes(x)
     if not x.framework.native.joins_attention_in_fp32:
         return 4.0 * block
-    wide = FP32 / x.element_bytes
+    ratio = FP32 / x.element_bytes
     kept = x.c * block if x.exchange == "all-gather" else 2.0 * block
     # Gradients of keys and values at hand, joined for the journey, and received; those of queries, added up.
-    return kept + 3.0 * wide * block + FP32 * x.tokens * x.query_width
+    return kept + 3.0 * ratio * block + FP32 * x.tokens * x.query_width
 
 
 def exchanged(
-    kind: CollectiveKind, size: Number, count: Number, ranks: CollectiveRanks, beside: CollectiveCompany
+    kind: CollectiveKind, size: Number, count: Number, ranks: CollectiveRanks, overlapped_with: OverlappedWith
 ) -> Collective:
     """Return a collective of keys and values among the ranks of a sequence."""
     return Collective(
@@ -68,7 +68,7 @@ def exchanged(
         buffer_bytes=size,
         count=count,
         ranks=ranks,
-        beside=beside,
+        overlapped_with=overlapped_with,
     )
 
 
@@ -133,12 +133,12 @@ def _joined_in_fp32_backward(x: TrainingElementwise, n: Number) -> list[Operator
     queries = x.tokens * x.query_width * (TOUCHED * added + 0.25 * moved)
     keys = x.tokens * (x.key_width + x.value_width) * (TOUCHED * added + 0.25 * moved + moved)
     gradients = FP32 / x.element_bytes * block_bytes(x)
-    beside: CollectiveCompany = "nothing" if x.framework.native.waits_for_keys else "attention"
+    overlapped_with: OverlappedWith = "nothing" if x.framework.native.waits_for_keys else "attention"
     return [
         *_fetched(x, n),
         *_kernels(x, n, backward=True),
         _joined(queries + keys, many * n, x.tokens * (x.query_width + x.key_width + x.value_width), kernels=5.0),
-        exchanged("send_recv", gradients, many * (n - 1.0), "context ring", beside),
+        exchanged("send_recv", gradients, many * (n - 1.0), "context ring", overlapped_with),
         exchanged("send_recv", gradients, many, "context ring", "nothing"),
     ]
 
@@ -146,12 +146,12 @@ def _joined_in_fp32_backward(x: TrainingElementwise, n: Number) -> list[Operator
 def _fetched(x: TrainingElementwise, n: Number) -> list[Operator]:
     """Keys and values from the other ranks: gathered, or sent round; made contiguous and put into one buffer before."""
     many, block = (n > 1) * 1.0, block_bytes(x)
-    beside: CollectiveCompany = "nothing" if x.framework.native.waits_for_keys else "attention"
+    overlapped_with: OverlappedWith = "nothing" if x.framework.native.waits_for_keys else "attention"
     gathers = x.exchange == "all-gather"
     fetched = (
-        exchanged("all_gather", block * n, many, "context", beside)
+        exchanged("all_gather", block * n, many, "context", overlapped_with)
         if gathers
-        else exchanged("send_recv", block, n - 1.0, "context ring", beside)
+        else exchanged("send_recv", block, n - 1.0, "context ring", overlapped_with)
     )
     return [layout(2.0 * block, many), fetched]
 

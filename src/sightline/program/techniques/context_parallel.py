@@ -1,4 +1,4 @@
-"""Context parallelism: a sequence is cut over ranks, which see each other's keys and values in attention alone.
+"""Context parallelism: a sequence is split over ranks, which see each other's keys and values in attention alone.
 
 Four exchanges. *Ring*: blocks of keys and values go round while attention works on those at hand
 (`sightline.program.techniques.context_blocks`). *All-gather*:
@@ -59,7 +59,7 @@ def split_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
 
 
 def exchange_bytes(x: TrainingElementwise) -> Number:
-    """Return the bytes of what an exchange holds beside kept activations at its fullest, in the backward pass.
+    """Return the bytes of what an exchange holds besides kept activations at its fullest, in the backward pass.
 
     On a ring the blocks at work and on their way, of keys and values and of their gradients; gathered keys and values
     and their gradients; or swapped queries, keys and values and their gradients.
@@ -125,7 +125,7 @@ def _qkv_bytes(x: TrainingElementwise, inner: TrainingElementwise) -> Number:
 
 
 RECOMPUTED: Sequence[Part] = (*FURTHER_CHUNKS, *EXCHANGE)
-"""What recomputing the attention core runs again beside the core itself."""
+"""What recomputing the attention core runs again besides the core itself."""
 
 
 def exchange(x: TrainingShapes, module: Module, width: Number, part: Part) -> list[Operator]:
@@ -146,6 +146,12 @@ def _of_all(x: TrainingShapes, module: Module, kind: CollectiveKind, size: Numbe
     # What follows needs all of it.
     return [
         Collective(
-            module=module, part=part, kind=kind, ranks="context", beside="nothing", buffer_bytes=size, count=many * 1.0
+            module=module,
+            part=part,
+            kind=kind,
+            ranks="context",
+            overlapped_with="nothing",
+            buffer_bytes=size,
+            count=many * 1.0,
         )
     ]

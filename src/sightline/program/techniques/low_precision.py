@@ -1,8 +1,8 @@
-"""Matmuls below 16 bits: the layers' linear products, what quantizes their operands, and weights kept in few bits.
+"""Matmuls below 16 bits: the layers' linear products, what quantizes their operands, and weights kept in 8 or 4 bits.
 
 Inputs are quantized before the forward product and output gradients before the two of the backward pass, each along its
 rows and, for the weight gradient, along its columns (`sightline.program.techniques.recipes`). Attention, norms, router, adapters,
-embedding and head stay wide. At 16 bits and above nothing here adds anything.
+embedding and head stay in 16 bits. At 16 bits and above nothing here adds anything.
 
 Frozen weights of fine-tuning are kept in 4 or 8 bits and expanded by a kernel before every matmul.
 """
@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from sightline.program.address import Module, Part
 from sightline.program.operators import Matmul, Operator
-from sightline.program.program import NO_NARROW_WEIGHTS, Block, NarrowWeights, moving
+from sightline.program.program import NO_LOW_PRECISION_WEIGHTS, Block, LowPrecisionWeights, moving
 from sightline.program.shapes import TrainingShapes
 from sightline.quantities import Number
 
 
 def low_precision(x: TrainingShapes, operator: Operator) -> Operator:
-    """Return a linear layer's operator as it runs under the recipe: a product takes its narrow operands."""
+    """Return a linear layer's operator as it runs under the recipe: a product takes its low-precision operands."""
     if x.low is None or not isinstance(operator, Matmul):
         return operator
     recipe = x.low.recipe
@@ -57,15 +57,15 @@ def transposed_operands(x: TrainingShapes, module: Module, elements: Number) -> 
 
 
 def quantized_weights(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
-    """Return the quantization of a weight in a pass, where a framework keeps no narrow copies."""
+    """Return the quantization of a weight in a pass, where a framework keeps no low-precision copies."""
     if x.low is None or not x.low.casts_weights_often:
         return []
     return quantized(x, module, "weight quantization", elements, for_weights=x.trained.projections)
 
 
 def transposed_weights(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
-    """Return the transposition of a narrow weight before its backward product, where a framework keeps one layout."""
-    if x.low is None or not x.low.turns_weights:
+    """Return the transposition of a low-precision weight before its backward product, where a framework keeps one layout."""
+    if x.low is None or not x.low.transposes_weights:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
     return [moving(module, "weight transposition", traffic, elements=elements)]
@@ -76,18 +76,18 @@ def gathered_share(x: TrainingShapes) -> float:
     return 1.0 if x.low is None else x.low.recipe.operand_bytes / x.element_bytes
 
 
-def narrow_weights(x: TrainingShapes, weights: Number, expert_weights: Number) -> NarrowWeights:
+def low_precision_weights(x: TrainingShapes, weights: Number, expert_weights: Number) -> LowPrecisionWeights:
     """Return what the recipe changes of a layer's matmul weights in memory and between replicas.
 
     Copies serve both passes; frozen weights are quantized once and for all.
     """
     if x.low is None or x.low.casts_weights_often:
-        return NO_NARROW_WEIGHTS
+        return NO_LOW_PRECISION_WEIGHTS
     alone = x.low.gathered_bytes is not None
-    copies = (1.0 if x.low.turns_weights else x.low.copies) * x.low.recipe.operand_bytes
+    copies = (1.0 if x.low.transposes_weights else x.low.copies) * x.low.recipe.operand_bytes
     gathered = x.element_bytes if x.low.gathered_bytes is None else x.low.gathered_bytes
     kept = copies - x.element_bytes * alone
-    return NarrowWeights(
+    return LowPrecisionWeights(
         kept_bytes=kept * (weights - expert_weights),
         expert_kept_bytes=kept * expert_weights,
         gathered_bytes=(gathered - x.element_bytes) * (weights - expert_weights),
@@ -96,12 +96,12 @@ def narrow_weights(x: TrainingShapes, weights: Number, expert_weights: Number) -
     )
 
 
-def blended(narrow: Block, wide: Block, share: Number) -> Block:
-    """Return a layer of which the ``share`` of all layers that is left in 16 bits runs as ``wide``, the rest as ``narrow``.
+def blended(quantized: Block, plain: Block, share: Number) -> Block:
+    """Return a layer of which the ``share`` of all layers that is left in 16 bits runs as ``plain``, the rest as ``quantized``.
 
-    Left out: that those layers stand at the ends of the model, in the first and the last stage of a pipeline.
+    Left out: that those layers are the first and last of the model, in the first and the last stage of a pipeline.
     """
-    parts = ((narrow, 1.0 - share), (wide, share))
+    parts = ((quantized, 1.0 - share), (plain, share))
     forward = [[replace(op, count=op.count * part) for op in block.forward] for block, part in parts]
     twin = {
         id(op): new
@@ -109,14 +109,14 @@ def blended(narrow: Block, wide: Block, share: Number) -> Block:
         for op, new in zip(block.forward, ops, strict=True)
     }
     return replace(
-        narrow,
+        quantized,
         forward=[op for ops in forward for op in ops],
         backward=[replace(op, count=op.count * part) for block, part in parts for op in block.backward],
         recomputed=[
             twin.get(id(op)) or replace(op, count=op.count * part) for block, part in parts for op in block.recomputed
         ],
         freed_bytes=sum(part * block.freed_bytes for block, part in parts),
-        narrow=narrow.narrow * (1.0 - share),
+        low_precision=quantized.low_precision * (1.0 - share),
     )
 
 

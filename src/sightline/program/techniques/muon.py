@@ -1,6 +1,6 @@
 """Muon (arXiv 2502.16982): the momentum of every matrix of the layers is orthogonalized before it is applied.
 
-Newton-Schulz iterations X <- a X + (b A + c A^2) X with A = X X^T, on each matrix turned so that it has no more rows than
+Newton-Schulz iterations X <- a X + (b A + c A^2) X with A = X X^T, on each matrix transposed so that it has no more rows than
 columns, in 16 bits. Tensor-parallel ranks orthogonalize the piece they hold (Megatron-Core's ``blockwise``); queries, keys,
 values and a gate are matrices of their own. Embedding, head, norms and biases stay with AdamW.
 """
@@ -18,7 +18,7 @@ MODULE: Final = "optimizer"
 ITERATIONS = 5.0
 ELEMENT_BYTES = 2.0
 AROUND_BYTES = 14.0
-"""Bytes per element beside the products: momentum in, cast, norm, scaling, and the update added to the weight."""
+"""Bytes per element besides the products: momentum in, cast, norm, scaling, and the update added to the weight."""
 
 
 def with_muon(block: Block, dtype: str) -> Block:

@@ -50,11 +50,11 @@ class LowPrecision:
 
     recipe: Recipe
     copies: float
-    """Copies of an operand that serves a weight gradient beside the forward product: by rows and by columns, or one."""
-    turns_weights: bool
-    """Weights are kept in one layout and turned over in every backward pass."""
+    """Copies of an operand that serves a weight gradient next to the forward product: by rows and by columns, or one."""
+    transposes_weights: bool
+    """Weights are kept in one layout and transposed in every backward pass."""
     gathered_bytes: float | None
-    """Bytes of a weight that is kept in few bits as data parallelism gathers it; None where a 16-bit one is kept."""
+    """Bytes of a weight that is kept in 8 or 4 bits as data parallelism gathers it; None where a 16-bit one is kept."""
     casts_weights_often: bool
     """Weights are quantized in every pass and not kept so."""
 
@@ -74,7 +74,7 @@ def low_precision_of(scenario: Scenario) -> LowPrecision | None:
     return LowPrecision(
         recipe=recipe,
         copies=2.0 if both else 1.0,
-        turns_weights=both and not recipe.columns_apart and not plan.framework.low_precision.keeps_transposed,
+        transposes_weights=both and not recipe.columns_apart and not plan.framework.low_precision.keeps_transposed,
         gathered_bytes=plan.framework.low_precision.weight_bytes.get(recipe.name),
         casts_weights_often=plan.framework.low_precision.casts_every_pass,
     )

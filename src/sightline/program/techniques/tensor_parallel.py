@@ -8,9 +8,9 @@ from sightline.program.address import Module
 from sightline.program.operators import (
     COLLECTIVE_PARTS,
     Collective,
-    CollectiveCompany,
     CollectiveKind,
     Operator,
+    OverlappedWith,
 )
 from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
@@ -29,7 +29,7 @@ def enter_region(x: TrainingShapes, module: Module) -> list[Collective]:
 def reenter_region(x: TrainingShapes, module: Module) -> list[Collective]:
     """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole.
 
-    Frozen weights have no gradient, and an adapter beside them has kept what was gathered for it.
+    Frozen weights have no gradient, and an adapter next to them has kept what was gathered for it.
     """
     return enter_region(x, module) if x.trained.projections and not x.framework.native.keeps_gathered_inputs else []
 
@@ -47,32 +47,32 @@ def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
 
 
 def leave_backward(x: TrainingShapes, module: Module) -> list[Collective]:
-    """Backward after a column-split projection: partial gradients of its input are reduced beside its weight gradient.
+    """Backward after a column-split projection: partial gradients of its input are reduced while its weight gradient is made.
 
-    Frozen weights have none, so nothing is left to run beside (TransformerEngine's `layernorm_linear.py`). Where
+    Frozen weights have none, so nothing is left to overlap with (TransformerEngine's `layernorm_linear.py`). Where
     collectives are cut together with a product, a gradient that is a sum over projections apart leaves none to cut.
     """
     alone = x.framework.native.separate_projections and x.framework.native.chunked_products
-    beside: CollectiveCompany = "projections" if x.trained.projections and not alone else "nothing"
-    return summed(x, module, x.hidden_bytes, beside)
+    overlapped_with: OverlappedWith = "projections" if x.trained.projections and not alone else "nothing"
+    return summed(x, module, x.hidden_bytes, overlapped_with)
 
 
 def gathered(
-    x: TrainingShapes, module: Module, size: Number, beside: CollectiveCompany = "projections"
+    x: TrainingShapes, module: Module, size: Number, overlapped_with: OverlappedWith = "projections"
 ) -> list[Collective]:
-    """Return how a tensor of ``size`` bytes that sequence parallelism has cut is gathered."""
-    return [exchanged(module, "all_gather", size, x.split, beside)] if anywhere(x.split) else []
+    """Return how a tensor of ``size`` bytes that sequence parallelism has split is gathered."""
+    return [exchanged(module, "all_gather", size, x.split, overlapped_with)] if anywhere(x.split) else []
 
 
 def summed(
-    x: TrainingShapes, module: Module, size: Number, beside: CollectiveCompany = "projections"
+    x: TrainingShapes, module: Module, size: Number, overlapped_with: OverlappedWith = "projections"
 ) -> list[Collective]:
     """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
     if not anywhere(x.t > 1):
         return []
-    operators = [exchanged(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split), beside)]
+    operators = [exchanged(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split), overlapped_with)]
     if anywhere(x.split):
-        operators.append(exchanged(module, "reduce_scatter", size, x.split, beside))
+        operators.append(exchanged(module, "reduce_scatter", size, x.split, overlapped_with))
     return operators
 
 
@@ -87,9 +87,14 @@ def all_gathered(x: TrainingShapes, module: Module, size: Number) -> list[Collec
 
 
 def exchanged(
-    module: Module, kind: CollectiveKind, size: Number, count: Number, beside: CollectiveCompany
+    module: Module, kind: CollectiveKind, size: Number, count: Number, overlapped_with: OverlappedWith
 ) -> Collective:
     """Return a collective of the tensor-parallel ranks, named after its kind."""
     return Collective(
-        module=module, part=COLLECTIVE_PARTS[kind], kind=kind, buffer_bytes=size, count=count, beside=beside
+        module=module,
+        part=COLLECTIVE_PARTS[kind],
+        kind=kind,
+        buffer_bytes=size,
+        count=count,
+        overlapped_with=overlapped_with,
     )
