@@ -1,6 +1,8 @@
 """A device as prices see it: constants resolved once, backends chosen by it, and no catalog needed."""
 
 import ast
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,3 +77,15 @@ def test_prices_know_no_framework_and_no_engine_by_name():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         stated = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is str}
         assert not stated & known, path
+
+
+def test_only_what_is_met_is_imported():
+    code = (
+        "import sys; from sightline import load, predict;"
+        "predict(load({'model': 'gpt-125m', 'cluster': '1x a100-sxm-80gb', 'plan': {'micro_batch': 1},"
+        "'workload': {'task': 'pretrain', 'sequence_length': 128, 'global_batch': 1}}));"
+        "print(*(name for name in sys.modules if name.startswith('sightline.cost.')))"
+    )
+    there = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "sightline.cost.matmul.prices" in there
+    assert not [name for name in there if name.startswith(("sightline.cost.processor", "sightline.cost.mixers"))]

@@ -187,7 +187,9 @@ def test_frozen_weights_gather_no_input_again_and_leave_nothing_to_reduce_beside
 def test_outputs_of_an_adapter_reach_their_tokens_by_an_all_to_all_or_whole(passes: str) -> None:
     def sent(version: str) -> dict[str, float]:
         layer = write_out(cut(4, framework_version=version)).layers[0]
-        of_output = [op for op in getattr(layer, passes) if isinstance(op, Collective) and op.overlapped_with == "nothing"]
+        of_output = [
+            op for op in getattr(layer, passes) if isinstance(op, Collective) and op.overlapped_with == "nothing"
+        ]
         return {op.kind: float(op.network_bytes) for op in of_output if op.module == "output projection"}
 
     whole = 2.0 * 512 * 8192

@@ -10,7 +10,6 @@ import numpy as np
 
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.prices import Prices
-from sightline.cost.processor.prices import framework_calls
 from sightline.cost.ranks import Execution
 from sightline.program import Block, CachedAttention, Matmul, Operator, Program
 from sightline.program.shapes import ELEMENT_BYTES
@@ -84,6 +83,8 @@ def around_step(program: Program, model: DeviceModel) -> dict[int, Number]:
 
 def spread(operators: Sequence[Operator], weights: Mapping[str, float], seconds: Number) -> dict[int, Number]:
     """Return each operator's part of ``seconds``, by its identity: by the calls that it stands for, weighted by module."""
+    from sightline.cost.processor.prices import framework_calls
+
     weighted = {id(op): framework_calls(op) * weights.get(op.module, 1.0) for op in operators}
     total = sum((op.count * weighted[id(op)] for op in operators), 0.0)
     each = seconds / np.where(np.asarray(total) > 0.0, total, 1.0)

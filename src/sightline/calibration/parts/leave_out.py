@@ -23,11 +23,10 @@ from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.constants import KindConstants
 from sightline.cost.collectives.families import PCIE, load_collectives
 from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, bytes_per_cycle, load_elementwise
-from sightline.cost.families import UNMEASURED
+from sightline.cost.families import PROCESSOR, UNMEASURED
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.grouped import GroupedConstants, load_grouped
 
-PROCESSOR = "processor"
 """The family of processors, which lends to none of the catalog's devices."""
 FP8_BLOCK = "fp8-block"
 """Weights of the experts that were measured."""

@@ -1,16 +1,18 @@
 """What the prediction of any single operator returns, and how it follows from a cost."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sightline.cost.families import PROCESSOR
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.residuals import half_width
 from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
+
+if TYPE_CHECKING:
+    from sightline.cost.processor.model import ProcessorModel
 
 MEASURED_DTYPES = ("fp16", "bf16")
 """Compute dtypes of the tables behind the calibrations, number formats of matmuls aside."""
@@ -68,7 +70,7 @@ def chosen(mask: Any, one: OperatorAnswer, other: OperatorAnswer) -> OperatorAns
     )
 
 
-def on_processor(cost: OperatorCost, kind: str, dtype: str, model: ProcessorModel) -> OperatorAnswer:
+def on_processor(cost: OperatorCost, kind: str, dtype: str, model: "ProcessorModel") -> OperatorAnswer:
     """The answer of a processor's formulas, with the errors of families that their fit did not see."""
     path = ("residuals", f"{dtype} {kind}, forward")
     evidence = model.evidence(kind)

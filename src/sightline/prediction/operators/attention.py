@@ -1,6 +1,6 @@
 """The prediction of a single attention: a prompt's queries, or few queries against what is cached."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,6 @@ from sightline.cost.attention.families import (
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor.formulas import fused_attention_cost
-from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.residuals import covers, family_half_width
 from sightline.prediction.operators.answer import (
     MEASURED_DTYPES,
@@ -32,6 +30,9 @@ from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import AttentionOperation, Device
 
+if TYPE_CHECKING:
+    from sightline.cost.processor.model import ProcessorModel
+
 FEW_QUERIES = 8
 """Queries per sequence up to which engines take the kernel of decoding, as for a step that checks guessed tokens."""
 CACHE_BYTES = {**ELEMENT_BYTES, "fp8": 1.0, "int8": 1.0}
@@ -44,10 +45,8 @@ def attention_answer(x: AttentionOperation, device: Device) -> OperatorAnswer:
     """Answer with the kernels of serving engines; where sizes are arrays, each with its own phase."""
     model = device_model(device, Kernels(dtype=x.dtype))
     plain = x.window is None and not x.latent and x.value_dim is None and x.kv_dtype in (None, x.dtype)
-    if plain and isinstance(model, ProcessorModel):
-        how: dict[str, Any] = {"causal": x.causal, "backward": False, "dtype": x.dtype}
-        cost = fused_attention_cost(*_sizes(x), device=device, constants=model.machine(), **how)
-        return on_processor(cost, "attention", x.dtype, model)
+    if plain and not model.asynchronous:
+        return _on_processor(x, cast("ProcessorModel", model))
     if x.latent:
         return _phase(x, device, "mla-decode")
     few = np.logical_and(np.less_equal(x.query_tokens, FEW_QUERIES), np.less(x.query_tokens, x.context_tokens))
@@ -57,6 +56,14 @@ def attention_answer(x: AttentionOperation, device: Device) -> OperatorAnswer:
     if few.all():
         return _phase(x, device, "decode")
     return chosen(few, _phase(x, device, "decode", few), _phase(x, device, "prefill", ~few))
+
+
+def _on_processor(x: AttentionOperation, model: "ProcessorModel") -> OperatorAnswer:
+    from sightline.cost.processor.formulas import fused_attention_cost
+
+    how: dict[str, Any] = {"causal": x.causal, "backward": False, "dtype": x.dtype}
+    cost = fused_attention_cost(*_sizes(x), device=model.device, constants=model.machine(), **how)
+    return on_processor(cost, "attention", x.dtype, model)
 
 
 def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, asked: Any = True) -> OperatorAnswer:

@@ -1,6 +1,6 @@
 """The prediction of single matmuls in every number format, dense and of a mixture's experts."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -9,8 +9,6 @@ from sightline.cost.families import evidence_of, family_of
 from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
-from sightline.cost.processor.formulas import product_cost
-from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.residuals import covers, half_width
 from sightline.prediction.operators.answer import (
     FROM_MEMORY,
@@ -27,6 +25,9 @@ from sightline.program.routing import expected_active
 from sightline.quantities import Number
 from sightline.scenario import Device, GroupedMatmulOperation, MatmulOperation
 
+if TYPE_CHECKING:
+    from sightline.cost.processor.model import ProcessorModel
+
 FEW_ROWS = 64
 """Rows up to which a matmul's errors are stated apart."""
 MASKED_ROWS = 64
@@ -38,8 +39,8 @@ WEIGHT_ONLY = {"fp8": "w8a16", "fp8-block": "w8a16", "w8a8": "w8a16", "nvfp4": "
 def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     """Answer with the constants of the format, and their residual surface where it was measured."""
     model = device_model(device, Kernels(dtype=x.dtype))
-    if x.kernel in ("16-bit", "32-bit") and isinstance(model, ProcessorModel):
-        return _on_processor(x, model)
+    if x.kernel in ("16-bit", "32-bit") and not model.asynchronous:
+        return _on_processor(x, cast("ProcessorModel", model))
     kernel, stored, warnings = _kernel_of(x, device)
     sixteen_bit = x.kernel != "16-bit" or x.dtype in MEASURED_DTYPES
     constants = matmul_constants(device, kernel)
@@ -62,7 +63,9 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     return answer._replace(warnings=warnings)
 
 
-def _on_processor(x: MatmulOperation, model: ProcessorModel) -> OperatorAnswer:
+def _on_processor(x: MatmulOperation, model: "ProcessorModel") -> OperatorAnswer:
+    from sightline.cost.processor.formulas import product_cost
+
     how: dict[str, Any] = {"order": "forward", "dtype": x.dtype, "missing": FROM_MEMORY}
     cost = product_cost(x.m, x.n, x.k, x.batch, device=model.device, constants=model.machine(), **how)
     return on_processor(cost, "product", x.dtype, model)
