@@ -39,11 +39,17 @@ def label(row: Difference) -> str:
 
 def value(row: Difference, of: float | None) -> str:
     """Return one side's value with its unit; a dash where it has none."""
-    if of is None:
-        return "-"
-    if row.quantity.startswith("memory_bytes"):
-        return units.size(of)
-    return summary.shown(of, _METRICS[row.quantity].unit)
+    return "-" if of is None else shown(row.quantity, of)
+
+
+def shown(quantity: str, value: float) -> str:
+    """Return the value of a result key with its unit."""
+    return units.size(value) if quantity.startswith("memory_bytes") else summary.shown(value, _METRICS[quantity].unit)
+
+
+def heading(quantity: str) -> str:
+    """Return the short name of a result key."""
+    return "memory" if quantity.startswith("memory_bytes") else _METRICS[quantity].label
 
 
 def is_time(row: Difference) -> bool:

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
 OUTCOMES = {"out_of_memory": "-", "timeout": "timed out", "unsupported": "n/a", "crashed": "crashed"}
 """Text of a cell that was not measured; out of memory as the study prints it."""
-HEADINGS = {
-    "tokens_per_s": "tokens/s",
-    "tokens_per_s_per_device": "tokens/s per device",
-    "memory_bytes.total": "memory",
-    "step_time_s": "step",
-    "ttft_s": "first token",
-    "tpot_s": "per token",
-    "output_tokens_per_s": "tokens/s",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +70,7 @@ def study_terminal(study: Study) -> "RenderableType":
         for answered in cells:
             for position, key in enumerate(table.quantities):
                 name = answered.cell.row if position == 0 else ""
-                column = f"{answered.cell.column} · {HEADINGS[key]}"
+                column = f"{answered.cell.column} · {words.heading(key)}"
                 grid.add_row(name, Text(column, style="dim"), *_figures(answered, key))
         blocks += [Text(table.title, style="bold"), *(Text(note, style="dim") for note in table.notes), grid, Text()]
     return Group(*blocks, Text(_outcomes(study), style="dim"))
@@ -112,15 +103,9 @@ def study_to_list(study: Study) -> list[dict[str, Any]]:
 def _figures(answered: Answered, key: str) -> tuple[str, str, str]:
     """A quantity measured, predicted, and the second over the first."""
     measured, predicted = answered.measured.get(key), answered.predicted.get(key)
-    shown = OUTCOMES.get(answered.status, answered.status) if measured is None else _value(key, measured)
+    shown = OUTCOMES.get(answered.status, answered.status) if measured is None else words.shown(key, measured)
     ratio = "" if not measured or predicted is None else units.digits(predicted / measured)
-    return shown + "*" * answered.shimmed, "" if predicted is None else _value(key, predicted), ratio
-
-
-def _value(key: str, value: float) -> str:
-    if key.startswith("memory_bytes"):
-        return units.size(value)
-    return units.digits(value) if "tokens_per_s" in key else units.seconds(value)
+    return shown + "*" * answered.shimmed, "" if predicted is None else words.shown(key, predicted), ratio
 
 
 def _outcomes(study: Study) -> str:
@@ -154,7 +139,9 @@ def _matrix(table: Table, cells: Sequence[Answered]) -> str:
     span = 2 * len(table.quantities)
     groups = "".join(f'<th class="n" colspan="{span}">{escape(column)}</th>' for column in columns)
     heads = "".join(
-        f'<th class="n">{HEADINGS[key]}</th><th class="n">predicted</th>' for _ in columns for key in table.quantities
+        f'<th class="n">{words.heading(key)}</th><th class="n">predicted</th>'
+        for _ in columns
+        for key in table.quantities
     )
     body = "".join(
         f"<tr><td>{escape(row)}</td>{''.join(_cell(table, at.get((row, column))) for column in columns)}</tr>"
