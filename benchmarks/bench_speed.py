@@ -211,7 +211,7 @@ def one_prediction(scenario: Callable[[int], Any], *, forgetting: bool = False, 
 def million_plans() -> dict[str, float]:
     """Return plans per CPU-second of the mesh with its memory ledger, and of its main terms in bare NumPy."""
     from sightline.loading import scenario_from_mapping
-    from sightline.prediction.mesh import mesh_profiles
+    from sightline.prediction.training.mesh import mesh_profiles
 
     scenarios = [scenario_from_mapping({**MESH, "plan": MESH["plan"] | {"recompute": r}}) for r in RECOMPUTE]
 

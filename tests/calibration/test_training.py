@@ -7,7 +7,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.calibration.training import PRIORS, MeasuredStep, fit_training, predicted_seconds
-from sightline.prediction.framework_constants import TrainingConstants, load_training
+from sightline.prediction.training.framework import TrainingConstants, load_training
 from sightline.scenario import Scenario
 
 PLAIN = load_training("a100-sxm", "reference")[0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sightline.cost.elementwise import elementwise_cost
 from sightline.loading.clusters import read_cluster
-from sightline.prediction.framework_constants import load_training
+from sightline.prediction.training.framework import load_training
 
 DEVICE = read_cluster("1x a100-sxm-80gb").device
 CONSTANTS = load_training("a100-sxm", "reference")[0]

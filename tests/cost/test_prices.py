@@ -19,8 +19,7 @@ from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.operator_cost import stacked
 from sightline.cost.prices import REGISTRY, price
 from sightline.cost.ranks import Ranks
-from sightline.prediction.framework_constants import load_training
-from sightline.prediction.training.framework_times import training_groups
+from sightline.prediction.training.framework import load_training, training_groups
 from sightline.prediction.training.priced import step_prices, training_device
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, write_out
 

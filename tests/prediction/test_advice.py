@@ -10,7 +10,7 @@ from training_scenarios import training
 
 from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.prediction import advice, predict
-from sightline.prediction.step import profile_of
+from sightline.prediction.training.predict import profile_of
 from sightline.profile import MEMORY_PARTS, TRAINING, Profile
 
 SUGGESTION = re.compile(r"(\w+): (\S+) would fit with ([\d.]+) GiB, at ([\d.]+) x the step time")

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_scenarios import training
 
-from sightline.prediction.mesh import open_mesh
-from sightline.prediction.neighbours import plans_beside
-from sightline.prediction.step import predict, profile_of
+from sightline.prediction.sensitivity import plans_beside
 from sightline.prediction.training.block_times import Overlap
+from sightline.prediction.training.mesh import open_mesh
+from sightline.prediction.training.predict import predict, profile_of
 from sightline.profile import Profile
 
 EXCHANGES = ["ring", "all-gather", "all-to-all", "mixed"]

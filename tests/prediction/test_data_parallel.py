@@ -13,16 +13,16 @@ from training_scenarios import behaving, training
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import data_group
 from sightline.cost.device_model import device_model
-from sightline.prediction.framework_constants import load_training
 from sightline.prediction.training.data_parallel import (
     DataParallelTime,
     Ranks,
+    Replica,
     Replication,
     data_parallel_time,
     exposed,
 )
-from sightline.prediction.training.movement import Replica
-from sightline.prediction.training.sizes import DenseAndExperts
+from sightline.prediction.training.framework import load_training
+from sightline.prediction.training.stages import DenseAndExperts
 from sightline.program.shapes import ELEMENT_BYTES
 
 PARAMETERS = 1e9

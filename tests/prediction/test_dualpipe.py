@@ -11,7 +11,7 @@ from training_scenarios import training
 from sightline.prediction.schedules.dualpipe import BACKWARD, FORWARD, INPUT, WEIGHT, bubble_s, order
 from sightline.prediction.schedules.dualpipe_simulation import simulate_both_ways
 from sightline.prediction.schedules.timeline import timeline
-from sightline.prediction.step import profile_of
+from sightline.prediction.training.predict import profile_of
 
 STAGES = st.sampled_from([2, 4, 6, 8, 16])
 

@@ -7,7 +7,7 @@ from generation_scenarios import generation
 
 from sightline.catalog import entry
 from sightline.loading.clusters import read_cluster
-from sightline.prediction.engine_constants import InferenceConstants, borrowed_releases, load_inference
+from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, load_inference
 from sightline.prediction.generation.predict import predict_generation
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
-from sightline.prediction.mesh import open_mesh
-from sightline.prediction.step import profile_of
+from sightline.prediction.training.mesh import open_mesh
+from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile
 
 LORA = {"kind": "lora", "rank": 64}

@@ -8,7 +8,7 @@ from training_scenarios import training
 from sightline import catalog
 from sightline.calibration.training import PRIORS
 from sightline.cost.families import family_of
-from sightline.prediction.framework_constants import TrainingConstants, load_training, training_family
+from sightline.prediction.training.framework import TrainingConstants, load_training, training_family
 
 PLAIN = {"dtype": "fp32"}
 PARTS = [part for part in catalog.names("calibrations") if part.endswith("/training")]

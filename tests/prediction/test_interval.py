@@ -6,7 +6,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.prediction import predict
-from sightline.prediction.interval import LONGER, SHORTER, intervals, spread_of
+from sightline.prediction.training.predict import LONGER, SHORTER, intervals, spread_of
 from sightline.scenario import Scenario
 
 

@@ -7,8 +7,8 @@ import pytest
 from training_scenarios import training
 
 from sightline.frameworks import PLAIN_ALLOCATION
-from sightline.prediction.memory.reserve import RESERVED
-from sightline.prediction.step import profile_of
+from sightline.prediction.memory.moments import RESERVED
+from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile, StageMemory
 from sightline.validation.quantities import allocated_bytes, reserved_bytes
 

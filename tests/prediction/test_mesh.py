@@ -9,8 +9,8 @@ import pytest
 from training_scenarios import training
 
 from sightline.errors import InputError
-from sightline.prediction.mesh import mesh_profiles, open_mesh
-from sightline.prediction.step import predict, profile_of
+from sightline.prediction.training.mesh import mesh_profiles, open_mesh
+from sightline.prediction.training.predict import predict, profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

@@ -2,8 +2,8 @@
 
 from training_scenarios import training
 
-from sightline.prediction.memory.placeholders import layer_shapes, of_head, of_layers
-from sightline.prediction.step import predict
+from sightline.prediction.memory.activations import layer_shapes, of_head, of_layers
+from sightline.prediction.training.predict import predict
 from sightline.program import write_out
 
 HIDDEN, WIDTH, QKV, VOCABULARY = 8192, 28672, 8192 + 2 * 1024, 128256

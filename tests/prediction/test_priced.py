@@ -7,7 +7,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.content import forget
-from sightline.prediction.step import predict
+from sightline.prediction.training.predict import predict
 from sightline.prediction.training.priced import price
 from sightline.scenario import Scenario
 from sightline.scenario.recomputation import Recomputation

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
+from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.predict import predict_generation
-from sightline.prediction.generation.priced import price_generation
 from sightline.prediction.generation.steady_loop import of_resident
 
 

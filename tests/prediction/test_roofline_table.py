@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.loading import generation_from_mapping
-from sightline.prediction.roofline_table import roofline_table
+from sightline.prediction.operators.roofline_table import roofline_table
 
 MATMULS = ["qkv", "scores", "context", "output projection", "mlp up", "mlp down"]
 

@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 
 import sightline as sl
-from sightline.prediction.neighbours import neighbours, plans_beside
-from sightline.prediction.sensitivity import NUMBERS, elasticities, sensitivity
+from sightline.prediction.sensitivity import NUMBERS, elasticities, neighbours, plans_beside, sensitivity
 
 MODEL = "llama-2-7b"
 

@@ -9,8 +9,8 @@ from sightline.cost.device_model import Update
 from sightline.cost.processor.constants import ShardingConstants, load_processor
 from sightline.cost.processor.model import ProcessorModel
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.training.movement import Replica, movement, sharding_code_s
-from sightline.prediction.training.sizes import DenseAndExperts
+from sightline.prediction.training.data_parallel import Replica, movement, sharding_code_s
+from sightline.prediction.training.stages import DenseAndExperts
 
 NOTHING = dict.fromkeys(ShardingConstants.__dataclass_fields__, 0.0)
 MACHINE = load_processor("processor", "fp32")

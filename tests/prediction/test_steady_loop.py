@@ -4,7 +4,7 @@ import pytest
 from generation_scenarios import generation
 
 from sightline.loading import generation_from_mapping
-from sightline.prediction.engine_constants import load_inference
+from sightline.prediction.generation.engine_constants import load_inference
 from sightline.prediction.generation.latencies import latencies, price_workers
 from sightline.prediction.generation.predict import predict_generation
 

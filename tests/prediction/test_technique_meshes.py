@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.mesh import open_mesh
-from sightline.prediction.step import profile_of
+from sightline.prediction.training.mesh import open_mesh
+from sightline.prediction.training.predict import profile_of
 from sightline.scenario import Scenario
 
 

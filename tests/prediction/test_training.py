@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.framework_constants import TrainingConstants, load_training
-from sightline.prediction.step import profile_of
+from sightline.prediction.training.framework import TrainingConstants, load_training
+from sightline.prediction.training.predict import profile_of
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.stages import stage_contents
 from sightline.prediction.training.step import step_times

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_scenarios import behaving, training
 
-from sightline.prediction.framework_constants import load_training
-from sightline.prediction.mesh import open_mesh
 from sightline.prediction.pass_times import PassTimes
-from sightline.prediction.step import profile_of
+from sightline.prediction.training.framework import load_training
+from sightline.prediction.training.mesh import open_mesh
+from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

@@ -6,7 +6,7 @@ import pytest
 from generation_scenarios import generation
 
 from sightline import catalog
-from sightline.prediction.generation.priced import price_generation
+from sightline.prediction.generation.phases import price_generation
 from sightline.program import (
     Batch,
     CachedAttention,

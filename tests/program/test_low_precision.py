@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_scenarios import training
 
-from sightline.prediction.mesh import open_mesh
-from sightline.prediction.step import profile_of
+from sightline.prediction.training.mesh import open_mesh
+from sightline.prediction.training.predict import profile_of
 from sightline.program import Block, Collective, Elementwise, FlashAttention, Matmul, Program, write_out
 from sightline.program.techniques.recipes import RECIPES
 

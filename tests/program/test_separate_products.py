@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from training_scenarios import behaving, training
 
-from sightline.prediction.framework_constants import load_training
+from sightline.prediction.training.framework import load_training
 from sightline.prediction.training.priced import price
 from sightline.program import Block, Collective, Elementwise, Matmul, Operator, write_out
 from sightline.scenario import Scenario

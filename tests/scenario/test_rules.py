@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.errors import InputError
-from sightline.prediction.mesh import open_mesh, valid_plans
+from sightline.prediction.training.mesh import open_mesh, valid_plans
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES, broken_rules, verdict
 

@@ -9,7 +9,7 @@ from sightline.calibration.training import MeasuredStep, fit_training
 from sightline.cost.device_model import device_model
 from sightline.errors import InputError
 from sightline.loading import operation_from_mapping, scenario_from_mapping, to_mapping
-from sightline.prediction.framework_constants import TrainingConstants, load_training, training_family
+from sightline.prediction.training.framework import TrainingConstants, load_training, training_family
 from sightline.scenario import Scenario
 
 ON_PROCESSOR = ("matmul_slowdown", "attention_slowdown", "micro_batch_s", "step_s")

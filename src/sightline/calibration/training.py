@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits.fitting import FitResult, error_statistics
 from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors
-from sightline.prediction.framework_constants import TrainingConstants
-from sightline.prediction.step import predict
+from sightline.prediction.training.framework import TrainingConstants
+from sightline.prediction.training.predict import predict
 from sightline.scenario import Scenario
 
 Array = NDArray[np.float64]

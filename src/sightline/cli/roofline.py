@@ -10,7 +10,7 @@ from sightline.cli.options import AsJson, Sweeps, refuse_two_formats
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.prediction.roofline_table import RooflineTable
+    from sightline.prediction.operators.roofline_table import RooflineTable
     from sightline.scenario import Device, GenerationScenario
 
 
@@ -77,7 +77,7 @@ def _on(scenarios: "list[GenerationScenario]", devices: "list[Device]") -> "list
 
 
 def _table(scenario: "GenerationScenario") -> "RooflineTable":
-    from sightline.prediction.roofline_table import roofline_table
+    from sightline.prediction.operators.roofline_table import roofline_table
 
     return roofline_table(scenario)
 

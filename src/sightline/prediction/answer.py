@@ -1,6 +1,6 @@
 """The one way in: a scenario of any task to its answer."""
 
-from sightline.prediction.framework_constants import TrainingConstants
+from sightline.prediction.training.framework import TrainingConstants
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
@@ -27,6 +27,6 @@ def predict(
 
             return predict_generation(scenario)
         case Scenario():
-            from sightline.prediction.step import predict as predict_step
+            from sightline.prediction.training.predict import predict as predict_step
 
             return predict_step(scenario, constants)

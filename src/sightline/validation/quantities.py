@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sightline.prediction.memory.reserve import RESERVED
+from sightline.prediction.memory.moments import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 
 

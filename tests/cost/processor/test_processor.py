@@ -17,9 +17,9 @@ from sightline.cost.processor.model import CORE_CACHE, ProcessorModel
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.eager_calls import DECODING
-from sightline.prediction.framework_constants import TrainingConstants
-from sightline.prediction.generation.passes import price_passes
-from sightline.prediction.generation.priced import price_generation
+from sightline.prediction.generation.phases import price_generation
+from sightline.prediction.generation.worker import price_passes
+from sightline.prediction.training.framework import TrainingConstants
 from sightline.program import write_out
 
 PRODUCT = {

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
-from sightline.prediction.engine_constants import InferenceConstants, load_inference
+from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.iteration import Iteration, iteration_time
-from sightline.prediction.generation.phases import decode_phase, prefill_phase
-from sightline.prediction.generation.priced import price_generation
+from sightline.prediction.generation.phases import decode_phase, prefill_phase, price_generation
 from sightline.prediction.generation.worker import Worker, worker_of
 from sightline.program import Batch, decoding, prompts
 from sightline.scenario import GenerationScenario

@@ -8,7 +8,7 @@ from generation_scenarios import generation
 
 import sightline
 from sightline.content import forget
-from sightline.prediction.generation.priced import price_generation
+from sightline.prediction.generation.phases import price_generation
 from sightline.scenario import GenerationScenario
 
 FIRST = generation(model="llama-2-7b", cluster="8x h100-sxm-80gb", plan={"tensor_parallel": 2}, batch=8)

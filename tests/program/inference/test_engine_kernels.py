@@ -7,9 +7,8 @@ import pytest
 from generation_scenarios import generation
 
 from sightline.prediction.generation.memory import generation_memory
-from sightline.prediction.generation.phases import prefill_phase
+from sightline.prediction.generation.phases import PricedGeneration, prefill_phase, price_generation
 from sightline.prediction.generation.predict import predict_generation
-from sightline.prediction.generation.priced import PricedGeneration, price_generation
 from sightline.program import CachedAttention, Matmul, MatrixVector, Program
 
 GIB = 1024**3
@@ -83,7 +82,7 @@ def test_devices_without_matrix_units_unpack_in_the_product():
 @pytest.mark.parametrize(("quantization", "rate"), [("none", 1265), ("q4_0", 1164), ("q4_k_m", 1028)])
 def test_products_that_unpack_take_as_much_longer_as_published(quantization: str, rate: float):
     """Prompts of 512 tokens of Llama-2-7B on an M2 Ultra, as ggml-org/llama.cpp#3084 lists them."""
-    from sightline.prediction.engine_constants import load_inference
+    from sightline.prediction.generation.engine_constants import load_inference
 
     constants, _ = load_inference("llama.cpp")
     cluster = "1x apple-m2-ultra-76core-192gb"
@@ -128,7 +127,7 @@ def test_fp16_sums_are_as_fast_as_the_device_has_them():
 
 
 def test_pieces_of_a_prompt_follow_each_other_through_the_stages():
-    from sightline.prediction.engine_constants import load_inference
+    from sightline.prediction.generation.engine_constants import load_inference
 
     constants, _ = load_inference("llama.cpp")
     alone = prefill_phase(priced(prompt_tokens=1024), constants)
@@ -148,7 +147,7 @@ def test_pieces_of_a_prompt_follow_each_other_through_the_stages():
 )
 def test_a_stage_that_fills_the_queue_of_launches_is_not_overtaken(devices: int, quantization: str, passes: float):
     """Twenty layers of 45 kernels leave room for the next piece, twenty of 52 that unpack weights too do not."""
-    from sightline.prediction.engine_constants import load_inference
+    from sightline.prediction.generation.engine_constants import load_inference
 
     constants, _ = load_inference("llama.cpp")
     found = priced("llama-3-70b", f"{devices}x h100-pcie-80gb", quantization, prompt_tokens=1024)
@@ -157,7 +156,7 @@ def test_a_stage_that_fills_the_queue_of_launches_is_not_overtaken(devices: int,
 
 def test_more_pieces_than_the_queue_holds_come_in_groups():
     """Never faster than every stage at work, never slower than one piece after the other."""
-    from sightline.prediction.engine_constants import load_inference
+    from sightline.prediction.generation.engine_constants import load_inference
 
     constants, _ = load_inference("llama.cpp")
     for pieces in (2, 3, 8, 15):
@@ -176,7 +175,7 @@ def test_pieces_on_a_mesh_wait_as_alone():
 
 def test_prompts_of_llama_cpp_pass_stages_through_the_host():
     """The hidden states of each piece at the rate of host copies, whatever joins the devices."""
-    from sightline.prediction.engine_constants import load_inference
+    from sightline.prediction.generation.engine_constants import load_inference
 
     constants, _ = load_inference("llama.cpp")
     phase = prefill_phase(priced(prompt_tokens=512, cluster="4x a100-sxm-80gb"), constants)

@@ -20,9 +20,9 @@ from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.processor.prices import framework_calls
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.prediction.eager_calls import DECODING, ends_of, working_bytes
-from sightline.prediction.framework_constants import TrainingConstants
-from sightline.prediction.generation.passes import price_passes
-from sightline.prediction.generation.priced import price_generation
+from sightline.prediction.generation.phases import price_generation
+from sightline.prediction.generation.worker import price_passes
+from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.priced import step_prices
 from sightline.prediction.training.update import TENSORS_OF_ENDS, TENSORS_OF_LAYER
 from sightline.program import Operator, Program, write_out

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import pipeline_boundary
-from sightline.prediction.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
-from sightline.prediction.generation.passes import PricedPass
+from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation.speculation import with_drafts
-from sightline.prediction.generation.worker import Worker
+from sightline.prediction.generation.worker import PricedPass, Worker
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch
 from sightline.quantities import Number, anywhere, either, larger

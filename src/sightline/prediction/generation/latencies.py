@@ -3,10 +3,15 @@
 from dataclasses import dataclass, replace
 
 from sightline.cost.clock import at_its_clock
-from sightline.prediction.engine_constants import InferenceConstants
-from sightline.prediction.generation.phases import Phase, decode_phase, prefill_phase
+from sightline.prediction.generation.engine_constants import InferenceConstants
+from sightline.prediction.generation.phases import (
+    Phase,
+    PricedGeneration,
+    decode_phase,
+    prefill_phase,
+    price_generation,
+)
 from sightline.prediction.generation.pools import LIGHTER, prefill_rounds, prompts_together, supplied_step
-from sightline.prediction.generation.priced import PricedGeneration, price_generation
 from sightline.prediction.generation.steady_loop import held_up, of_resident, without_shared
 from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.batch import cached_bytes

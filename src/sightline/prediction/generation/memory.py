@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline.prediction.generation.priced import PricedGeneration
+from sightline.prediction.generation.phases import PricedGeneration
 from sightline.profile import MEMORY_PARTS
 from sightline.program import Block, GroupedMatmul, Matmul
 from sightline.program.batch import cached_bytes

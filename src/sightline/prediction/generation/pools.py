@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from sightline.prediction.generation.phases import Phase
-from sightline.prediction.generation.priced import PricedGeneration
+from sightline.prediction.generation.phases import Phase, PricedGeneration
 from sightline.quantities import Number, either, larger, rounded_up, smaller
 from sightline.scenario import Generate
 

@@ -6,19 +6,85 @@ from math import exp
 
 import numpy as np
 
+from sightline.cost.attention.families import AttentionPhase, attention_evidence
+from sightline.cost.collectives.families import collective_evidence
+from sightline.cost.families import evidence_of, family_of
+from sightline.cost.matmul.constants import matmul_evidence
+from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_of_generation_j
-from sightline.prediction.engine_constants import ONE_BY_ONE, InferenceConstants, borrowed_releases, load_inference
-from sightline.prediction.generation.evidence import evidence_of_passes
+from sightline.prediction.generation.engine_constants import (
+    ONE_BY_ONE,
+    InferenceConstants,
+    borrowed_releases,
+    load_inference,
+)
 from sightline.prediction.generation.latencies import Latencies, Workers, latencies, price_workers
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import Phase
 from sightline.prediction.generation.rows import generation_rows
 from sightline.prediction.generation.worker import Worker
-from sightline.profile import Profile
+from sightline.prediction.operators.answer import MEASURED_DTYPES, within
+from sightline.profile import Evidence, Profile
 from sightline.program.formats import conversion
 from sightline.quantities import Number
-from sightline.scenario import GenerationScenario
+from sightline.scenario import Device, GenerationScenario
+
+_WORST: tuple[Evidence, ...] = ("datasheet", "extrapolated", "calibrated")
+_LAYOUTS: tuple[GroupedLayout, ...] = ("masked", "contiguous")
+_OTHER_MIXERS = {
+    "linear": ("linear attention", "linear"),
+    "state-space": ("state space", "linear"),
+    "sparse": ("sparse attention", "sparse"),
+    "compressed": ("sparse attention", "sparse"),
+}
+"""Name and calibration part of mixers that are not plain attention."""
+
+
+def evidence_of_passes(worker: Worker) -> dict[str, str]:
+    """Return the weakest evidence of each kind of operator that the passes have.
+
+    Whole kinds only: sizes beyond those of the tables are not looked at.
+    """
+    scenario = worker.scenario
+    device, model, plan = scenario.cluster.device, scenario.model, scenario.plan
+    if not worker.ranks.device_model.asynchronous:
+        kinds = ("matmul", "prefill attention", "decode attention")
+        return {kind: worker.ranks.device_model.evidence(kind) for kind in kinds}
+    kernels = {worker.formats.parts[part] for part in ("attention", "dense", "head")}
+    decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
+    usual = _has_measured_elements(worker)
+    found: dict[str, str] = {
+        "matmul": min((matmul_evidence(device, kernel) for kernel in kernels), key=_WORST.index),
+        "prefill attention": within(attention_evidence(device, "prefill"), measured=usual),
+        "decode attention": within(attention_evidence(device, decode), measured=usual),
+    }
+    for mixer in {kind.mixer for kind in model.kinds} & _OTHER_MIXERS.keys():
+        name, part = _OTHER_MIXERS[mixer]
+        found[name] = evidence_of(device, part)
+    if model.experts is not None:
+        found["experts"] = _experts(device, worker.formats.parts["experts"])
+    ranks = plan.tensor_parallel * plan.data_parallel
+    if np.any(np.greater(ranks, 1)):
+        inside = bool(np.all(np.less_equal(ranks, scenario.cluster.per_node)))
+        found["collectives"] = within(collective_evidence(scenario.cluster, "all_reduce"), measured=inside)
+    return found
+
+
+def _has_measured_elements(worker: Worker) -> bool:
+    """Whether attention is of 16-bit elements and a cache of them, or of fp8 on a device that computes in it."""
+    plan, model, device = worker.scenario.plan, worker.scenario.model, worker.scenario.cluster.device
+    cache = next((word for word in plan.quantization or () if word.startswith("kv-")), f"kv-{model.kv_cache}")
+    stored = cache != "kv-int8" and (cache != "kv-fp8" or "fp8" in device.peak_flops)
+    return stored and plan.dtype in (*MEASURED_DTYPES, "fp8")
+
+
+def _experts(device: Device, kernel: str) -> Evidence:
+    """The weaker of both layouts of the experts' matmuls."""
+    family = family_of(device, "grouped")
+    said = {load_grouped(family, "16-bit" if kernel == "32-bit" else kernel, layout)[1] for layout in _LAYOUTS}
+    return within(evidence_of(device, "grouped"), measured=said == {"calibrated"})
+
 
 Predict = Callable[[GenerationScenario], Profile]
 

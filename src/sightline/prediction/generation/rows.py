@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from sightline.prediction.engine_constants import InferenceConstants
-from sightline.prediction.generation.passes import PricedPass
+from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.phases import Phase
+from sightline.prediction.generation.worker import PricedPass
 from sightline.prediction.rows import operator_row
 from sightline.profile import Row
 from sightline.profile.rows import exposed

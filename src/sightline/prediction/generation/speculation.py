@@ -1,8 +1,7 @@
 """Speculative decoding: drafted tokens that one pass verifies (arXiv 2211.17192), and the prediction layer that drafts."""
 
 from sightline.cost.prices import Prices
-from sightline.prediction.generation.passes import PricedPass
-from sightline.prediction.generation.worker import Worker
+from sightline.prediction.generation.worker import PricedPass, Worker
 from sightline.prediction.pass_times import PassTimes, operator_times, sum_of_passes
 from sightline.quantities import Number
 from sightline.scenario import GenerationPlan

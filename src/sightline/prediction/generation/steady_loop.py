@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.prediction.engine_constants import InferenceConstants
+from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.memory import generation_memory
-from sightline.prediction.generation.phases import Phase
-from sightline.prediction.generation.priced import PricedGeneration, price_generation
+from sightline.prediction.generation.phases import Phase, PricedGeneration, price_generation
 from sightline.quantities import Number, anywhere, either, larger, smaller
 
 

@@ -1,19 +1,116 @@
-"""A replica of an engine: a model under a plan on its ranks, whatever batches it works on."""
+"""A replica of an engine - a model under a plan on its ranks - and the passes that it runs, written out and priced."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sightline.content import LargeArrayError, Results, content, remembered
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import Group, data_group, tensor_group
 from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.matmul.dense import overlapped
+from sightline.cost.matmul.prices import UNIT_BANDWIDTH
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.prices import Prices, price
 from sightline.cost.ranks import Ranks
 from sightline.frameworks import Engine
-from sightline.prediction.generation.passes import PricedPass, price_passes
-from sightline.program import Batch, InferenceKernels, inference_kernels, write
+from sightline.prediction.eager_calls import in_eager_pass, pass_execution
+from sightline.prediction.generation.engine_constants import InferenceConstants
+from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
+from sightline.program import (
+    Batch,
+    CachedAttention,
+    Collective,
+    GroupedMatmul,
+    InferenceKernels,
+    Matmul,
+    MatrixVector,
+    Operator,
+    Program,
+    inference_kernels,
+    write,
+)
 from sightline.program.formats import HALF_SUMS, Formats, formats_of, plain_dtype
+from sightline.program.mixer_operators import SelectedAttention
+from sightline.quantities import Number, either
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
+
+
+def in_engine(operators: Iterable[Operator], prices: Prices, constants: InferenceConstants) -> Prices:
+    """Return the prices of operators between other kernels, the gap before the next one included."""
+    found: Prices = {}
+    for op in operators:
+        cost = prices[id(op)]
+        found[id(op)] = OperatorCost(_time_s(op, cost, constants), cost.compute_s, cost.memory_s)
+    return found
+
+
+def _time_s(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
+    if isinstance(op, Collective):
+        return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.meeting_s
+    gap_s = c.kernel_gap_s * op.kernels
+    if isinstance(op, MatrixVector):
+        legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
+        few_rows = op.m <= op.most_rows
+        return either(few_rows, overlapped(*legs), cost.time_s * c.matmul_slowdown) + gap_s
+    return cost.time_s * _slowdown(op, c) + gap_s
+
+
+def _slowdown(op: Operator, c: InferenceConstants) -> float:
+    """Time of an operator inside an engine's pass over that of the operator alone."""
+    if isinstance(op, Matmul):
+        if op.dtype == "nvfp4":
+            return c.matmul_slowdown * c.nvfp4_slowdown
+        return c.matmul_slowdown * (c.fp8_block_slowdown if op.kernel == "fp8-block" else 1.0)
+    if isinstance(op, CachedAttention | SelectedAttention):
+        return c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
+    if isinstance(op, GroupedMatmul):
+        return c.experts_slowdown if op.decode else c.prefill_experts_slowdown
+    return c.elementwise_slowdown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PricedPass:
+    """One pass of a replica through all layers, with the prices of its operators, whatever engine runs it."""
+
+    kernels: InferenceKernels
+    program: Program
+    prices: Prices
+
+    def in_engine(self, constants: InferenceConstants) -> Prices:
+        """Return the prices as the engine runs the operators."""
+        return in_engine(operators_of(self.program), self.prices, constants)
+
+    def times(self, prices: Prices) -> PassTimes:
+        """Return the seconds of the pass, as if one device (with its tensor-parallel peers) held all layers."""
+        blocks = self.program.blocks
+        return sum_of_passes(
+            [float(block.count) for block in blocks], [operator_times(block.operators, prices) for block in blocks]
+        )
+
+    def attention_s(self, prices: Prices) -> Number:
+        """Return the seconds of the pass that new tokens spend with the tokens before them."""
+        attending = (CachedAttention, SelectedAttention)
+        return sum(
+            block.count * seconds_of([op for op in block.operators if isinstance(op, attending)], prices)
+            for block in self.program.layers
+        )
+
+
+def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
+    """Return the price of every operator of several passes, priced together where launches are asynchronous."""
+    if ranks.device_model.asynchronous:
+        return price([op for of in passes for op in operators_of(of)], ranks)
+    prices: Prices = {}
+    for of in passes:
+        raw = price(operators_of(of), replace(ranks, execution=partial(pass_execution, of)))
+        prices |= in_eager_pass(of, raw, ranks.device_model)
+    return prices
+
+
+def operators_of(of: Program) -> list[Operator]:
+    """Return the operators of all blocks, in order of execution."""
+    return [op for block in of.blocks for op in block.operators]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

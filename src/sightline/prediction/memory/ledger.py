@@ -8,26 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 
-from sightline.prediction.memory.activations import Activations, activations
-from sightline.prediction.memory.moments import Moment, fullest_moment
-from sightline.prediction.memory.placeholders import Shapes, layer_shapes, of_head, of_layers
-from sightline.prediction.memory.process import ProcessMemory, bucket_bytes, process_memory
-from sightline.prediction.memory.reserve import RESERVED, reserved_beyond
+from sightline.prediction.memory.activations import Activations, Shapes, activations, layer_shapes, of_head, of_layers
+from sightline.prediction.memory.moments import RESERVED, Moment, fullest_moment, reserved_beyond
 from sightline.prediction.memory.states import (
     GATHERED_LAYERS,
     Gathered,
     HeldStates,
     PlanStates,
+    ProcessMemory,
+    bucket_bytes,
     gathered_parameters,
     held_states,
     plan_states,
+    process_memory,
 )
 from sightline.prediction.schedules.closed_forms import in_flight
 from sightline.prediction.training.offload import IN_HOST_MEMORY, OnHost, on_host
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.sharding import StateShares
-from sightline.prediction.training.sizes import ProgramSizes, Sizes, most
-from sightline.prediction.training.stages import StageContents
+from sightline.prediction.training.stages import ProgramSizes, Sizes, StageContents, most
 from sightline.prediction.training.step import StepTimes
 from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, StageMemory
 from sightline.program import Program

@@ -1,22 +1,116 @@
-"""Data parallelism and ZeRO: how long what moves between replicas takes, and how much of it is exposed.
+"""Data parallelism and ZeRO: what moves between replicas, how long that takes, how much of it is exposed, who waits.
 
-One replica moves exactly nothing. With hybrid sharding (arXiv 2304.11277) parameters are gathered and gradients
-scattered within a group of replicas, whose shards of the gradients are then all-reduced across groups.
+Volumes as in ZeRO (arXiv 1910.02054): without it gradients are all-reduced once per step; stages 1 and 2 reduce-scatter
+gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. Frameworks differ in
+whether that happens per micro-batch. One replica moves exactly nothing. With hybrid sharding (arXiv 2304.11277)
+parameters are gathered and gradients scattered within a group of replicas, whose shards of the gradients are then
+all-reduced across groups.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group, data_group
 from sightline.cost.device_model import DeviceModel
-from sightline.prediction.framework_constants import TrainingConstants
-from sightline.prediction.training.movement import Movement, Replica, movement, sharding_code_s
-from sightline.prediction.training.sizes import DenseAndExperts
+from sightline.cost.prices import Prices
+from sightline.prediction.pass_times import seconds_of
+from sightline.prediction.training.framework import TrainingConstants
+from sightline.prediction.training.stages import DenseAndExperts, StageContents, layer_sum
+from sightline.program import Block, FlashAttention, Program
+from sightline.program.routing import largest_of
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, smaller
-from sightline.scenario import Cluster, Plan
+from sightline.scenario import Cluster, Plan, Scenario
+
+
+class Replica(NamedTuple):
+    """What is reduced between replicas, and the passes of the pace-setting stage that it overlaps with."""
+
+    parameters: DenseAndExperts
+    """Those with gradients, of the stage that holds most."""
+    stored_bytes: DenseAndExperts
+    """All weights of that stage as the passes read them."""
+    embedding_and_head_bytes: Number
+    """Those of them that are no layer's: embedding, last norm, head."""
+    layers: Number
+    forward_s: Number
+    """Forward passes that gathers overlap with: of one micro-batch, or of a group where stages are interleaved."""
+    backward_s: Number
+    """Recomputation and backward passes of as many."""
+    micro_batches: Number
+
+
+class Movement(NamedTuple):
+    """Bytes of a replica's gradients and weights, and how often they move in a step."""
+
+    gradients: DenseAndExperts
+    weights: DenseAndExperts
+    """Gathered before a forward pass."""
+    weights_again: DenseAndExperts
+    """Gathered before a backward pass."""
+    reductions: Number
+    forward_gathers: Number
+    backward_gathers: Number
+    every_pass: Any
+    """Whether every micro-batch gathers."""
+    pipelines_once: Any
+    """Whether stages of a pipeline gather and reduce once a step, when nothing else runs."""
+
+    @property
+    def gathered(self) -> DenseAndExperts:
+        """Bytes that are gathered in a step."""
+        before, again = self.weights.times(self.forward_gathers), self.weights_again.times(self.backward_gathers)
+        return DenseAndExperts(before.dense + again.dense, before.experts + again.experts)
+
+
+def movement(replica: Replica, plan: Plan) -> Movement:
+    """Return what moves in a step of ``plan``, whose ZeRO stage may be an array."""
+    framework, zero, m = plan.framework, plan.zero_stage, replica.micro_batches
+    once = (plan.pipeline_parallel > 1) & framework.native.synchronizes_after_pipeline
+    gathers_each = (zero == 3) | ((zero == 2) & framework.sharding.regathers_every_micro_batch & (once == 0))
+    weights = replica.stored_bytes
+    if plan.adapter is not None or plan.quantization != "none":
+        # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
+        updated = replica.parameters.times(ELEMENT_BYTES[plan.wide_dtype])
+        weights = DenseAndExperts(*(either(gathers_each, a, b) for a, b in zip(weights, updated, strict=True)))
+    again = weights
+    if framework.sharding.keeps_root_gathered:
+        again = weights._replace(dense=larger(weights.dense - replica.embedding_and_head_bytes, 0.0))
+    reduces_each = (zero == 3) | ((zero == 2) & framework.sharding.reduces_every_micro_batch)
+    return Movement(
+        gradients=replica.parameters.times(framework.sharding.gradient_reduce_bytes[plan.wide_dtype]),
+        weights=weights,
+        weights_again=again,
+        reductions=either(reduces_each, m, 1.0),
+        # Parameters: stage 3 gathers before the forward and again before the backward pass.
+        forward_gathers=(zero > 0) * either(gathers_each, m, 1.0),
+        backward_gathers=(zero == 3) * m,
+        every_pass=gathers_each,
+        pipelines_once=once,
+    )
+
+
+def sharding_code_s(moves: Movement, layers: Number, plan: Plan, model: DeviceModel) -> Number:
+    """Return a step's seconds of a processor's code around gathers and reductions of fully sharded parameters.
+
+    ``calls per unit + copied bytes / memory bandwidth``: hooks gather a unit's parameters into views of one buffer, free
+    it, copy its gradients together; an accelerator works on meanwhile, a processor does nothing else. Every layer is a
+    unit, and what is no layer's is one more.
+    """
+    found = model.sharding
+    if found is None or not plan.framework.sharding.keeps_root_gathered:
+        return 0.0
+    units = layers + 1.0
+    gathers = moves.forward_gathers * units + moves.backward_gathers * layers
+    reduced_bytes = moves.reductions * moves.gradients.total
+    calls_s = found.gather_call_s * gathers + found.reduce_call_s * moves.reductions * units
+    copies = found.gather_passes * moves.gathered.total + found.reduce_passes * reduced_bytes
+    return (plan.zero_stage > 0) * (calls_s + copies / model.device.memory_bandwidth)
 
 
 class DataParallelTime(NamedTuple):
@@ -183,3 +277,34 @@ def _code_around_collectives_s(replica: Replica, moves: Movement, on: Replicatio
         in_place = 2.0 * (dense * moves.gathered.dense + experts * moves.gathered.experts)
         own_s = in_place / (device.memory_bandwidth * on.constants.memory_fraction)
     return own_s + dense * sharding_code_s(moves, replica.layers, on.plan, on.device_model)
+
+
+def waiting_s(
+    scenario: Scenario, program: Program, prices: Prices, stage: StageContents, slot_s: Number, micro_batches: Number
+) -> Number:
+    """Return the seconds by which the slowest replica's step is expected to outlast the mean one's.
+
+    ``slot_s`` is a micro-batch on the pace-setting ``stage``. Work that scatters by a relative deviation from row to row
+    does so by 1 / sqrt(n) of it over the n rows (packed) or micro-batches (padded) of a replica's step; the largest of d
+    such sums lies a few deviations up. All of a padded micro-batch scatters, of packed rows only attention does. Left
+    out: that micro-batches of different length lengthen a pipeline's bubble, and batches sorted by length.
+    """
+    workload, plan = scenario.workload, scenario.plan
+    if workload.lengths is None:
+        return 0.0
+    spread = workload.rows(plan.sequences).spread
+    work_s, drawn = slot_s, micro_batches
+    if workload.packing:
+        work_s = layer_sum(stage, [_attention_s(block, prices) for block in program.layers])
+        drawn = micro_batches * plan.sequences
+    deviations = largest_of(np.asarray(plan.data_parallel, dtype=float))
+    return deviations * spread / np.sqrt(drawn) * micro_batches * work_s
+
+
+def _attention_s(block: Block, prices: Prices) -> Number:
+    """Seconds of a layer's fused attention in all passes; kernels that write scores work on whole rows."""
+    once, again = (
+        seconds_of([op for op in operators if isinstance(op, FlashAttention)], prices)
+        for operators in ((*block.forward, *block.backward), block.recomputed)
+    )
+    return once + block.recomputed_share * again

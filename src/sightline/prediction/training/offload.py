@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from sightline.cost.device_model import device_model
-from sightline.prediction.training.optimizers import update_traffic
+from sightline.prediction.training.update import update_traffic
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, larger, smaller

@@ -12,10 +12,15 @@ from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
 from sightline.cost.ranks import Ranks
 from sightline.prediction.eager_calls import in_eager_step, step_execution
-from sightline.prediction.framework_constants import TrainingConstants, load_training, training_family
 from sightline.prediction.training.block_times import BlockTimes, Overlap, block_times
-from sightline.prediction.training.framework_times import in_framework, training_groups
-from sightline.prediction.training.sizes import ProgramSizes, program_sizes
+from sightline.prediction.training.framework import (
+    TrainingConstants,
+    in_framework,
+    load_training,
+    training_family,
+    training_groups,
+)
+from sightline.prediction.training.stages import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
 from sightline.quantities import Number
 from sightline.scenario import Scenario

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from sightline.prediction.schedules.dualpipe import stage_replicas
-from sightline.prediction.training.sizes import DenseAndExperts
+from sightline.prediction.training.stages import DenseAndExperts
 from sightline.quantities import Number, either
 from sightline.scenario import Plan
 

@@ -1,11 +1,16 @@
-"""What each kind of pipeline stage holds: layers of each kind, embedding and head."""
+"""What each kind of pipeline stage holds: layers, embedding and head, and their parameters and bytes on one device."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import mul
 from typing import NamedTuple
 
 from sightline.prediction.schedules.closed_forms import StageKinds, StageLayers, kinds_of_stages, layers_of_stages
-from sightline.quantities import Number, anywhere, either, larger
-from sightline.scenario import Scenario
+from sightline.program import Block, Program
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number, anywhere, either, larger, plain, smaller
+from sightline.scenario import Plan, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,3 +101,142 @@ def _both_directions(stages: Stages, pipelined: Number) -> Stages:
         head=outer.head * pipelined,
     )
     return Stages(outer, middle, opposite)
+
+
+class DenseAndExperts(NamedTuple):
+    """Parameters or bytes on one device before ZeRO; routed experts apart, whose replicas are fewer than all others'."""
+
+    dense: Number
+    experts: Number
+
+    def times(self, factor: Number) -> "DenseAndExperts":
+        """Both, multiplied."""
+        return DenseAndExperts(self.dense * factor, self.experts * factor)
+
+    @property
+    def total(self) -> Number:
+        """Both together."""
+        return self.dense + self.experts
+
+
+class Sizes(NamedTuple):
+    """Parameters (no unit) and bytes of a block, or of all blocks of a stage, on one device before ZeRO."""
+
+    own_trained: Number
+    """Parameters of the model itself that get gradients."""
+    adapter: Number
+    copied: Number
+    """Copies of frozen modules that are trained whole beside adapters."""
+    trained_experts: Number
+    matrices: Number
+    """Trained parameters that the optimizer treats as matrices."""
+    expert_matrices: Number
+    frozen_bytes: Number
+    stored_bytes: Number
+    """All weights as the passes read them."""
+    expert_stored_bytes: Number
+    low_precision_bytes: Number
+    """What low-precision copies add to the weights."""
+    expert_low_precision_bytes: Number
+    cast_bytes: Number
+    """Traffic of making low-precision copies after an update."""
+
+    @property
+    def trained(self) -> DenseAndExperts:
+        """Parameters that get gradients."""
+        total = self.own_trained + self.adapter + self.copied
+        return DenseAndExperts(total - self.trained_experts, self.trained_experts)
+
+    @property
+    def optimized_as_matrices(self) -> DenseAndExperts:
+        """Parameters that the optimizer treats as matrices."""
+        return DenseAndExperts(self.matrices - self.expert_matrices, self.expert_matrices)
+
+    @property
+    def stored(self) -> DenseAndExperts:
+        """Bytes of all weights as the passes read them."""
+        return DenseAndExperts(self.stored_bytes - self.expert_stored_bytes, self.expert_stored_bytes)
+
+
+NO_SIZES = Sizes(*(0.0 for _ in Sizes._fields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProgramSizes:
+    """The sizes of every block of a program, read once."""
+
+    blocks: Sequence[Sizes]
+    """Each kind of layer, then embedding and head."""
+    saved_bytes: Sequence[Number]
+    """Activations that a micro-batch keeps of a layer, by kind."""
+    working_bytes: Sequence[Number]
+    """What recomputation brings back in a layer's backward pass, by kind."""
+    transient_bytes: Sequence[Number]
+
+    @property
+    def embedding(self) -> Sizes:
+        """Those of the embedding."""
+        return self.blocks[-2]
+
+    @property
+    def head(self) -> Sizes:
+        """Those of the head."""
+        return self.blocks[-1]
+
+    def of(self, stage: StageContents) -> Sizes:
+        """Return the sums over a stage; an embedding that the head of another stage is tied to counts there too."""
+        if stage.is_empty:
+            return NO_SIZES
+        counts = (*stage.kinds, stage.embedding + stage.tied_copy, stage.head)
+        return Sizes(*(sum(map(mul, counts, column)) for column in zip(*self.blocks, strict=True)))
+
+    def embedding_and_head_bytes(self, stage: StageContents) -> Number:
+        """Return the bytes of a stage's weights that are no layer's, as the passes read them."""
+        return stage.embedding * self.embedding.stored_bytes + stage.head * self.head.stored_bytes
+
+    def largest_layer_bytes(self, stage: StageContents) -> Number:
+        """Return the bytes of the weights of the largest layer that a stage holds."""
+        return most(stage, [layer.stored_bytes for layer in self.blocks[:-2]])
+
+
+def program_sizes(program: Program, plan: Plan) -> ProgramSizes:
+    """Return the sizes of the program's blocks, whose unquantized weights are kept in the plan's 16-bit or 32-bit type."""
+    element_bytes = ELEMENT_BYTES[plan.wide_dtype]
+    layers = program.layers
+    return ProgramSizes(
+        blocks=[_sizes(block, element_bytes) for block in (*layers, program.embedding, program.head)],
+        saved_bytes=[plain(block.saved_bytes) for block in layers],
+        working_bytes=[plain(block.working_bytes) for block in layers],
+        transient_bytes=[plain(block.transient_bytes) for block in layers],
+    )
+
+
+def _sizes(block: Block, element_bytes: float) -> Sizes:
+    experts, narrow, matrices = block.trained_expert_parameters, block.low_precision, block.matrix_parameters
+    sizes = Sizes(
+        own_trained=block.own_trained_parameters,
+        adapter=block.adapter_parameters,
+        copied=block.copied_parameters,
+        trained_experts=experts,
+        matrices=matrices,
+        expert_matrices=smaller(experts, matrices),
+        frozen_bytes=block.frozen_bytes(element_bytes),
+        stored_bytes=block.stored_bytes(element_bytes),
+        expert_stored_bytes=element_bytes * experts + narrow.expert_gathered_bytes,
+        low_precision_bytes=narrow.kept_bytes,
+        expert_low_precision_bytes=narrow.expert_kept_bytes,
+        cast_bytes=narrow.cast_bytes,
+    )
+    return Sizes._make(map(plain, sizes))
+
+
+def layer_sum(stage: StageContents, of_kinds: Sequence[Number]) -> Number:
+    """Return a sum over a stage's layers of a figure that each kind of layer has."""
+    return sum(map(mul, stage.kinds, of_kinds))
+
+
+def most(stage: StageContents, of_kinds: Sequence[Number]) -> Number:
+    """Return the largest of a figure that each kind of layer has, of the kinds that a stage holds; 0 for none."""
+    there = [(count > 0) * figure for count, figure in zip(stage.kinds, of_kinds, strict=True)]
+    largest: Number = reduce(larger, there)
+    return largest

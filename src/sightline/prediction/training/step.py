@@ -11,16 +11,20 @@ from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import pipeline_boundary
 from sightline.prediction.schedules.closed_forms import PipelineTime, pipeline_time
 from sightline.prediction.schedules.dualpipe import bubble_s, stage_replicas
-from sightline.prediction.training.data_parallel import DataParallelTime, Replication, data_parallel_time, ranks_of
-from sightline.prediction.training.movement import Replica
+from sightline.prediction.training.data_parallel import (
+    DataParallelTime,
+    Replica,
+    Replication,
+    data_parallel_time,
+    ranks_of,
+    waiting_s,
+)
 from sightline.prediction.training.offload import OffloadTime, Share, offload_time
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.sharding import StateShares, rank_share, state_shares
-from sightline.prediction.training.sizes import DenseAndExperts, Sizes, layer_sum
 from sightline.prediction.training.slots import PipelineSlots, pipeline_slots, run_apart_s
-from sightline.prediction.training.stages import StageContents, Stages
+from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, Stages, layer_sum
 from sightline.prediction.training.update import Updated, UpdateTime, step_of_optimizer
-from sightline.prediction.training.waiting import waiting_s
 from sightline.quantities import Number, added_up, anywhere, either, larger, rounded_up, smaller
 
 

@@ -1,6 +1,7 @@
 """The optimizer's step on the device: what a stage's update moves, computes and sends, and its seconds."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -9,17 +10,96 @@ from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group
 from sightline.cost.device_model import DeviceModel, Update
 from sightline.cost.prices import Prices
+from sightline.frameworks import StateBytes
 from sightline.prediction.eager_calls import working_bytes
-from sightline.prediction.framework_constants import TrainingConstants
 from sightline.prediction.pass_times import seconds_of
-from sightline.prediction.training.optimizers import update_traffic
+from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.sharding import StateShares
-from sightline.prediction.training.sizes import DenseAndExperts, Sizes, layer_sum
-from sightline.prediction.training.stages import StageContents
+from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
 from sightline.program import Program
 from sightline.program.techniques.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number, anywhere, either, larger
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Framework, Plan, Scenario
+
+EIGHT_BIT_MOMENTS = 2.0 * (1.0 + 4.0 / 256.0)
+"""Bytes per parameter of two blockwise quantized moments with their fp32 scales (bitsandbytes)."""
+
+
+def moment_bytes(states: StateBytes, optimizer: str, *, matrix: bool = False) -> float:
+    """Bytes per parameter that ``optimizer`` keeps beside master weights; ``matrix``: of a layer's matrices."""
+    two = states.optimizer - states.master
+    match optimizer:
+        case "sgd":
+            return 0.0
+        case "sgd-momentum":
+            return two / 2.0
+        case "muon" if matrix:
+            return two / 2.0
+        case "adamw-8bit":
+            return min(two, EIGHT_BIT_MOMENTS)
+        case _:
+            return two
+
+
+def states_under(states: StateBytes, optimizer: str, *, matrix: bool = False) -> StateBytes:
+    """Return the bytes of AdamW's ``states`` as they are under another optimizer."""
+    total = states.master + moment_bytes(states, optimizer, matrix=matrix)
+    return states if total == states.optimizer else replace(states, optimizer=total)
+
+
+def update_traffic(framework: Framework, dtype: str, optimizer: str, *, matrix: bool = False) -> float:
+    """Bytes per parameter that clipping and update move.
+
+    Each moment that is kept is read and written. ``adamw`` is the framework's own implementation; a fused one is no
+    slower than that, separate kernels no faster. Left out: the products of Muon, which are operators.
+    """
+    own, states = framework.kernels.optimizer_traffic, framework.states_in(dtype)
+    match optimizer:
+        case "adamw":
+            return own
+        case "adamw-fused":
+            return min(own, _clipping(states) + _fused(states))
+        case "adamw-unfused":
+            return max(own, _clipping(states) + _separate(states))
+        case _:
+            two = states.optimizer - states.master
+            return own - 2.0 * (two - moment_bytes(states, optimizer, matrix=matrix))
+
+
+def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
+    """Tensors as large as all trained weights that live while the optimizer steps: separate kernels keep a square root."""
+    states = framework.states_in(dtype)
+    root = (states.optimizer - states.master) / 2.0 / states.weights
+    match optimizer:
+        case "adamw-unfused":
+            return max(framework.memory.update_copies, root)
+        case "adamw-fused" | "adamw-8bit":
+            return 0.0
+        case _:
+            return framework.memory.update_copies
+
+
+def _clipping(states: StateBytes) -> float:
+    """The gradient is read for its norm and scaled in place."""
+    return 3.0 * states.gradients
+
+
+def _fused(states: StateBytes) -> float:
+    """One kernel: gradient in, weight and moments in and out, a narrow copy of master weights out."""
+    weight = states.master or states.weights
+    narrow = states.weights if states.master else 0.0
+    return states.gradients + 2.0 * weight + 2.0 * (states.optimizer - states.master) + narrow
+
+
+def _separate(states: StateBytes) -> float:
+    """PyTorch's kernels over lists of tensors (``foreach``): decay, both moments, root, division, addition, weight.
+
+    Passes over the weight 4, the first moment 3, the second 5, the root 6, the gradient 2.
+    """
+    weight, moment = states.master or states.weights, (states.optimizer - states.master) / 2.0
+    narrow = states.weights if states.master else 0.0
+    return 4.0 * weight + 14.0 * moment + 2.0 * states.gradients + narrow
+
 
 TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9.0, 3.0
 """Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.prediction.roofline_table import RooflineRow, RooflineTable
+from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.profile.results import scenario_to_dict, stamped
 from sightline.report import labels, units
 from sightline.report.csv_lines import csv_text

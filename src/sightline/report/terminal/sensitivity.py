@@ -7,8 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.prediction.neighbours import Neighbour
-from sightline.prediction.sensitivity import Sensitivity
+from sightline.prediction.sensitivity import Neighbour, Sensitivity
 from sightline.profile.results import plain, profile_to_dict
 from sightline.report import labels, units
 from sightline.report.terminal import parts

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
-from sightline.prediction.step import assemble, profile_of
 from sightline.prediction.sums import Index, at, largest_sum, merged, summed
 from sightline.prediction.training.offload import fits_on_host
+from sightline.prediction.training.predict import assemble, profile_of
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.quantities import Number
 from sightline.scenario import Scenario

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 
 from sightline.cost.prices import price
-from sightline.prediction.generation.priced import price_generation
+from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.scenario import Device, GenerationScenario
