@@ -26,6 +26,22 @@ class Step(NamedTuple):
     adapter_parameters: Number = 0.0
 
 
+class Layers(NamedTuple):
+    """Linear layers of a model that run as one product, where a framework or an engine joins them."""
+
+    name: str = ""
+    """What an engine calls it to join them."""
+    pieces: tuple[tuple[Part, Number], ...] = ()
+    """Name and outputs on one device of each."""
+    shares: tuple[float, ...] = (1.0,)
+    """Part that each has of all outputs."""
+    targets: tuple[str, ...] = ()
+    """Names of each among the projections that adapters may be put to."""
+
+
+ONE_LAYER = Layers()
+
+
 def moving(
     module: Module,
     part: Part,

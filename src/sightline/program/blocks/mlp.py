@@ -2,7 +2,7 @@
 
 from sightline.program.address import Module, Part
 from sightline.program.kernels import Kernels
-from sightline.program.program import Sublayer
+from sightline.program.program import Layers, Sublayer
 from sightline.quantities import Number
 from sightline.scenario.model import WeightPart
 
@@ -22,16 +22,21 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
         x.h,
         inputs,
         of=of,
-        pieces=up,
-        joined="gate-up",
-        shares=(1.0 / len(up),) * len(up),
-        targets=targets,
+        layers=Layers("gate-up", up, (1.0 / len(up),) * len(up), targets),
         kept=x.entered_share,
         bias=model.mlp_bias,
         gathered=True,
     )
     downward = x.projection(
-        module, "down", f, x.h, of=of, targets=("down",), kept=x.product_share, bias=model.mlp_bias, scattered=True
+        module,
+        "down",
+        f,
+        x.h,
+        of=of,
+        layers=Layers(targets=("down",)),
+        kept=x.product_share,
+        bias=model.mlp_bias,
+        scattered=True,
     )
     return Sublayer(
         module="mlp norm",

@@ -3,7 +3,7 @@
 from sightline.program.address import Part
 from sightline.program.blocks.indexer import indexer, indexer_norms
 from sightline.program.kernels import Kernels
-from sightline.program.program import Sublayer
+from sightline.program.program import Layers, Sublayer
 from sightline.program.techniques.adapters import QKV
 from sightline.quantities import Number
 from sightline.scenario import LayerKind
@@ -20,16 +20,19 @@ def self_attention(x: Kernels, kind: LayerKind) -> Sublayer:
         "matmul",
         x.h,
         queries + keys + values,
-        pieces=pieces,
-        joined="qkv",
-        shares=_shares(x),
-        targets=QKV,
+        layers=Layers("qkv", pieces, _shares(x), QKV),
         kept=x.entered_share,
         bias=model.attention_bias,
         gathered=True,
     )
     output = x.projection(
-        "output projection", "matmul", x.context_width, x.h, targets=("output",), bias=model.output_bias, scattered=True
+        "output projection",
+        "matmul",
+        x.context_width,
+        x.h,
+        layers=Layers(targets=("output",)),
+        bias=model.output_bias,
+        scattered=True,
     )
     return Sublayer(
         module="attention norm",

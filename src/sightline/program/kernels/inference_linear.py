@@ -17,7 +17,7 @@ from sightline.program.operators import (
     Matmul,
     MatrixVector,
 )
-from sightline.program.program import Step
+from sightline.program.program import ONE_LAYER, Layers, Step
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, anywhere, identity
 from sightline.scenario.model import WeightPart
@@ -94,10 +94,7 @@ class InferenceLinear(Shapes):
         outputs: Number,
         *,
         of: WeightPart = "attention",
-        pieces: Sequence[tuple[Part, Number]] = (),
-        joined: str = "",
-        shares: tuple[float, ...] = (1.0,),
-        targets: tuple[str, ...] = (),
+        layers: Layers = ONE_LAYER,
         kept: Number = 1.0,
         bias: bool = False,
         rows: Number | None = None,
@@ -105,16 +102,16 @@ class InferenceLinear(Shapes):
         gathered: bool = False,
         scattered: bool = False,
     ) -> Step:
-        """A product with weights of the model's part ``of``; ``pieces`` of it run apart unless the engine fuses ``joined``.
+        """A product with weights of the model's part ``of``; ``layers`` of it run apart unless the engine fuses them.
 
         Pieces of one name and width are executions of one operator.
         """
         rows = self.tokens if rows is None else rows
         kernel = self.formats.parts[of]
-        if not pieces or self.fuses(joined):
+        if not layers.pieces or self.fuses(layers.name):
             return Step((self.matmul(module, part, rows, outputs, inputs, kernel, batch=batch),))
         products: list[Matmul] = []
-        for (name, n), copies in _alike(pieces):
+        for (name, n), copies in _alike(layers.pieces):
             products.append(self.matmul(module, name, rows, n, inputs, kernel, count=copies))
         return Step(products)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Matmul, Operator
-from sightline.program.program import Step, moving, one_step
+from sightline.program.program import ONE_LAYER, Layers, Step, moving, one_step
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.adapters import adapter_steps, adapters_of, enter_adapted
 from sightline.program.techniques.low_precision import (
@@ -87,10 +87,7 @@ class TrainingLinear(TrainingShapes):
         outputs: Number,
         *,
         of: WeightPart = "attention",
-        pieces: Sequence[tuple[Part, Number]] = (),
-        joined: str = "",
-        shares: tuple[float, ...] = (1.0,),
-        targets: tuple[str, ...] = (),
+        layers: Layers = ONE_LAYER,
         kept: Number = 1.0,
         bias: bool = False,
         rows: Number | None = None,
@@ -100,49 +97,49 @@ class TrainingLinear(TrainingShapes):
     ) -> Step:
         """A linear layer that is trained, or a frozen one, quantized or not, with adapters; below 16 bits as recipes say.
 
-        The outputs are the projections ``targets`` in the parts ``shares``. ``gathered``: sequence parallelism gathers the input;
-        ``scattered``: it scatters the output. A frozen matmul needs no input for its backward pass; an adapter next to it
-        does, and some libraries keep it anyway.
+        ``gathered``: sequence parallelism gathers the input; ``scattered``: it scatters the output. A frozen matmul needs
+        no input for its backward pass; an adapter next to it does, and some libraries keep it anyway.
         """
         trained = self.trained.projections
         keeps = trained or (self.trained.quantization != "none" and self.framework.litgpt.quantized_keeps_inputs)
-        plain = self.linear(
-            module,
-            part,
-            inputs,
-            outputs,
-            kept=kept * keeps,
-            bias=bias,
-            shares=shares,
-            rows=rows,
-            batch=batch,
-            trained=trained,
-        )
+        sizes: Any = {"shares": layers.shares, "rows": rows, "batch": batch}
+        plain = self.linear(module, part, inputs, outputs, kept=kept * keeps, bias=bias, trained=trained, **sizes)
         each = batch * (self.tokens if rows is None else rows)
-        weights = batch * inputs * outputs
-        forward = quantized(
-            self, module, "input quantization", each * inputs, for_weights=trained, gathered=gathered
-        ) + [low_precision(self, op) for op in (_apart(self, plain.forward) if trained else plain.forward)]
-        backward = [
-            *transposed_weights(self, module, weights),
-            *quantized(self, module, "gradient quantization", each * outputs, for_weights=trained, gathered=scattered),
-            *(transposed_operands(self, module, each * (outputs + inputs)) if trained else []),
-            *(low_precision(self, op) for op in (_apart(self, plain.backward) if trained else plain.backward)),
-        ]
-        if trained:
-            forward = quantized_weights(self, module, weights) + forward
-            if gathered or scattered:
-                forward = [_chunked(self, op) for op in forward]
-            if scattered:
-                backward = [_chunked(self, op) if op.direction == "input gradient" else op for op in backward]
-            return plain._replace(forward=forward, backward=backward)
-        forward = dequantize(self, module, weights) + forward
-        backward = dequantize(self, module, weights) + backward
-        adapters = adapters_of(self, inputs, outputs, targets, shares) if targets else []
-        steps = [plain._replace(forward=forward, backward=backward)]
-        for i, one in enumerate(adapters):
+        step = self._quantized(module, plain, each * inputs, each * outputs, gathered=gathered, scattered=scattered)
+        if trained or not layers.targets:
+            return step
+        steps = [step]
+        for i, one in enumerate(adapters_of(self, inputs, outputs, layers.targets, layers.shares)):
             steps += adapter_steps(self, module, one, input_is_kept=keeps or i > 0)
         return one_step(steps)
+
+    def _quantized(
+        self, module: Module, plain: Step, inputs: Number, outputs: Number, *, gathered: bool, scattered: bool
+    ) -> Step:
+        """A linear layer with what makes its operands: from 16 bits to fewer, or from fewer to 16 bits."""
+        trained, weights = self.trained.projections, plain.weights
+        forward, backward = plain.forward, plain.backward
+        if trained:
+            forward, backward = _apart(self, forward), _apart(self, backward)
+        forward, backward = ([low_precision(self, op) for op in operators] for operators in (forward, backward))
+        if trained and (gathered or scattered):
+            forward = [_chunked(self, op) for op in forward]
+        if trained and scattered:
+            backward = [_chunked(self, op) if op.direction == "input gradient" else op for op in backward]
+        return plain._replace(
+            forward=[
+                *(quantized_weights(self, module, weights) if trained else dequantize(self, module, weights)),
+                *quantized(self, module, "input quantization", inputs, for_weights=trained, gathered=gathered),
+                *forward,
+            ],
+            backward=[
+                *([] if trained else dequantize(self, module, weights)),
+                *transposed_weights(self, module, weights),
+                *quantized(self, module, "gradient quantization", outputs, for_weights=trained, gathered=scattered),
+                *(transposed_operands(self, module, outputs + inputs) if trained else []),
+                *backward,
+            ],
+        )
 
     def region(
         self, module: Module, projections: Sequence[Step], targets: tuple[str, ...] = (), *, enters: bool = True

@@ -5,13 +5,7 @@ replaces each all-reduce by an all-gather and a reduce-scatter of the same total
 """
 
 from sightline.program.address import Module
-from sightline.program.operators import (
-    COLLECTIVE_PARTS,
-    Collective,
-    CollectiveKind,
-    Operator,
-    OverlappedWith,
-)
+from sightline.program.operators import COLLECTIVE_PARTS, Collective, CollectiveKind, Operator, OverlappedWith
 from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
