@@ -23,7 +23,7 @@ from sightline.measurement.models.weights import quantize
 from sightline.measurement.modules.instrument import instrument, rows_of, without_overhead
 from sightline.measurement.modules.readers import reader_of
 from sightline.measurement.modules.timeline import LOSS
-from sightline.measurement.processes.case import Emit, UnsupportedCaseError
+from sightline.measurement.processes.case import Emit
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.profile import Row
 from sightline.scenario import GenerationScenario
@@ -49,10 +49,7 @@ class Asked:
 def measure_run(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     """Measure one run; ``scenario`` is a mapping, the other arguments are the fields of `Asked`."""
     asked = Asked(**{k: v for k, v in arguments.items() if k != "scenario"})
-    try:
-        return measure_generation_run(generation_from_mapping(arguments["scenario"]), asked, emit)
-    except InputError as error:
-        raise UnsupportedCaseError("; ".join(error.problems)) from error
+    return measure_generation_run(generation_from_mapping(arguments["scenario"]), asked, emit)
 
 
 def measure_generation_run(scenario: GenerationScenario, asked: Asked, emit: Emit) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sightline.measurement.operators.collectives import measure_collective
 from sightline.measurement.operators.elementwise import elementwise_case
 from sightline.measurement.operators.products import attention_case, matmul_case
 from sightline.measurement.operators.recorded import IMPLEMENTATIONS, recorded_case
-from sightline.measurement.processes.case import Emit, UnsupportedCaseError
+from sightline.measurement.processes.case import Emit
 from sightline.measurement.processes.results import remarks_on_times
 from sightline.prediction.operators.predict import predict_operator
 from sightline.profile import Profile
@@ -109,18 +109,15 @@ ONE, SEVERAL = (f"{__name__}:{name}" for name in ("one", "several"))
 
 def one(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     """Measure one scenario's operator: its samples are the case's samples, its result keys the case's result."""
-    try:
-        scenario = operation_from_mapping(arguments["scenario"])
-        profile = measure_operator(
-            scenario,
-            arguments.get("implementation"),
-            BRIEF if arguments.get("brief") else QUICK if arguments["quick"] else FULL,
-            lambda seconds: emit({"time_s": seconds}),
-            cached=arguments.get("cached", False),
-            flushed=arguments.get("flushed", False),
-        )
-    except InputError as error:
-        raise UnsupportedCaseError("; ".join(error.problems)) from error
+    scenario = operation_from_mapping(arguments["scenario"])
+    profile = measure_operator(
+        scenario,
+        arguments.get("implementation"),
+        BRIEF if arguments.get("brief") else QUICK if arguments["quick"] else FULL,
+        lambda seconds: emit({"time_s": seconds}),
+        cached=arguments.get("cached", False),
+        flushed=arguments.get("flushed", False),
+    )
     return result_of(profile)
 
 
@@ -138,7 +135,7 @@ def several(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
             try:
                 result = one(said, lambda _: None)
             except SightlineError as error:
-                result = {"reason": str(error)}
+                result = {"reason": "; ".join(str(error).splitlines())}
             mine.append(result)
             told = {k: result.get(k) for k in ("time_s", "reason")}
             emit({"operator": asked["scenario"]["workload"]["operator"], **told})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, NoReturn, get_args
 
-from sightline.errors import SightlineError
+from sightline.errors import InputError, SightlineError
 
 Status = Literal["ok", "out_of_memory", "timeout", "crashed", "unsupported", "interrupted"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -103,7 +103,8 @@ def _named(entry: str) -> Any:
 
 
 def _status(error: BaseException) -> str:
-    if isinstance(error, UnsupportedCaseError | NotImplementedError):
+    # What the request asks for and the machine or a library cannot do.
+    if isinstance(error, UnsupportedCaseError | InputError | NotImplementedError):
         return "unsupported"
     text = str(error).lower()
     # PyTorch's allocators: an error type of its own on devices, a bare RuntimeError on the host.
@@ -113,6 +114,8 @@ def _status(error: BaseException) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, InputError):
+        return "; ".join(error.problems)
     lines = str(error).strip().splitlines()
     first = lines[0] if lines else ""
     if isinstance(error, SightlineError):

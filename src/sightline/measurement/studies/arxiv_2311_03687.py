@@ -44,6 +44,7 @@ QUICK = frozenset(
 )
 """Rows that a quick run keeps: every switch alone, and some together."""
 
+RATE_AND_MEMORY = ("tokens_per_s", "memory_bytes.total")
 Level = Literal["end-to-end", "module", "operator"]
 
 
@@ -72,15 +73,8 @@ class Table:
 def study_tables(hardware: Hardware, *, quick: bool = False) -> list[Table]:
     """Return the study's tables for this hardware; ``quick`` keeps one model and the rows of `QUICK`."""
     grid = _Grid(hardware, quick=quick)
-    tables = [
-        grid.frameworks(),
-        grid.pretraining(),
-        grid.scaling(),
-        grid.modules(),
-        grid.finetuning(),
-        grid.generation(),
-    ]
-    return [t for t in tables if t.cells]
+    made = (grid.frameworks, grid.pretraining, grid.scaling, grid.modules, grid.finetuning, grid.generation)
+    return [table for make in made if (table := make()).cells]
 
 
 def plan_of(row: str) -> dict[str, Any]:
@@ -132,33 +126,21 @@ class _Grid:
             for framework in ("deepspeed", "megatron")
             for batch in self._batches
         ]
-        return Table(
-            name="frameworks",
-            title="Pre-training: DeepSpeed and Megatron by batch per device",
-            quantities=("tokens_per_s", "memory_bytes.total"),
-            cells=cells,
-        )
+        title = "Pre-training: DeepSpeed and Megatron by batch per device"
+        return Table(name="frameworks", title=title, quantities=RATE_AND_MEMORY, cells=cells)
 
     def pretraining(self) -> Table:
         """Every row of techniques with DeepSpeed, batch 1 and the study's next ones."""
-        cells = [
-            self._training("pretrain", row, model, row, batch=1)
-            for row in self._rows(PRETRAINING)
-            for model in self._models[:2]
-        ]
-        return Table(
-            name="pretraining",
-            title="Pre-training with DeepSpeed by technique, batch 1 per device",
-            quantities=("tokens_per_s", "memory_bytes.total"),
-            cells=cells,
-        )
+        cells = self._by_technique("pretrain", PRETRAINING, self._models[:2])
+        title = "Pre-training with DeepSpeed by technique, batch 1 per device"
+        return Table(name="pretraining", title=title, quantities=RATE_AND_MEMORY, cells=cells)
 
     def scaling(self) -> Table:
         """From one device to all: the smallest model, batch 2, quantized."""
         counts = [n for n in (1, 2, 4, 8) if n <= self._hardware.count]
         cells = [
             self._training(
-                "pretrain", f"{n} devices" if n > 1 else "1 device", self._models[0], "Q", batch=2, devices=n
+                "pretrain", "1 device" if n == 1 else f"{n} devices", self._models[0], "Q", batch=2, devices=n
             )
             for n in counts
         ]
@@ -176,47 +158,20 @@ class _Grid:
             self._training("pretrain", row, self._models[0], row, batch=2, devices=1, framework="transformers")
             for row in ("N", "F", "R")
         ]
-        return Table(
-            name="modules",
-            title="Phases and modules of a step on one device, batch 2",
-            quantities=("step_time_s",),
-            cells=cells,
-            level="module",
-        )
+        title = "Phases and modules of a step on one device, batch 2"
+        return Table(name="modules", title=title, quantities=("step_time_s",), cells=cells, level="module")
 
     def finetuning(self) -> Table:
         """LoRA and QLoRA with every row of techniques, batch 1."""
-        cells = [
-            self._training("finetune", row, model, row, batch=1)
-            for row in self._rows(FINETUNING)
-            for model in self._models
-        ]
-        return Table(
-            name="finetuning",
-            title="Fine-tuning by technique, batch 1 per device",
-            quantities=("tokens_per_s", "memory_bytes.total"),
-            cells=cells,
-        )
+        cells = self._by_technique("finetune", FINETUNING, self._models)
+        title = "Fine-tuning by technique, batch 1 per device"
+        return Table(name="finetuning", title=title, quantities=RATE_AND_MEMORY, cells=cells)
 
     def generation(self) -> Table:
         """Prefill and decode of a prompt with transformers on one device, plain and with 4-bit weights."""
         shrink = 8 if self._small else 1
         cells = [
-            Cell(
-                row=f"{'4-bit' if quantization == 'nf4' else '16-bit'}, batch {batch}",
-                column=model,
-                scenario={
-                    "model": self._model(model),
-                    "cluster": self._hardware.cluster(1),
-                    "workload": {
-                        "task": "generate",
-                        "batch": batch,
-                        "prompt_tokens": PROMPT // shrink,
-                        "output_tokens": OUTPUT // shrink,
-                    },
-                    "plan": {"framework": "transformers", "dtype": "bf16", "quantization": quantization},
-                },
-            )
+            self._generation(model, quantization, batch, PROMPT // shrink, OUTPUT // shrink)
             for quantization in ("none", "nf4")
             for batch in (1, 8)
             for model in self._models
@@ -227,6 +182,21 @@ class _Grid:
             quantities=("ttft_s", "tpot_s", "output_tokens_per_s"),
             cells=cells,
         )
+
+    def _generation(self, model: str, quantization: str, batch: int, prompt: int, output: int) -> Cell:
+        return Cell(
+            row=f"{'4-bit' if quantization == 'nf4' else '16-bit'}, batch {batch}",
+            column=model,
+            scenario={
+                "model": self._model(model),
+                "cluster": self._hardware.cluster(1),
+                "workload": {"task": "generate", "batch": batch, "prompt_tokens": prompt, "output_tokens": output},
+                "plan": {"framework": "transformers", "dtype": "bf16", "quantization": quantization},
+            },
+        )
+
+    def _by_technique(self, task: str, rows: Sequence[str], models: Sequence[str]) -> list[Cell]:
+        return [self._training(task, row, model, row, batch=1) for row in self._rows(rows) for model in models]
 
     def _rows(self, rows: Sequence[str]) -> Iterator[str]:
         return (row for row in rows if not self._quick or row in QUICK)

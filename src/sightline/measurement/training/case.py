@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.machine.devices import training_machine
-from sightline.measurement.processes.case import FORCED, Emit, OutOfMemoryError, UnsupportedCaseError
+from sightline.measurement.processes.case import FORCED, Emit, OutOfMemoryError
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.training.deepspeed import refuse_stale_locks
 from sightline.measurement.training.frameworks import preload, way_of
@@ -78,12 +77,9 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     Arguments: ``scenario``, ``warm_up``, ``steps``, ``repeats``, ``levels``, ``weights``, ``force``, and ``nodes``: how
     many (``count``), which of them this is (``rank``), and where they meet (``host``, ``port``, ``prefix``).
     """
-    try:
-        scenario, predicted = resolved(scenario_from_mapping(arguments["scenario"]))
-        nodes: Mapping[str, Any] = arguments.get("nodes") or {}
-        machine = training_machine(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
-    except InputError as error:
-        raise UnsupportedCaseError("; ".join(error.problems)) from error
+    scenario, predicted = resolved(scenario_from_mapping(arguments["scenario"]))
+    nodes: Mapping[str, Any] = arguments.get("nodes") or {}
+    machine = training_machine(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
     way = way_of(scenario)
     too_large = why_too_large(predicted)
     if too_large and not arguments["force"]:

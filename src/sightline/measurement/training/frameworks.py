@@ -1,13 +1,14 @@
 """Which way of training a plan's framework stands for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.measurement.training.steps import Trainer
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Scenario
 from sightline.scenario.low_precision import LOW_PRECISION
 
 Setup = Callable[[Scenario, str, Path | None], Trainer]
@@ -21,6 +22,7 @@ WAYS = {
     "megatron": "sightline.measurement.training.megatron:megatron",
 }
 UNMEASURED = {
+    "context_parallel": 1,
     "expert_capacity": 0.0,
     "expert_parallel": 1,
     "expert_tensor_parallel": 1,
@@ -42,58 +44,37 @@ def way_of(scenario: Scenario) -> str:
         UnsupportedCaseError: The scenario needs what the framework's way does not do.
     """
     plan = scenario.plan
-    if scenario.workload.lengths is not None:
-        raise UnsupportedCaseError(
-            "workload.lengths: measured are samples that all have workload.sequence_length tokens"
-        )
-    if plan.dtype in LOW_PRECISION:
-        raise UnsupportedCaseError(
-            f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits"
-        )
-    if plan.framework.name in ENGINES:
-        way = ENGINES[plan.framework.name]
-    elif plan.data_parallel == 1 and plan.tensor_parallel * plan.pipeline_parallel == 1:
-        way = "single"
-    else:
-        way = "fsdp2" if plan.zero_stage else "ddp"
-    for degree in ("tensor_parallel", "pipeline_parallel"):
-        if way != "megatron" and getattr(plan, degree) > 1:
-            raise UnsupportedCaseError(
-                f"plan.{degree} is {getattr(plan, degree)} with plan.framework {plan.framework.name}; "
-                "measured with it: 1, or with framework megatron"
-            )
-    if plan.context_parallel > 1:
-        raise UnsupportedCaseError(
-            f"plan.context_parallel is {plan.context_parallel}; measured here: 1, whole sequences"
-        )
-    for field in ("data_parallel_shard", "tensor_overlap"):
-        if (reason := _not_run(plan, way, field)) is not None:
-            raise UnsupportedCaseError(reason)
-    _refuse_unmeasured(plan)
+    way = ENGINES.get(plan.framework.name)
+    if way is None:
+        alone = plan.data_parallel == 1 and plan.tensor_parallel * plan.pipeline_parallel == 1
+        way = "single" if alone else "fsdp2" if plan.zero_stage else "ddp"
+    for reason in _unsupported(scenario, way):
+        raise UnsupportedCaseError(reason)
     return way
 
 
-def _refuse_unmeasured(plan: Plan) -> None:
-    """Raise `UnsupportedCaseError` where the plan takes what no way of measuring does."""
+def _unsupported(scenario: Scenario, way: str) -> Iterator[str]:
+    """What a way of training does not do and the scenario asks for."""
+    plan, framework = scenario.plan, scenario.plan.framework
+    if scenario.workload.lengths is not None:
+        yield "workload.lengths: measured are samples that all have workload.sequence_length tokens"
+    if plan.dtype in LOW_PRECISION:
+        yield f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits"
+    for degree in ("tensor_parallel", "pipeline_parallel"):
+        if way != "megatron" and getattr(plan, degree) > 1:
+            yield (
+                f"plan.{degree} is {getattr(plan, degree)} with plan.framework {framework.name}; "
+                "measured with it: 1, or with framework megatron"
+            )
+    defaults: dict[str, Any] = {"tensor_overlap": framework.overlap.tensor}
+    if way != "fsdp2":
+        defaults["data_parallel_shard"] = plan.data_parallel
+    for field, default in defaults.items():
+        if getattr(plan, field) not in (None, default):
+            yield f"plan.{field} is {getattr(plan, field)}; measured with framework {framework.name}: {default}"
     for field, plain in UNMEASURED.items():
         if getattr(plan, field) != plain:
-            raise UnsupportedCaseError(f"plan.{field} is {getattr(plan, field)}; measured with any framework: {plain}")
-
-
-def _not_run(plan: Plan, way: str, field: str) -> str | None:
-    """Why a way of training does not do what a field of the plan asks; None where it does."""
-    value = getattr(plan, field)
-    usual = {
-        "data_parallel_shard": (None, plan.data_parallel),
-        "tensor_overlap": (None, plan.framework.overlap.tensor),
-    }
-    if value in usual[field] or (way, field) in _RUN:
-        return None
-    return f"plan.{field} is {value}; measured with framework {plan.framework.name}: what it does by itself"
-
-
-_RUN = {("fsdp2", "data_parallel_shard")}
-"""Fields that a way of training does as asked."""
+            yield f"plan.{field} is {getattr(plan, field)}; measured with any framework: {plain}"
 
 
 def setup_of(way: str) -> Setup:

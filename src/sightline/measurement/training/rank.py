@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, state_bytes
 from sightline.measurement.modules.communication import EXPOSED, watch_collectives, watch_sharding
@@ -46,8 +45,6 @@ def measure_rank(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     asked = Asked(**{k: v for k, v in arguments.items() if k != "scenario"})
     try:
         return _measure(scenario_from_mapping(arguments["scenario"]), asked, emit)
-    except InputError as error:
-        raise UnsupportedCaseError("; ".join(error.problems)) from error
     except RuntimeError as error:
         if "No available kernel" in str(error):
             raise UnsupportedCaseError(

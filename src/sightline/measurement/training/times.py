@@ -4,10 +4,10 @@ Steps are timed on the host, or on a device that the host runs ahead of.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,22 +28,6 @@ class StepTime:
     """From the end of the step before to the end of this one."""
     phases: Mapping[str, float]
     """Seconds by phase; what is left of the step is the host's."""
-
-
-class StepClock(Protocol):
-    """Times steps; readings may come some steps late, so that a device is not kept waiting for the host."""
-
-    def start(self) -> None:
-        """Begin the first step."""
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Mark a phase of the step at hand."""
-
-    def end_step(self) -> list[StepTime]:
-        """End a step, begin the next, and return the readings that are there."""
-
-    def drain(self) -> list[StepTime]:
-        """Wait for the readings that are left."""
 
 
 class HostStepClock:
@@ -147,6 +131,9 @@ class DeviceStepClock:
                 phases[name] = phases.get(name, 0.0) + event.elapsed_time(following) * 1e-3
         return StepTime(step_time_s=begin.elapsed_time(end) * 1e-3, phases=phases)
 
+
+StepClock = HostStepClock | DeviceStepClock
+"""Readings may come some steps late, so that a device does not wait for the host."""
 
 LEVELS = ("end-to-end", "module", "operator")
 MOST_STEPS = 20
