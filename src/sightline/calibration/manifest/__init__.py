@@ -1,9 +1,9 @@
 """What the shipped calibrations are made from: a YAML file for each part says which tables are whose, and what is given.
 
-Tables are named by a mapping with ``files`` (patterns below the data folder; ``without`` leaves some out) and, where the files do not say all,
-``where`` (values of columns that rows must have: one, several or a pattern), ``state`` (columns that the files lack: a
-value, or values by another ``column``), ``model`` and ``shape`` (as for ``sightline calibrate``), ``only`` (values of the
-samples' columns) and ``every`` (one sample in so many).
+Tables are named by a mapping with ``files``, patterns below the data folder, of which ``without`` leaves some out. Where
+the files do not say all, it has ``where`` (values of columns that rows must have: one, several or a pattern), ``state``
+(columns that the files lack: a value, or values by another ``column``), ``model`` and ``shape`` (as for
+``sightline calibrate``) and ``only`` (values of the samples' columns).
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ def samples(data: Path, part: str, tables: Stated) -> "pl.DataFrame":
     rows = pl.concat([_read(path, part, tables) for path in paths(data, tables)], how="diagonal_relaxed")
     for column, values in tables.get("only", {}).items():
         rows = rows.filter(_among(rows[column], values))
-    return rows.gather_every(tables["every"]) if "every" in tables else rows
+    return rows
 
 
 def paths(data: Path, tables: Stated) -> list[Path]:

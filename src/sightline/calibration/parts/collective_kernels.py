@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.calibration.fits.robust_fit import Vector, robust_fit
+from sightline.calibration.fits.fitting import Array, robust_fit
 from sightline.calibration.parts.collectives import (
     CollectiveTable,
     Errors,
@@ -106,14 +106,14 @@ def _constants(
     if not len(used):
         return _kernels(algorithms, centre, limits)
 
-    def model(values: Vector) -> Vector:
+    def model(values: Array) -> Array:
         return predicted(used, node, nccl, custom=_kernels(algorithms, values, limits))
 
     values = robust_fit(model, used.seconds, centre, least, most, [np.log(centre)])
     return _kernels(algorithms, values, limits)
 
 
-def _kernels(algorithms: tuple[str, ...], values: Vector, limits: Mapping[int, float]) -> CustomAllReduce:
+def _kernels(algorithms: tuple[str, ...], values: Array, limits: Mapping[int, float]) -> CustomAllReduce:
     protocols = {
         name: Protocol(launch_s=float(launch), hop=float(hop), efficiency=float(share))
         for name, (launch, hop, share) in zip(algorithms, values.reshape(-1, 3), strict=True)
@@ -139,6 +139,6 @@ def _limits(
 
 def _misfit(
     table: CollectiveTable, node: MeasuredNode, nccl: Mapping[str, KindConstants], custom: CustomAllReduce | None
-) -> Vector:
-    off: Vector = np.abs(np.log(predicted(table, node, nccl, custom=custom) / table.seconds))
+) -> Array:
+    off: Array = np.abs(np.log(predicted(table, node, nccl, custom=custom) / table.seconds))
     return np.minimum(off, _SPIKE)

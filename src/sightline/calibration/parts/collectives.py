@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits.robust_fit import Vector, robust_fit
+from sightline.calibration.fits.fitting import robust_fit
 from sightline.calibration.samples import Array, Table, columns
 from sightline.catalog import entry
 from sightline.cost.collectives.collective import collective_time
@@ -140,7 +140,7 @@ def predicted(
     kinds: Mapping[str, KindConstants],
     network: NetworkConstants = TYPICAL_NETWORK,
     custom: CustomAllReduce | None = None,
-) -> Vector:
+) -> Array:
     """Return the model's seconds for every measurement of ``table``."""
     constants = CollectiveConstants(
         name="fit", version="", evidence="fitted", kinds=kinds, network=network, bounce=BOUNCE, custom=custom
@@ -215,7 +215,7 @@ def _fit(
     least = np.array(_LEAST + (_NVLS_LEAST if in_switch else _SHARES_LEAST if on_pcie else ()))
     most = np.array(_MOST + (_NVLS_MOST if in_switch else _SHARES_MOST if on_pcie else ()))
 
-    def model(values: Vector) -> Vector:
+    def model(values: Array) -> Array:
         return predicted(table, node, _constants(table.kind, values, on_pcie=on_pcie))
 
     starts = _starts(np.log(centre))
@@ -223,7 +223,7 @@ def _fit(
     return _constants(table.kind, values, on_pcie=on_pcie)
 
 
-def _starts(prior: Vector) -> list[Vector]:
+def _starts(prior: Array) -> list[Array]:
     """The prior with faster and slower launches, hops and middle protocols: the minimum over protocols has kinks."""
     starts = []
     for launch, hop, middle in product((0.8, 1.6), (0.6, 2.0), (0.6, 1.4)):
@@ -235,7 +235,7 @@ def _starts(prior: Vector) -> list[Vector]:
     return starts
 
 
-def _constants(kind: str, values: Vector, *, on_pcie: bool) -> dict[str, KindConstants]:
+def _constants(kind: str, values: Array, *, on_pcie: bool) -> dict[str, KindConstants]:
     """Constants out of the fit's vector: local, three per protocol, then shares, or launch and efficiency of ``nvls``."""
     local = 0.0 if kind in ("send_recv", "broadcast") else float(values[0])
     protocols = tuple(
@@ -269,11 +269,11 @@ def fit_network(
     centre = np.array([x for p in typical.protocols for x in (p.hop, p.efficiency)] + [typical.tree])
     least, most = centre / 1.5, np.minimum(centre * 1.5, [np.inf, 0.95] * 3 + [0.95])
 
-    def constants(values: Vector) -> NetworkConstants:
+    def constants(values: Array) -> NetworkConstants:
         protocols = tuple(NetworkProtocol(hop=float(h), efficiency=float(e)) for h, e in values[:6].reshape(3, 2))
         return NetworkConstants(protocols=protocols, tree=float(values[6]))
 
-    def model(values: Vector) -> Vector:
+    def model(values: Array) -> Array:
         return predicted(table, node, kinds, constants(values))
 
     network = constants(robust_fit(model, table.seconds, centre, least, most, [np.log(centre)]))

@@ -131,7 +131,7 @@ def open_table(path: Path) -> RawTable:
         if head.lstrip().startswith((b"[", b"{")):
             return RawTable(path=path, frame=_not_empty(_from_json(path), path), counts="result", first=1)
         if b"nccl-tests" in head or b"nThread" in head or b"out-of-place" in head:
-            from sightline.calibration.readers.nccl_tests import read_log
+            from sightline.calibration.readers.other_tables import read_log
 
             return RawTable(path=path, frame=_not_empty(read_log(path), path))
         return _from_csv(path)

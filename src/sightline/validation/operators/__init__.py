@@ -4,25 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sightline.validation.operators.collectives import collective_suites
-from sightline.validation.operators.fitted import (
-    attention_suites,
-    chart_suites,
-    elementwise_suites,
-    grouped_suites,
-    matmul_suites,
-)
+from sightline.validation.operators.fitted import fitted_suites
 from sightline.validation.operators.never_fitted import never_fitted_suites
 from sightline.validation.operators.suite import OperatorSuite
 
-PARTS: Sequence[Callable[[Path], Iterator[OperatorSuite]]] = (
-    matmul_suites,
-    grouped_suites,
-    chart_suites,
-    attention_suites,
-    elementwise_suites,
-    collective_suites,
-    never_fitted_suites,
-)
+PARTS: Sequence[Callable[[Path], Iterator[OperatorSuite]]] = (fitted_suites, collective_suites, never_fitted_suites)
 
 
 def operator_suites(data: Path | str | None) -> tuple[OperatorSuite, ...]:

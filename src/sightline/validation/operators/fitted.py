@@ -10,29 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
-from sightline.calibration.parts.fused_attention import AttentionTable
-from sightline.calibration.parts.fused_attention import predicted_seconds as attention_seconds
-from sightline.calibration.parts.grouped import FITTED
-from sightline.calibration.parts.grouped import predicted_seconds as grouped_seconds
-from sightline.calibration.parts.matmul import MatmulTable, held_out, next_in_line, predicted_seconds
+from sightline.calibration.parts.fused_attention import AttentionTable, predicted_seconds
+from sightline.calibration.parts.matmul import MatmulTable, held_out, next_in_line
+from sightline.calibration.parts.matmul import predicted_seconds as matmul_seconds
 from sightline.calibration.parts.matmul_surface import surface_over
-from sightline.calibration.parts.serving_attention import ServingAttentionTable
-from sightline.calibration.parts.serving_joint import Measured
 from sightline.calibration.samples import by_kernel
 from sightline.catalog import entry
 from sightline.cost.attention.constants import load_attention
-from sightline.cost.elementwise import load_elementwise
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
-from sightline.cost.matmul.grouped import load_grouped
 from sightline.validation.operators.suite import Array, Compared, OperatorSuite
 from sightline.validation.operators.tables import (
-    PHASES,
     Products,
-    attention_compared,
-    attention_tables,
-    elementwise_compared,
-    grouped_compared,
-    grouped_products,
+    Reading,
+    attention_readings,
+    elementwise_readings,
+    grouped_readings,
     matmul_compared,
     matmul_products,
 )
@@ -70,53 +62,59 @@ ELEMENTWISE_DECISIONS = (
 Parts = Mapping[Split, Compared]
 
 
-def matmul_suites(data: Path) -> Iterator[OperatorSuite]:
-    """Yield the suites of dense matmuls whose tables are in the data folder."""
+def fitted_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites whose tables are in the data folder."""
     for products in matmul_products(data):
-        name = f"matmul-{products.kernel}"
-        if "relative" in products.stated:
-            yield OperatorSuite(
-                name=f"{name} {products.family}",
-                source=products.source,
-                decisions=LAYER_DECISIONS,
-                compare=partial(_compare_layers, products),
-            )
-            continue
+        yield from _matmul_suites(products)
+    yield from (_suite(reading, *GROUPED_DECISIONS) for reading in grouped_readings(data))
+    yield from _chart_suites(data)
+    for reading in attention_readings(data):
+        yield _suite(reading, *ENGINE_DECISIONS, *reading.notes, goal=ENGINE_GOAL)
+    yield from (_suite(reading, *ELEMENTWISE_DECISIONS) for reading in elementwise_readings(data))
+
+
+def _suite(reading: Reading, *decisions: str, goal: str = "") -> OperatorSuite:
+    def compare() -> Parts:
+        return {"fit": reading.compare(False)}
+
+    return OperatorSuite(name=reading.name, source=reading.source, decisions=decisions, compare=compare, goal=goal)
+
+
+def _matmul_suites(products: Products) -> Iterator[OperatorSuite]:
+    """Yield the suite of one number format, and one of the formula alone where a surface corrects it."""
+    source, kind = str(products.tables["source"]), f"matmul-{products.kernel}"
+    if not products.spans_plane:
+        reading = Reading(kind=kind, family=products.family, source=source, compare=products.compare)
+        yield _suite(reading, *LAYER_DECISIONS)
+        return
+    corrected = load_matmul(products.family, products.kernel).surface is not None
+    for name, compare, decisions, goal in (
+        (kind, _compare_grid if corrected else _compare_formula, GRID_DECISIONS, GOAL),
+        (f"{kind}-formula", _compare_formula, FORMULA_DECISIONS, FORMULA_GOAL),
+    )[: 2 if corrected else 1]:
         yield OperatorSuite(
             name=f"{name} {products.family}",
-            source=products.source,
-            decisions=GRID_DECISIONS,
-            compare=partial(_compare_grid, products),
-            goal=GOAL,
+            source=source,
+            decisions=decisions,
+            compare=partial(compare, products),
+            goal=goal,
         )
-        if load_matmul(products.family, products.kernel).surface is not None:
-            yield OperatorSuite(
-                name=f"{name}-formula {products.family}",
-                source=products.source,
-                decisions=FORMULA_DECISIONS,
-                compare=partial(_compare_formula, products),
-                goal=FORMULA_GOAL,
-            )
-
-
-def _compare_layers(products: Products) -> Parts:
-    table = products.matmuls()
-    return {"fit": matmul_compared(table, _predicted(products, table, load_matmul(products.family, products.kernel)))}
 
 
 def _compare_formula(products: Products) -> Parts:
-    table = products.matmuls()
-    constants = load_matmul(products.family, products.kernel).without_surface()
-    plain, test = _predicted(products, table, constants), held_out(table)
+    table = products.read()
+    plain, test = _formula(products, table), held_out(table)
     return {"fit": matmul_compared(table, plain, ~test), "test": matmul_compared(table, plain, test)}
 
 
+def _formula(products: Products, table: MatmulTable) -> Array:
+    constants = load_matmul(products.family, products.kernel).without_surface()
+    return matmul_seconds(table, device_of(products.family), constants, products.kernel)
+
+
 def _compare_grid(products: Products) -> Parts:
-    constants = load_matmul(products.family, products.kernel)
-    if constants.surface is None:
-        return _compare_formula(products)
-    table = products.matmuls()
-    plain, test = _predicted(products, table, constants.without_surface()), held_out(table)
+    table, constants = products.read(), load_matmul(products.family, products.kernel)
+    plain, test = _formula(products, table), held_out(table)
     factor = np.where(
         test, _unseen_factor(table, plain, constants, ~test), constants.correction(table.m, table.n, table.k)
     )
@@ -126,34 +124,13 @@ def _compare_grid(products: Products) -> Parts:
     return {"fit": replace(fitted, unseen=unseen), "test": matmul_compared(table, plain * factor, test)}
 
 
-def _predicted(products: Products, table: MatmulTable, constants: MatmulConstants) -> Array:
-    return predicted_seconds(table, device_of(products.family), constants, products.kernel)
-
-
 def _unseen_factor(table: MatmulTable, plain: Array, constants: MatmulConstants, seen: NDArray[np.bool_]) -> Array:
     """Return what a surface fitted to the ``seen`` rows alone corrects everywhere."""
     fitted = replace(constants, surface=surface_over(table, plain, seen))
     return np.asarray(fitted.correction(table.m, table.n, table.k))
 
 
-def grouped_suites(data: Path) -> Iterator[OperatorSuite]:
-    """Yield the suites of grouped matmuls by layout."""
-    for products in grouped_products(data):
-        yield OperatorSuite(
-            name=f"grouped-matmul-{PHASES[products.kernel]} {products.family}",
-            source=products.source,
-            decisions=GROUPED_DECISIONS,
-            compare=partial(_compare_grouped, products),
-        )
-
-
-def _compare_grouped(products: Products) -> Parts:
-    table = products.grouped()
-    constants, _ = load_grouped(products.family, FITTED, products.kernel)
-    return {"fit": grouped_compared(table, grouped_seconds(table, device_of(products.family), constants))}
-
-
-def chart_suites(data: Path) -> Iterator[OperatorSuite]:
+def _chart_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield the suites of fused attention as training calls it."""
     stated = manifest("attention")
     for family, told in stated["families"].items():
@@ -175,7 +152,7 @@ def _compare_chart(data: Path, family: str, kernel: str, tables: Mapping[str, An
     if chart not in rows:
         return {}
     table = AttentionTable.of(rows[chart])
-    predicted = attention_seconds(table, device_of(family), load_attention(family, kernel))
+    predicted = predicted_seconds(table, device_of(family), load_attention(family, kernel))
     sizes = {
         "tokens": table.query_tokens,
         "head": table.head_dim,
@@ -183,37 +160,3 @@ def _compare_chart(data: Path, family: str, kernel: str, tables: Mapping[str, An
         "backward": table.backward.astype(float),
     }
     return {"fit": Compared(predicted=np.asarray(predicted), measured=table.seconds, sizes=sizes)}
-
-
-def attention_suites(data: Path) -> Iterator[OperatorSuite]:
-    """Yield the suites of serving engines' attention."""
-    for name, part, family, measured in attention_tables(data):
-        yield OperatorSuite(
-            name=name,
-            source=measured.source,
-            decisions=(*ENGINE_DECISIONS, *measured.filters),
-            compare=partial(_compare_engine, data, part, family, measured),
-            goal=ENGINE_GOAL,
-        )
-
-
-def _compare_engine(data: Path, part: str, family: str, measured: Measured) -> Parts:
-    table = ServingAttentionTable.of(samples(data, part, measured.tables))
-    constants = entry("calibrations", f"{family}/{part}")["constants"]
-    return {"fit": attention_compared(table, measured.kernel.predict(table, device_of(family), constants))}
-
-
-def elementwise_suites(data: Path) -> Iterator[OperatorSuite]:
-    """Yield the suites of bandwidth-bound kernels (norm, rotation, activation, embedding, ...)."""
-    for family, suite in manifest("elementwise")["suites"].items():
-        if has_tables(data, suite["tables"]):
-            yield OperatorSuite(
-                name=f"element-wise {family}",
-                source=suite["source"],
-                decisions=ELEMENTWISE_DECISIONS,
-                compare=partial(_compare_elementwise, data, family, suite),
-            )
-
-
-def _compare_elementwise(data: Path, family: str, suite: Mapping[str, Any]) -> Parts:
-    return {"fit": elementwise_compared(data, family, suite, load_elementwise(family, suite["generation"]))}

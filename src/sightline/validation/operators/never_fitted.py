@@ -4,42 +4,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.manifest import device_of, has_tables, manifest, samples
+from sightline.calibration.manifest import samples
 from sightline.calibration.parts.collective_systems import System, system_tables, systems
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node
-from sightline.calibration.parts.grouped import predicted_seconds as grouped_seconds
-from sightline.calibration.parts.leave_out import (
-    attention_without,
-    collectives_without,
-    elementwise_without,
-    grouped_without,
-    matmul_without,
-    server_shares,
-)
-from sightline.calibration.parts.matmul import predicted_seconds
-from sightline.calibration.parts.serving_attention import HOST, ServingAttentionTable
-from sightline.calibration.parts.serving_joint import Measured, beside_seconds
+from sightline.calibration.parts.leave_out import collectives_without, server_shares
 from sightline.catalog import entry
 from sightline.cost.collectives.families import PCIE
-from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError
 from sightline.validation.operators.collectives import compared as collectives_compared
 from sightline.validation.operators.collectives import is_measured
 from sightline.validation.operators.suite import Compared, OperatorSuite
 from sightline.validation.operators.tables import (
-    PHASES,
-    Products,
-    attention_compared,
-    attention_tables,
-    elementwise_compared,
-    grouped_compared,
-    grouped_products,
-    matmul_compared,
+    Reading,
+    attention_readings,
+    elementwise_readings,
+    grouped_readings,
     matmul_products,
 )
 from sightline.validation.suite import Split
@@ -66,8 +49,8 @@ UNKNOWN = f"{NAME}, server unknown"
 
 def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield a suite for every measured family and kind of operator whose tables are in the data folder."""
-    for name, source, read in _all(data):
-        yield _suite(f"{name} {NAME}", source, read)
+    for reading in _readings(data):
+        yield _suite(f"{reading.name} {NAME}", reading.source, partial(reading.compare, True))
     for system in systems():
         if not is_measured(data, system):
             continue
@@ -78,62 +61,20 @@ def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
             yield _suite(f"nccl {system.family} {UNKNOWN}", NCCL_SOURCE, unknown, goal="")
 
 
-def _suite(name: str, source: str, read: Callable[[], Compared], *decisions: str, goal: str = GOAL) -> OperatorSuite:
-    return OperatorSuite(
-        name=name, source=source, decisions=(DECISION, *decisions), compare=partial(_compare, read), goal=goal
-    )
-
-
-def _compare(read: Callable[[], Compared]) -> Mapping[Split, Compared]:
-    try:
-        return {"test": read()}
-    except (InputError, FileNotFoundError):  # the folder lacks the table
-        return {}
-
-
-Reading = tuple[str, str, Callable[[], Compared]]
-"""Name of a suite, its source, and what reads and predicts it."""
-
-
-def _all(data: Path) -> Iterator[Reading]:
+def _readings(data: Path) -> Iterator[Reading]:
     for products in matmul_products(data):
-        yield f"matmul-{products.kernel} {products.family}", products.source, partial(_matmul, products)
-    for name, part, family, measured in attention_tables(data):
-        yield name, measured.source, partial(_attention, data, part, family, measured)
-    for family, suite in manifest("elementwise")["suites"].items():
-        if has_tables(data, suite["tables"]):
-            yield f"element-wise {family}", suite["source"], partial(_elementwise, data, family, suite)
-    for products in grouped_products(data):
-        name = f"grouped-matmul-{PHASES[products.kernel]} {products.family}"
-        yield name, products.source, partial(_grouped, products)
+        kind, source = f"matmul-{products.kernel}", products.tables["source"]
+        yield Reading(kind=kind, family=products.family, source=source, compare=products.compare)
+    yield from attention_readings(data)
+    yield from elementwise_readings(data)
+    yield from grouped_readings(data)
 
 
-def _matmul(products: Products) -> Compared:
-    table = products.matmuls()
-    _, constants = matmul_without(products.family, products.kernel)
-    predicted = predicted_seconds(table, device_of(products.family), constants, products.kernel)
-    return matmul_compared(table, predicted)
+def _suite(name: str, source: str, read: Callable[[], Compared], *decisions: str, goal: str = GOAL) -> OperatorSuite:
+    def compare() -> Mapping[Split, Compared]:
+        return {"test": read()}
 
-
-def _attention(data: Path, part: str, family: str, measured: Measured) -> Compared:
-    table = ServingAttentionTable.of(samples(data, part, measured.tables))
-    own, device = entry("calibrations", f"{family}/{part}")["constants"], device_of(family)
-    lender, constants = attention_without(family, part)
-    predicted = measured.kernel.predict(table, device, {**constants, HOST: own.get(HOST, 0.0)})
-    if lender == UNMEASURED:  # what relatives lend holds the kernels beside their attention
-        predicted = predicted + beside_seconds(table, device, measured.beside)
-    return attention_compared(table, predicted)
-
-
-def _elementwise(data: Path, family: str, suite: Mapping[str, Any]) -> Compared:
-    _, constants = elementwise_without(family, suite["generation"])
-    return elementwise_compared(data, family, suite, constants)
-
-
-def _grouped(products: Products) -> Compared:
-    table = products.grouped()
-    _, constants = grouped_without(products.family, products.kernel, tuple(manifest("grouped")["families"]))
-    return grouped_compared(table, grouped_seconds(table, device_of(products.family), constants))
+    return OperatorSuite(name=name, source=source, decisions=(DECISION, *decisions), compare=compare, goal=goal)
 
 
 def _collectives(data: Path, system: System, *, server_known: bool = True) -> Compared:
