@@ -23,19 +23,22 @@ ROOMS = (
     *("program", "cost", "prediction", "calibration", "validation", "explanation", "measurement", "report", "cli"),
 )
 """From the ground up."""
+MEASUREMENT = ("machine", "processes", "models", "modules", "operators", "generation", "training", "studies", "measure")
+"""Shelves of the measurement package, from the ground up."""
 
 
-def _imports(path: Path) -> Iterator[str]:
-    """Packages of Sightline that a file imports, also inside functions; what only type checkers see is left out."""
+def _imports(path: Path, within: Path = PACKAGE) -> Iterator[str]:
+    """Packages ``within`` one that a file imports, also inside functions; what only type checkers see is left out."""
+    base = ".".join(within.relative_to(PACKAGE.parent).parts)
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             node.body = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "sightline":
+        if isinstance(node, ast.ImportFrom) and node.module == base:
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline."):
-            yield str(node.module).split(".")[1]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{base}."):
+            yield str(node.module).removeprefix(f"{base}.").split(".")[0]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -44,6 +47,14 @@ def test_a_room_imports_only_from_rooms_before_it(room):
     files = [PACKAGE / f"{room}.py"] if (PACKAGE / f"{room}.py").exists() else sorted((PACKAGE / room).rglob("*.py"))
     upward = [(path.name, name) for path in files for name in _imports(path) if name not in below]
     assert not upward
+
+
+@pytest.mark.parametrize("shelf", MEASUREMENT)
+def test_a_shelf_of_measurement_imports_only_from_shelves_before_it(shelf):
+    room = PACKAGE / "measurement"
+    below = {*MEASUREMENT[: MEASUREMENT.index(shelf)], shelf}
+    files = [room / f"{shelf}.py"] if (room / f"{shelf}.py").exists() else sorted((room / shelf).rglob("*.py"))
+    assert not [(path.name, name) for path in files for name in _imports(path, room) if name not in below]
 
 
 def test_every_package_has_its_place():
