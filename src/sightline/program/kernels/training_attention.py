@@ -1,9 +1,9 @@
 """Attention of training between its projections: the core, latent vectors, folded entries, and the indexer's loss."""
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
-from sightline.program.address import ATTENTION_CORE, Module
+from sightline.program.address import ATTENTION_CORE, Direction, Module, Part
 from sightline.program.kernels.attention_core import Scores, flash, mean_seen, selected
 from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
 from sightline.program.mixer_operators import Indexer, SelectedAttention
@@ -14,8 +14,8 @@ from sightline.program.techniques.tensor_parallel import all_reduced, gathered, 
 from sightline.quantities import Number, smaller
 from sightline.scenario import LayerKind, SparseAttention
 
-FOLDING_KERNELS = 5.0
-"""Position biases, softmax over the tokens of a fold, product, sum, norm."""
+FOLDING_KERNELS = (5.0, 10.0)
+"""Position biases, softmax over the tokens of a fold, product, sum, norm; and their gradients."""
 
 
 class TrainingAttention(TrainingElementwise):
@@ -115,16 +115,7 @@ class TrainingAttention(TrainingElementwise):
         """Neighboring tokens become one entry, a sum weighted by a softmax over them; its inputs are kept."""
         n = width * self.piece_tokens
         size = self.element_bytes * n
-        return [
-            elementwise(
-                "qkv",
-                "folding",
-                n,
-                (6.0 * size, 10.0 * size),
-                (FOLDING_KERNELS, 2.0 * FOLDING_KERNELS),
-                saved_bytes=2.0 * size,
-            )
-        ]
+        return [elementwise("qkv", "folding", n, (6.0 * size, 10.0 * size), FOLDING_KERNELS, saved_bytes=2.0 * size)]
 
     def attention_to_folds(self, kind: LayerKind) -> list[Step]:
         """Attention to the window's and the folded entries, as many as a query sees in the mean."""
@@ -184,21 +175,7 @@ class TrainingAttention(TrainingElementwise):
         latent = self.model.latent
         width = float(self.shape.head_dim if latent is None else latent.kv_rank + latent.rope_head_dim)
         size = 4.0 * self.tokens * chosen
-        target = SelectedAttention(
-            module="indexer",
-            part="target",
-            sequences=self.b,
-            new_tokens=self.s,
-            context_tokens=self.context,
-            selected_tokens=chosen,
-            heads=self.heads,
-            key_dim=width,
-            value_dim=0.0,
-            decode=False,
-            dtype=self.dtype,
-            element_bytes=self.element_bytes,
-            cache_bytes=self.element_bytes,
-        )
+        target = self._reading(chosen, width, 0.0, module="indexer", part="target")
         elements = self.tokens * chosen
         loss = moving("indexer", "loss", 4.0 * size, 6.0, elements=elements)
         return [target, *all_reduced(self, "indexer", size), loss]
@@ -208,20 +185,37 @@ class TrainingAttention(TrainingElementwise):
         return Step(there, back)
 
     def _selected(self, tokens: Number, key: float, value: float, kept: Number, *, backward_kernels: float) -> Step:
-        common: dict[str, Any] = {
-            "module": ATTENTION_CORE,
-            "part": "selected attention",
-            "sequences": self.b,
-            "new_tokens": self.s,
-            "context_tokens": self.context,
-            "selected_tokens": tokens,
-            "heads": self.heads,
-            "key_dim": key,
-            "value_dim": value,
-            "decode": False,
-            "dtype": self.dtype,
-            "element_bytes": self.element_bytes,
-            "cache_bytes": self.element_bytes,
-        }
-        backward = SelectedAttention(direction="backward", kernels=backward_kernels, **common)
-        return Step((SelectedAttention(saved_bytes=kept, **common),), (backward,))
+        """Attention to so many selected tokens, with the bytes that it keeps."""
+        forward = self._reading(tokens, key, value, saved_bytes=kept)
+        return Step((forward,), (self._reading(tokens, key, value, direction="backward", kernels=backward_kernels),))
+
+    def _reading(
+        self,
+        tokens: Number,
+        key: float,
+        value: float,
+        *,
+        module: Module = ATTENTION_CORE,
+        part: Part = "selected attention",
+        direction: Direction = "forward",
+        kernels: float = 1.0,
+        saved_bytes: Number = 0.0,
+    ) -> SelectedAttention:
+        return SelectedAttention(
+            module=module,
+            part=part,
+            direction=direction,
+            kernels=kernels,
+            saved_bytes=saved_bytes,
+            sequences=self.b,
+            new_tokens=self.s,
+            context_tokens=self.context,
+            selected_tokens=tokens,
+            heads=self.heads,
+            key_dim=key,
+            value_dim=value,
+            decode=False,
+            dtype=self.dtype,
+            element_bytes=self.element_bytes,
+            cache_bytes=self.element_bytes,
+        )
