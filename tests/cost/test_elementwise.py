@@ -12,7 +12,7 @@ from sightline.loading.clusters import read_cluster
 from sightline.prediction.training.framework import load_training
 
 DEVICE = read_cluster("1x a100-sxm-80gb").device
-CONSTANTS = load_training("a100-sxm", "reference")[0]
+CONSTANTS = load_training("a100-sxm", "reference")[0].element_wise
 BYTES = st.floats(1, 1e12)
 KERNELS = st.integers(1, 20)
 

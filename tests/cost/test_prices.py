@@ -88,7 +88,7 @@ def test_every_operator_has_the_price_of_its_own_formula(attention):
                 )
             case Elementwise():
                 expected = elementwise_cost(
-                    op.traffic_bytes, op.arithmetic, op.kernels, device=device, constants=CONSTANTS
+                    op.traffic_bytes, op.arithmetic, op.kernels, device=device, constants=CONSTANTS.element_wise
                 ).time_s
             case Collective():
                 alone = collective_time(

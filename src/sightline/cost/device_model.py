@@ -17,7 +17,7 @@ from sightline.quantities import PLAIN, Number
 from sightline.scenario import Device
 
 if TYPE_CHECKING:
-    from sightline.cost.elementwise import KernelGeneration, StreamConstants
+    from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration
     from sightline.cost.processor.constants import ShardingConstants
 
 P = ParamSpec("P")
@@ -35,7 +35,7 @@ class Kernels:
     device's clock where constants are borrowed. Otherwise they take the formula's own constants."""
     stream_generation: "KernelGeneration | None" = None
     """How element-wise kernels were written; None for those that a family was measured with."""
-    streams: "StreamConstants | None" = None
+    streams: "ElementwiseConstants | None" = None
     """Constants of all element-wise kernels, where they are known for the framework instead of kernel by kernel."""
     eager: bool = True
     """Operators are called one after the other, as they are written; otherwise by a runtime with kernels of its own."""

@@ -1,9 +1,9 @@
 """Bandwidth-bound kernels: what they reach on a device, by what they do and by how they were written."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,43 +21,23 @@ KernelGeneration = Literal["scalar", "vectorized"]
 """Serving kernels of 2023, which move one element per instruction and give each token a thread block, or later ones."""
 FALLBACK = "copy"
 """The class of kernels that no table knows."""
+_NUMBERS = ("memory_fraction", "cache_gain", "vector_fraction", "kernel_latency_s")
 STREAMED = 0.95
 """Share of the memory's bandwidth that kernels reach which nothing else holds up."""
 
 
-class StreamConstants(Protocol):
-    """What the price of a bandwidth-bound kernel needs."""
-
-    @property
-    def memory_fraction(self) -> Number:
-        """Share of the datasheet's memory bandwidth at which its bytes move."""
-        ...
-
-    @property
-    def cache_gain(self) -> Number:
-        """Share of the L2 cache's gain that it sees: 1 where bytes bind it, 0 where its instructions do."""
-        ...
-
-    @property
-    def vector_fraction(self) -> Number:
-        """Share of the vector units' rate that its arithmetic reaches."""
-        ...
-
-    @property
-    def kernel_latency_s(self) -> Number:
-        """Ramp-up and drain of one kernel on the device."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ElementwiseConstants:
-    """One set per device family, generation and class of kernel; of several kernels, arrays."""
+    """One set per device family, generation and class of kernel, or per framework; of several kernels, arrays."""
 
     memory_fraction: Number
-    """Far below 1 where a kernel is bound by its instructions, not by the memory."""
+    """Share of the datasheet's memory bandwidth at which its bytes move; far below 1 where its instructions bind it."""
     cache_gain: Number
+    """Share of the L2 cache's gain that it sees: 1 where bytes bind it, 0 where its instructions do."""
     vector_fraction: Number
+    """Share of the vector units' rate that its arithmetic reaches."""
     kernel_latency_s: Number
+    """Ramp-up and drain of one kernel on the device."""
     unit_bytes: float = 0.0
     """Bytes that the memory gave a compute unit per cycle where kernels bound by instructions were measured; else 0."""
     evidence: Evidence = "calibrated"
@@ -84,28 +64,24 @@ def measured_generation(calibration: str) -> str:
 
 
 def elementwise_constants(
-    kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None
+    kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None, axes: int = 0
 ) -> ElementwiseConstants:
-    """The constants of several kernels along a first axis, so that one call prices them all."""
+    """The constants of several kernels along a first axis, followed by ``axes`` of a mesh, so that one call prices all."""
     known = load_elementwise(calibration, generation)
     chosen = [known.get(kind, known[FALLBACK]) for kind in kinds]
-    return ElementwiseConstants(
-        memory_fraction=np.array([c.memory_fraction for c in chosen]),
-        cache_gain=np.array([c.cache_gain for c in chosen]),
-        vector_fraction=np.array([c.vector_fraction for c in chosen]),
-        kernel_latency_s=np.array([c.kernel_latency_s for c in chosen]),
-        unit_bytes=chosen[0].unit_bytes,
-        evidence="extrapolated" if any(c.evidence != "calibrated" for c in chosen) else "calibrated",
-    )
+    columns: dict[str, Any] = {
+        name: np.array([getattr(c, name) for c in chosen]).reshape((-1,) + (1,) * axes) for name in _NUMBERS
+    }
+    return ElementwiseConstants(**columns, unit_bytes=chosen[0].unit_bytes)
 
 
-def memory_share(constants: StreamConstants, device: Device) -> Number:
+def memory_share(constants: ElementwiseConstants, device: Device) -> Number:
     """Return the share of the memory's bandwidth that kernels reach on ``device``.
 
     Kernels bound by their instructions move so many bytes per cycle of a compute unit, whatever the memory could give:
     what keeps them from ``STREAMED`` of it grows with the memory's bytes per cycle over those where they were measured.
     """
-    if not isinstance(constants, ElementwiseConstants) or not constants.unit_bytes:
+    if not constants.unit_bytes:
         return constants.memory_fraction
     measured = np.asarray(constants.memory_fraction, dtype=float)
     instructions = np.maximum(1 / measured**2 - 1 / STREAMED**2, 0.0)
@@ -121,14 +97,8 @@ def bytes_per_cycle(device: Device) -> Number:
 
 
 def _constants(mapping: Mapping[str, Any], unit_bytes: float) -> ElementwiseConstants:
-    return ElementwiseConstants(
-        memory_fraction=float(mapping["memory_fraction"]),
-        cache_gain=float(mapping["cache_gain"]),
-        vector_fraction=float(mapping["vector_fraction"]),
-        kernel_latency_s=float(mapping["kernel_latency_s"]),
-        unit_bytes=unit_bytes,
-        evidence=mapping["evidence"],
-    )
+    numbers = {name: float(mapping[name]) for name in _NUMBERS}
+    return ElementwiseConstants(**numbers, unit_bytes=unit_bytes, evidence=mapping["evidence"])
 
 
 def elementwise_cost(
@@ -137,7 +107,7 @@ def elementwise_cost(
     kernels: Number,
     *,
     device: Device,
-    constants: StreamConstants,
+    constants: ElementwiseConstants,
     footprint_bytes: Number | None = None,
 ) -> OperatorCost:
     """Seconds of ``kernels`` element-wise kernels that move ``traffic_bytes`` and issue ``arithmetic`` in total.
@@ -160,28 +130,14 @@ def elementwise_cost(
 def price_streams(alike: Alike, on: Ranks) -> OperatorCost:
     """Element-wise kernels of any class."""
     model = on.device_model
-    constants = model.kernels.streams or _by_kind(alike, model)
+    constants = model.kernels.streams
+    if constants is None:
+        kinds = tuple(op.kind for op in alike.operators)
+        constants = model.constants(_of_kinds, kinds, alike.axes)
     sizes = alike.stacked("traffic_bytes", "arithmetic", "kernels")
     return elementwise_cost(*sizes, device=model.device, constants=constants)
 
 
-def _by_kind(alike: Alike, model: DeviceModel) -> ElementwiseConstants:
-    """The constants of several kernels, with room for the axes of a mesh."""
-    found = model.constants(_of_kinds, tuple(op.kind for op in alike.operators))
-    if not alike.axes:
-        return found
-
-    def shaped(values: Number) -> Number:
-        return np.reshape(values, (-1,) + (1,) * alike.axes)
-
-    return replace(
-        found,
-        memory_fraction=shaped(found.memory_fraction),
-        cache_gain=shaped(found.cache_gain),
-        vector_fraction=shaped(found.vector_fraction),
-        kernel_latency_s=shaped(found.kernel_latency_s),
-    )
-
-
-def _of_kinds(model: DeviceModel, kinds: tuple[str, ...]) -> ElementwiseConstants:
-    return elementwise_constants(kinds, family_of(model.device, "elementwise"), model.kernels.stream_generation)
+def _of_kinds(model: DeviceModel, kinds: tuple[str, ...], axes: int) -> ElementwiseConstants:
+    family = family_of(model.device, "elementwise")
+    return elementwise_constants(kinds, family, model.kernels.stream_generation, axes)

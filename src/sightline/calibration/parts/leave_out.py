@@ -27,7 +27,6 @@ from sightline.cost.families import PROCESSOR, UNMEASURED
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.grouped import GroupedConstants, load_grouped
 
-"""The family of processors, which lends to none of the catalog's devices."""
 FP8_BLOCK = "fp8-block"
 """Weights of the experts that were measured."""
 

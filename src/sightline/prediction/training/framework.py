@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry, names
 from sightline.cost.collectives.groups import Group, data_group, ring_neighbours, tensor_group
+from sightline.cost.elementwise import ElementwiseConstants
 from sightline.cost.families import family_of
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
@@ -57,9 +58,6 @@ class TrainingConstants:
     nvfp4_slowdown: float = 1.25
     """Time of a product of 4-bit operands over what the constants of fp8 kernels give at the 4-bit rate."""
 
-    cache_gain: ClassVar[float] = 1.0
-    """Element-wise kernels of training are bound by bytes, so the cache helps them in full."""
-
     expert_matmul_slowdown: float = 1.0
     """Time of the experts' products, a kernel each on several streams, over that of one kernel for all of them."""
     spread: float = 0.0
@@ -68,6 +66,16 @@ class TrainingConstants:
     exact_gradients_slowdown: float = 1.0
     """Time of an fp8 product for a gradient, whose sums are kept in fp32 throughout, over that of one that rounds them on
     the way as forward ones may (fast accumulation, on matrix units of Hopper); where 1 it is part of ``matmul_slowdown``."""
+
+    @property
+    def element_wise(self) -> ElementwiseConstants:
+        """Those of element-wise kernels, which are bound by bytes in training, so that the cache helps them in full."""
+        return ElementwiseConstants(
+            memory_fraction=self.memory_fraction,
+            cache_gain=1.0,
+            vector_fraction=self.vector_fraction,
+            kernel_latency_s=self.kernel_latency_s,
+        )
 
     def format_slowdown(self, kernel: str) -> float:
         """Time of a product in a format that nobody tabulated over that of the format it borrows constants from."""

@@ -107,7 +107,10 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
 def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceModel:
     """Return the model of the scenario's device with the kernels of its framework."""
     kernels = Kernels(
-        attention=constants.attention_kernel, single_products=False, streams=constants, dtype=scenario.plan.dtype
+        attention=constants.attention_kernel,
+        single_products=False,
+        streams=constants.element_wise,
+        dtype=scenario.plan.dtype,
     )
     return device_model(scenario.cluster.device, kernels)
 
