@@ -4,7 +4,10 @@ A calibration family is a folder of the catalog with a file per part: matmul, at
 family may have been measured in some parts only; for the others the device's relatives stand in, nearest first.
 """
 
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from functools import cache
+from typing import Any, Self
 
 from sightline.catalog import entry, names
 from sightline.profile import Evidence
@@ -14,6 +17,28 @@ PROCESSOR = "processor"
 """The part of a calibration that makes its family one of processors."""
 UNMEASURED = "generic"
 """The family of devices that nobody measured; it has every part."""
+
+
+class Stated:
+    """Constants that an entry of the catalog states by name."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """The constants out of an entry; all without a default must be there, and other keys are left alone."""
+        return cls(**stated_values(cls, mapping))
+
+
+def stated_values(kind: Any, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that ``mapping`` states of a class of constants: numbers as floats, lists as tuples."""
+    return {f.name: _value(mapping[f.name]) for f in fields(kind) if f.name in mapping or f.default is MISSING}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_value, value))
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def family_of(device: Device, part: str) -> str:

@@ -1,18 +1,19 @@
 """What each generation of fused attention kernels, and each serving engine's, reaches on a device."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any
+from typing import Any, Self
 
 from sightline.catalog import entry
+from sightline.cost.families import Stated, stated_values
 from sightline.cost.residual_surface import AttentionSurface
 from sightline.quantities import Number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionConstants:
+class AttentionConstants(Stated):
     """One set per device family and kernel; the catalog's calibration entry holds value, source and residuals.
 
     The fields with a default are those of serving engines; their defaults leave a chart's kernel as it is.
@@ -76,22 +77,15 @@ class AttentionConstants:
     """What an engine's choice of kernels adds, over query tokens, heads and what a key takes."""
 
     @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "AttentionConstants":
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """The constants out of a calibration entry's kernel; other keys are left alone."""
-        return cls(**fields_of(cls, mapping))
+        return cls(**with_surface(stated_values(cls, mapping)))
 
 
-def fields_of(kind: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a constants class that ``mapping`` gives; all without a default must be there."""
-    values: dict[str, Any] = {}
-    for field in fields(kind):
-        if field.name in mapping or field.default is MISSING:
-            value = mapping[field.name]
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            values[field.name] = float(value) if number else value
-    if values.get("surface") is not None:
-        values["surface"] = AttentionSurface.from_mapping(values["surface"])
-    return values
+def with_surface(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values of constants with their residual surface read."""
+    stated = values.get("surface")
+    return values if stated is None else {**values, "surface": AttentionSurface.from_mapping(stated)}
 
 
 @cache

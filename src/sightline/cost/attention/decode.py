@@ -8,12 +8,13 @@ sequence, ``ctx`` tokens seen. Sources: Flash-Decoding (Dao et al., 2023), Flash
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.cost.attention.constants import fields_of
+from sightline.cost.attention.constants import with_surface
+from sightline.cost.families import Stated, stated_values
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.residual_surface import AttentionSurface
 from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
@@ -26,7 +27,7 @@ PARTS = {"mha": "decode_attention", "mla": "latent_decode_attention"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeAttentionConstants:
+class DecodeAttentionConstants(Stated):
     """One set per device family and kernel kind; the catalog's calibration entry holds source and residuals."""
 
     memory_fraction: float
@@ -83,9 +84,9 @@ class DecodeAttentionConstants:
     """What an engine's choice of kernels adds, over tiles before splitting, context and what a key takes."""
 
     @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "DecodeAttentionConstants":
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """The constants out of a calibration entry; other keys are left alone."""
-        values = fields_of(cls, mapping)
+        values = with_surface(stated_values(cls, mapping))
         if values.get("ungrouped") is not None:
             values["ungrouped"] = cls.from_mapping(
                 {**mapping, "ungrouped": None, "surface": None, **mapping["ungrouped"]}

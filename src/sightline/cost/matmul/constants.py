@@ -1,7 +1,7 @@
 """What a device's matmul kernels reach of its datasheet: a dozen numbers and the tiles its library chooses from."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sightline.catalog import entry
 from sightline.cost import clock
-from sightline.cost.families import UNMEASURED, evidence_of, family_of
+from sightline.cost.families import UNMEASURED, Stated, evidence_of, family_of
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.profile import Evidence
 from sightline.quantities import Number
@@ -33,7 +33,7 @@ BLOCK_ROWS = 16.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulConstants:
+class MatmulConstants(Stated):
     """One set per device family; the catalog's calibration entry holds value, source and residuals."""
 
     peak_fraction: float
@@ -84,19 +84,6 @@ class MatmulConstants:
     """What quantizing an element of the input costs, in bytes at the datasheet's memory bandwidth."""
     surface: ResidualSurface | None = None
     """What these numbers leave unexplained, smoothed over the sizes' logarithms; None where too little was measured."""
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "MatmulConstants":
-        """The constants out of a calibration entry's mapping; other keys are left alone."""
-        plain: dict[str, Any] = {
-            f.name: float(mapping[f.name])
-            for f in fields(cls)
-            if f.type in {float, Number} and (f.default is MISSING or f.name in mapping)
-        }
-        slowdown = tuple(float(x) for x in mapping["misaligned_slowdown"])
-        return cls(
-            **plain, misaligned_slowdown=slowdown, tiles=tuple((float(a), float(b)) for a, b in mapping["tiles"])
-        )
 
     def correction(self, m: Number, n: Number, k: Number) -> Number:
         """What the surface multiplies a product's time by, 1 without one."""

@@ -4,8 +4,7 @@ Symbols: ``E`` experts, ``k`` experts per token, ``r`` rows of an expert, ``B`` 
 DeepGEMM (deepseek-ai/DeepGEMM), README.
 """
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
+from sightline.cost.families import Stated
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
@@ -27,7 +27,7 @@ UNHINDERED = 0.97
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedConstants:
+class GroupedConstants(Stated):
     """One set per device family, weight format and layout."""
 
     peak_fraction: float
@@ -44,11 +44,6 @@ class GroupedConstants:
     """Fixed time of a kernel: start and drain."""
     unit_flops: float = 0.0
     """FLOP/s of the compute units that the shares were measured on; 0 where they hold whatever the unit."""
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "GroupedConstants":
-        """The constants out of a calibration entry's layout; other keys are left alone."""
-        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls) if f.name in mapping or f.default is MISSING})
 
     def on(self, unit_flops: Number) -> tuple[Number, Number]:
         """Share of the peak and steps of overhead on compute units of so many FLOP/s.

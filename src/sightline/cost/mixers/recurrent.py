@@ -8,21 +8,21 @@ chunk; ``P`` head dimension, ``N`` state dimension, ``g`` groups that share B an
 kernel bound by bytes.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.cost.families import Stated
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearConstants:
+class LinearConstants(Stated):
     """One set per device family and kind of mixer."""
 
     chunk_tokens: float
@@ -41,11 +41,6 @@ class LinearConstants:
     """The same of the convolution of single tokens with the kept ones."""
     latency_s: float
     """Fixed time of a kernel."""
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "LinearConstants":
-        """The constants out of a calibration entry's mixer; other keys are left alone."""
-        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls)})
 
 
 @cache

@@ -3,21 +3,21 @@
 Source of the operators: DeepSeek-V3.2-Exp, technical report; kernels: DeepGEMM's fp8 MQA logits, FlashMLA's sparse ones.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.cost.families import Stated
 from sightline.cost.operator_cost import OperatorCost
 from sightline.quantities import Number
 from sightline.scenario import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparseConstants:
+class SparseConstants(Stated):
     """One set per device family."""
 
     index_peak_fraction: float
@@ -30,11 +30,6 @@ class SparseConstants:
     """The same over few queries, whose cached tokens are converted from fp8."""
     latency_s: float
     """Fixed time of a kernel."""
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "SparseConstants":
-        """The constants out of a calibration entry; other keys are left alone."""
-        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls)})
 
 
 @cache

@@ -1,7 +1,7 @@
 """What calls reach on a processor: fitted per machine, shares of its own figures wherever time grows with size."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
-from sightline.cost.families import PROCESSOR
+from sightline.cost.families import PROCESSOR, Stated
 from sightline.errors import InputError
 from sightline.quantities import Number
 
@@ -36,17 +36,7 @@ FRAMEWORK_BYTES = 3.8e8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fitted:
-    """Plain numbers by name."""
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
-        """The constants out of a calibration entry; its other keys are left alone."""
-        return cls(**{f.name: float(mapping[f.name]) for f in fields(cls) if f.default is MISSING or f.name in mapping})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductConstants(_Fitted):
+class ProductConstants(Stated):
     """A product of matrices in one order of operands."""
 
     call_s: float
@@ -66,7 +56,7 @@ class ProductConstants(_Fitted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusedAttentionConstants(_Fitted):
+class FusedAttentionConstants(Stated):
     """Fused attention in one direction."""
 
     call_s: float
@@ -89,7 +79,7 @@ class FusedAttentionConstants(_Fitted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardingConstants(_Fitted):
+class ShardingConstants(Stated):
     """What fully sharded data parallelism takes in addition to its collectives."""
 
     gather_call_s: float

@@ -1,16 +1,15 @@
 """What a training framework makes of its operators' prices, and the constants of that, fitted per device and framework."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry, names
 from sightline.cost.collectives.groups import Group, data_group, ring_neighbours, tensor_group
 from sightline.cost.elementwise import ElementwiseConstants
-from sightline.cost.families import family_of
+from sightline.cost.families import Stated, family_of
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.program import Collective, Elementwise, Matmul, Operator
@@ -21,7 +20,7 @@ from sightline.scenario.context_exchange import head_ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingConstants:
+class TrainingConstants(Stated):
     """One set per device and framework; the catalog's calibration entry holds value, source and residuals."""
 
     matmul_slowdown: float
@@ -80,13 +79,6 @@ class TrainingConstants:
     def format_slowdown(self, kernel: str) -> float:
         """Time of a product in a format that nobody tabulated over that of the format it borrows constants from."""
         return {"mxfp8": self.mxfp8_slowdown, "nvfp4": self.nvfp4_slowdown}.get(kernel, 1.0)
-
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "TrainingConstants":
-        """The constants out of a calibration entry; its other keys are left alone."""
-        stated = [f.name for f in fields(cls) if f.name in mapping or f.default is MISSING]
-        numbers = {name: float(mapping[name]) for name in stated if name != "attention_kernel"}
-        return cls(attention_kernel=str(mapping["attention_kernel"]), **numbers)
 
 
 @cache
