@@ -1,6 +1,6 @@
 """What a framework's memory holds beside model states and the tensors that operators save."""
 
-from dataclasses import dataclass
+from sightline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What DeepSpeed alone does: the buckets and copies of its ZeRO optimizer."""
 
-from dataclasses import dataclass
+from sightline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

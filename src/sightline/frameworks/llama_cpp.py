@@ -1,6 +1,6 @@
 """What llama.cpp alone does: layers split over devices, weights unpacked by its own kernels, scores written to memory."""
 
-from dataclasses import dataclass
+from sightline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What LMDeploy alone does: how TurboMind takes requests when it is idle."""
 
-from dataclasses import dataclass
+from sightline.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

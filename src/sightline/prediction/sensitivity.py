@@ -6,13 +6,14 @@ costs no more than one small search.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.lazy_dataclass import dataclass
 from sightline.prediction.answer import predict
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import TRAINING, Profile

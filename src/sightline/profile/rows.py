@@ -1,9 +1,10 @@
 """The table of a profile: one row per operator address."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@
 of corrections, so their backward pass makes those again: what that adds is counted where a backward pass is.
 """
 
-from dataclasses import dataclass
-
+from sightline.lazy_dataclass import dataclass
 from sightline.program.operators import Operator
 from sightline.quantities import Number, smaller
 

@@ -1,7 +1,6 @@
 """Which activations are computed again in the backward pass instead of kept, and in which layers."""
 
-from dataclasses import dataclass
-
+from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 MODULES = (

@@ -1,13 +1,14 @@
 """Error statistics of a suite's split."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import fmean
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.lazy_dataclass import dataclass
 from sightline.validation.suite import Case, Kind, Split
 
 

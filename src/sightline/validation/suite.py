@@ -1,9 +1,10 @@
 """What a suite of measurements is: cases, each a scenario with the value somebody measured, fit or test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
+
+from sightline.lazy_dataclass import dataclass
 
 Split = Literal["fit", "test"]
 Kind = Literal["training", "generation", "operators"]

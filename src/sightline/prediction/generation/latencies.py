@@ -1,8 +1,9 @@
 """Time to first token and per further token, of a static batch, in a steady loop, and in disaggregated pools."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sightline.cost.clock import at_its_clock
+from sightline.lazy_dataclass import dataclass
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.phases import (
     Phase,

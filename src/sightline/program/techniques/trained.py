@@ -1,7 +1,6 @@
 """Which parts of the model a plan trains; the rest keeps its weights and needs no weight gradients."""
 
-from dataclasses import dataclass
-
+from sightline.lazy_dataclass import dataclass
 from sightline.scenario import Adapter, Plan
 
 

@@ -1,11 +1,12 @@
 """A suite of measured operators: a table of thousands of times that is predicted at once, as arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.lazy_dataclass import dataclass
 from sightline.validation.statistics import Answer, Figures, Result, figures_of
 from sightline.validation.suite import Case, Split
 
