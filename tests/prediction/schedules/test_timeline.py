@@ -14,7 +14,7 @@ from sightline.prediction.schedules.simulation import Span
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
-FILES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+FILES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 STEPLESS = ("task: operator", "task: generate")
 EXAMPLES = [path for path in FILES if not any(task in path.read_text() for task in STEPLESS)]
 ONCE = {"omitted", "gradient reduction", "tied embedding", "optimizer", "host"}
