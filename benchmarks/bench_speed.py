@@ -166,6 +166,9 @@ def predictions() -> dict[str, float]:
 
     from sightline import load
 
+    training: Any
+    generation: Any
+    large: Any
     training, generation, large = load(EXAMPLE), load(GENERATION), load(LARGE)
 
     def sequences(i: int) -> Any:

@@ -78,7 +78,7 @@ def test_a_pipeline_is_not_lengthened_beyond_the_layers(virtual_stages, tried):
     # 40 layers on 10 stages of 4 chunks: there is nothing left to spread over 20 stages.
     plan = {"framework": "megatron", "pipeline_parallel": 10, "micro_batch": 1, "virtual_stages": virtual_stages}
     scenario = training(model="opt-13b", cluster="20x a100-sxm-80gb", global_batch=64, plan=plan)
-    degrees = {changed.pipeline_parallel for _, changed in advice._wider(scenario)}
+    degrees = {changed.pipeline_parallel for _, changed in advice._larger_degrees(scenario)}
     assert degrees == tried
 
 

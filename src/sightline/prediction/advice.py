@@ -65,10 +65,10 @@ def _training_plans(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     possible = all(getattr(plan, field) in allowed for field, allowed in needs.items())
     if "optimizer" not in plan.offload and "optimizer" in plan.framework.offers.get("offload", ()) and possible:
         yield "offload: optimizer", replace(plan, offload=plan.offload | {"optimizer"})
-    yield from _wider(scenario)
+    yield from _larger_degrees(scenario)
 
 
-def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
+def _larger_degrees(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     """Doubling tensor, pipeline or context parallelism at the expense of replicas."""
     plan, model = scenario.plan, scenario.model
     if plan.data_parallel % 2 or scenario.workload.global_batch % max(1, plan.data_parallel // 2 * plan.sequences):
@@ -82,9 +82,9 @@ def _wider(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
         ("context_parallel", length // 2),
     ):
         degree = 2 * getattr(plan, field)
-        wider = replace(plan, data_parallel=half, **{field: degree})
-        if limit % degree == 0 and breaks_no_rule(replace(scenario, plan=wider)):
-            yield f"{field}: {degree}", wider
+        split = replace(plan, data_parallel=half, **{field: degree})
+        if limit % degree == 0 and breaks_no_rule(replace(scenario, plan=split)):
+            yield f"{field}: {degree}", split
 
 
 def _generation_changes(scenario: GenerationScenario) -> Iterator[tuple[str, GenerationScenario]]:
@@ -108,6 +108,6 @@ def _generation_plans(plan: GenerationPlan) -> Iterator[tuple[str, GenerationPla
     if not cache and (offered is None or "kv-fp8" in offered):
         yield "quantization: kv-fp8", replace(plan, quantization=(*(plan.quantization or ()), "kv-fp8"))
     degrees = plan.engine.offers.get("tensor_parallel")
-    wider = int(plan.tensor_parallel) * 2
-    if plan.replicas % 2 == 0 and (degrees is None or wider in degrees):
-        yield f"tensor_parallel: {wider}", replace(plan, tensor_parallel=wider, replicas=plan.replicas // 2)
+    twice = int(plan.tensor_parallel) * 2
+    if plan.replicas % 2 == 0 and (degrees is None or twice in degrees):
+        yield f"tensor_parallel: {twice}", replace(plan, tensor_parallel=twice, replicas=plan.replicas // 2)

@@ -73,8 +73,8 @@ def around_step(program: Program, model: DeviceModel) -> dict[int, Number]:
     found: dict[int, Number] = dict.fromkeys((id(op) for block in program.blocks for op in block.backward), 0.0)
     for layer in program.layers:
         found |= spread(layer.forward, weights.get("layer", {}), calls.get("layer forward", 0.0))
-    ends = (*program.embedding.forward, *program.head.forward)
-    found |= spread(ends, weights.get("pass", {}), calls.get("pass forward", 0.0))
+    outside_layers = (*program.embedding.forward, *program.head.forward)
+    found |= spread(outside_layers, weights.get("pass", {}), calls.get("pass forward", 0.0))
     last = next((block for block in reversed(program.blocks) if block.backward), program.head)
     engine_s = calls.get("pass backward", 0.0)
     engine_s = engine_s + calls.get("layer backward", 0.0) * sum(layer.count for layer in program.layers)

@@ -164,8 +164,8 @@ def sensitivity(scenario: AnyScenario) -> Sensitivity:
         InputError: what `predict` raises.
     """
     answer = predict(scenario)
-    beside = neighbours(answer.scenario) if answer.task is TRAINING else []
-    return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario), neighbours=beside)
+    near = neighbours(answer.scenario) if answer.task is TRAINING else []
+    return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario), neighbours=near)
 
 
 def elasticities(scenario: AnyScenario) -> dict[str, dict[str, float]]:

@@ -54,7 +54,7 @@ class InferenceConstants:
     prompt_token_s: float
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
     handover_s: float = 0.0
-    """Host time per boundary between pipeline stages that wait for each other, beside the transfer itself."""
+    """Host time per boundary between pipeline stages that wait for each other, in addition to the transfer itself."""
     drafting_s: float = 0.0
     """Host time that drafting adds to an iteration: launches of the drafting passes, choice of the tokens to keep."""
     drafted_sequence_s: float = 0.0

@@ -10,7 +10,7 @@ from sightline.quantities import Number, either, larger, rounded_up
 from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
-"""Hidden-wide activations alive beside the widest one: the residual stream, a norm's output, a block's output."""
+"""Hidden-wide activations that are live together with the widest one: the residual stream, a norm's output, a block's output."""
 
 
 def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> dict[str, Number]:
@@ -27,7 +27,7 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
     head = 0.0 if model.tied_embeddings else _weights(decode.head)
-    ends = either(p == 1.0, table + head, larger(table, head))
+    embedding_and_head = either(p == 1.0, table + head, larger(table, head))
     blocks = rounded_up((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     widest = max(
@@ -42,7 +42,7 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     process_bytes = worker.ranks.device_model.process_bytes
     parts: dict[str, Number] = dict.fromkeys(MEMORY_PARTS, 0.0)
     parts |= {
-        "weights": layers * rounded_up(model.layers / p) / model.layers + ends,
+        "weights": layers * rounded_up(model.layers / p) / model.layers + embedding_and_head,
         "kv_cache": sequences * cached_bytes(model, formats, blocks, t) / p,
         "activations": activations,
         "framework": plan.engine.memory.context_bytes if process_bytes is None else process_bytes,

@@ -9,7 +9,7 @@ from sightline.scenario import GenerationPlan
 
 def drafted_tokens(plan: GenerationPlan) -> Number:
     """Return the tokens that a decode pass verifies per sequence, besides its own."""
-    return 0.0 if plan.speculative is None else plan.speculative.tokens
+    return 0.0 if plan.speculative is None else 1.0 * plan.speculative.tokens
 
 
 def tokens_per_pass(plan: GenerationPlan) -> Number:

@@ -28,7 +28,7 @@ def of_resident(priced: PricedGeneration) -> PricedGeneration:
 
 
 def _fitting(priced: PricedGeneration) -> Number:
-    """Sequences of all ranks whose caches fit beside the weights; as many as are asked for where none do."""
+    """Sequences of all ranks whose caches fit next to the weights; as many as are asked for where none do."""
     plan, work, device = priced.scenario.plan, priced.scenario.workload, priced.scenario.cluster.device
     memory = generation_memory(priced, priced, work)
     room = device.memory_bytes * plan.memory_fraction - (memory["total"] - memory["kv_cache"])

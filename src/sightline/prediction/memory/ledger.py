@@ -99,7 +99,7 @@ class _Held:
     optimizer: Number
     update: Number
     buffers: Number
-    """Of libraries and collectives, for as long as the process lives."""
+    """Of libraries and collectives, for as long as the process runs."""
 
 
 def _held(common: _Common, stage: StageContents, sizes: Sizes, in_flight: Number) -> _Held:

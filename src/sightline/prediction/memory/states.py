@@ -133,7 +133,7 @@ def gathered_parameters(
         sharded = replicated & (plan.zero_stage == 3)
         gathered = sharded * live + replicated * shares.whole_weights * sizes.stored_bytes
         return Gathered(live=live, layer=gathered, loss=gathered)
-    # A unit is gathered, or cast where nobody shares it, when it is its turn; one more is there ahead of time.
+    # A unit is gathered, or cast where it is not sharded, just before it runs; one more is there ahead of time.
     cut = plan.tensor_parallel if allocation.whole_vocabulary else 1.0
     embedding = stage.embedding * cut * program.embedding.stored_bytes
     return Gathered(

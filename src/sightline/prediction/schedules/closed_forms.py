@@ -2,7 +2,7 @@
 
 Symbols: ``p`` stages, ``m`` micro-batches, ``v`` virtual stages (chunks of layers per stage). Sources: GPipe
 (arXiv 1811.06965); 1F1B and interleaved 1F1B (Narayanan 2021, arXiv 2104.04473); activations in flight (Korthikanti 2022,
-arXiv 2205.05198). The simulation beside this module plays the schedules out and is what these forms are tested against.
+arXiv 2205.05198). The simulation next to this module plays the schedules out and is what these forms are tested against.
 """
 
 from collections.abc import Sequence
@@ -115,7 +115,7 @@ def pipeline_time(
     """Return the length of a pipeline: m t_max + (sum t_i - t_max) / v, plus transfers.
 
     ``slowest_s`` is the slowest stage's forward and backward pass of one micro-batch, ``through_s`` the sum over stages,
-    ``transfer_s`` one message between neighbours that blocks its sender (0 where transfers run beside compute). The
+    ``transfer_s`` one message between neighbours that blocks its sender (0 where transfers overlap with compute). The
     slowest stage works without pause on m micro-batches; before its first and after its last one, one micro-batch
     passes through the other stages, in chunks of 1 / v. Fewer micro-batches than stages leave a stage idle between
     chunks as well, until one micro-batch takes the whole way: (1 - 1/v) (p - m) / (p - 1) of the other stages' time. A

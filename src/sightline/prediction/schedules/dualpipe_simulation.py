@@ -18,7 +18,7 @@ def simulate_both_ways(
     """Play DualPipe out with each stage's seconds per micro-batch; ``backward_s`` holds the weight gradients.
 
     The micro-batches of direction 0 have even numbers. Passes that run together take as long as both. Leaves out:
-    messages, which run beside compute.
+    messages, which overlap with compute.
     """
     stages = len(forward_s)
     own = {FORWARD: forward_s, BACKWARD: backward_s, WEIGHT: weight_s}

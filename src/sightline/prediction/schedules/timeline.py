@@ -27,7 +27,7 @@ def timeline(profile: Profile) -> list[Span]:
     The schedule is played out with each stage's own seconds; then follow, on all stages at once and at the length that
     shows in the step: gradient reduction, the tied table's gradients, optimizer, and the host's own time (that of each
     micro-batch is gathered there). A schedule of more than ``MOST_SPANS`` spans is played out with fewer micro-batches,
-    and one span per stage stands for the others. Left out: work hidden beside compute; a stage's embedding or head is
+    and one span per stage stands for the others. Left out: work hidden behind compute; a stage's embedding or head is
     spread evenly over its chunks.
     """
     if not profile.rows:

@@ -88,7 +88,7 @@ def _products_per_token(model: Model, kind: LayerKind, sequence_length: float) -
 
 
 def _seen(model: Model, kind: LayerKind, sequence_length: float) -> float:
-    """Keys that a token may see at most: all, those of a window, those selected, or folded ones beside a window's."""
+    """Keys that a token may see at most: all, those of a window, those selected, or folded ones and those of a window."""
     sparse = model.sparse
     chosen = sequence_length if sparse is None else sparse.selected_tokens * sparse.block_tokens
     match kind.mixer:
@@ -98,8 +98,8 @@ def _seen(model: Model, kind: LayerKind, sequence_length: float) -> float:
             return min(sequence_length, chosen)
         case "compressed":
             folded = sequence_length / kind.compression if kind.compression > 1 else 0.0
-            beside = min(folded, chosen) if kind.indexed else folded
-            return min(sequence_length, (model.window or 0) + beside)
+            further = min(folded, chosen) if kind.indexed else folded
+            return min(sequence_length, (model.window or 0) + further)
     return sequence_length
 
 

@@ -70,13 +70,13 @@ class OffloadTime(NamedTuple):
     update_s: Number
     """The optimizer's step on the host, instead of the device's."""
     exposed_s: Number
-    """Transfers that outlast the passes they run beside, and the update's results."""
+    """Transfers that outlast the passes that hide them, and the update's results."""
     moved_bytes: Number
     """Over one device's PCIe link in a step, both directions."""
 
 
 class Share(NamedTuple):
-    """What one device is in charge of, and the passes its transfers run beside."""
+    """What one device is in charge of, and the passes that hide its transfers."""
 
     parameters: Number
     """Trained ones, after ZeRO."""

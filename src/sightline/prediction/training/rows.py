@@ -52,8 +52,8 @@ def _of_pass(priced: Priced, phase: str, block: str, count: Number, operators: S
     rows = [(op, _row(priced, phase, block, op, count)) for op in present]
     yield from (row for op, row in rows if not isinstance(op, Collective))
     exposed_s = exposed_collectives_s(operators, priced.prices, priced.overlap, backward=phase == "backward")
-    for company, seconds in exposed_s.items():
-        together = [row for op, row in rows if isinstance(op, Collective) and op.overlapped_with == company]
+    for overlapped, seconds in exposed_s.items():
+        together = [row for op, row in rows if isinstance(op, Collective) and op.overlapped_with == overlapped]
         yield from exposed(together, count * seconds)
 
 

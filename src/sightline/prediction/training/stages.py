@@ -127,7 +127,7 @@ class Sizes(NamedTuple):
     """Parameters of the model itself that get gradients."""
     adapter: Number
     copied: Number
-    """Copies of frozen modules that are trained whole beside adapters."""
+    """Copies of frozen modules that are trained whole together with adapters."""
     trained_experts: Number
     matrices: Number
     """Trained parameters that the optimizer treats as matrices."""
@@ -213,7 +213,7 @@ def program_sizes(program: Program, plan: Plan) -> ProgramSizes:
 
 
 def _sizes(block: Block, element_bytes: float) -> Sizes:
-    experts, narrow, matrices = block.trained_expert_parameters, block.low_precision, block.matrix_parameters
+    experts, copies, matrices = block.trained_expert_parameters, block.low_precision, block.matrix_parameters
     sizes = Sizes(
         own_trained=block.own_trained_parameters,
         adapter=block.adapter_parameters,
@@ -223,17 +223,18 @@ def _sizes(block: Block, element_bytes: float) -> Sizes:
         expert_matrices=smaller(experts, matrices),
         frozen_bytes=block.frozen_bytes(element_bytes),
         stored_bytes=block.stored_bytes(element_bytes),
-        expert_stored_bytes=element_bytes * experts + narrow.expert_gathered_bytes,
-        low_precision_bytes=narrow.kept_bytes,
-        expert_low_precision_bytes=narrow.expert_kept_bytes,
-        cast_bytes=narrow.cast_bytes,
+        expert_stored_bytes=element_bytes * experts + copies.expert_gathered_bytes,
+        low_precision_bytes=copies.kept_bytes,
+        expert_low_precision_bytes=copies.expert_kept_bytes,
+        cast_bytes=copies.cast_bytes,
     )
     return Sizes._make(map(plain, sizes))
 
 
 def layer_sum(stage: StageContents, of_kinds: Sequence[Number]) -> Number:
     """Return a sum over a stage's layers of a figure that each kind of layer has."""
-    return sum(map(mul, stage.kinds, of_kinds))
+    total: Number = sum(map(mul, stage.kinds, of_kinds))
+    return total
 
 
 def most(stage: StageContents, of_kinds: Sequence[Number]) -> Number:

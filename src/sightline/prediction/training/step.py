@@ -189,13 +189,13 @@ def _between_replicas(
     """
     plan = priced.scenario.plan
     copies, p, v = stage_replicas(plan), plan.pipeline_parallel, plan.virtual_stages
-    ends = reduce(larger, [priced.sizes.embedding_and_head_bytes(stage) for stage in slots.stages])
+    outside_layers = reduce(larger, [priced.sizes.embedding_and_head_bytes(stage) for stage in slots.stages])
 
-    def beside(passes: Number) -> DataParallelTime:
+    def overlapped_with(passes: Number) -> DataParallelTime:
         replica = Replica(
             parameters=parameters.times(copies),
             stored_bytes=stored.times(copies),
-            embedding_and_head_bytes=ends * copies,
+            embedding_and_head_bytes=outside_layers * copies,
             layers=slots.slowest.layers,
             forward_s=slots.slot.forward_s * passes,
             backward_s=slots.slot.backward_s * passes,
@@ -205,12 +205,12 @@ def _between_replicas(
 
     interleaved = v > 1 if plan.framework.overlap.interleaved_groups else False
     if not anywhere(interleaved):
-        return beside(1.0)
-    group = beside(smaller(p, m))
+        return overlapped_with(1.0)
+    group = overlapped_with(smaller(p, m))
     if not isinstance(interleaved, np.ndarray):
         return group
     # Only whether stages are interleaved matters, not how often, so each case is worked out once.
-    return group._replace(exposed_s=either(interleaved, group.exposed_s, beside(1.0).exposed_s))
+    return group._replace(exposed_s=either(interleaved, group.exposed_s, overlapped_with(1.0).exposed_s))
 
 
 def _transfer_s(priced: Priced) -> Number:

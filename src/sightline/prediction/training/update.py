@@ -26,7 +26,7 @@ EIGHT_BIT_MOMENTS = 2.0 * (1.0 + 4.0 / 256.0)
 
 
 def moment_bytes(states: StateBytes, optimizer: str, *, matrix: bool = False) -> float:
-    """Bytes per parameter that ``optimizer`` keeps beside master weights; ``matrix``: of a layer's matrices."""
+    """Bytes per parameter that ``optimizer`` keeps in addition to master weights; ``matrix``: of a layer's matrices."""
     two = states.optimizer - states.master
     match optimizer:
         case "sgd":
@@ -67,7 +67,7 @@ def update_traffic(framework: Framework, dtype: str, optimizer: str, *, matrix: 
 
 
 def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
-    """Tensors as large as all trained weights that live while the optimizer steps: separate kernels keep a square root."""
+    """Tensors as large as all trained weights that exist while the optimizer steps: separate kernels keep a square root."""
     states = framework.states_in(dtype)
     root = (states.optimizer - states.master) / 2.0 / states.weights
     match optimizer:
@@ -85,10 +85,10 @@ def _clipping(states: StateBytes) -> float:
 
 
 def _fused(states: StateBytes) -> float:
-    """One kernel: gradient in, weight and moments in and out, a narrow copy of master weights out."""
+    """One kernel: gradient in, weight and moments in and out, a 16-bit copy of master weights out."""
     weight = states.master or states.weights
-    narrow = states.weights if states.master else 0.0
-    return states.gradients + 2.0 * weight + 2.0 * (states.optimizer - states.master) + narrow
+    in_16_bit = states.weights if states.master else 0.0
+    return states.gradients + 2.0 * weight + 2.0 * (states.optimizer - states.master) + in_16_bit
 
 
 def _separate(states: StateBytes) -> float:
@@ -97,8 +97,8 @@ def _separate(states: StateBytes) -> float:
     Passes over the weight 4, the first moment 3, the second 5, the root 6, the gradient 2.
     """
     weight, moment = states.master or states.weights, (states.optimizer - states.master) / 2.0
-    narrow = states.weights if states.master else 0.0
-    return 4.0 * weight + 14.0 * moment + 2.0 * states.gradients + narrow
+    in_16_bit = states.weights if states.master else 0.0
+    return 4.0 * weight + 14.0 * moment + 2.0 * states.gradients + in_16_bit
 
 
 TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9.0, 3.0
