@@ -8,7 +8,7 @@ import pytest
 from sightline.errors import InputError, WorkError
 from sightline.profile import StageMemory
 from sightline.validation import Answer, Case, suites, validate
-from sightline.validation.statistics import result_of
+from sightline.validation.suite import result_of
 from sightline.validation.validate import choose, evaluate
 
 

@@ -1,8 +1,7 @@
 """Suites of measurements, and how far predictions are from them."""
 
 from sightline.validation.operators.suite import OperatorSuite
-from sightline.validation.statistics import Answer, Result
-from sightline.validation.suite import Case, Suite
+from sightline.validation.suite import Answer, Case, Result, Suite
 from sightline.validation.tables import suites
 from sightline.validation.validate import choose, evaluate, validate, work_of
 

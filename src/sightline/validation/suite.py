@@ -1,8 +1,13 @@
-"""What a suite of measurements is: cases, each a scenario with the value somebody measured, fit or test."""
+"""What a suite of measurements is: cases, each a scenario with a measured value, fit or test; and statistics of errors."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from hashlib import sha256
-from typing import Any, Literal
+from statistics import fmean
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sightline.lazy_dataclass import dataclass
 
@@ -59,3 +64,103 @@ def split_of(*family: object, seed: int = SPLIT_SEED) -> Split:
 def digest(family: Sequence[object], seed: int = SPLIT_SEED) -> int:
     """Return a number from 0 to 255 that depends on nothing but these values."""
     return sha256(f"sightline-{seed}:{'-'.join(str(value) for value in family)}".encode()).digest()[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A case and what was predicted for it, or why nothing was."""
+
+    case: Case
+    predicted: float | None = None
+    interval: tuple[float, float] | None = None
+    reason: str = ""
+
+    @property
+    def error(self) -> float:
+        """Return predicted / measured - 1; only for an answered case."""
+        if self.predicted is None:
+            raise ValueError(f"an unanswered case has no error: {self.reason}")
+        return self.predicted / self.case.measured - 1
+
+
+class Figures(TypedDict):
+    """Statistics of relative errors; None where there are none."""
+
+    mape: float | None
+    median_ape: float | None
+    p90_ape: float | None
+    max_ape: float | None
+    bias: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How well one split of a suite is predicted; errors are fractions of the measured value."""
+
+    suite: str
+    kind: Kind = "training"
+    quantity: str
+    split: Split
+    cases: int
+    unanswered: int
+    mape: float | None
+    """Mean absolute error, relative to the measured value; None when no case was answered."""
+    median_ape: float | None
+    p90_ape: float | None
+    """Nine in ten absolute errors are smaller."""
+    max_ape: float | None
+    bias: float | None
+    """Mean error; positive when predictions are larger than measurements."""
+    coverage: float | None
+    """Part of the predicted intervals that hold the measured value; None without intervals."""
+    answers: tuple[Answer, ...] = field(repr=False)
+    """All cases; of operators, whose tables have thousands, some of them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented result keys."""
+        keys = (
+            "suite",
+            "quantity",
+            "split",
+            "cases",
+            "unanswered",
+            "mape",
+            "median_ape",
+            "p90_ape",
+            "max_ape",
+            "bias",
+            "coverage",
+        )
+        return {key: getattr(self, key) for key in keys}
+
+
+def figures_of(errors: Sequence[float] | NDArray[np.float64]) -> Figures:
+    """Return the statistics of signed relative errors."""
+    if not len(errors):
+        return Figures(mape=None, median_ape=None, p90_ape=None, max_ape=None, bias=None)
+    signed = np.asarray(errors, dtype=float)
+    sizes = np.abs(signed)
+    return Figures(
+        mape=float(sizes.mean()),
+        median_ape=float(np.median(sizes)),
+        p90_ape=float(np.quantile(sizes, 0.9)),
+        max_ape=float(sizes.max()),
+        bias=float(signed.mean()),
+    )
+
+
+def result_of(suite: str, quantity: str, split: Split, answers: Sequence[Answer], kind: Kind = "training") -> Result:
+    """Return the statistics of the answers of one split."""
+    answered = [a for a in answers if a.predicted is not None]
+    inside = [low <= a.case.measured <= high for a in answered if a.interval for low, high in [a.interval]]
+    return Result(
+        suite=suite,
+        kind=kind,
+        quantity=quantity,
+        split=split,
+        cases=len(answers),
+        unanswered=len(answers) - len(answered),
+        **figures_of([a.error for a in answered]),
+        coverage=fmean(inside) if inside else None,
+        answers=tuple(answers),
+    )

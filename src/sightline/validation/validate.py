@@ -9,8 +9,7 @@ from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.quantities import quantity_of
-from sightline.validation.statistics import Answer, Result, result_of
-from sightline.validation.suite import Case, Split, Suite
+from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
 from sightline.validation.tables import suites
 
 _TABLE = 100

@@ -6,7 +6,7 @@ A reader returns the samples of one part of a calibration, in SI units. Beside `
 - prefill_attention, decode_attention, latent_decode_attention: ``batch``, ``heads``, ``kv_heads``, ``head_dim``,
   ``value_dim``, ``query_tokens``, ``context_tokens``, ``window`` and ``kernel``, which says the elements of the cache
 - attention: bars of fused attention as training calls it, by ``kernel``
-- elementwise: those of ``streams``
+- elementwise: those of ``vocabulary``
 - collectives: ``kernel`` (a kind: all_reduce, ...), ``ranks``, ``ranks_per_node``, ``bytes``
 - grouped: ``kernel`` (a layout), ``experts``, ``local_experts``, ``rows_per_expert``, ``mfu``, ``n``, ``k``
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.streams import Stream, in_order, streams
+from sightline.calibration.readers.vocabulary import Stream, in_order, streams
 from sightline.errors import InputError
 from sightline.scenario import Model
 

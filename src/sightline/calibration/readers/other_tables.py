@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.streams import Stream, in_order, stream_samples
-from sightline.calibration.readers.vocabulary import COLLECTIVES, PROGRAMS
+from sightline.calibration.readers.vocabulary import COLLECTIVES, PROGRAMS, Stream, in_order, stream_samples
 from sightline.errors import InputError
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.streams import Stream, in_order, stream_samples
-from sightline.calibration.readers.vocabulary import COLLECTIVES
+from sightline.calibration.readers.vocabulary import COLLECTIVES, Stream, in_order, stream_samples
 
 if TYPE_CHECKING:
     import polars as pl

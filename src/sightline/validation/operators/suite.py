@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.lazy_dataclass import dataclass
-from sightline.validation.statistics import Answer, Figures, Result, figures_of
-from sightline.validation.suite import Case, Split
+from sightline.validation.suite import Answer, Case, Figures, Result, Split, figures_of
 
 Array = NDArray[np.float64]
 
