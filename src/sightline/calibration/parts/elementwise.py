@@ -79,7 +79,7 @@ class ElementwiseTable(Table):
         import polars as pl
 
         stated = pl.col("launch_s").fill_null(0.0) if "launch_s" in rows.columns else pl.lit(0.0)
-        return super().of(rows.with_columns(stated.alias("launch_s")))
+        return super(ElementwiseTable, cls).of(rows.with_columns(stated.alias("launch_s")))  # noqa: UP008 - slots
 
     @property
     def traffic_bytes(self) -> Array:

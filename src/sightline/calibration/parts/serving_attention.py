@@ -90,7 +90,7 @@ class ServingAttentionTable(Table):
     def of(cls, rows: "pl.DataFrame") -> Self:
         """The samples' columns; the kernel says the bytes of the cache's elements."""
         kv_bytes = np.where(rows["kernel"].to_numpy().astype(str) == "fp8 cache", 1.0, 2.0)
-        return super().of(rows.with_columns(kv_bytes=kv_bytes))
+        return super(ServingAttentionTable, cls).of(rows.with_columns(kv_bytes=kv_bytes))  # noqa: UP008 - slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
