@@ -9,7 +9,6 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "sightline"
 ROOMS = (
     *(
-        "lazy_dataclass",
         "errors",
         "__version__",
         "quantities",

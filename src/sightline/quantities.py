@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import Any, TypeAlias
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 
 Number: TypeAlias = float | NDArray[np.floating[Any]]
 """A float or a float array; every formula accepts both and arrays broadcast."""

@@ -1,7 +1,7 @@
 """Constants of a device from tables on disk: found by their formats, checked, fitted, and written as catalog entries."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from sightline.calibration.readers.formats import formats_of
 from sightline.calibration.readers.raw_table import ENDINGS, RawTable, open_table
 from sightline.catalog import names
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.loading.models import resolve_model

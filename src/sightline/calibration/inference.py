@@ -4,6 +4,7 @@ Every case is priced once; only the engine's constants vary, which are few and h
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits.fitting import FitResult, error_statistics
 from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import Workers, latencies
 from sightline.quantities import significant

@@ -1,12 +1,10 @@
 """Samples of measured operators as arrays: columns of equal length in SI units."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sightline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -5,6 +5,7 @@ fit is the maximum a posteriori: robust squares of logarithmic errors plus squar
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits.fitting import FitResult, error_statistics
 from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.predict import predict
 from sightline.scenario import Scenario

@@ -1,6 +1,7 @@
 """``sightline calibrate``: constants of a device from tables of measured operators."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,6 @@ from sightline.cli import output
 from sightline.cli.calibrate_here import this_month
 from sightline.cli.options import AsJson, RunStore, takes
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from sightline.calibration.from_tables import Calibration, Tables

@@ -1,13 +1,13 @@
 """The options of ``sightline measure``. Those that what is measured has no use for are refused, not left unread."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from sightline.cli.options import AsJson, RunStore, Settings, Sweeps
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 
 TRAINING, GENERATION, OPERATOR = "training", "generation", "single operators"
 FILES = (TRAINING, GENERATION, OPERATOR)

@@ -5,14 +5,13 @@ it, or of no device in particular (``generic``), so that a synthesized device ne
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from sightline.content import remembered
 from sightline.cost.families import PROCESSOR, UNMEASURED, evidence_of, family_with
-from sightline.lazy_dataclass import dataclass
 from sightline.profile import Evidence
 from sightline.quantities import PLAIN, Number
 from sightline.scenario import Device
@@ -125,7 +124,7 @@ def _axes(model: DeviceModel) -> int:
 
 
 @remembered(entries=256, largest_array=4096)
-def device_model(device: Device, kernels: Kernels = Kernels()) -> DeviceModel:  # noqa: B008 - it is frozen
+def device_model(device: Device, kernels: Kernels = Kernels()) -> DeviceModel:
     """Return the model of a device: an accelerator's, or a processor's where operators are called one after the other."""
     if kernels.eager and family_with(device, PROCESSOR) is not None:
         from sightline.cost.processor.model import ProcessorModel

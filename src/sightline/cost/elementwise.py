@@ -1,6 +1,7 @@
 """Bandwidth-bound kernels: what they reach on a device, by what they do and by how they were written."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -12,7 +13,6 @@ from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of
 from sightline.cost.operator_cost import Alike, OperatorCost
 from sightline.cost.ranks import Ranks
-from sightline.lazy_dataclass import dataclass
 from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device

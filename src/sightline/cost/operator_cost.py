@@ -1,11 +1,11 @@
 """The price of an operator - its time and the two roofline legs behind it - and operators that one call prices."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.program import Operator
 from sightline.quantities import PLAIN, Number
 

@@ -5,6 +5,7 @@ kernel and shape are stacked and priced in one call. What an entry names is impo
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
@@ -14,7 +15,6 @@ import numpy as np
 
 from sightline.cost.operator_cost import Alike, OperatorCost, unstacked
 from sightline.cost.ranks import Ranks
-from sightline.lazy_dataclass import dataclass
 from sightline.program import (
     CachedAttention,
     Collective,

@@ -1,11 +1,11 @@
 """Where operators run: the model of every rank's device, the links between ranks, and who takes part in a collective."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group, Links
 from sightline.cost.device_model import DeviceModel
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 

@@ -7,6 +7,7 @@ a library's choice of kernels adds smoothly, and beyond it fades to nothing with
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 Array = NDArray[np.float64]

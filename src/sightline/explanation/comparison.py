@@ -1,7 +1,7 @@
 """Two profiles compared, predicted and measured or any two of one kind, figure by figure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from sightline.errors import InputError, nearest
@@ -9,7 +9,6 @@ from sightline.explanation.differences import about, under_common_names, unfair
 from sightline.explanation.ratios import EXACT, difference, interval_of, ratio_spread
 from sightline.explanation.side import LEVELS, Address, Figure, Side
 from sightline.explanation.sides import Asked, sides_of
-from sightline.lazy_dataclass import dataclass
 from sightline.profile import GENERATION, TRAINING, Task
 from sightline.runs import open_store
 

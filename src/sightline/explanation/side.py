@@ -1,10 +1,10 @@
 """One of the two profiles that are compared: its figures by level, each with how far it may be off."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sightline.explanation.ratios import ANOTHER_BUSY_RUN, ANOTHER_RUN, EXACT, Spread, spread_of
-from sightline.lazy_dataclass import dataclass
 from sightline.profile import Task
 
 LEVELS = ("step", "phase", "memory", "module", "operator")

@@ -1,6 +1,6 @@
 """What a framework's memory holds beside model states and the tensors that operators save."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

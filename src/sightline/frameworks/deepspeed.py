@@ -1,6 +1,6 @@
 """What DeepSpeed alone does: the buckets and copies of its ZeRO optimizer."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,11 @@ Groups that one engine alone has are in that engine's own module (`llama_cpp`, `
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sightline.frameworks.llama_cpp import LlamaCpp
 from sightline.frameworks.lmdeploy import TurboMind
-from sightline.lazy_dataclass import dataclass
 
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]

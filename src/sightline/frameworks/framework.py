@@ -4,7 +4,7 @@ Groups that one framework alone has are in that framework's own module (`torchti
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sightline.frameworks.allocation import PLAIN_ALLOCATION, Allocation
@@ -12,7 +12,6 @@ from sightline.frameworks.deepspeed import ZeroEngine
 from sightline.frameworks.litgpt import LitGpt
 from sightline.frameworks.megatron import TransformerEngine
 from sightline.frameworks.torchtitan import NativePyTorch
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 TensorOverlap = Literal["none", "backward", "all"]

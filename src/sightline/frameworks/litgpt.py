@@ -1,6 +1,6 @@
 """What LitGPT alone does: its own models, adapters and quantized layers."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

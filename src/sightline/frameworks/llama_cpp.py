@@ -1,6 +1,6 @@
 """What llama.cpp alone does: layers split over devices, weights unpacked by its own kernels, scores written to memory."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What LMDeploy alone does: how TurboMind takes requests when it is idle."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What Megatron alone does: TransformerEngine's modules and Megatron-Core's mixtures of experts."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What torchtitan alone does: parallelism native to PyTorch (DTensor, FSDP2, AsyncTP) under models of its own."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,13 @@ costs no more than one small search.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.answer import predict
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import TRAINING, Profile

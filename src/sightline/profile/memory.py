@@ -1,12 +1,12 @@
 """Parts of a device's memory, and the memory ledger of a pipeline stage."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number, as_python
 
 MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "buffers", "framework")

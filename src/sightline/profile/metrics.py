@@ -1,12 +1,11 @@
 """What a profile of each task consists of: its metrics with unit, meaning and formula, its phases, its short tables."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 from sightline.scenario import Generate
 from sightline.scenario.low_precision import rate_dtype

@@ -1,10 +1,9 @@
 """The table of a profile: one row per operator address."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 Each sequence keeps keys and values, latents or recurrent states. A prefill is one group of prompts, a decode step one of sequences with a token or a few each; a mixed batch has both.
 """
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
+
 from sightline.program.formats import Formats
 from sightline.quantities import Number, larger, plain, smaller
 from sightline.scenario import LayerKind, Model

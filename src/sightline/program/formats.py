@@ -7,10 +7,9 @@ mean of its tensors. Scales per channel take no room worth counting.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
 from sightline.scenario.quantization import CACHE_BYTES, EXPERTS_ONLY, ROUTER_DTYPES, WEIGHT_FORMATS

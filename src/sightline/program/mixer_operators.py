@@ -4,7 +4,8 @@
 of corrections, so their backward pass makes those again: what that adds is counted where a backward pass is.
 """
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
+
 from sightline.program.operators import Operator
 from sightline.quantities import Number, smaller
 

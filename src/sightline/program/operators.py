@@ -4,9 +4,9 @@ Sizes are per execution on one device, in elements unless the name says bytes; e
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from sightline.lazy_dataclass import dataclass
 from sightline.program.address import ADAPTER_PRODUCTS, Direction, Module, Part, display_name
 from sightline.quantities import Number, smaller
 

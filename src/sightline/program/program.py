@@ -4,12 +4,11 @@ A block lists its steps in forward order; its backward pass is theirs in reverse
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.program.address import Direction, Module, Part
 from sightline.program.operators import Elementwise, Operator
 from sightline.quantities import Number

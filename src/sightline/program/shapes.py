@@ -6,12 +6,11 @@ else 1; ``c`` context-parallel ranks, of which ``y`` split heads, ``e`` expert-p
 ranks.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sightline.frameworks import Framework
-from sightline.lazy_dataclass import dataclass
 from sightline.program.address import Direction, Module, Part
 from sightline.program.operators import Matmul
 from sightline.program.techniques.compiler import compiled

@@ -4,12 +4,11 @@ Each cell has the measured and the predicted figure. Out of memory is a dash, ot
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import Comparison
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.studies.arxiv_2311_03687 import Cell, Table
 from sightline.report import comparison as words
 from sightline.report import units

@@ -1,9 +1,9 @@
 """What the terminal, charts and the report show of a profile of any task, read from the task's declaration."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sightline.lazy_dataclass import dataclass
 from sightline.profile import MEMORY_PARTS, Profile
 from sightline.profile.results import flatten, profile_to_dict
 from sightline.report import units

@@ -5,12 +5,10 @@ import math
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from sightline.lazy_dataclass import dataclass
 
 RUNNING, INTERRUPTED = "running", "interrupted"
 FORMAT = 1

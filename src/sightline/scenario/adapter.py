@@ -1,9 +1,9 @@
 """Low-rank adapters: small trained matrices next to frozen projections (arXiv 2106.09685)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Count
 
 AdapterKind = Literal["lora", "qlora"]

@@ -3,9 +3,8 @@
 Legend of the formulas: ``h`` is the model's hidden size. Biases and norms inside a block are counted where they exist.
 """
 
+from dataclasses import dataclass
 from typing import Literal
-
-from sightline.lazy_dataclass import dataclass
 
 Mixer = Literal["attention", "sliding", "chunked", "latent", "sparse", "compressed", "linear", "state-space", "none"]
 """How a layer mixes tokens: full, sliding-window or chunked attention; multi-head latent attention (arXiv 2405.04434);

@@ -5,10 +5,9 @@ device may be arrays, which broadcast through every formula.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 LinkTopology = Literal["switch", "full-mesh", "pcie", "ring", "torus", "pairs"]

@@ -1,11 +1,10 @@
 """Generation: prompts in, tokens out, by an engine on a cluster."""
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from sightline.frameworks import Engine
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Count, Number
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model

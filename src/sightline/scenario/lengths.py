@@ -1,6 +1,6 @@
 """How long samples are, and what rows they make: padded to the longest of their micro-batch, or packed."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from math import ceil, log, sqrt
 from typing import Any, Literal, NamedTuple
@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Count, Number
 
 Distribution = Literal["lognormal", "normal", "uniform", "empirical"]

@@ -1,8 +1,8 @@
 """What is trained or served: a transformer's architecture, as its ``config.json`` gives it."""
 
+from dataclasses import dataclass
 from typing import Literal
 
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario.blocks import (
     CompressedAttention,
     Experts,

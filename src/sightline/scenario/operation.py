@@ -1,10 +1,9 @@
 """A single operator as the question: a matmul, attention, a collective or a bandwidth-bound kernel, without a model."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.quantization import WEIGHT_FORMATS

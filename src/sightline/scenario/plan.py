@@ -1,10 +1,9 @@
 """How the work is laid out: parallelism, memory techniques, precision, framework."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from sightline.frameworks import Framework, TensorOverlap
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Count, Number
 from sightline.scenario.adapter import Adapter
 from sightline.scenario.low_precision import Fp8Recipe, wide_dtype

@@ -1,6 +1,7 @@
 """Which activations are computed again in the backward pass instead of kept, and in which layers."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
+
 from sightline.quantities import Number
 
 MODULES = (

@@ -1,9 +1,8 @@
 """The question: a model on a cluster, a workload, a plan - and, for published results, what somebody measured."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
 from sightline.scenario.plan import Plan

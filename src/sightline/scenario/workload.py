@@ -1,8 +1,8 @@
 """What is asked of the model: so far, training and fine-tuning steps."""
 
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Count, Number
 from sightline.scenario.lengths import Lengths, Rows, packed_rows, padded_rows
 

@@ -1,15 +1,13 @@
 """What a suite of measurements is: cases, each a scenario with a measured value, fit or test; and statistics of errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from statistics import fmean
 from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sightline.lazy_dataclass import dataclass
 
 Split = Literal["fit", "test"]
 Kind = Literal["training", "generation", "operators"]

@@ -1,13 +1,13 @@
 """Robust fits of a formula's constants to measured times, between bounds or in log space, and how far they are off."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import significant
 
 Array = NDArray[np.float64]

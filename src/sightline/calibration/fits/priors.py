@@ -4,12 +4,12 @@ The fit is the maximum a posteriori: robust squares of logarithmic errors plus s
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.fits.fitting import ORDINARY_ERROR
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import significant
 
 Array = NDArray[np.float64]

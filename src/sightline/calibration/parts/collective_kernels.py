@@ -5,7 +5,7 @@ it differs from that of the library's table, in the form of a kernel.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from sightline.calibration.parts.collectives import (
 )
 from sightline.cost.collectives.all_reduce import MULTICAST_MIN_RANKS
 from sightline.cost.collectives.constants import CustomAllReduce, KindConstants, Protocol
-from sightline.lazy_dataclass import dataclass
 
 _CENTRES = {
     "pair": (4e-6, 1e-3, 0.5),

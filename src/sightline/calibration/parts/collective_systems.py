@@ -1,7 +1,7 @@
 """The systems that collectives were measured on, and the fits of each: NCCL by version, engines' kernels by release."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,6 @@ from sightline.calibration.parts.part import covered
 from sightline.cost.collectives.constants import KindConstants
 from sightline.cost.collectives.families import release_key
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,6 +1,7 @@
 """Fit the constants of collectives to measurements: robust least squares in log space, through the model itself."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ from sightline.cost.collectives.constants import (
 )
 from sightline.cost.collectives.families import PCIE
 from sightline.cost.collectives.groups import Group
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import BYTES_PER_SECOND, SECONDS, parse_quantity
 from sightline.scenario import Host, Interconnect, Network
 

@@ -1,6 +1,7 @@
 """Constants of bandwidth-bound kernels, class by class: the fits, the shipped entries, anybody's table."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -37,7 +38,6 @@ from sightline.cost.elementwise import (
 )
 from sightline.cost.families import family_of
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.profile.metrics import Evidence
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
@@ -79,7 +79,7 @@ class ElementwiseTable(Table):
         import polars as pl
 
         stated = pl.col("launch_s").fill_null(0.0) if "launch_s" in rows.columns else pl.lit(0.0)
-        return super(ElementwiseTable, cls).of(rows.with_columns(stated.alias("launch_s")))  # noqa: UP008 - slots
+        return super(ElementwiseTable, cls).of(rows.with_columns(stated.alias("launch_s")))
 
     @property
     def traffic_bytes(self) -> Array:

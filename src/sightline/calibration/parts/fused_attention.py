@@ -1,7 +1,7 @@
 """Constants of fused attention as training calls it: the fits to published charts, and the shipped entries."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from sightline.calibration.parts.part import Entry, between, constants_in, figur
 from sightline.calibration.samples import Array, Table, by_kernel
 from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.attention.fused import attention_cost
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import significant
 from sightline.scenario import Device
 

@@ -1,6 +1,7 @@
 """Constants of experts' grouped matmuls: the fits, the shipped entries, anybody's table."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from sightline.catalog import entry
 from sightline.cost.families import family_of
 from sightline.cost.matmul.grouped import GroupedConstants, grouped_matmul_cost
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
 

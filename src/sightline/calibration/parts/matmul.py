@@ -1,6 +1,7 @@
 """Matmul constants fitted to a table of measured products."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from sightline.calibration.fits.fitting import (
 from sightline.calibration.samples import Array, Table
 from sightline.cost.matmul.constants import MatmulConstants
 from sightline.cost.matmul.dense import matmul_cost
-from sightline.lazy_dataclass import dataclass
 from sightline.program.formats import format_of
 from sightline.scenario import Device
 

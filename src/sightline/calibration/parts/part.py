@@ -1,13 +1,12 @@
 """What parts of a calibration share: an operator's identity and limits, what a fit hands back, and catalog entries."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.calibration.fits.fitting import FitResult
 from sightline.calibration.samples import Array, by_kernel
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import significant
 from sightline.scenario import Cluster
 

@@ -1,7 +1,7 @@
 """Constants of serving engines' attention kernels, fitted to measured prefills or decoding steps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,7 +16,6 @@ from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.attention.decode import DecodeAttentionConstants, decode_attention_cost
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.residual_surface import AttentionSurface
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario import Device
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class ServingAttentionTable(Table):
     def of(cls, rows: "pl.DataFrame") -> Self:
         """The samples' columns; the kernel says the bytes of the cache's elements."""
         kv_bytes = np.where(rows["kernel"].to_numpy().astype(str) == "fp8 cache", 1.0, 2.0)
-        return super(ServingAttentionTable, cls).of(rows.with_columns(kv_bytes=kv_bytes))  # noqa: UP008 - slots
+        return super(ServingAttentionTable, cls).of(rows.with_columns(kv_bytes=kv_bytes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ What a table's benchmark adds, launches from the host and kernels beside attenti
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,6 @@ from sightline.calibration.parts.serving_attention import HOST, Constants, Kerne
 from sightline.cost.attention.families import at_clock
 from sightline.cost.elementwise import elementwise_cost, load_elementwise
 from sightline.cost.families import UNMEASURED
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario import Device
 
 Beside = Literal["cache write", "rope"]

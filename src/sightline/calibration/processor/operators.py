@@ -1,6 +1,7 @@
 """A processor's constants from measured operators: products, attention, chains of kernels, and the calls around them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +24,6 @@ from sightline.calibration.samples import Array, Table
 from sightline.cost.processor.constants import THIN, FusedAttentionConstants, ProcessorConstants, ProductConstants
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import significant
 from sightline.scenario import Device
 

@@ -1,13 +1,13 @@
 """Measured operators of a processor, sorted into what its constants are fitted to."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sightline.calibration.samples import Array, Table
 from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE
-from sightline.lazy_dataclass import dataclass
 
 ORDERS: Mapping[str, str] = {
     "library": "forward",

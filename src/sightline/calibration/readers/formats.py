@@ -14,6 +14,7 @@ and always ``row``, its place in the file, ``library`` and ``device``, empty whe
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers import aiconfigurator as aic
@@ -24,7 +25,6 @@ from sightline.calibration.readers import own_results as own
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import NO_WINDOW
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

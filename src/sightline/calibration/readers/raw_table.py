@@ -1,12 +1,11 @@
 """A table as somebody's file holds it: named columns, and where each row stands, for complaints."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import show
 from sightline.scenario import Model
 

@@ -1,6 +1,7 @@
 """What each generation of fused attention kernels, and each serving engine's, reaches on a device."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from math import inf
 from typing import Any, Self
@@ -8,7 +9,6 @@ from typing import Any, Self
 from sightline.catalog import entry
 from sightline.cost.families import Stated, stated_values
 from sightline.cost.residual_surface import AttentionSurface
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 

@@ -6,7 +6,7 @@ sequence, ``ctx`` tokens seen. Sources: Flash-Decoding (Dao et al., 2023), Flash
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple, Self
 
@@ -17,7 +17,6 @@ from sightline.cost.attention.constants import with_surface
 from sightline.cost.families import Stated, stated_values
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.residual_surface import AttentionSurface
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Device
 

@@ -1,13 +1,12 @@
 """What a collective library reaches on its links: constants relative to the datasheet, per device family and version."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 PROTOCOLS = ("ll", "ll128", "simple")

@@ -4,11 +4,11 @@ Ranks are numbered tensor-parallel first, then data-parallel, then pipeline stag
 (arXiv 2104.04473): tensor-parallel ranks are neighbours, data-parallel ranks have the tensor degree as their stride.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Count, Number, larger, smaller
 from sightline.scenario import Host, Interconnect, Network
 

@@ -1,7 +1,7 @@
 """What a device's matmul kernels reach of its datasheet: a dozen numbers and the tiles its library chooses from."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,6 @@ from sightline.catalog import entry
 from sightline.cost import clock
 from sightline.cost.families import UNMEASURED, Stated, evidence_of, family_of
 from sightline.cost.residual_surface import ResidualSurface
-from sightline.lazy_dataclass import dataclass
 from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device

@@ -8,10 +8,11 @@ vllm-project/vllm#47973 (columns "torch FP32" and "torch TF32"; its 71.8 us for 
 MiniMax M2.5 gain 4 to 12 % without it is measured in #41332.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.lazy_dataclass import dataclass
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import Device

@@ -4,6 +4,7 @@ Symbols: ``E`` experts, ``k`` experts per token, ``r`` rows of an expert, ``B`` 
 DeepGEMM (deepseek-ai/DeepGEMM), README.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from sightline.catalog import entry
 from sightline.cost.families import Stated
 from sightline.cost.operator_cost import OperatorCost
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 from sightline.scenario import Device
 

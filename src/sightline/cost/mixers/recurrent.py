@@ -8,6 +8,7 @@ chunk; ``P`` head dimension, ``N`` state dimension, ``g`` groups that share B an
 kernel bound by bytes.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.cost.families import Stated
 from sightline.cost.operator_cost import OperatorCost
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 from sightline.scenario import Device
 

@@ -3,6 +3,7 @@
 Source of the operators: DeepSeek-V3.2-Exp, technical report; kernels: DeepGEMM's fp8 MQA logits, FlashMLA's sparse ones.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.cost.families import Stated
 from sightline.cost.operator_cost import OperatorCost
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 from sightline.scenario import Device
 

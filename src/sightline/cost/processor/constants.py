@@ -1,7 +1,7 @@
 """What calls reach on a processor: fitted per machine, shares of its own figures wherever time grows with size."""
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sightline.catalog import entry
 from sightline.cost.families import PROCESSOR, Stated
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Number
 
 ProductOrder = Literal["forward", "few rows", "one row", "input gradient", "weight gradient"]

@@ -1,6 +1,7 @@
 """A processor as prices see it: every call returns when its work is done, and memory is the host's."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +9,6 @@ from sightline.cost.device_model import DeviceModel, Update
 from sightline.cost.families import PROCESSOR, evidence_of, family_with
 from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants, load_processor
 from sightline.cost.processor.formulas import kernels_cost
-from sightline.lazy_dataclass import dataclass
 from sightline.profile import Evidence
 from sightline.quantities import Number
 

@@ -4,6 +4,7 @@ No operator waits in a queue and none overlaps with another, so that a pass is t
 again and again, weights and saved activations, is found in the cache as far as it fits there together.
 """
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +14,6 @@ from sightline.cost.processor.constants import FALLBACK, ProcessorConstants
 from sightline.cost.processor.formulas import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.ranks import Execution, Ranks
-from sightline.lazy_dataclass import dataclass
 from sightline.program import CachedAttention, Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.address import ATTENTION_CORE, GRADIENTS_OF_LINEAR
 from sightline.program.shapes import ELEMENT_BYTES

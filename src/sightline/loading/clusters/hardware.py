@@ -1,13 +1,12 @@
 """The parts of a cluster - device, links, network, host - by catalog name, by mapping, or a mapping over a name."""
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.input.complaints import Complaints, check
 from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.input.kinds import Keys, anything, choice, each, flag, quantity, text, whole

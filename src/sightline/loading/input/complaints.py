@@ -1,11 +1,10 @@
 """A mapping held against its structure, and every mistake as a sentence."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.input.kinds import Keys
 from sightline.quantities import show

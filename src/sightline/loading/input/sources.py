@@ -7,13 +7,13 @@ import re
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sightline.catalog.yaml12 import parse, parse_all
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.input.dotted_keys import with_value
 
 LARGEST_FILE = 64 * 2**20

@@ -3,9 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario.model import WeightPart
 
 _PLAIN: Mapping[str, str] = {"float16": "fp16", "float32": "fp32"}

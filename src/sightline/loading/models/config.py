@@ -1,11 +1,10 @@
 """A model's ``config.json``, in whatever family's spelling, into a `Model`."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.input.complaints import Complaints, require
 from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.models.blocks import (

@@ -1,10 +1,8 @@
 """What one model family is made of, and the families that others are like."""
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
-
-from sightline.lazy_dataclass import dataclass
 
 GATED, GATED_GELU, PLAIN = ("swiglu",), ("geglu",), ("gelu", "relu", "relu2")
 """Activations that the MLP of a family may have."""

@@ -1,12 +1,11 @@
 """``plan`` of training and of generation: what is stated, else the framework's or engine's defaults, else our own."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Generic, TypeVar
 
 from sightline.errors import InputError, nearest
 from sightline.frameworks import read_engine, read_framework
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.input.complaints import Checked, Complaints, check, require
 from sightline.loading.input.kinds import Keys, anything, choice, each, flag, fraction, quantity, text, whole
 from sightline.loading.plans.techniques import read_quantization, read_techniques

@@ -4,7 +4,7 @@ A run warms up, answers until its times are known, and then records modules and 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading import generation_from_mapping
 from sightline.measurement.generation.loop import WAYS, Generation, cached_bytes, random_prompts, weight_format
 from sightline.measurement.generation.results import result_of

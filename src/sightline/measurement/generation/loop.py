@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.machine.timing import Phase
 from sightline.measurement.modules.readers import Reader
 from sightline.measurement.processes.case import UnsupportedCaseError

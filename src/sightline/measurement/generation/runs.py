@@ -1,10 +1,10 @@
 """Measure generation, each scenario stored as a run."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading import to_mapping
 from sightline.loading.clusters.this_machine import processor
 from sightline.measurement.generation.case import CASE, Asked, measure_generation_run

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.machine.hardware import gpus

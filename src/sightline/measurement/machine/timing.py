@@ -7,14 +7,12 @@ median says how far samples scatter, and it rests on their ranks alone.
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, exp, hypot, log, sqrt
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
 import numpy as np
-
-from sightline.lazy_dataclass import dataclass
 
 VARIABLE = "SIGHTLINE_CLOCK"
 

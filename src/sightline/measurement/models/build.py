@@ -1,11 +1,11 @@
 """A scenario's model as the Hugging Face class that people train, with random weights or the user's own."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.models import resolve_model
 from sightline.measurement.models.configs import transformers_config
 from sightline.measurement.models.weights import quantize, with_adapter

@@ -1,9 +1,9 @@
 """Which of a Hugging Face model's modules is what: read from the names that its layers give their parts."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.modules.timeline import (
     ATTENTION_NORM,
     CORE,

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.errors import InputError, nearest
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.machine.devices import Machine, import_torch
 from sightline.quantities import BYTES, format_quantity
 

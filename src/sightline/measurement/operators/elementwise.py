@@ -1,10 +1,10 @@
 """Bandwidth-bound kernels by PyTorch on rows as wide as a model's, copies, and a step of AdamW."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.machine.devices import Machine, import_torch
 from sightline.measurement.operators.case import MOST_OF_MEMORY, SEED, Case, Tensors, chosen, rotated
 from sightline.quantities import BYTES, format_quantity

@@ -7,12 +7,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, NoReturn, get_args
 
 from sightline.errors import InputError, SightlineError
-from sightline.lazy_dataclass import dataclass
 
 Status = Literal["ok", "out_of_memory", "timeout", "crashed", "unsupported", "interrupted"]
 STATUSES: tuple[Status, ...] = get_args(Status)

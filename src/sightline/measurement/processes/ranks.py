@@ -8,11 +8,10 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from sightline.errors import WorkError
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.processes import tree
 from sightline.measurement.processes.case import Emit, OutOfMemoryError, UnsupportedCaseError, run_entry
 

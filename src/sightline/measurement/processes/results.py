@@ -1,9 +1,9 @@
 """What measurements of every task share: stored runs as profiles, memory by part, limits by bound, a remark on scatter."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.processes.suite import RowStore
 from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, task_of
 

@@ -3,12 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 from sightline.errors import InputError, WorkError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.measurement.machine.devices import INSTALL
 from sightline.measurement.machine.record import conditions, contention, environment_class, record_environment

@@ -6,11 +6,10 @@ QLoRA (QL); N is none of them. A processor gets the same grid over the same thre
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sightline import catalog
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.machine.devices import Hardware
 
 STUDY = "2311.03687"

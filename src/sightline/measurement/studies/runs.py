@@ -1,11 +1,10 @@
 """Measure a study: every cell of its tables as a case of its own; what cannot run is an outcome, never an end."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading import load_all
 from sightline.measurement.generation.runs import Settings as GenerationSettings
 from sightline.measurement.generation.runs import measure_generations

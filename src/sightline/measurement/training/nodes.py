@@ -8,11 +8,11 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from sightline.errors import InputError, WorkError
-from sightline.lazy_dataclass import dataclass
 
 FIRST_CONTACT = timedelta(minutes=5)
 NEXT_CASE = timedelta(hours=12)

@@ -3,14 +3,13 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, state_bytes
 from sightline.measurement.modules.communication import EXPOSED, watch_collectives, watch_sharding

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError, WorkError
-from sightline.lazy_dataclass import dataclass
 from sightline.loading import to_mapping
 from sightline.measurement.machine.devices import INSTALL, training_machine
 from sightline.measurement.models.build import check_checkpoint

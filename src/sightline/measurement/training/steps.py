@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.machine.timing import Phase
 from sightline.measurement.models.build import SEED, TORCH_DTYPES, Precision, precision_of
 from sightline.measurement.processes.case import UnsupportedCaseError

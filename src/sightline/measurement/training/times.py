@@ -5,13 +5,12 @@ Steps are timed on the host, or on a device that the host runs ahead of.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.measurement.machine.devices import DeviceClock
 from sightline.measurement.machine.timing import HostClock, host_time
 from sightline.measurement.modules.instrument import instrument, without_overhead

@@ -5,7 +5,7 @@ much slower its kernels run between each other than alone in a benchmark.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from math import hypot
 from typing import Any
@@ -14,7 +14,6 @@ from sightline.catalog import entry, names
 from sightline.catalog.versions import line_of, release_line
 from sightline.cost.families import family_of
 from sightline.cost.matmul.constants import borrows
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario import Device, Host
 
 HOST_TIMES = (

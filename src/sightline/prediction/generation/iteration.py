@@ -4,9 +4,10 @@ A pure function of the engine's replica and the batch, for plain numbers and arr
 are made of iterations. Legend: ``p`` pipeline stages, ``m`` micro-batches that fill them.
 """
 
+from dataclasses import dataclass
+
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import pipeline_boundary
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation.speculation import with_drafts
 from sightline.prediction.generation.worker import PricedPass, Worker

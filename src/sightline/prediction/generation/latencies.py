@@ -1,9 +1,8 @@
 """Time to first token and per further token, of a static batch, in a steady loop, and in disaggregated pools."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sightline.cost.clock import at_its_clock
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.phases import (
     Phase,

@@ -1,8 +1,9 @@
 """Prefill and decoding: the iterations of each, and how many a batch needs."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.iteration import Iteration, iteration_of
 from sightline.prediction.generation.prompts import Chunks, cut, micro_batches

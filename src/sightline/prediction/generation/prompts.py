@@ -1,8 +1,9 @@
 """How an engine cuts waiting prompts into passes: chunks of a token budget, and micro-batches for pipeline stages."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import Count, Number, either, larger, rounded_up, smaller
 from sightline.scenario import GenerationPlan, GenerationScenario
 

@@ -1,7 +1,7 @@
 """A replica of an engine - a model under a plan on its ranks - and the passes that it runs, written out and priced."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sightline.content import LargeArrayError, Results, content, remembered
@@ -14,7 +14,6 @@ from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices, price
 from sightline.cost.ranks import Ranks
 from sightline.frameworks import Engine
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.eager_calls import in_eager_pass, pass_execution
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes

@@ -6,8 +6,8 @@ for as long as it trains; Megatron-Core makes the head's anew each time.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.memory.moments import collected
 from sightline.prediction.training.stages import ProgramSizes, StageContents, layer_sum
 from sightline.program import Block, Matmul, Program

@@ -5,9 +5,9 @@ in flight (arXiv 2205.05198). Left out: fragmentation beyond the framework's fix
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial, reduce
 
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.memory.activations import Activations, Shapes, activations, layer_shapes, of_head, of_layers
 from sightline.prediction.memory.moments import RESERVED, Moment, fullest_moment, reserved_beyond
 from sightline.prediction.memory.states import (

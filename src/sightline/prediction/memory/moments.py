@@ -10,9 +10,9 @@ each stream), torch.distributed.pipelining and torch.distributed.fsdp of 2024 an
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.training.stages import StageContents
 from sightline.program import Program
 from sightline.program.shapes import ELEMENT_BYTES

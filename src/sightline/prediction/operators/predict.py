@@ -4,6 +4,7 @@ Device time of a warm benchmark: no host launch, no slowdown of a long training 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from sightline.cost.collectives.groups import whole_group
 from sightline.cost.elementwise import elementwise_cost, load_elementwise, measured_generation
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.residuals import covers, family_half_width, first_stated, half_width
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.operators.answer import MEASURED_DTYPES, OperatorAnswer, on_roofline, within
 from sightline.prediction.operators.attention import attention_answer
 from sightline.prediction.operators.products import grouped_answer, matmul_answer

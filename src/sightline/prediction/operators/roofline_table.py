@@ -6,13 +6,12 @@ are its rows.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from sightline.cost.prices import price
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part

@@ -7,8 +7,8 @@ bubble with the memory of 1F1B (ZB-H1): arXiv 2401.10241.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario.plan import Schedule
 
 Operation = tuple[str, int, int]

@@ -1,11 +1,11 @@
 """Seconds of one block for one micro-batch: its passes, and which collectives a framework overlaps with its kernels."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sightline.cost.prices import Prices
 from sightline.frameworks import TensorOverlap
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
 from sightline.program.address import ATTENTION_CORE, EXPERT_MODULES

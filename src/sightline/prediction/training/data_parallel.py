@@ -8,6 +8,7 @@ all-reduced across groups.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group, data_group
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.prices import Prices
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.pass_times import seconds_of
 from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.stages import DenseAndExperts, StageContents, layer_sum

@@ -1,6 +1,7 @@
 """What a training framework makes of its operators' prices, and the constants of that, fitted per device and framework."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,6 @@ from sightline.cost.elementwise import ElementwiseConstants
 from sightline.cost.families import Stated, family_of
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
-from sightline.lazy_dataclass import dataclass
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.address import GRADIENTS_OF_LINEAR
 from sightline.quantities import Count, Number, either, larger

@@ -1,7 +1,7 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, isqrt
 
@@ -12,7 +12,6 @@ from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.device_model import DeviceModel
 from sightline.errors import InputError
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.advice import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
 from sightline.prediction.memory.ledger import StageLedger, fullest, stage_ledgers

@@ -1,6 +1,6 @@
 """A training micro-batch written out and priced: all that does not depend on pipeline, ZeRO or the batch."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sightline.content import remembered
@@ -11,7 +11,6 @@ from sightline.cost.families import evidence_of, family_of
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
 from sightline.cost.ranks import Ranks
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.eager_calls import in_eager_step, step_execution
 from sightline.prediction.training.block_times import BlockTimes, Overlap, block_times
 from sightline.prediction.training.framework import (

@@ -1,10 +1,10 @@
 """One micro-batch on the stages of a pipeline: its passes, the stage that sets the pace, the way through all stages."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from operator import mul
 from typing import NamedTuple
 
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.pass_times import PassTimes, sum_of_passes
 from sightline.prediction.schedules.closed_forms import run_apart
 from sightline.prediction.training.priced import Priced

@@ -1,12 +1,11 @@
 """What each kind of pipeline stage holds: layers, embedding and head, and their parameters and bytes on one device."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from typing import NamedTuple
 
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.schedules.closed_forms import StageKinds, StageLayers, kinds_of_stages, layers_of_stages
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES

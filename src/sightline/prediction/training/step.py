@@ -1,6 +1,7 @@
 """A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -8,7 +9,6 @@ import numpy as np
 
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import pipeline_boundary
-from sightline.lazy_dataclass import dataclass
 from sightline.prediction.schedules.closed_forms import PipelineTime, pipeline_time
 from sightline.prediction.schedules.dualpipe import bubble_s, stage_replicas
 from sightline.prediction.training.data_parallel import (

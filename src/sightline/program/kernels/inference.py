@@ -1,10 +1,9 @@
 """How an engine runs a layer's steps: experts, recurrent mixers, embedding, head and the choice of the next token."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.program.address import Module, Part
 from sightline.program.batch import Batch
 from sightline.program.formats import WIDE_ROUTER, Formats, plain_dtype

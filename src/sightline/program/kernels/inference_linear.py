@@ -1,10 +1,10 @@
 """Products, element-wise kernels and collectives of an inference pass."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sightline.frameworks import Engine
-from sightline.lazy_dataclass import dataclass
 from sightline.program.address import KernelClass, Module, Part
 from sightline.program.batch import Batch, Group
 from sightline.program.formats import Formats

@@ -6,11 +6,10 @@ outputs added up, next to the experts. Source of the flow: Megatron-Core MoE (ar
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.lazy_dataclass import dataclass
 from sightline.program.address import Part
 from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Matmul, Operator

@@ -11,8 +11,8 @@ split by tokens with sequence parallelism. All of it is exchanged in 16 bits and
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from sightline.lazy_dataclass import dataclass
 from sightline.program.address import Module
 from sightline.program.operators import Collective, CollectiveKind
 from sightline.program.program import Step, elementwise

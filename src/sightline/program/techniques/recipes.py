@@ -6,9 +6,9 @@ NVFP4 with one per 16, a random Hadamard transform and stochastic rounding (arXi
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from sightline.lazy_dataclass import dataclass
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.low_precision import LOW_PRECISION, has_microscaling
 

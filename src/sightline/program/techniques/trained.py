@@ -1,6 +1,7 @@
 """Which parts of the model a plan trains; the rest keeps its weights and needs no weight gradients."""
 
-from sightline.lazy_dataclass import dataclass
+from dataclasses import dataclass
+
 from sightline.scenario import Adapter, Plan
 
 

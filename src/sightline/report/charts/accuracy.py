@@ -1,13 +1,13 @@
 """Pictures of predicted against measured: of validation suites, of a calibration's fit, of a study's table."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.lazy_dataclass import dataclass
 from sightline.quantities import significant
 from sightline.report.charts import drawing
 from sightline.report.terminal.accuracy import by_kind, case_label, quantity_name

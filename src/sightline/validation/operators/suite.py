@@ -1,12 +1,11 @@
 """A suite of measured operators: a table of thousands of times that is predicted at once, as arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.lazy_dataclass import dataclass
 from sightline.validation.suite import Answer, Case, Figures, Result, Split, figures_of
 
 Array = NDArray[np.float64]

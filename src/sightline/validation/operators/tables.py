@@ -5,6 +5,7 @@ measured.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from sightline.cost.elementwise import load_elementwise
 from sightline.cost.families import UNMEASURED
 from sightline.cost.matmul.constants import load_matmul
 from sightline.cost.matmul.grouped import load_grouped
-from sightline.lazy_dataclass import dataclass
 from sightline.validation.operators.suite import Array, Compared, joined
 
 PHASES: Mapping[str, str] = {"masked": "decode", "contiguous": "prefill"}
