@@ -55,3 +55,27 @@ def test_collectives_of_a_pod_take_the_torus(device):
         group = data_group(1, min(64, cluster.per_node), cluster)
         seconds = float(collective_time(kind, 2.0**30, group=group, cluster=cluster, constants=library))
         assert seconds > 2.0**30 * 0.9 / cluster.intra_node.bandwidth
+
+
+def seconds(devices: str, kind: str, bytes_: float, **network: object) -> float:
+    cluster = read_cluster({"devices": devices})
+    cluster = replace(cluster, network=replace(cluster.network, **network))
+    group = data_group(1, cluster.devices, cluster)
+    return float(collective_time(kind, bytes_, group=group, cluster=cluster, constants=load_collectives("generic")))
+
+
+def test_small_messages_go_along_the_dimensions_of_a_torus_and_not_through_every_device():
+    cube, twice_as_long = (seconds(f"{count}x tpu-v5p", "all_reduce", 8.0) for count in (8, 64))
+    assert cube < twice_as_long < 2 * cube
+
+
+def test_an_all_to_all_hands_over_to_the_rail_inside_the_node():
+    # So fast a network that the links inside the node set the pace.
+    fast = {"bandwidth_per_node": 1e15}
+    tree, rails = (
+        seconds("64x h100-sxm-80gb", "all_to_all", 2.0**40, topology=topology, **fast)
+        for topology in ("fat-tree", "rail-optimized")
+    )
+    # Seven of 64 parts stay in the node; what changes device there on its way to the others comes on top, with a copy.
+    moved, more = 7 / 64, 56 / 64 * 7 / 8
+    assert 0.8 * (moved + more) / moved < rails / tree <= (moved + more) / moved

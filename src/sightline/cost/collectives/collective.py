@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.collectives.all_reduce import custom_all_reduce_time, even_blocks_time
 from sightline.cost.collectives.constants import CollectiveConstants, KindConstants
-from sightline.cost.collectives.fabric import all_to_all_share, ring_share, slowdown, steps
+from sightline.cost.collectives.fabric import all_to_all_share, handed_over, ring_share, slowdown, steps
 from sightline.cost.collectives.groups import (
     Group,
     Links,
@@ -93,8 +93,9 @@ def collective_time(
     fitted = constants.kinds[kind]
     wires = _wires(kind, group, cluster, fitted, constants.bounce)
     chunk = bytes / n if kind == "all_to_all" else None
-    ring = _ring(kind, bytes, n, r, nodes)
-    ring = ring._replace(network_bytes=across * ring.network_bytes)
+    ring = _along_torus(kind, _ring(kind, bytes, n, r, nodes), r, nodes, cluster)
+    rail_bytes = bytes * handed_over(kind, n, r, cluster.network)
+    ring = ring._replace(network_bytes=across * ring.network_bytes, link_bytes=ring.link_bytes + rail_bytes)
     time_s = _least_time(ring, fitted, wires, constants, 1.0, fitted.local * bytes / n, chunk)
     if kind == "all_reduce":
         if np.max(nodes) > 1:
@@ -123,7 +124,7 @@ def _paired_time(kind: str, bytes: Number, group: Group, cluster: Links, constan
 
 
 def _along_torus(kind: str, route: _Route, r: Number, nodes: Number, cluster: Links) -> _Route:
-    """The route with a torus's hops: along its dimensions side by side instead of through all ranks in turn."""
+    """The route with a torus's hops: along all its dimensions at once instead of through all ranks in turn."""
     link = cluster.intra_node
     if link.topology != "torus" or kind == "send_recv":
         return route
