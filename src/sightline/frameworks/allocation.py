@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Habits that decide what is alive at the fullest moment of a step. The defaults change nothing."""
+    """Behavior that decides what is alive at the fullest moment of a step. The defaults change nothing."""
 
     kept_bytes_per_logit: float = 0.0
     """Bytes per logit that the loss keeps from the forward to the backward pass."""

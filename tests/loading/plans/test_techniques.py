@@ -112,7 +112,7 @@ def test_adapters_can_be_swept() -> None:
         ({"adapter": {"kind": "lora", "ranks": 8}}, "plan.adapter.ranks is not a known key"),
         ({"adapter": {"kind": "lora", "targets": ["quary"]}}, "did you mean 'query'?"),
         ({"adapter": {"kind": "lora", "targets": []}}, "plan.adapter.targets is none; allowed: all-linear"),
-        ({"adapter": {"kind": "lora", "targets": ["qkv", "key"]}}, "names qkv beside query, key or value"),
+        ({"adapter": {"kind": "lora", "targets": ["qkv", "key"]}}, "names qkv together with query, key or value"),
         ({"adapter": {"kind": "lora", "also_trained": "norms"}}, "allowed: none, embedding, head"),
         ({"adapter": "qlora", "quantization": "none"}, "plan.quantization is none with plan.adapter.kind qlora"),
         ({"adapter": "lora", "framework": "torchtitan"}, "(it is offered by: deepspeed, fsdp, litgpt"),
@@ -174,7 +174,10 @@ def test_recomputation_is_a_word_a_list_or_a_mapping(stated, kept):
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({"recompute": ["full", "mlp"]}, "plan.recompute lists full beside modules; allowed: full alone, or modules"),
+        (
+            {"recompute": ["full", "mlp"]},
+            "plan.recompute lists full together with modules; allowed: full alone, or modules",
+        ),
         ({"recompute": {"modules": "selective", "layers": 2}}, "plan.recompute.modules is selective with layers"),
         ({"recompute": {"modules": "mlp", "together": 2}}, "plan.recompute.together is 2 with modules"),
         ({"recompute": {"layer": 2}}, "plan.recompute.layer is not a known key"),

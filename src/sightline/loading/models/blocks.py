@@ -165,7 +165,7 @@ def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
     for block in ("linear", "state_space"):
         feature, *figures = _FIGURES[block].values()
         if feature in values:
-            yield from (f"{f} is missing; needed beside {feature}" for f in figures if f not in values)
+            yield from (f"{f} is missing; needed with {feature}" for f in figures if f not in values)
     keys, heads = values.get("linear_num_key_heads"), values.get("linear_num_value_heads")
     if keys and heads and heads % keys:
         yield f"linear_num_key_heads is {keys}; allowed: a divisor of linear_num_value_heads {heads}"

@@ -105,7 +105,7 @@ def _recomputation(
     if scalars and len(words) == 1 and not stated:
         return scalars[0]
     if scalars and len(words) > 1:
-        complaints.add(f"{key} lists {scalars[0]} beside modules; allowed: {scalars[0]} alone, or modules")
+        complaints.add(f"{key} lists {scalars[0]} together with modules; allowed: {scalars[0]} alone, or modules")
     elif scalars == ["selective"]:
         complaints.add(f"{key} is selective with {', '.join(stated)}; allowed with these: full, or a list of modules")
     elif not scalars and stated.get("together", 1) > 1:
@@ -130,6 +130,6 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     cache = [w for w in known if w in CACHE_BYTES]
     router = [w for w in known if w in ROUTER_DTYPES]
     if len(cache) > 1 or len(router) > 1 or len(known) - len(cache) - len(router) > 1:
-        allowed = "one format of the weights, beside one of the cache and one of the router"
+        allowed = "one format of the weights, one of the cache and one of the router"
         complaints.add(f"{key} lists {', '.join(known)}; allowed: {allowed}")
     return tuple(known)

@@ -23,7 +23,7 @@ HOST_TIMES = (
 """Constants that a faster host shortens."""
 LONG_PREFILL_TOKENS = 2560
 UNKNOWN = "reference"
-"""The engine whose constants stand in for engines that nobody measured."""
+"""The engine whose constants stand in for engines that were not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +160,12 @@ def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, 
 
 
 def borrowed_releases(engine: str, version: str) -> tuple[str, ...]:
-    """Return a remark where nobody measured the release that a plan states: those whose constants stand in."""
+    """Return a remark where the release that a plan states was not measured: those whose constants stand in."""
     stated = entry("inference", engine) if engine in names("inference") else {}
     versions: Mapping[str, Any] = stated.get("versions") or {}
     measured = versions.get(release_line(version, versions), stated).get("releases")
     if not version or measured is None or line_of(version) in measured:
         return ()
     return (
-        f"nobody measured {engine} {version}: its constants are those of {', '.join(measured) or 'another release'}",
+        f"{engine} {version} was not measured: its constants are those of {', '.join(measured) or 'another release'}",
     )

@@ -132,7 +132,7 @@ def _profile(
 
 
 def _remarks(worker: Worker) -> Iterator[str]:
-    """A remark for each format that the device has no products in, and for a release that nobody measured."""
+    """A remark for each format that the device has no products in, and for a release that was not measured."""
     formats, engine = worker.formats, worker.plan.engine
     yield from borrowed_releases(engine.name, engine.version)
     for kernel in dict.fromkeys(formats.parts.values()):

@@ -178,7 +178,7 @@ def adapter_targets(model: Model, adapter: Adapter | None) -> Checks:
     )
     yield (
         JOINED not in adapter.targets or not {"query", "key", "value"} & set(adapter.targets),
-        f"plan.adapter.targets names {JOINED} beside query, key or value; allowed: one or the other",
+        f"plan.adapter.targets names {JOINED} together with query, key or value; allowed: one or the other",
     )
     yield (
         not model.tied_embeddings or set(adapter.also_trained) != {"head"},
@@ -198,7 +198,7 @@ def adapter_layers(model: Model, adapter: Adapter | None) -> Checks:
         not mixers - {"attention", "sliding", "chunked", "none"},
         (
             f"plan.adapter is {adapter.kind}; {model.name} has {', '.join(sorted(mixers - {'none'}))} layers; adapters are "
-            "predicted beside softmax attention, dense MLPs and shared experts; allowed: none"
+            "predicted next to softmax attention, dense MLPs and shared experts; allowed: none"
         ),
     )
     routed = any(kind.mlp == "experts" for kind in model.kinds)
@@ -207,13 +207,13 @@ def adapter_layers(model: Model, adapter: Adapter | None) -> Checks:
         not (routed and mlp),
         (
             f"plan.adapter.targets is {show(adapter.targets)}, which has {', '.join(mlp)}; {model.name} has routed "
-            "experts, beside which no adapters are predicted; allowed: query, key, value, output"
+            "experts, next to which no adapters are predicted; allowed: query, key, value, output"
         ),
     )
 
 
 def adapter_weights(adapter: Adapter | None, quantization: str) -> Checks:
-    """QLoRA keeps the frozen weights in few bits."""
+    """QLoRA keeps the frozen weights in 4 bits."""
     yield (
         adapter is None or adapter.kind != "qlora" or quantization != "none",
         (
@@ -233,6 +233,6 @@ def prediction_layers(model: Model, prediction_layers: int, adapter: Adapter | N
     yield (
         prediction_layers > most or not prediction_layers or adapter is None,
         lambda: (
-            f"plan.prediction_layers is {prediction_layers} beside plan.adapter {adapter and adapter.kind}; allowed: 0"
+            f"plan.prediction_layers is {prediction_layers} with plan.adapter {adapter and adapter.kind}; allowed: 0"
         ),
     )
