@@ -48,9 +48,8 @@ def _times(every: int) -> Mapping[tuple[str, int], float]:
     suite = standard_suite("fp32", quick=True)[::every]
     with tempfile.TemporaryDirectory() as folder:
         measured, _ = measure_suite("standard", suite, open_store(folder), quick=False, brief=False)
-    return {
-        (m.profile.scenario.workload.operator, number): float(m.profile.time_s) for number, m in enumerate(measured)
-    }
+    profiles = [m.profile for m in measured if m.profile is not None]
+    return {(p.scenario.workload.operator, number): float(p.time_s) for number, p in enumerate(profiles)}
 
 
 def _statistics(differences: list[Any]) -> dict[str, float]:
