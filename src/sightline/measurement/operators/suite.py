@@ -12,7 +12,6 @@ from sightline.measurement.operators.processor_suite import HOW, processor_entri
 from sightline.scenario import Device
 from sightline.scenario.operation import ElementwiseName
 
-STANDARD = "standard"
 LONGEST_S = 0.02
 """Time that an operator of the suite may take at the device's peak: ten times as long in practice."""
 SHAPES = (
