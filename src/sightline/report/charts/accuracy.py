@@ -22,7 +22,6 @@ _POINTS = 150
 _SPLIT_COLORS = {"fit": "#b9c9da", "test": "#d9534f"}
 _KERNEL_WIDTH, _KERNEL_HEIGHT = 300, 150
 _LOW_RATIO, _HIGH_RATIO = 0.5, 2.0
-_DOT = "#2b5d94"
 MEASURED, PREDICTED = "measured", "predicted"
 
 
@@ -32,12 +31,9 @@ def validation_chart(results: "Sequence[Result]") -> dict[str, Any]:
     groups = []
     for kind, suites in by_kind(answered).items():
         panels = [_panel(name, parts[0].quantity, parts) for name, parts in suites.items()]
-        heading = alt.TitleParams(kind, anchor="start", fontSize=16)
-        groups.append(alt.concat(*panels, columns=_COLUMNS).properties(title=heading))
+        groups.append(alt.concat(*panels, columns=_COLUMNS).properties(title=drawing.heading(kind, fontSize=16)))
     if not groups:
-        groups = [
-            alt.Chart(alt.InlineData(values=[{"text": "no case was answered"}])).mark_text().encode(text="text:N")
-        ]
+        groups = [drawing.of([{"text": "no case was answered"}]).mark_text().encode(text="text:N")]
     lines = ["Test cases red, fitted cases grey; the band is 10 per cent either way. SI units, logarithmic axes."]
     return drawing.configure(alt.vconcat(*groups), "Predicted over measured", lines)
 
@@ -51,28 +47,29 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
     ]
     values = [p[key] for p in points for key in ("measured", "predicted")]
     low, high = min(values) / 1.3, max(values) * 1.3
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    scale = drawing.logarithmic(low, high)
     axis = alt.Axis(tickCount=4, format="~s", labelFontSize=11, grid=False, minExtent=40, maxExtent=40)
-    band = [{"x": x, "low": x * (1 - _BAND), "high": x * (1 + _BAND), "y": x} for x in (low, high)]
-    ends = alt.Chart(alt.InlineData(values=band))
-    x = alt.X("x:Q", scale=scale)
-    area = ends.mark_area(color="#e8eef5", clip=True).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q")
-    line = ends.mark_line(color=drawing.FAINT, strokeWidth=1, clip=True).encode(x=x, y=alt.Y("y:Q", scale=scale))
-    colors = alt.Scale(domain=list(_SPLIT_COLORS), range=list(_SPLIT_COLORS.values()))
-    dots = (
-        alt.Chart(alt.InlineData(values=points))
-        .mark_circle(size=34, opacity=0.75, aria=False)
-        .encode(
-            x=alt.X("measured:Q", scale=scale, title="measured", axis=axis),
-            y=alt.Y("predicted:Q", scale=scale, title="predicted", axis=axis),
-            color=alt.Color("part:N", scale=colors, legend=None),
-            tooltip=["case:N", "measured:Q", "predicted:Q", "part:N"],
-        )
+    band = _band([(low, low), (high, high)], alt.X("x:Q", scale=scale), scale)
+    dots = drawing.of(points).mark_circle(size=34, opacity=0.75, aria=False)
+    drawn = dots.encode(
+        x=alt.X("measured:Q", scale=scale, title="measured", axis=axis),
+        y=alt.Y("predicted:Q", scale=scale, title="predicted", axis=axis),
+        color=alt.Color("part:N", scale=drawing.palette(_SPLIT_COLORS), legend=None),
+        tooltip=["case:N", "measured:Q", "predicted:Q", "part:N"],
     )
-    heading = alt.TitleParams(
-        suite, subtitle=_errors(quantity, parts), anchor="start", fontSize=13, subtitleFontSize=11
+    heading = drawing.heading(suite, _errors(quantity, parts))
+    return alt.layer(*band, drawn).properties(width=_SIDE, height=_SIDE, title=heading)
+
+
+def _band(ends: Sequence[tuple[float, float]], x: Any, scale: Any) -> tuple[Any, Any]:
+    """The line on which predicted equals measured, between two points, and the band around it."""
+    line = [{"x": x, "y": y, "low": y * (1 - _BAND), "high": y * (1 + _BAND)} for x, y in ends]
+    area = drawing.of(line).mark_area(color="#e8eef5", clip=True)
+    middle = drawing.of(line).mark_line(color=drawing.FAINT, strokeWidth=1, clip=True)
+    return (
+        area.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        middle.encode(x=x, y=alt.Y("y:Q", scale=scale)),
     )
-    return alt.layer(area, line, dots).properties(width=_SIDE, height=_SIDE, title=heading)
 
 
 def _errors(quantity: str, parts: "Sequence[Result]") -> str:
@@ -101,10 +98,8 @@ class Panel:
 def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 400) -> dict[str, Any]:
     """Return the Vega-Lite specification; of many points an even selection along the size is drawn."""
     drawn = [_kernel_panel(panel, most_points) for panel in panels]
-    lines = [
-        "The band is 10 per cent either way; ratios beyond a factor of two are drawn at the edge.",
-    ]
-    return drawing.configure(alt.concat(*drawn, columns=2), title, lines)
+    line = "The band is 10 per cent either way; ratios beyond a factor of two are drawn at the edge."
+    return drawing.configure(alt.concat(*drawn, columns=2), title, [line])
 
 
 def _kernel_panel(panel: Panel, most_points: int) -> Any:
@@ -114,24 +109,17 @@ def _kernel_panel(panel: Panel, most_points: int) -> Any:
         {"x": significant(size), "y": significant(min(max(ratio, _LOW_RATIO), _HIGH_RATIO))}
         for size, ratio in zip(panel.size[chosen], panel.ratio[chosen], strict=True)
     ]
-    ends = [float(panel.size.min()) / 1.2, float(panel.size.max()) * 1.2]
-    x_scale = alt.Scale(type="log", domain=ends, nice=False)
-    y_scale = alt.Scale(type="log", domain=[_LOW_RATIO, _HIGH_RATIO], nice=False)
+    low, high = float(panel.size.min()) / 1.2, float(panel.size.max()) * 1.2
+    y_scale = drawing.logarithmic(_LOW_RATIO, _HIGH_RATIO)
     x_axis = alt.Axis(tickCount=5, format="~s", grid=False, labelFontSize=11)
     y_axis = alt.Axis(values=[0.5, 0.7, 1, 1.4, 2], format="~f", labelFontSize=11)
-    band = alt.Chart(alt.InlineData(values=[{"x": x, "low": 1 - _BAND, "high": 1 + _BAND, "one": 1} for x in ends]))
-    x = alt.X("x:Q", scale=x_scale, axis=x_axis, title=panel.unit)
-    area = band.mark_area(color="#e8eef5", clip=True).encode(x=x, y=alt.Y("low:Q", scale=y_scale), y2="high:Q")
-    line = band.mark_line(color=drawing.FAINT, strokeWidth=1).encode(x=x, y=alt.Y("one:Q", scale=y_scale))
-    dots = (
-        alt.Chart(alt.InlineData(values=points))
-        .mark_circle(size=14, opacity=0.55, color=_DOT, aria=False)
-        .encode(x=x, y=alt.Y("y:Q", scale=y_scale, axis=y_axis, title="predicted / measured"))
-    )
+    x = alt.X("x:Q", scale=drawing.logarithmic(low, high), axis=x_axis, title=panel.unit)
+    y = alt.Y("y:Q", scale=y_scale, axis=y_axis, title="predicted / measured")
+    dots = drawing.of(points).mark_circle(size=14, opacity=0.55, color=drawing.PAIR[0], aria=False)
     off = np.abs(panel.ratio - 1)
     said = f"{len(panel.ratio):,} rows, median {100 * np.median(off):.1f} %, 90th percentile {100 * np.quantile(off, 0.9):.1f} %"
-    heading = alt.TitleParams(panel.title, subtitle=said, anchor="start", fontSize=13, subtitleFontSize=11)
-    return alt.layer(area, line, dots).properties(width=_KERNEL_WIDTH, height=_KERNEL_HEIGHT, title=heading)
+    drawn = alt.layer(*_band([(low, 1.0), (high, 1.0)], x, y_scale), dots.encode(x=x, y=y))
+    return drawn.properties(width=_KERNEL_WIDTH, height=_KERNEL_HEIGHT, title=drawing.heading(panel.title, said))
 
 
 def study_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) -> dict[str, Any] | None:
@@ -150,23 +138,14 @@ def study_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) ->
     if not dots:
         return None
     order = list(dict.fromkeys(row for row, *_ in cells))
-    base = alt.Chart(alt.InlineData(values=dots)).encode(y=alt.Y("row:N", sort=order, title=None))
-    color = alt.Color(
-        "source:N",
-        title=None,
-        scale=alt.Scale(domain=[MEASURED, PREDICTED], range=["#2b5d94", "#e08a3c"]),
-        legend=alt.Legend(orient="top"),
-    )
+    base = drawing.of(dots).encode(y=alt.Y("row:N", sort=order, title=None))
+    colors = drawing.palette(dict(zip((MEASURED, PREDICTED), drawing.PAIR, strict=True)))
+    color = alt.Color("source:N", title=None, scale=colors, legend=alt.Legend(orient="top"))
     line = base.mark_rule(color=drawing.FAINT, opacity=0.4).encode(x=alt.X("min(value):Q"), x2="max(value):Q")
     marks = base.mark_point(filled=True, size=60, opacity=1).encode(
         x=alt.X("value:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5, format="~s")),
         color=color,
-        tooltip=[
-            alt.Tooltip("row:N"),
-            alt.Tooltip("column:N"),
-            alt.Tooltip("source:N"),
-            alt.Tooltip("value:Q", format=",.4~s"),
-        ],
+        tooltip=["row:N", "column:N", "source:N", alt.Tooltip("value:Q", format=",.4~s")],
     )
     columns = list(dict.fromkeys(column for _, column, *_ in cells))
     width = max(160, 560 // min(len(columns), 3))

@@ -14,7 +14,6 @@ _WIDTH, _RATIO_WIDTH, _LABELS = 360, 230, 240
 _MOST = 14
 _DRAWN = ("step", "phase", "module", "operator", "memory")
 _SIDES = ("A", "B")
-_COLORS = ("#2b5d94", "#e08a3c")
 _FURTHEST = 4.0
 """Larger ratios are drawn at the edge."""
 
@@ -50,7 +49,7 @@ def _panel(level: str, rows: Sequence[Difference]) -> Any:
     divisor, unit = (2**30, "GiB") if level == "memory" else units.time_unit(max(map(_larger, rows)))
     order = [words.label(row) for row in rows]
     height = 26 * len(rows)
-    title = alt.TitleParams(f"{words.LEVEL_TITLES[level]} ({unit})", anchor="start", fontSize=13, offset=8)
+    title = drawing.heading(f"{words.LEVEL_TITLES[level]} ({unit})")
     bars = _bars(rows, order, divisor).properties(width=_WIDTH, height=height, title=title)
     return alt.hconcat(bars, _ratios(rows, order).properties(width=_RATIO_WIDTH, height=height), spacing=18)
 
@@ -67,8 +66,8 @@ def _bars(rows: Sequence[Difference], order: list[str], divisor: float) -> Any:
     offset = alt.YOffset("side:N", sort=list(_SIDES))
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, reach], nice=False), axis=alt.Axis(tickCount=4))
     legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolOpacity=1)
-    color = alt.Color("side:N", scale=alt.Scale(domain=list(_SIDES), range=list(_COLORS)), legend=legend)
-    base = alt.Chart(alt.InlineData(values=values))
+    color = alt.Color("side:N", scale=drawing.palette(dict(zip(_SIDES, drawing.PAIR, strict=True))), legend=legend)
+    base = drawing.of(values)
     drawn = base.mark_bar(opacity=1).encode(x=x, y=y, yOffset=offset, color=color)
     text = base.mark_text(align="left", dx=4, fontSize=10, color=drawing.INK)
     return alt.layer(drawn, text.encode(x="value:Q", y=y, yOffset=offset, text="text:N"))
@@ -79,17 +78,16 @@ def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
     values = [_ratio(row) for row in rows if row.ratio]
     furthest = min(max((max(v["high"], 1 / v["low"]) for v in values), default=1.0) * 1.1, _FURTHEST)
     domain = [1 / max(furthest, 1.2), max(furthest, 1.2)]
-    scale = alt.Scale(type="log", domain=domain, nice=False, clamp=True)
+    scale = drawing.logarithmic(*domain, clamp=True)
     there = (0.25, 0.5, 1, 2, 4) if furthest > _FURTHEST / 2 else (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2)
     ticks = [tick for tick in there if domain[0] <= tick <= domain[1]]
     x = alt.X("ratio:Q", title="B / A", scale=scale, axis=alt.Axis(values=ticks, format="~g"))
     y = alt.Y("row:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labels=False, grid=False))
-    one = alt.Chart(alt.InlineData(values=[{"ratio": 1}])).mark_rule(color=drawing.FAINT, strokeDash=[4, 4]).encode(x=x)
-    base = alt.Chart(alt.InlineData(values=values))
+    one = drawing.of([{"ratio": 1}]).mark_rule(color=drawing.FAINT, strokeDash=[4, 4]).encode(x=x)
+    base = drawing.of(values)
     color = alt.Color("color:N", scale=None)
-    line = base.mark_rule(strokeWidth=2.5, opacity=0.55).encode(
-        x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=color
-    )
+    line = base.mark_rule(strokeWidth=2.5, opacity=0.55)
+    line = line.encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=color)
     dots = base.mark_circle(size=46, opacity=1).encode(x=x, y=y, color=color)
     text = base.mark_text(align="left", dx=8, dy=-8, fontSize=10, color=drawing.INK).encode(x=x, y=y, text="text:N")
     return alt.layer(one, line, dots, text)
@@ -99,11 +97,5 @@ def _ratio(row: Difference) -> dict[str, Any]:
     ratio = row.ratio or 1.0
     low, high = row.interval or (ratio, ratio)
     color = drawing.FAINT if row.verdict == NO_DIFFERENCE else drawing.INK
-    return {
-        "row": words.label(row),
-        "ratio": ratio,
-        "low": low,
-        "high": high,
-        "text": units.digits(ratio),
-        "color": color,
-    }
+    at = {"row": words.label(row), "color": color}
+    return at | {"ratio": ratio, "low": low, "high": high, "text": units.digits(ratio)}

@@ -33,8 +33,8 @@ def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
         return None
     named = len(names) > 1
     legend = alt.Legend(title=None, orient="bottom", columns=1, symbolType="circle") if named else None
-    color = alt.Color("line:N", scale=alt.Scale(domain=names, range=list(_COLORS[: len(names)])), legend=legend)
-    source = alt.Chart(alt.InlineData(values=points))
+    color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, _COLORS, strict=False))), legend=legend)
+    source = drawing.of(points)
     chart = alt.hconcat(_trade(source, color, points), _first_token(source, color, points), spacing=44)
     lines = [
         "Numbers at the points are sequences in flight; hollow points do not fit in memory.",
@@ -66,15 +66,11 @@ def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
     scale, axis = _log_axis([p["tpot"] for p in points])
     x = alt.X("tpot:Q", title="milliseconds per token of a sequence (TPOT)", scale=scale, axis=axis)
     most = max(p["rate"] for p in points)
-    y = alt.Y(
-        "rate:Q",
-        title="tokens/s of all sequences",
-        axis=alt.Axis(format="~s", tickCount=6),
-        scale=alt.Scale(domain=[0, 1.06 * most], nice=False),
-    )
-    text = alt.Chart(alt.InlineData(values=labelled)).mark_text(align="right", dx=-7, dy=-6, fontSize=11)
-    drawn = [*_line(source, x, y, color), text.encode(x=x, y=y, text="text:N")]
-    return alt.layer(*drawn).properties(width=_WIDTH, height=_HEIGHT, title=_heading("Throughput against TPOT"))
+    scale = alt.Scale(domain=[0, 1.06 * most], nice=False)
+    y = alt.Y("rate:Q", title="tokens/s of all sequences", axis=alt.Axis(format="~s", tickCount=6), scale=scale)
+    text = drawing.of(labelled).mark_text(align="right", dx=-7, dy=-6, fontSize=11)
+    drawn = alt.layer(*_line(source, x, y, color), text.encode(x=x, y=y, text="text:N"))
+    return drawn.properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading("Throughput against TPOT"))
 
 
 def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
@@ -84,8 +80,8 @@ def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> A
     x = alt.X("batch:Q", title="sequences in flight", scale=x_scale, axis=axis)
     scale, axis = _log_axis([p["ttft"] for p in points])
     y = alt.Y("ttft:Q", title="seconds to the first token (TTFT)", scale=scale, axis=axis)
-    drawn = _line(source, x, y, color)
-    return alt.layer(*drawn).properties(width=_WIDTH, height=_HEIGHT, title=_heading("Time to first token"))
+    drawn = alt.layer(*_line(source, x, y, color))
+    return drawn.properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading("Time to first token"))
 
 
 def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
@@ -94,7 +90,7 @@ def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
     axis = alt.Axis(values=[m for m in marks if low <= m <= high], format="~g", labelOverlap=True)
-    return alt.Scale(type="log", domain=[low, high], nice=False), axis
+    return drawing.logarithmic(low, high), axis
 
 
 def _line(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
@@ -106,7 +102,3 @@ def _line(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
         source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order="batch:Q"),
         points.encode(x=x, y=y, stroke=color, fill=fill, tooltip=tooltip),
     ]
-
-
-def _heading(title: str) -> Any:
-    return alt.TitleParams(title, anchor="start", fontSize=13, offset=8)

@@ -1,10 +1,12 @@
-"""Colors and type shared by all charts, and how specifications become SVG, PNG, or an HTML page without a network."""
+"""Colors, type and pieces shared by all charts, and how they become SVG, PNG, or an HTML page without a network."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import altair as alt
 
 _PNG_SCALE = 2.0
 
@@ -31,8 +33,31 @@ MEMORY_COLORS = {
     "framework": "#8c8c8c",
 }
 INK, FAINT, LINE, WARNING = "#222222", "#666666", "#ececec", "#c0392b"
+PAIR = ("#2b5d94", "#e08a3c")
+"""Colors of two sides: A and B, measured and predicted."""
 
 ROW_HEIGHT = 22
+
+
+def of(values: Sequence[dict[str, Any]]) -> Any:
+    """Return a chart of these values, which marks and encodings make visible."""
+    return alt.Chart(alt.InlineData(values=values))
+
+
+def heading(title: str, subtitle: str = "", **style: Any) -> Any:
+    """Return the title of a panel, with a line below it if there is one."""
+    below = {"subtitle": subtitle, "subtitleFontSize": 11} if subtitle else {}
+    return alt.TitleParams(title, **{"anchor": "start", "fontSize": 13, "offset": 8} | below | style)
+
+
+def logarithmic(low: float, high: float, **style: Any) -> Any:
+    """Return a logarithmic scale that ends where it is told."""
+    return alt.Scale(type="log", domain=[low, high], nice=False, **style)
+
+
+def palette(colors: Mapping[str, str]) -> Any:
+    """Return a scale of names and their colors."""
+    return alt.Scale(domain=list(colors), range=list(colors.values()))
 
 
 def configure(chart: Any, title: str = "", lines: Sequence[str] = ()) -> dict[str, Any]:
@@ -101,9 +126,7 @@ def chart_element(spec: dict[str, Any], identifier: str) -> str:
 @cache
 def vega_lite_version() -> str:
     """Return the Vega-Lite version that the installed Altair writes, as vl-convert names it: major.minor."""
-    import altair
-
-    return ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
 @cache

@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
-from sightline.report import units
 from sightline.report.charts import drawing
+from sightline.report.terminal.roofline import ridges
 
 _WIDTH, _HEIGHT, _COLUMNS, _MOST = 340, 270, 2, 12
 _SHAPES = ("circle", "triangle-up", "triangle-down", "square", "diamond", "cross", "triangle-right", "triangle-left")
@@ -19,9 +19,12 @@ def roofline_chart(title: str, panels: Sequence[tuple[str, RooflineTable]]) -> d
     shown = panels[:_MOST]
     names = list(dict.fromkeys(row.matmul for _, table in shown for row in table.rows))
     rows = [row for _, table in shown for row in table.rows]
-    x = _domain([row.intensity for row in rows] + [row.ridge for row in rows])
-    y = _domain([_reached(row) for row in rows] + [row.peak_flops for row in rows])
-    drawn = [_panel(name, table, names, x, y) for name, table in shown]
+    intensities = _ends([row.intensity for row in rows] + [row.ridge for row in rows])
+    rates = _ends([_reached(row) for row in rows] + [row.peak_flops for row in rows])
+    axis = alt.Axis(tickCount=4, format="~s", grid=False)
+    x = alt.X("x:Q", title="FLOP/byte", scale=drawing.logarithmic(*intensities), axis=axis)
+    y = alt.Y("y:Q", title="FLOP/s", scale=drawing.logarithmic(*rates), axis=axis)
+    drawn = [_panel(name, table, names, x, y, intensities) for name, table in shown]
     lines = [
         "The line is what the datasheet allows, the points what is predicted; left of the ridge memory bounds.",
         "Attention is taken apart into scores and context, as in arXiv 2407.14645.",
@@ -35,58 +38,38 @@ def _reached(row: RooflineRow) -> float:
     return row.flops / row.predicted_s
 
 
-def _domain(values: Sequence[float]) -> list[float]:
-    return [min(values) / 1.6, max(values) * 2.2]
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values) / 1.6, max(values) * 2.2
 
 
-def _panel(name: str, table: RooflineTable, names: list[str], x_domain: list[float], y_domain: list[float]) -> Any:
-    x_scale = alt.Scale(type="log", domain=x_domain, nice=False)
-    y_scale = alt.Scale(type="log", domain=y_domain, nice=False)
-    x = alt.X("x:Q", title="FLOP/byte", scale=x_scale, axis=alt.Axis(tickCount=4, format="~s", grid=False))
-    y = alt.Y("y:Q", title="FLOP/s", scale=y_scale, axis=alt.Axis(tickCount=4, format="~s", grid=False))
-    color = alt.Scale(domain=list(_PHASES), range=[drawing.PHASE_COLORS[p] for p in _PHASES])
+def _panel(name: str, table: RooflineTable, names: list[str], x: Any, y: Any, intensities: tuple[float, float]) -> Any:
+    color = drawing.palette({phase: drawing.PHASE_COLORS[phase] for phase in _PHASES})
     shapes = alt.Scale(domain=names, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(names))])
     legend = alt.Legend(title=None, orient="bottom", columns=4, symbolType="circle")
-    points = (
-        alt.Chart(alt.InlineData(values=[_point(row) for row in table.rows]))
-        .mark_point(size=70, filled=True, opacity=0.85)
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color("phase:N", scale=color, legend=legend),
-            shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=4)),
-            tooltip=["phase:N", "layer:N", "matmul:N", "x:Q", "y:Q", "bound:N"],
-        )
+    points = drawing.of([_point(row) for row in table.rows]).mark_point(size=70, filled=True, opacity=0.85)
+    drawn = points.encode(
+        x=x,
+        y=y,
+        color=alt.Color("phase:N", scale=color, legend=legend),
+        shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=4)),
+        tooltip=["phase:N", "layer:N", "matmul:N", "x:Q", "y:Q", "bound:N"],
     )
-    ridges = sorted({(row.ridge, row.peak_flops) for row in table.rows})
-    heading = alt.TitleParams(
-        name, subtitle=f"ridge {_and(ridges)} FLOP/byte", anchor="start", fontSize=13, subtitleFontSize=11
-    )
-    return alt.layer(*_roofs(ridges, x_domain, x, y), points).properties(width=_WIDTH, height=_HEIGHT, title=heading)
+    heading = drawing.heading(name, f"ridge {ridges(table)} FLOP/byte")
+    return alt.layer(*_roofs(table, intensities, x, y), drawn).properties(width=_WIDTH, height=_HEIGHT, title=heading)
 
 
-def _and(ridges: Sequence[tuple[float, float]]) -> str:
-    return " and ".join(units.digits(ridge) for ridge, _ in ridges)
-
-
-def _roofs(ridges: Sequence[tuple[float, float]], x_domain: list[float], x: Any, y: Any) -> list[Any]:
+def _roofs(table: RooflineTable, intensities: tuple[float, float], x: Any, y: Any) -> list[Any]:
     """The memory's slope and each type's peak, with a dashed line down from the ridge."""
+    low, high = intensities
     drawn = []
-    for ridge, peak in ridges:
-        low = x_domain[0]
-        ends = [{"x": low, "y": peak * low / ridge}, {"x": ridge, "y": peak}, {"x": x_domain[1], "y": peak}]
-        roof = alt.Chart(alt.InlineData(values=ends)).mark_line(color=drawing.INK, strokeWidth=1.5, clip=True)
-        mark = alt.Chart(alt.InlineData(values=[{"x": ridge}])).mark_rule(strokeDash=[4, 4], color=drawing.FAINT)
+    for ridge, peak in sorted({(row.ridge, row.peak_flops) for row in table.rows}):
+        ends = [{"x": low, "y": peak * low / ridge}, {"x": ridge, "y": peak}, {"x": high, "y": peak}]
+        roof = drawing.of(ends).mark_line(color=drawing.INK, strokeWidth=1.5, clip=True)
+        mark = drawing.of([{"x": ridge}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT)
         drawn += [roof.encode(x=x, y=y), mark.encode(x="x:Q")]
     return drawn
 
 
 def _point(row: RooflineRow) -> dict[str, Any]:
-    return {
-        "x": row.intensity,
-        "y": _reached(row),
-        "phase": row.phase,
-        "layer": row.layer,
-        "matmul": row.matmul,
-        "bound": row.bound,
-    }
+    said = {name: getattr(row, name) for name in ("phase", "layer", "matmul", "bound")}
+    return {"x": row.intensity, "y": _reached(row), **said}

@@ -20,10 +20,10 @@ _FIGURES = ("batch", "m", "n", "k", "flops", "bytes", "intensity", "ridge", "bou
 def classification(label: str, tables: Sequence[RooflineTable]) -> RenderableType:
     """Return one scenario's matmuls on one device or several, which differ in nothing else."""
     devices = [table.scenario.cluster.device.name for table in tables]
-    ridges = (f"{device} {_ridges(table)}" for device, table in zip(devices, tables, strict=True))
+    edges = (f"{device} {ridges(table)}" for device, table in zip(devices, tables, strict=True))
     return Group(
         Text(label, style="bold"),
-        Text(f"memory-bound below the ridge, in FLOP/byte: {', '.join(ridges)}", style="dim"),
+        Text(f"memory-bound below the ridge, in FLOP/byte: {', '.join(edges)}", style="dim"),
         Text(),
         _matmuls(devices, tables),
     )
@@ -56,8 +56,8 @@ def _figures(row: RooflineRow) -> Mapping[str, Any]:
     return {**named, **{key: getattr(row, key) for key in _FIGURES}}
 
 
-def _ridges(table: RooflineTable) -> str:
-    """The ridge of every type that the matmuls are computed in."""
+def ridges(table: RooflineTable) -> str:
+    """Return the ridge of every type that the matmuls are computed in."""
     return " and ".join(units.digits(ridge) for ridge in sorted({row.ridge for row in table.rows}))
 
 
