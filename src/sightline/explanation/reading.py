@@ -1,40 +1,102 @@
-"""Profiles, stored results and files become sides of a comparison."""
+"""What the words of a request stand for: a run, a file of results or scenarios, a profile, ``predicted``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from sightline.errors import InputError
+from sightline.errors import InputError, nearest
 from sightline.explanation.side import Cell, Side
-from sightline.loading import load, to_mapping
+from sightline.loading import load
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import cell_value, read_source
 from sightline.prediction import predict
 from sightline.profile import TASKS, Profile, Task, task_of
+from sightline.profile.results import profile_to_dict
+from sightline.runs import Run, Store
+from sightline.runs.store import LATEST
+
+PREDICTED = "predicted"
+_ENDINGS = (".yaml", ".yml", ".json", ".csv")
+_SCENARIO_KEYS = ("name", "model", "cluster", "workload", "plan")
+_One = TypeVar("_One")
+
+Asked: TypeAlias = Profile | Run | str | Path
+"""A profile, a run, the name of a run or file, or ``predicted``."""
 
 _IDLE_PHASES = ("host", "pipeline_bubble")
 """Phases in which no module runs; they are compared as phases."""
+
+
+def sides_of(a: Asked, b: Asked, store: Store) -> tuple[Side, Side]:
+    """Return both sides; ``predicted`` is the prediction of the other one's scenario.
+
+    Raises:
+        InputError: Some name stands for nothing, or for nothing that can be compared.
+    """
+    if _is_predicted(a) and _is_predicted(b):
+        raise InputError("'predicted' is the prediction of the other side: name a run, a result or a scenario there")
+    if _is_predicted(a):
+        second = _side(b, store)
+        return _predicted_side(second), second
+    first = _side(a, store)
+    return first, (_predicted_side(first) if _is_predicted(b) else _side(b, store))
+
+
+def _is_predicted(asked: Asked) -> bool:
+    return isinstance(asked, str) and asked == PREDICTED
+
+
+def _predicted_side(side: Side) -> Side:
+    if not side.scenario:
+        raise InputError(f"'{side.name}' does not say which scenario it is of, so nothing can be predicted for it")
+    return predicted(side.scenario, PREDICTED, f"'{side.name}'")
+
+
+def _side(asked: Asked, store: Store) -> Side:
+    if isinstance(asked, Run):
+        return _side_of_run(asked, store)
+    if not isinstance(asked, str | Path):
+        return side_of_profile(asked)
+    name = str(asked)
+    path, number = _numbered(name)
+    if path.is_file():
+        return side_of_file(path, number, name)
+    if isinstance(asked, Path) or "/" in name or path.suffix.lower() in _ENDINGS:
+        raise InputError(f"there is no file '{path}'{nearest(path.name, _files_beside(path))}")
+    if name != LATEST and (near := nearest(name, (PREDICTED, LATEST))):
+        raise InputError(f"no run '{name}' in '{store.place}'{near}")
+    return _side_of_run(store.find(name), store)
+
+
+def _numbered(name: str) -> tuple[Path, int | None]:
+    """A path and, after #, which of the file's results."""
+    path, _, number = name.rpartition("#")
+    return (Path(path), int(number)) if path and number.isdigit() else (Path(name), None)
+
+
+def _files_beside(path: Path) -> list[str]:
+    folder = path.parent
+    return [each.name for each in folder.iterdir() if each.suffix in _ENDINGS] if folder.is_dir() else []
+
+
+def _side_of_run(run: Run, store: Store) -> Side:
+    if run.status != "ok":
+        reason = f" ({run.reason})" if run.reason else ""
+        raise InputError(
+            f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only what ended ok can be compared"
+        )
+    cells = _cells(store.rows(run).to_dicts())
+    return side_of_result(run.result, run.id, scenario=run.scenario, cells=cells, environment=run.environment)
 
 
 def side_of_profile(profile: Profile, name: str = "") -> Side:
     """Return a profile of one plan as a side."""
     if not isinstance(profile, Profile):
         raise InputError(f"compare takes profiles, runs and files, not {type(profile).__name__}")
-    kind = _kind(profile.scenario.workload.task, name or "the profile")
-    return Side(
-        name=name or profile.source,
-        title=profile.scenario.name,
-        source=profile.source,
-        kind=kind,
-        scenario=to_mapping(profile.scenario),
-        figures=_numbers({key: getattr(profile, key) for key in kind.headline}),
-        phases=_numbers(profile.phases),
-        memory_bytes=_numbers(profile.memory_bytes),
-        intervals=_intervals(profile.interval),
-        cells=_running(Cell(row.phase, row.module, row.operator, float(row.exposed_s)) for row in profile.rows),
-    )
+    cells = [Cell(row.phase, row.module, row.operator, float(row.exposed_s)) for row in profile.rows]
+    return side_of_result(profile_to_dict(profile), name or profile.source, cells=cells)
 
 
 def side_of_result(
@@ -42,10 +104,10 @@ def side_of_result(
     name: str,
     *,
     scenario: Mapping[str, Any] | None = None,
-    rows: Iterable[Mapping[str, Any]] = (),
+    cells: Iterable[Cell] = (),
     environment: Mapping[str, Any] | None = None,
 ) -> Side:
-    """Return documented result keys as a side; ``scenario`` and ``rows`` where they lie elsewhere.
+    """Return documented result keys as a side; ``scenario`` and the table's ``cells`` where they lie elsewhere.
 
     Raises:
         InputError: It is no result of one scenario.
@@ -53,6 +115,7 @@ def side_of_result(
     asked = scenario or result.get("scenario") or {}
     kind = _kind_of_result(result, asked, name)
     found = environment or result.get("environment") or {}
+    intervals = result.get("interval") or {}
     return Side(
         name=name,
         title=str(asked.get("name", "")),
@@ -62,8 +125,8 @@ def side_of_result(
         figures=_numbers({key: result.get(key) for key in kind.headline} | _derived(result, kind)),
         phases=_numbers(result.get("phases") or {}),
         memory_bytes=_numbers(result.get("memory_bytes") or {}),
-        intervals=_intervals(result.get("interval") or {}),
-        cells=_running(_cell(row) for row in rows or result.get("rows") or ()),
+        intervals={key: (float(ends[0]), float(ends[1])) for key, ends in intervals.items()},
+        cells=[cell for cell in cells or _cells(result.get("rows") or ()) if cell.phase not in _IDLE_PHASES],
         is_contended=bool(found.get("contended")),
         warnings=_disturbances(name, found),
     )
@@ -74,19 +137,13 @@ def is_result(mapping: Mapping[str, Any]) -> bool:
     return mapping.get("source") in ("predicted", "measured") and any(kind.whole in mapping for kind in TASKS)
 
 
-def _kind(task: str, name: str) -> Task:
-    kind = task_of(task)
-    if kind is None:
-        raise InputError(f"{name} is of task {task}; compare takes {', '.join(t for k in TASKS for t in k.workloads)}")
-    return kind
-
-
 def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> Task:
     task = (scenario.get("workload") or {}).get("task")
-    if task is not None:
-        kind = _kind(str(task), name)
-    else:
-        kind = next((kind for kind in TASKS if kind.whole in result), TASKS[0])
+    stated = None if task is None else task_of(str(task))
+    if task is not None and stated is None:
+        known = ", ".join(t for k in TASKS for t in k.workloads)
+        raise InputError(f"{name} is of task {task}; compare takes {known}")
+    kind = stated or next((kind for kind in TASKS if kind.whole in result), TASKS[0])
     if kind.whole not in result:
         several = result.get("results")
         held = f"{len(several)} operators of a suite" if isinstance(several, Sequence) else f"no {kind.whole}"
@@ -102,36 +159,26 @@ def _derived(result: Mapping[str, Any], kind: Task) -> dict[str, float]:
     return {f"{of}_per_s": result[of] / seconds for of in ("flops", "bytes") if of in result}
 
 
-def _running(cells: Iterable[Cell]) -> list[Cell]:
-    return [cell for cell in cells if cell.phase not in _IDLE_PHASES]
-
-
-def _cell(row: Mapping[str, Any]) -> Cell:
-    return Cell(
-        str(row.get("phase", "")),
-        str(row.get("module", "")),
-        str(row.get("operator", "")),
-        float(row.get("exposed_s", row.get("time_s")) or 0.0),
-        row.get("low_s"),
-        row.get("high_s"),
-    )
+def _cells(rows: Iterable[Mapping[str, Any]]) -> list[Cell]:
+    """Return the cells of a stored table."""
+    return [
+        Cell(
+            *(str(row.get(key, "")) for key in ("phase", "module", "operator")),
+            float(row.get("exposed_s", row.get("time_s")) or 0.0),
+            row.get("low_s"),
+            row.get("high_s"),
+        )
+        for row in rows
+    ]
 
 
 def _numbers(mapping: Mapping[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in mapping.items() if value is not None}
 
 
-def _intervals(mapping: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    return {key: (float(ends[0]), float(ends[1])) for key, ends in mapping.items()}
-
-
 def _disturbances(name: str, environment: Mapping[str, Any]) -> tuple[str, ...]:
     reasons = environment.get("contention") or () if environment.get("contended") else ()
     return tuple(f"{name} was measured on a busy machine: {reason}" for reason in reasons)
-
-
-_One = TypeVar("_One")
-_SCENARIO_KEYS = ("name", "model", "cluster", "workload", "plan")
 
 
 def side_of_file(path: Path, number: int | None, name: str) -> Side:
@@ -179,8 +226,8 @@ def _side_of_result(mapping: Mapping[str, Any], name: str) -> Side:
 
 def _read(mapping: Mapping[str, Any], name: str) -> Side:
     if _is_run(mapping):
-        of = {"scenario": mapping["scenario"], "rows": mapping.get("rows") or ()}
-        return side_of_result(mapping["result"], name, **of, environment=mapping.get("environment"))
+        of = {key: mapping.get(key) for key in ("scenario", "environment")}
+        return side_of_result(mapping["result"], name, **of, cells=_cells(mapping.get("rows") or ()))
     whole = _unflattened(mapping)
     scenario = whole.get("scenario") or {key: whole[key] for key in _SCENARIO_KEYS if key in whole}
     return _with_table(side_of_result(whole, name, scenario=scenario))

@@ -127,9 +127,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
 
 def comparison_to_csv(comparison: Comparison) -> str:
     """Return a comparison as CSV text, a line per row; the interval's ends are the columns low and high."""
-    rows = [asdict(row) for row in comparison.rows]
-    ends = [row.pop("interval") or (None, None) for row in rows]
-    return csv_text([{**row, "low": low, "high": high} for row, (low, high) in zip(rows, ends, strict=True)])
+    return csv_text(comparison.records())
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sightline.explanation.ratios import (
+from sightline.explanation.side import (
     EXACT,
     RUN_TO_RUN,
     WIDER,
