@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 import sightline as sl
-from sightline.prediction.sensitivity import NUMBERS, elasticities, neighbours, plans_beside, sensitivity
+from sightline.prediction.changes import plans_beside
+from sightline.prediction.sensitivity import NUMBERS, elasticities, neighbours, sensitivity
 
 MODEL = "llama-2-7b"
 

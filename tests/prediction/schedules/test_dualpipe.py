@@ -8,19 +8,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_scenarios import training
 
-from sightline.prediction.schedules.dualpipe import BACKWARD, FORWARD, INPUT, WEIGHT, bubble_s, order
-from sightline.prediction.schedules.dualpipe_simulation import simulate_both_ways
+from sightline.prediction.schedules.closed_forms import dualpipe_bubble_s
+from sightline.prediction.schedules.orders import BACKWARD, FORWARD, INPUT, WEIGHT, order
+from sightline.prediction.schedules.simulation import Simulation, simulate
 from sightline.prediction.schedules.timeline import timeline
 from sightline.prediction.training.predict import profile_of
 
 STAGES = st.sampled_from([2, 4, 6, 8, 16])
 
 
+def play(stages: int, weight_s: float, micro_batches: int) -> Simulation:
+    """Play equal stages whose forward pass takes a second and whose backward pass takes two."""
+    forward_s, backward_s = [[1.0]] * stages, [[2.0]] * stages
+    return simulate("dualpipe", forward_s, backward_s, micro_batches, weight_s=[[weight_s]] * stages)
+
+
 @given(STAGES, st.integers(0, 6))
 def test_every_micro_batch_passes_forward_and_backward_once(stages, more):
     micro_batches = 2 * stages + 2 * more
     for device in range(stages):
-        passes = Counter(work for slot in order(device, stages, micro_batches) for work in slot)
+        slots = order("dualpipe", device, stages, micro_batches, 1)
+        passes = Counter((one.kind, one.chunk) for slot in slots for one in slot)
+        assert len({one for slot in slots for one in slot}) == sum(passes.values())
         for direction in (0, 1):
             kinds = {kind: passes[kind, direction] for kind in (FORWARD, BACKWARD, INPUT, WEIGHT)}
             half = micro_batches // 2
@@ -30,8 +39,8 @@ def test_every_micro_batch_passes_forward_and_backward_once(stages, more):
 @given(STAGES, st.integers(0, 6), st.floats(0.2, 1.0))
 def test_the_closed_form_is_the_schedule_played_out(stages, more, weight):
     micro_batches = 2 * stages + 2 * more
-    played = simulate_both_ways([1.0] * stages, [2.0] * stages, [weight] * stages, micro_batches)
-    closed = 3.0 * micro_batches + bubble_s(2.0, weight, 3.0, stages)
+    played = play(stages, weight, micro_batches)
+    closed = 3.0 * micro_batches + dualpipe_bubble_s(2.0, weight, 3.0, stages)
     assert closed - 2.0 * stages * (1.0 - weight) - 1e-9 <= played.total_s <= closed + 1e-9
     # Within a backward pass, however long the pipeline.
     assert closed - played.total_s <= 2.0
@@ -40,8 +49,8 @@ def test_the_closed_form_is_the_schedule_played_out(stages, more, weight):
 
 def test_equal_thirds_are_exact():
     for stages in (2, 4, 8, 16):
-        played = simulate_both_ways([1.0] * stages, [2.0] * stages, [1.0] * stages, 2 * stages)
-        assert played.total_s == pytest.approx(6.0 * stages + bubble_s(2.0, 1.0, 3.0, stages))
+        played = play(stages, 1.0, 2 * stages)
+        assert played.total_s == pytest.approx(6.0 * stages + dualpipe_bubble_s(2.0, 1.0, 3.0, stages))
 
 
 def step(schedule: str, devices: int = 64, **plan: object):

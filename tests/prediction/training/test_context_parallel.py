@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_scenarios import training
 
-from sightline.prediction.sensitivity import plans_beside
+from sightline.prediction.changes import plans_beside
 from sightline.prediction.training.block_times import Overlap
 from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import predict, profile_of

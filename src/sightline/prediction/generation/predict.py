@@ -11,7 +11,7 @@ from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.matmul.constants import matmul_evidence
 from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
-from sightline.prediction.advice import what_would_fit
+from sightline.prediction.changes import what_would_fit
 from sightline.prediction.energy import energy_of_generation_j
 from sightline.prediction.generation.engine_constants import (
     ONE_BY_ONE,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sightline.quantities import Count, Number, either, larger, smaller
-from sightline.scenario import LayerKind
+from sightline.scenario import LayerKind, Plan
 from sightline.scenario.plan import Schedule
 
 
@@ -173,3 +173,18 @@ def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, sched
         return smaller(chunks / v, micro_batches)
 
     return StageLayers(held(p - 1), held(larger(p - 2, 0)), held(0))
+
+
+def dualpipe_bubble_s(backward_s: Number, weight_s: Number, both_s: Number, stages: Count) -> Number:
+    """Return the idle seconds of a device under DualPipe (arXiv 2412.19437): (p/2 - 1) (F&B + B - 3 W), never below 0.
+
+    ``backward_s`` holds the weight gradients, ``weight_s``; ``both_s`` is a forward and a backward pass that run together.
+    For an even number of stages p and 2 p or more micro-batches. Exact where forward pass, input and weight gradients take
+    equally long; elsewhere the schedule played out idles less, by up to about a pass.
+    """
+    return larger((stages / 2.0 - 1.0) * (both_s + backward_s - 3.0 * weight_s), 0.0) * (stages > 1)
+
+
+def stage_replicas(plan: Plan) -> Number:
+    """Devices of a pipeline that hold the same stage: 2 under DualPipe, which sends micro-batches both ways, else 1."""
+    return 1.0 + (plan.pipeline_parallel > 1) if plan.schedule == "dualpipe" else 1.0

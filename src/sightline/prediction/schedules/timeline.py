@@ -4,8 +4,7 @@ import math
 from dataclasses import replace
 
 from sightline.prediction.schedules.closed_forms import stage_layers
-from sightline.prediction.schedules.dualpipe_simulation import simulate_both_ways
-from sightline.prediction.schedules.simulation import Span, simulate
+from sightline.prediction.schedules.simulation import Span, StageSeconds, simulate
 from sightline.prediction.training.stages import layers_to_spread
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -16,9 +15,6 @@ MOST_SPANS = 200_000
 OMITTED, HOST = "omitted", "host"
 ONCE = {"data parallel": "gradient reduction", "embedding": "tied embedding", "samples": "waiting for longer samples"}
 """Kinds of the spans that stand for exposed collectives once per step, by module in the profile's table."""
-
-StageSeconds = list[list[float]]
-"""Seconds of a pass by stage and chunk."""
 
 
 def timeline(profile: Profile) -> list[Span]:
@@ -39,11 +35,7 @@ def timeline(profile: Profile) -> list[Span]:
     step_rows = {row.module: row for row in profile.rows if row.block == "step"}
     sent = step_rows.get("pipeline")
     message_s = float(sent.time_s / sent.count) if sent else 0.0
-    if plan.schedule == "dualpipe":
-        forward, backward, weight = ([one[0] for one in seconds] for seconds in (forward_s, backward_s, weight_s))
-        played = simulate_both_ways(forward, backward, weight, drawn)
-    else:
-        played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s, weight_s=weight_s)
+    played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s, weight_s=weight_s)
     spans = list(played.spans)
 
     pace_s = max(sum(f) + sum(b) for f, b in zip(forward_s, backward_s, strict=True))

@@ -1,21 +1,21 @@
 """Many plans at once: the numeric axes of a plan laid out as an open mesh, predicted by the same functions as one plan.
 
 Each axis lies along an array dimension of its own, so an operator is priced once per distinct shape and only the last
-additions touch every plan (`sightline.prediction.sums`). NumPy's inner loop runs along the last dimension: with the
-longest axes last a mesh is predicted faster.
+additions touch every plan: sums are made block by block, so small that a block's arrays stay in a core's cache. NumPy's
+inner loop runs along the last dimension: with the longest axes last a mesh is predicted faster.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
-from sightline.prediction.sums import Index, at, largest_sum, merged, summed
 from sightline.prediction.training.offload import fits_on_host
 from sightline.prediction.training.predict import assemble, profile_of
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
@@ -26,6 +26,13 @@ from sightline.scenario.rules import verdict
 
 PLANS_PER_CHUNK = 1 << 17
 """About a megabyte per array, worked out in blocks that stay in a core's cache."""
+
+PLANS_PER_BLOCK = 1 << 14
+"""128 KiB per array."""
+Terms = tuple[Number, ...]
+"""Summands, as few as `merged` leaves."""
+Shape = tuple[int, ...]
+Index = tuple[slice, ...]
 
 _ON_DEMAND = (
     *("phases", "limits", "stages", "stage_times", "forward_pass_s", "rows", "interval", "advice"),
@@ -107,3 +114,73 @@ def _figure(whole: Callable[[], Profile], name: str, _: Profile) -> Any:
 def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:
     """Return which plans of a mesh could run at all, by the rules that loading applies to a single one."""
     return verdict(scenario).valid
+
+
+def merged(terms: Iterable[Number], joined: Callable[[Any, Any], Number] = add) -> Terms:
+    """Join terms (add them up) as far as no result lies on more axes than one of its terms, the smallest first."""
+    groups: list[Number] = []
+    for term in sorted(terms, key=np.size):
+        for i, group in enumerate(groups):
+            if np.broadcast_shapes(np.shape(group), np.shape(term)) in (np.shape(group), np.shape(term)):
+                groups[i] = joined(group, term)
+                break
+        else:
+            groups.append(term)
+    return tuple(groups)
+
+
+def blocks(shape: Shape, plans: int = PLANS_PER_BLOCK) -> Iterator[Index]:
+    """Yield the indices of blocks of about so many plans that cover a mesh: whole last axes, a part of one, one of the first."""
+    whole = next((axis for axis in range(len(shape)) if prod(shape[axis:]) <= plans), len(shape))
+    if whole == 0:
+        yield tuple(slice(None) for _ in shape)
+        return
+    cut, step = whole - 1, max(1, plans // prod(shape[whole:]))
+    for place in np.ndindex(shape[:cut]):
+        for start in range(0, shape[cut], step):
+            fixed = (slice(i, i + 1) for i in place)
+            yield (*fixed, slice(start, start + step), *(slice(None) for _ in shape[whole:]))
+
+
+def at(number: Number, index: Index) -> Number:
+    """Return a number's part in a block; axes along which it is constant stay as they are."""
+    if not isinstance(number, np.ndarray) or number.ndim == 0:
+        return number
+    own = index[len(index) - number.ndim :]
+    return number[tuple(i if size > 1 else slice(None) for i, size in zip(own, number.shape, strict=True))]
+
+
+def summed(terms: Terms, shape: Shape) -> NDArray[np.float64]:
+    """Return the sum of ``terms`` for every plan of a mesh of that shape."""
+    out = np.empty(shape)
+    for index in blocks(shape):
+        _add([at(term, index) for term in terms], out[index])
+    return out
+
+
+def largest_sum(sums: Sequence[Terms], shape: Shape) -> NDArray[np.float64]:
+    """Return the largest of several sums for every plan of a mesh of that shape."""
+    alone = merged([terms[0] for terms in sums if len(terms) == 1], np.maximum)
+    several = [terms for terms in sums if len(terms) > 1]
+    out = np.empty(shape)
+    scratch = np.empty(min(out.size, 2 * PLANS_PER_BLOCK))
+    for index in blocks(shape):
+        block = out[index]
+        other = scratch[: block.size].reshape(block.shape)
+        for i, terms in enumerate([*several, *((number,) for number in alone)]):
+            here = [at(term, index) for term in terms]
+            if i == 0:
+                _add(here, block)
+            elif len(here) == 1:
+                np.maximum(block, here[0], out=block)
+            else:
+                np.maximum(block, _add(here, other), out=block)
+    return out
+
+
+def _add(terms: Sequence[Number], out: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Write the sum of ``terms`` into ``out`` and return it."""
+    np.add(terms[0], terms[1] if len(terms) > 1 else 0.0, out=out)
+    for term in terms[2:]:
+        np.add(out, term, out=out)
+    return out

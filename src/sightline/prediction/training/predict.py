@@ -12,7 +12,7 @@ from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.device_model import DeviceModel
 from sightline.errors import InputError
-from sightline.prediction.advice import what_would_fit
+from sightline.prediction.changes import what_would_fit
 from sightline.prediction.energy import energy_per_step_j
 from sightline.prediction.memory.ledger import StageLedger, fullest, stage_ledgers
 from sightline.prediction.operators.answer import within

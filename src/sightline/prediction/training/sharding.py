@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from sightline.prediction.schedules.dualpipe import stage_replicas
+from sightline.prediction.schedules.closed_forms import stage_replicas
 from sightline.prediction.training.stages import DenseAndExperts
 from sightline.quantities import Number, either
 from sightline.scenario import Plan

@@ -9,8 +9,12 @@ import numpy as np
 
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.groups import pipeline_boundary
-from sightline.prediction.schedules.closed_forms import PipelineTime, pipeline_time
-from sightline.prediction.schedules.dualpipe import bubble_s, stage_replicas
+from sightline.prediction.schedules.closed_forms import (
+    PipelineTime,
+    dualpipe_bubble_s,
+    pipeline_time,
+    stage_replicas,
+)
 from sightline.prediction.training.data_parallel import (
     DataParallelTime,
     Replica,
@@ -152,7 +156,7 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number) -> PipelineTime:
     scenario, plan, slot = priced.scenario, priced.scenario.plan, slots.slot
     p, v = plan.pipeline_parallel, plan.virtual_stages
     if plan.schedule == "dualpipe":
-        idle_s = bubble_s(slot.backward_s, slot.weight_s, slot.total_s, p)
+        idle_s = dualpipe_bubble_s(slot.backward_s, slot.weight_s, slot.total_s, p)
         return PipelineTime(work_s=m * slot.total_s, transfer_s=0.0, bubble_s=idle_s)
     # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
     hidden = (v > 1) & plan.framework.overlap.pipeline

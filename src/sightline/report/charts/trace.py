@@ -8,7 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, TRANSFER, WEIGHT, Span
+from sightline.prediction.schedules.orders import BACKWARD, FORWARD, WEIGHT
+from sightline.prediction.schedules.simulation import TRANSFER, Span
 from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, micro_batches, timeline
 from sightline.profile import Profile
 

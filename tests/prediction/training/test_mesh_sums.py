@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.prediction import sums
-from sightline.prediction.sums import at, blocks, largest_sum, merged, summed
+from sightline.prediction.training import mesh
+from sightline.prediction.training.mesh import at, blocks, largest_sum, merged, summed
 from sightline.quantities import Number
 
 SHAPE = (3, 4, 2, 5)
@@ -39,7 +39,7 @@ def test_merged_terms_are_fewer_and_sum_to_the_same(terms):
 @given(TERMS, st.lists(TERMS, min_size=1, max_size=3), st.integers(1, 200))
 def test_blocks_give_what_the_whole_mesh_gives(terms, more, plans):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sums, "blocks", lambda shape: blocks(shape, plans))
+        patch.setattr(mesh, "blocks", lambda shape: blocks(shape, plans))
         assert summed(merged(terms), SHAPE) == pytest.approx(whole(terms))
         largest = reduce(np.maximum, map(whole, [terms, *more]))
         assert largest_sum([merged(each) for each in [terms, *more]], SHAPE) == pytest.approx(largest)

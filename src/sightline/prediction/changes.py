@@ -1,11 +1,13 @@
-"""When a plan does not fit: the nearest changes that would fit, each predicted."""
+"""Single changes of a plan: all that break no rule, and, when it does not fit, those that would fit."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 from sightline.profile import GENERATION, Profile
 from sightline.scenario import GenerationPlan, GenerationScenario, Plan, Scenario
+from sightline.scenario.plan import ContextExchange
 from sightline.scenario.rules import breaks_no_rule
 
 GIB = 2.0**30
@@ -44,47 +46,101 @@ def _changes(profile: Profile) -> Iterator[tuple[str, Any]]:
     if profile.task is GENERATION:
         yield from _generation_changes(scenario)
     else:
-        yield from ((change, replace(scenario, plan=plan)) for change, plan in _training_plans(scenario))
+        yield from ((_in_words(change), _with(scenario, change)) for change in _saving(scenario))
 
 
-def _training_plans(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
+Change = Mapping[str, Any]
+"""Fields of a plan with other values."""
+
+
+def _with(scenario: Scenario, change: Change) -> Scenario:
+    return replace(scenario, plan=replace(scenario.plan, **change))
+
+
+def _in_words(change: Change) -> str:
+    """A change as a scenario file would say it: ``recompute: full``. Replicas follow from the other degrees."""
+    return ", ".join(f"{field}: {_said(value)}" for field, value in change.items() if field != "data_parallel")
+
+
+def _said(value: object) -> str:
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plans_beside(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
+    """Yield single changes of a training plan that break no rule, and the plans they lead to.
+
+    Choices take each other value, the micro-batch doubles and halves, tensor, pipeline and context parallelism double
+    and halve at the expense of replicas.
+    """
+    for change in (*_choices(scenario.plan), *_micro_batches(scenario), *_splits(scenario, (2.0, 0.5))):
+        other = _with(scenario, change)
+        if breaks_no_rule(other):
+            yield _in_words(change), other.plan
+
+
+def _saving(scenario: Scenario) -> Iterator[Change]:
     """Single changes that save memory and that the framework offers."""
     plan = scenario.plan
     offered = plan.framework.allows
     if plan.sequences > 1:
-        yield "micro_batch: 1", replace(plan, micro_batch=1)
+        yield {"micro_batch": 1}
     if plan.attention == "eager" and offered("attention", "flash"):
-        yield "attention: flash", replace(plan, attention="flash")
+        yield {"attention": "flash"}
     for kind in ("selective", "full"):
         if plan.recompute not in (kind, "full") and offered("recompute", kind):
-            yield f"recompute: {kind}", replace(plan, recompute=kind)
+            yield {"recompute": kind}
     for stage in range(int(plan.zero_stage) + 1, 4):
         if plan.data_parallel > 1 and offered("zero_stage", stage):
-            yield f"zero_stage: {stage}", replace(plan, zero_stage=stage)
+            yield {"zero_stage": stage}
     needs = plan.framework.offload_needs.get("optimizer", {})
     possible = all(getattr(plan, field) in allowed for field, allowed in needs.items())
     if "optimizer" not in plan.offload and "optimizer" in plan.framework.offers.get("offload", ()) and possible:
-        yield "offload: optimizer", replace(plan, offload=plan.offload | {"optimizer"})
-    yield from _larger_degrees(scenario)
+        yield {"offload": plan.offload | {"optimizer"}}
+    yield from (change for change in _splits(scenario, (2.0,)) if breaks_no_rule(_with(scenario, change)))
 
 
-def _larger_degrees(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
-    """Doubling tensor, pipeline or context parallelism at the expense of replicas."""
-    plan, model = scenario.plan, scenario.model
-    if plan.data_parallel % 2 or scenario.workload.global_batch % max(1, plan.data_parallel // 2 * plan.sequences):
-        return
-    half = plan.data_parallel // 2
-    chunks = model.layers / plan.virtual_stages
-    length = scenario.workload.sequence_length
-    for field, limit in (
-        ("tensor_parallel", model.heads),
-        ("pipeline_parallel", chunks),
-        ("context_parallel", length // 2),
-    ):
-        degree = 2 * getattr(plan, field)
-        split = replace(plan, data_parallel=half, **{field: degree})
-        if limit % degree == 0 and breaks_no_rule(replace(scenario, plan=split)):
-            yield f"{field}: {degree}", split
+def _choices(plan: Plan) -> Iterator[Change]:
+    kinds: dict[str, tuple[Any, ...]] = {"recompute": ("none", "selective", "full"), "attention": ("flash", "eager")}
+    if plan.data_parallel > 1:
+        kinds["zero_stage"] = (0, 1, 2, 3)
+    if plan.tensor_parallel > 1:
+        kinds["sequence_parallel"] = (False, True)
+    if plan.pipeline_parallel > 1 and plan.virtual_stages == 1:
+        kinds["schedule"] = ("1f1b", "zero-bubble")
+    if plan.context_parallel > 1:
+        kinds["context_exchange"] = get_args(ContextExchange)
+    for field, values in kinds.items():
+        yield from ({field: value} for value in values if value != getattr(plan, field))
+
+
+def _micro_batches(scenario: Scenario) -> Iterator[Change]:
+    plan, batch = scenario.plan, scenario.workload.global_batch
+    for sequences in (plan.sequences * 2, plan.sequences // 2):
+        if sequences >= 1 and batch % (plan.data_parallel * sequences) == 0:
+            yield {"micro_batch": sequences}
+
+
+def _splits(scenario: Scenario, factors: Sequence[float]) -> Iterator[Change]:
+    """Multiples of a degree of tensor, pipeline or context parallelism, at the expense of replicas."""
+    plan, model, batch = scenario.plan, scenario.model, scenario.workload.global_batch
+    limits = {
+        "tensor_parallel": model.heads,
+        "pipeline_parallel": model.layers // plan.virtual_stages,
+        "context_parallel": scenario.workload.sequence_length // 2,
+    }
+    for (field, limit), factor in product(limits.items(), factors):
+        degree, replicas = getattr(plan, field) * factor, plan.data_parallel / factor
+        whole = degree == int(degree) and replicas == int(replicas)
+        if not whole or limit % degree or batch % (replicas * plan.sequences):
+            continue
+        change: dict[str, Any] = {field: int(degree), "data_parallel": int(replicas)}
+        if field == "tensor_parallel" and degree == 1:
+            change["sequence_parallel"] = False
+        if field == "pipeline_parallel" and degree == 1 and plan.virtual_stages > 1:
+            continue
+        yield change
 
 
 def _generation_changes(scenario: GenerationScenario) -> Iterator[tuple[str, GenerationScenario]]:
