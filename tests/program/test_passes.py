@@ -10,7 +10,7 @@ from sightline import catalog
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import PricedGeneration, price_generation
 from sightline.program import Batch, Collective, GroupedMatmul, Matmul, Program, inference_kernels, prompts, write
-from sightline.program.batch import cached_bytes
+from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import formats_of
 
 

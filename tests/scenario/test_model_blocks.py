@@ -79,10 +79,13 @@ def test_latent_attention_of_deepseek_v3():
     latent = LatentAttention(query_rank=1536, kv_rank=512, nope_head_dim=128, rope_head_dim=64, value_head_dim=128)
     # arXiv 2412.19437, the projections of its section 4.2 and two norms.
     expected = 1536 * (7168 + 1 + 128 * 192) + 7168 * 576 + 512 + 512 * 128 * 256 + 128 * 128 * 7168
-    assert latent.parameters(7168, 128) == expected
+    kind = LayerKind(mixer="latent", count=4)
+    wide = replace(DENSE, hidden_size=7168, heads=128, latent=latent)
+    assert wide.mixer_parameters(kind) == expected
     assert latent.head_dim == 192
     direct = replace(latent, query_rank=None)
-    assert direct.parameters(2048, 16) == 2048 * 16 * 192 + 2048 * 576 + 512 + 512 * 16 * 256 + 16 * 128 * 2048
+    narrow = replace(DENSE, hidden_size=2048, heads=16, latent=direct)
+    assert narrow.mixer_parameters(kind) == 2048 * 16 * 192 + 2048 * 576 + 512 + 512 * 16 * 256 + 16 * 128 * 2048
 
 
 def test_an_indexer_counts_only_where_it_is():

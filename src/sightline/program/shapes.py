@@ -17,7 +17,7 @@ from sightline.program.techniques.compiler import compiled
 from sightline.program.techniques.recipes import LowPrecision
 from sightline.program.techniques.trained import Trained
 from sightline.quantities import Count, Number, larger
-from sightline.scenario import Heads, LayerKind, Model, Plan
+from sightline.scenario import Heads, Model, Plan
 from sightline.scenario.plan import ContextExchange, ExpertDispatch
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
@@ -80,16 +80,6 @@ class Shapes:
     def hidden_bytes(self) -> Number:
         """Bytes of one hidden-wide activation of all tokens."""
         return self.element_bytes * self.tokens * self.model.hidden_size
-
-
-def core_heads(model: Model, kind: LayerKind) -> Heads:
-    """Return the head shape that the attention core works with; latent attention is expanded to full heads."""
-    if kind.mixer not in ("latent", "sparse") or model.latent is None:
-        return model.heads_of(kind)
-    latent = model.latent
-    return Heads(
-        heads=model.heads, kv_heads=model.heads, head_dim=latent.head_dim, value_head_dim=latent.value_head_dim
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

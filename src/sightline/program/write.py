@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from sightline.program.blocks.layer import Layer, layer, layer_name
+from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
 from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
 from sightline.program.program import Block, Program, Step, Sublayer, backward_of, elementwise, forward_of
-from sightline.program.shapes import core_heads
 from sightline.program.techniques.context_parallel import exchange_bytes
 from sightline.program.techniques.low_precision import blended, low_precision_weights, stored_bytes
 from sightline.program.techniques.muon import with_muon
@@ -51,7 +50,7 @@ def _inference(x: InferenceKernels) -> Program:
 
 def _inference_layer(x: InferenceKernels, kind: LayerKind) -> Block:
     """One layer of ``kind``, with what surrounds its products in other formats than the library computes in."""
-    x = replace(x, shape=core_heads(x.model, kind))
+    x = replace(x, shape=mixer_of(x.model, kind).heads)
     operators = converted(x, forward_of(layer(x, kind).steps))
     return Block(name=layer_name(x.model, kind), count=kind.count, forward=operators)
 
@@ -93,7 +92,7 @@ def head_block(x: TrainingKernels) -> Block:
 
 def layer_block(x: TrainingKernels, kind: LayerKind) -> Block:
     """Return one layer of ``kind``: the mean of those in low precision and those left in 16 bits."""
-    x = replace(x, shape=core_heads(x.model, kind))
+    x = replace(x, shape=mixer_of(x.model, kind).heads)
     block = _layer_block(x, kind)
     if x.low is None or not anywhere(x.plan.bf16_layers != 0):
         return block

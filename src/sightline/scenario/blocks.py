@@ -3,13 +3,37 @@
 Legend of the formulas: ``h`` is the model's hidden size. Biases and norms inside a block are counted where they exist.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from sightline.scenario.model import Model
 
 Mixer = Literal["attention", "sliding", "chunked", "latent", "sparse", "compressed", "linear", "state-space", "none"]
 """How a layer mixes tokens: full, sliding-window or chunked attention; multi-head latent attention (arXiv 2405.04434);
 attention to tokens an indexer selects; attention to folded keys and values (DeepSeek V4); gated delta net
 (arXiv 2412.06464); Mamba-2 (arXiv 2405.21060)."""
+
+
+class MixerWord(NamedTuple):
+    """What a mixer is called in sentences, and the field of a model that it needs."""
+
+    label: str
+    needs: str = ""
+
+
+MIXERS: Mapping[Mixer, MixerWord] = {
+    "attention": MixerWord("full attention"),
+    "sliding": MixerWord("sliding-window attention", "window"),
+    "chunked": MixerWord("chunked attention", "window"),
+    "latent": MixerWord("latent attention", "latent"),
+    "sparse": MixerWord("sparse attention", "sparse"),
+    "compressed": MixerWord("attention to folded tokens", "compressed"),
+    "linear": MixerWord("gated delta net", "linear"),
+    "state-space": MixerWord("Mamba-2", "state_space"),
+    "none": MixerWord(""),
+}
 
 Mlp = Literal["dense", "experts", "none"]
 
@@ -56,6 +80,14 @@ class Heads:
         """Outputs of the query (twice with a gate), key and value projections together."""
         queries = self.query_width * (2 if gate else 1)
         return queries + self.key_width + (0 if self.values_are_keys else self.value_width)
+
+    def parameters(self, model: "Model", kind: "LayerKind") -> int:
+        """Projections with their biases, the norms of heads, and an indexer."""
+        projected = self.projected_width(gate=model.attention_gate)
+        weights = model.hidden_size * (projected + self.output_width)
+        biases = projected * model.attention_bias + model.hidden_size * model.output_bias
+        head_norms = self.query_width + self.key_width if model.wide_qk_norm else 2 * self.head_dim
+        return weights + biases + head_norms * model.qk_norm + model.indexer_parameters(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +160,14 @@ class LatentAttention:
         """Width of a whole query and key head."""
         return self.nope_head_dim + self.rope_head_dim
 
-    def parameters(self, h: int, heads: int) -> int:
-        """Projections and the norms of the latent vectors."""
+    def parameters(self, model: "Model", kind: LayerKind) -> int:
+        """Projections, the norms of the latent vectors, and an indexer."""
+        h, heads = model.hidden_size, model.heads
         queries = heads * self.head_dim
         query = h * queries if self.query_rank is None else self.query_rank * (h + 1 + queries)
         down = h * (self.kv_rank + self.rope_head_dim) + self.kv_rank
         up = self.kv_rank * heads * (self.nope_head_dim + self.value_head_dim)
-        return query + down + up + heads * self.value_head_dim * h
+        return query + down + up + heads * self.value_head_dim * h + model.indexer_parameters(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,16 +196,23 @@ class CompressedAttention:
     """Width of each output group's latent vector."""
     output_groups: int
 
-    def parameters(self, h: int, heads: int, head_dim: int) -> int:
-        """Projections without the folding and the indexer."""
-        query = self.query_rank * (h + 1 + heads * head_dim)
-        output = self.output_rank * (heads * head_dim + self.output_groups * h)
-        return query + (h + 1) * head_dim + output
+    def parameters(self, model: "Model", kind: LayerKind) -> int:
+        """Projections; the folding of the context; and, where selected, an indexer with a folding of its own."""
+        h, dim, sparse = model.hidden_size, model.head_dim, model.sparse
+        query = self.query_rank * (h + 1 + model.heads * dim)
+        output = self.output_rank * (model.heads * dim + self.output_groups * h)
+        total = query + (h + 1) * dim + output
+        if kind.compression > 1:
+            total += _folding_parameters(h, dim, kind)
+        if kind.indexed and sparse:
+            total += self.query_rank * sparse.heads * sparse.head_dim + h * sparse.heads
+            total += _folding_parameters(h, sparse.head_dim, kind)
+        return total
 
-    def folding_parameters(self, h: int, head_dim: int, compression: int, *, overlapping: bool) -> int:
-        """Key/value and gate projections of the folding, twice as wide where neighbouring folds overlap."""
-        width = head_dim * (2 if overlapping else 1)
-        return (2 * h + compression) * width + head_dim
+
+def _folding_parameters(h: int, width: int, kind: LayerKind) -> int:
+    """Key/value and gate projections of the folding, twice as wide where neighbouring folds overlap: those of an indexer."""
+    return (2 * h + kind.compression) * width * (2 if kind.indexed else 1) + width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,8 +255,9 @@ class LinearAttention:
         decays = self.value_heads if self.gate_rank is None else self.key_width
         return self.conv_channels * self.conv_width + self.value_heads + decays + self.value_dim
 
-    def parameters(self, h: int) -> int:
+    def parameters(self, model: "Model", kind: LayerKind) -> int:
         """Projections of query, key, value, gate, decay and step; convolution; norm; output."""
+        h = model.hidden_size
         if self.gate_rank is None:
             gates = h * (self.value_width + 2 * self.value_heads)
         else:
@@ -261,9 +302,14 @@ class StateSpace:
         """Convolution with bias, decay, skip and step of each head, norm."""
         return self.conv_channels * (self.conv_width + 1) + 3 * self.heads + self.inner_width
 
-    def parameters(self, h: int) -> int:
+    def parameters(self, model: "Model", kind: LayerKind) -> int:
         """Input projection, convolution, decays, norm, output projection."""
+        h = model.hidden_size
         return h * self.projected_width + self.small_parameters + self.inner_width * h
+
+
+MixerFigures = Heads | LatentAttention | CompressedAttention | LinearAttention | StateSpace
+"""What describes a layer's mixer; the head shape is that of softmax attention."""
 
 
 def mlp_parameters(h: int, width: int, *, gated: bool, bias: bool) -> int:

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sightline.scenario.blocks import (
+    MIXERS,
     CompressedAttention,
     Experts,
     Heads,
     LatentAttention,
     LayerKind,
     LinearAttention,
+    MixerFigures,
     SparseAttention,
     StateSpace,
     mlp_parameters,
@@ -150,7 +152,7 @@ class Model:
     @property
     def attention_parameters(self) -> int:
         """Parameters of one full-attention layer's query, key, value and output projections."""
-        return self._softmax_attention_parameters(self.own_heads)
+        return self.own_heads.parameters(self, LayerKind(count=self.layers))
 
     @property
     def mlp_parameters(self) -> int:
@@ -164,20 +166,22 @@ class Model:
 
     def mixer_parameters(self, kind: LayerKind) -> int:
         """Parameters of the token mixer of one layer, its indexer included."""
-        h = self.hidden_size
-        if kind.mixer == "none":
-            return 0
-        if kind.mixer == "linear" and self.linear:
-            return self.linear.parameters(h)
-        if kind.mixer == "state-space" and self.state_space:
-            return self.state_space.parameters(h)
-        if kind.mixer == "compressed" and self.compressed:
-            return self._compressed_parameters(self.compressed, kind)
-        if kind.mixer in ("latent", "sparse") and self.latent:
-            attention = self.latent.parameters(h, self.heads)
-        else:
-            attention = self._softmax_attention_parameters(self.heads_of(kind))
-        return attention + self.indexer_parameters(kind)
+        figures = self.mixer_figures(kind)
+        return 0 if figures is None else figures.parameters(self, kind)
+
+    def mixer_figures(self, kind: LayerKind) -> MixerFigures | None:
+        """What describes the mixer of a layer kind; None where it has none."""
+        match kind.mixer:
+            case "none":
+                return None
+            case "latent" | "sparse" if self.latent:
+                return self.latent
+            case "compressed" | "linear" | "state-space":
+                figures: MixerFigures | None = getattr(self, MIXERS[kind.mixer].needs)
+                if figures is None:
+                    raise ValueError(f"{self.name} has no figures of its {kind.mixer} layers")
+                return figures
+        return self.heads_of(kind)
 
     def indexer_parameters(self, kind: LayerKind) -> int:
         """Parameters of the indexer of one layer, 0 where it has none."""
@@ -264,22 +268,3 @@ class Model:
 
     def _mlp(self, width: int) -> int:
         return mlp_parameters(self.hidden_size, width, **self._mlp_make)
-
-    def _softmax_attention_parameters(self, heads: Heads) -> int:
-        projected = heads.projected_width(gate=self.attention_gate)
-        weights = self.hidden_size * (projected + heads.output_width)
-        biases = projected * self.attention_bias + self.hidden_size * self.output_bias
-        head_norms = heads.query_width + heads.key_width if self.wide_qk_norm else 2 * heads.head_dim
-        return weights + biases + head_norms * self.qk_norm
-
-    def _compressed_parameters(self, compressed: CompressedAttention, kind: LayerKind) -> int:
-        """Projections; the folding of the context; and, where selected, an indexer with a folding of its own."""
-        h, dim = self.hidden_size, self.head_dim
-        total = compressed.parameters(h, self.heads, dim)
-        if kind.compression > 1:
-            total += compressed.folding_parameters(h, dim, kind.compression, overlapping=kind.indexed)
-        if kind.indexed and self.sparse:
-            index = self.sparse.head_dim
-            total += compressed.query_rank * self.sparse.heads * index + h * self.sparse.heads
-            total += compressed.folding_parameters(h, index, kind.compression, overlapping=True)
-        return total

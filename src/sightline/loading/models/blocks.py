@@ -20,6 +20,7 @@ from sightline.scenario import (
     SparseAttention,
     StateSpace,
 )
+from sightline.scenario.blocks import MIXERS
 
 BLOCKS: Mapping[str, type] = {
     "experts": Experts,
@@ -171,25 +172,14 @@ def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"linear_num_key_heads is {keys}; allowed: a divisor of linear_num_value_heads {heads}"
 
 
-_NEEDED_BY = {
-    "latent": "latent",
-    "sparse": "sparse",
-    "compressed": "compressed",
-    "linear": "linear",
-    "state-space": "state_space",
-    "sliding": "window",
-    "chunked": "window",
-}
-"""The field of `Model` that each mixer is described by."""
-
 _SPELLED = {"experts": " (num_experts, num_experts_per_tok)", "state_space": " (mamba_num_heads, mamba_head_dim, ...)"}
-"""The keys that configs have for them."""
+"""The keys that configs have for what layers need."""
 
 
 def missing_blocks(blocks: Mapping[str, Any]) -> Iterator[str]:
     """Yield which blocks the layers have but nothing describes, and experts that cannot be chosen."""
     kinds = [kind for kind in blocks.get("layer_kinds", ()) if kind is not None]
-    needed = {_NEEDED_BY[kind.mixer]: kind.mixer for kind in kinds if kind.mixer in _NEEDED_BY}
+    needed = {MIXERS[kind.mixer].needs: kind.mixer for kind in kinds if MIXERS[kind.mixer].needs}
     if any(kind.mlp == "experts" for kind in kinds):
         needed["experts"] = "expert"
     for block, what in needed.items():

@@ -14,7 +14,7 @@ from sightline.prediction.generation.phases import (
 from sightline.prediction.generation.pools import LIGHTER, prefill_rounds, prompts_together, supplied_step
 from sightline.prediction.generation.steady_loop import held_up, of_resident, without_shared
 from sightline.profile.metrics import latency_s, output_tokens_per_s
-from sightline.program.batch import cached_bytes
+from sightline.program.blocks.layer import cached_bytes
 from sightline.quantities import Number, larger
 from sightline.scenario import GenerationScenario
 

@@ -5,7 +5,7 @@ import numpy as np
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.profile import MEMORY_PARTS
 from sightline.program import Block, GroupedMatmul, Matmul
-from sightline.program.batch import cached_bytes
+from sightline.program.blocks.layer import cached_bytes
 from sightline.quantities import Number, either, larger, rounded_up
 from sightline.scenario import Generate
 

@@ -26,19 +26,13 @@ from sightline.prediction.generation.rows import generation_rows
 from sightline.prediction.generation.worker import Worker
 from sightline.prediction.operators.answer import MEASURED_DTYPES, within
 from sightline.profile import Evidence, Profile
+from sightline.program.blocks.layer import mixer_of
 from sightline.program.formats import conversion
 from sightline.quantities import Number
 from sightline.scenario import Device, GenerationScenario
 
 _WORST: tuple[Evidence, ...] = ("datasheet", "extrapolated", "calibrated")
 _LAYOUTS: tuple[GroupedLayout, ...] = ("masked", "contiguous")
-_OTHER_MIXERS = {
-    "linear": ("linear attention", "linear"),
-    "state-space": ("state space", "linear"),
-    "sparse": ("sparse attention", "sparse"),
-    "compressed": ("sparse attention", "sparse"),
-}
-"""Name and calibration part of mixers that are not plain attention."""
 
 
 def evidence_of_passes(worker: Worker) -> dict[str, str]:
@@ -59,8 +53,8 @@ def evidence_of_passes(worker: Worker) -> dict[str, str]:
         "prefill attention": within(attention_evidence(device, "prefill"), measured=usual),
         "decode attention": within(attention_evidence(device, decode), measured=usual),
     }
-    for mixer in {kind.mixer for kind in model.kinds} & _OTHER_MIXERS.keys():
-        name, part = _OTHER_MIXERS[mixer]
+    for other in filter(None, (mixer_of(model, kind).calibration for kind in model.kinds)):
+        name, part = other
         found[name] = evidence_of(device, part)
     if model.experts is not None:
         found["experts"] = _experts(device, worker.formats.parts["experts"])

@@ -6,35 +6,52 @@ gathered, not the hidden ones. Keys and values are expanded, or the halves of th
 outputs, so that attention reads the latent vectors themselves: in decoding, and where selected tokens differ by query.
 """
 
-from sightline.program.blocks.indexer import indexer, indexer_norms
+from sightline.program.blocks.attention import AttentionMixer, indexer, indexer_norms
 from sightline.program.kernels import Kernels
 from sightline.program.program import Step, Sublayer
-from sightline.scenario import LatentAttention, LayerKind
+from sightline.quantities import Number
+from sightline.scenario import Heads, LatentAttention, LayerKind
 
 
-def latent_attention(x: Kernels, kind: LayerKind) -> Sublayer:
-    """Return the attention of one layer; ``x.shape`` has the expanded heads."""
-    latent = x.model.latent
-    if latent is None:
-        raise ValueError(f"{x.model.name} has no latent attention")
-    rank, rope = float(latent.kv_rank), float(latent.rope_head_dim)
-    output = x.projection("output projection", "matmul", x.context_width, x.h, bias=x.model.output_bias)
-    return Sublayer(
-        module="attention norm",
-        steps=[
-            *_projections(x, latent),
-            x.rope((x.heads + 1.0) * rope, latent=True),
-            *x.cache_write(rank + rope),
-            *indexer(x, kind),
-            *(step for group in x.groups() for step in _core(group, kind, latent)),
-            output,
-            *x.leave("output projection"),
-        ],
-        small_parameters=(latent.query_rank or 0) + rank + indexer_norms(x, kind),
-        widest=x.core_input_bytes / x.element_bytes,
-        widest_weight=x.context_width * x.h,
-        core_input_bytes=x.core_input_bytes,
-    )
+class MultiHeadLatentAttention(AttentionMixer[LatentAttention]):
+    """Attention whose core works with expanded heads, or with latent vectors."""
+
+    @property
+    def heads(self) -> Heads:
+        """The expanded heads."""
+        count, latent = self.model.heads, self.figures
+        return Heads(heads=count, kv_heads=count, head_dim=latent.head_dim, value_head_dim=latent.value_head_dim)
+
+    @property
+    def matrix_elements(self) -> float:
+        """All but the norms; with an indexer all that is in the layer."""
+        norms = (self.figures.query_rank or 0) + self.figures.kv_rank
+        return super().matrix_elements - (norms if self.kind.mixer == "latent" else 0)
+
+    def sublayer(self, x: Kernels) -> Sublayer:
+        """Return its steps."""
+        rank, rope = float(self.figures.kv_rank), float(self.figures.rope_head_dim)
+        output = x.projection("output projection", "matmul", x.context_width, x.h, bias=x.model.output_bias)
+        return Sublayer(
+            module="attention norm",
+            steps=[
+                *_projections(x, self.figures),
+                x.rope((x.heads + 1.0) * rope, latent=True),
+                *x.cache_write(rank + rope),
+                *indexer(x, self.kind),
+                *(step for group in x.groups() for step in _core(group, self.kind, self.figures)),
+                output,
+                *x.leave("output projection"),
+            ],
+            small_parameters=(self.figures.query_rank or 0) + rank + indexer_norms(x, self.kind),
+            widest=x.core_input_bytes / x.element_bytes,
+            widest_weight=x.context_width * x.h,
+            core_input_bytes=x.core_input_bytes,
+        )
+
+    def cached_bytes(self, tokens: Number, element_bytes: float, t: Number) -> Number:
+        """A latent vector and a rotary key per token, whole on every rank."""
+        return element_bytes * tokens * (self.figures.kv_rank + self.figures.rope_head_dim) + self.index_bytes(tokens)
 
 
 def _projections(x: Kernels, latent: LatentAttention) -> list[Step]:

@@ -4,18 +4,38 @@ Where a block's output is normed (OLMo 2) instead of its input the same operator
 keeps as much; where both are (Gemma 2), the second norm is one more.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sightline.program.blocks.compressed_attention import compressed_attention
-from sightline.program.blocks.experts import experts
-from sightline.program.blocks.latent_attention import latent_attention
-from sightline.program.blocks.mlp import dense_mlp
-from sightline.program.blocks.recurrent import linear_attention, state_space
-from sightline.program.blocks.self_attention import self_attention
+from sightline.program.blocks.attention import SoftmaxAttention
+from sightline.program.blocks.compressed_attention import FoldedAttention
+from sightline.program.blocks.latent_attention import MultiHeadLatentAttention
+from sightline.program.blocks.mixer import NoMixer, TokenMixer
+from sightline.program.blocks.mlp import dense_mlp, experts
+from sightline.program.blocks.recurrent import GatedDeltaNet, Mamba2
+from sightline.program.formats import Formats
 from sightline.program.kernels import Kernels
 from sightline.program.program import Step, Sublayer
-from sightline.scenario import LayerKind, Model
+from sightline.quantities import Number
+from sightline.scenario import (
+    CompressedAttention,
+    Heads,
+    LatentAttention,
+    LayerKind,
+    LinearAttention,
+    Model,
+    StateSpace,
+)
+
+MIXERS: Mapping[type, type[TokenMixer[Any]]] = {
+    Heads: SoftmaxAttention,
+    LatentAttention: MultiHeadLatentAttention,
+    CompressedAttention: FoldedAttention,
+    LinearAttention: GatedDeltaNet,
+    StateSpace: Mamba2,
+    type(None): NoMixer,
+}
+"""The kinds of token mixers, by what describes them in a model."""
 
 
 class Layer(NamedTuple):
@@ -28,7 +48,7 @@ class Layer(NamedTuple):
 
 def layer(x: Kernels, kind: LayerKind) -> Layer:
     """Return one layer of ``kind``, whose heads are those of ``x``."""
-    halves = [half for half in (_mixer(x, kind), _mlp(x, kind)) if half is not None]
+    halves = [half for half in (mixer_of(x.model, kind).sublayer(x), _mlp(x, kind)) if half is not None]
     steps: list[Step] = []
     for half in halves:
         steps += x.read_residual(half.module, first=half is halves[0])
@@ -44,27 +64,24 @@ def layer_name(model: Model, kind: LayerKind) -> str:
     return ", ".join(part for part in (kind.mixer, kind.mlp) if part != "none")
 
 
-def _mixer(x: Kernels, kind: LayerKind) -> Sublayer | None:
-    match kind.mixer:
-        case "none":
-            return None
-        case "linear":
-            return linear_attention(x)
-        case "state-space":
-            return state_space(x)
-        case "compressed":
-            return compressed_attention(x, kind)
-        case "latent" | "sparse" if x.model.latent is not None:
-            return latent_attention(x, kind)
-        case _:
-            return self_attention(x, kind)
+def mixer_of(model: Model, kind: LayerKind) -> TokenMixer[Any]:
+    """Return the token mixer of layers of ``kind``."""
+    figures = model.mixer_figures(kind)
+    return MIXERS[type(figures)](model=model, kind=kind, figures=figures)
+
+
+def cached_bytes(model: Model, formats: Formats, tokens: Number, tensor_parallel: Number = 1.0) -> Number:
+    """Return the bytes that one sequence of ``tokens`` keeps on one device, all layers together.
+
+    Left out: partly filled blocks.
+    """
+    stored, t = formats.cache_bytes, tensor_parallel
+    return sum(kind.count * mixer_of(model, kind).cached_bytes(tokens, stored, t) for kind in model.kinds)
 
 
 def _mlp(x: Kernels, kind: LayerKind) -> Sublayer | None:
-    match kind.mlp:
-        case "none":
-            return None
-        case "experts":
-            return experts(x)
-        case _:
-            return dense_mlp(x, float(x.model.width_of(kind)))
+    if kind.mlp == "none":
+        return None
+    if kind.mlp == "experts" and x.model.experts is not None:
+        return experts(x, x.model.experts)
+    return dense_mlp(x, float(x.model.width_of(kind)))

@@ -7,7 +7,10 @@ keeps the projection's output and its own, and runs the convolution once more in
 implementation and the frameworks that call it do.
 """
 
+from typing import TypeVar
+
 from sightline.program.address import LINEAR_ATTENTION, STATE_SPACE, Module
+from sightline.program.blocks.mixer import TokenMixer
 from sightline.program.kernels import Kernels
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.program import Step, Sublayer
@@ -16,34 +19,56 @@ from sightline.scenario import LinearAttention, StateSpace
 
 CHUNK = 64.0
 """Tokens of a chunk of the rule, whose inverted triangle of corrections training keeps."""
+STATE_BYTES = 4.0
+"""Recurrent states are kept in fp32."""
+
+Recurrent = TypeVar("Recurrent", LinearAttention, StateSpace)
 
 
-def linear_attention(x: Kernels) -> Sublayer:
-    """Return the linear attention of one layer."""
-    linear = x.model.linear
-    if linear is None:
-        raise ValueError(f"{x.model.name} has no linear attention")
-    key, value = linear.key_width / x.t, linear.value_width / x.t
-    kept = x.element_bytes * x.tokens * linear.value_heads / x.t * CHUNK
-    rule = [
-        *convolution(x, LINEAR_ATTENTION, 2.0 * key + value, float(linear.conv_width)),
-        *x.rule_inputs(linear),
-        *(x.recurrent(_rule(group, linear), saved_bytes=kept, kernels=(5.0, 9.0)) for group in x.groups()),
-        x.gated_norm(LINEAR_ATTENTION, value),
-    ]
-    exchanged = 2.0 * key + 2.0 * value
-    return Sublayer(
-        module="attention norm",
-        steps=[
-            *x.region("qkv", _projections(x, linear, key, value)),
-            *x.whole_sequences(LINEAR_ATTENTION, exchanged, value, rule),
-            x.projection("output projection", "matmul", value, x.h),
-            *x.leave("output projection"),
-        ],
-        small_parameters=linear.small_parameters / x.t,
-        widest=x.tokens * exchanged,
-        widest_weight=x.h * exchanged,
-    )
+class StateMixer(TokenMixer[Recurrent]):
+    """A mixer that keeps a state instead of a cache of tokens."""
+
+    def cached_bytes(self, tokens: Number, element_bytes: float, t: Number) -> Number:
+        """The state, in fp32, however long the sequence is; heads are split over the ranks."""
+        return STATE_BYTES * self.figures.state_elements / t
+
+    def products(self, tokens: float) -> float:
+        """Three per element of the state: input, decay or correction, output."""
+        return 3.0 * self.figures.state_elements
+
+
+class GatedDeltaNet(StateMixer[LinearAttention]):
+    """Linear attention."""
+
+    @property
+    def calibration(self) -> tuple[str, str]:
+        """The rule's kernels."""
+        return "linear attention", "linear"
+
+    def sublayer(self, x: Kernels) -> Sublayer:
+        """Return its steps."""
+        linear = self.figures
+        key, value = linear.key_width / x.t, linear.value_width / x.t
+        kept = x.element_bytes * x.tokens * linear.value_heads / x.t * CHUNK
+        rule = [
+            *convolution(x, LINEAR_ATTENTION, 2.0 * key + value, float(linear.conv_width)),
+            *x.rule_inputs(linear),
+            *(x.recurrent(_rule(group, linear), saved_bytes=kept, kernels=(5.0, 9.0)) for group in x.groups()),
+            x.gated_norm(LINEAR_ATTENTION, value),
+        ]
+        exchanged = 2.0 * key + 2.0 * value
+        return Sublayer(
+            module="attention norm",
+            steps=[
+                *x.region("qkv", _projections(x, linear, key, value)),
+                *x.whole_sequences(LINEAR_ATTENTION, exchanged, value, rule),
+                x.projection("output projection", "matmul", value, x.h),
+                *x.leave("output projection"),
+            ],
+            small_parameters=linear.small_parameters / x.t,
+            widest=x.tokens * exchanged,
+            widest_weight=x.h * exchanged,
+        )
 
 
 def _projections(x: Kernels, linear: LinearAttention, key: Number, value: Number) -> list[Step]:
@@ -108,31 +133,37 @@ def convolution(
     ]
 
 
-def state_space(x: Kernels) -> Sublayer:
-    """Return the state-space mixer of one layer."""
-    space = x.model.state_space
-    if space is None:
-        raise ValueError(f"{x.model.name} has no state-space layers")
-    inner, projected = space.inner_width / x.t, space.projected_width / x.t
-    channels, heads = space.conv_channels / x.t, space.heads / x.t
-    scan = [
-        # Gate and steps, which the gated norm and the scan keep, lie next to the channels.
-        *convolution(x, STATE_SPACE, channels, float(space.conv_width), gates=heads, again=True),
-        *(x.recurrent(_scan(group, space), kernels=(5.0, 10.0)) for group in x.groups()),
-        x.gated_norm(STATE_SPACE, inner),
-    ]
-    return Sublayer(
-        module="attention norm",
-        steps=[
-            *x.region("qkv", [x.projection("qkv", "input", x.h, projected, kept=x.entered_share)]),
-            *x.whole_sequences(STATE_SPACE, projected, inner, scan),
-            x.projection("output projection", "matmul", inner, x.h),
-            *x.leave("output projection"),
-        ],
-        small_parameters=space.small_parameters / x.t,
-        widest=x.tokens * projected,
-        widest_weight=x.h * projected,
-    )
+class Mamba2(StateMixer[StateSpace]):
+    """A state-space mixer."""
+
+    @property
+    def calibration(self) -> tuple[str, str]:
+        """The scan's kernels."""
+        return "state space", "linear"
+
+    def sublayer(self, x: Kernels) -> Sublayer:
+        """Return its steps."""
+        space = self.figures
+        inner, projected = space.inner_width / x.t, space.projected_width / x.t
+        channels, heads = space.conv_channels / x.t, space.heads / x.t
+        scan = [
+            # Gate and steps, which the gated norm and the scan keep, lie next to the channels.
+            *convolution(x, STATE_SPACE, channels, float(space.conv_width), gates=heads, again=True),
+            *(x.recurrent(_scan(group, space), kernels=(5.0, 10.0)) for group in x.groups()),
+            x.gated_norm(STATE_SPACE, inner),
+        ]
+        return Sublayer(
+            module="attention norm",
+            steps=[
+                *x.region("qkv", [x.projection("qkv", "input", x.h, projected, kept=x.entered_share)]),
+                *x.whole_sequences(STATE_SPACE, projected, inner, scan),
+                x.projection("output projection", "matmul", inner, x.h),
+                *x.leave("output projection"),
+            ],
+            small_parameters=space.small_parameters / x.t,
+            widest=x.tokens * projected,
+            widest_weight=x.h * projected,
+        )
 
 
 def _scan(x: Kernels, space: StateSpace) -> StateSpaceScan:

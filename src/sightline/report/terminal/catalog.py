@@ -11,6 +11,7 @@ from sightline.profile.results import flatten
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
 from sightline.scenario import Heads, LayerKind, Model
+from sightline.scenario.blocks import MIXERS
 
 _COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
     "models": (
@@ -148,18 +149,6 @@ def _cell(value: Any) -> str:
     return "; ".join(str(item) for item in value)
 
 
-_MIXERS = {
-    "attention": "full attention",
-    "sliding": "sliding-window attention",
-    "chunked": "chunked attention",
-    "latent": "latent attention",
-    "sparse": "sparse attention",
-    "compressed": "attention to folded tokens",
-    "linear": "gated delta net",
-    "state-space": "Mamba-2",
-}
-
-
 def model_rows(model: Model) -> Iterator[tuple[str, str]]:
     """Yield what was read of a model as pairs of a figure and its text, leaving out what it has not."""
     yield (
@@ -192,7 +181,7 @@ def model_rows(model: Model) -> Iterator[tuple[str, str]]:
 
 def _kind(model: Model, kind: LayerKind) -> str:
     """One kind of layers: how many, the mixer with its heads, the MLP with its width."""
-    mixer = _MIXERS.get(kind.mixer, "")
+    mixer = MIXERS[kind.mixer].label
     if kind.mixer in ("attention", "sliding", "chunked"):
         mixer += f" ({_heads(model.heads_of(kind))})"
     if kind.compression > 1:

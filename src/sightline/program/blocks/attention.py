@@ -1,0 +1,171 @@
+"""Softmax attention with its projections, full, windowed, chunked or sparse, and what all kinds of attention share.
+
+The indexer of sparse attention has queries and keys of its own, scores all tokens, and chooses the best, as in DeepSeek
+V3.2 (technical report, section 2.1.1). In training its inputs are cut off from the rest of the model's gradients, so that
+there are weight gradients alone.
+"""
+
+from sightline.program.address import Part
+from sightline.program.blocks.mixer import Figures, TokenMixer
+from sightline.program.kernels import Kernels
+from sightline.program.program import Layers, Step, Sublayer
+from sightline.program.techniques.adapters import QKV
+from sightline.quantities import Number, larger, smaller
+from sightline.scenario import Heads, LayerKind, SparseAttention
+
+
+class AttentionMixer(TokenMixer[Figures]):
+    """Attention to the tokens of the context, all of them or those that a window or an indexer leaves."""
+
+    @property
+    def calibration(self) -> tuple[str, str] | None:
+        """Attention to selected tokens has kernels of its own."""
+        return ("sparse attention", "sparse") if self.kind.mixer in ("sparse", "compressed") else None
+
+    def products(self, tokens: float) -> float:
+        """Scores and context over all keys that the layer sees, and an indexer's scores of every token."""
+        heads, sparse = self.heads, self.model.sparse
+        products = heads.heads * (heads.head_dim + heads.value_dim) * self.seen_tokens(tokens)
+        if not self.kind.indexed or sparse is None:
+            return products
+        # The indexer scores what the mask leaves, and learns from what it selected: a third, and the whole, of 6.
+        entries = tokens / self.kind.compression
+        return products + sparse.heads * sparse.head_dim * (
+            (entries + 1.0) / 6.0 + min(entries, sparse.selected_tokens)
+        )
+
+    def seen_tokens(self, tokens: float) -> float:
+        """Return how many keys a token of a sequence of ``tokens`` may see at most."""
+        return min(tokens, self.selected_tokens(tokens)) if self.kind.mixer == "sparse" else tokens
+
+    def selected_tokens(self, tokens: float) -> float:
+        """Return how many of ``tokens`` an indexer selects."""
+        sparse = self.model.sparse
+        return tokens if sparse is None else sparse.selected_tokens * sparse.block_tokens
+
+    def index_bytes(self, tokens: Number) -> Number:
+        """Return the bytes that an indexer keeps of ``tokens`` in one layer."""
+        return tokens * self.model.sparse.head_dim if self.kind.indexed and self.model.sparse is not None else 0.0
+
+
+class SoftmaxAttention(AttentionMixer[Heads]):
+    """Attention over keys and values of the model's heads, grouped or not, gated or not."""
+
+    @property
+    def matrix_elements(self) -> float:
+        """Projections; with an indexer all that is in the layer."""
+        if self.kind.mixer == "sparse":
+            return super().matrix_elements
+        return self.model.hidden_size * (
+            self.figures.projected_width(gate=self.model.attention_gate) + self.figures.output_width
+        )
+
+    def sublayer(self, x: Kernels) -> Sublayer:
+        """Return its steps; in a parallel block its output is added to the MLP's before both leave."""
+        model, shape = x.model, x.shape
+        queries = x.query_width * (2.0 if model.attention_gate else 1.0)
+        keys, values = x.key_width, x.value_width * (not shape.values_are_keys)
+        pieces: tuple[tuple[Part, Number], ...] = (("query", queries), ("key, value", keys), ("key, value", values))
+        joined = x.projection(
+            "qkv",
+            "matmul",
+            x.h,
+            queries + keys + values,
+            layers=Layers("qkv", pieces, _shares(x), QKV),
+            kept=x.entered_share,
+            bias=model.attention_bias,
+            gathered=True,
+        )
+        output = x.projection(
+            "output projection",
+            "matmul",
+            x.context_width,
+            x.h,
+            layers=Layers(targets=("output",)),
+            bias=model.output_bias,
+            scattered=True,
+        )
+        return Sublayer(
+            module="attention norm",
+            steps=[
+                *x.region("qkv", [joined], QKV),
+                *([x.head_norm()] if model.qk_norm else []),
+                *([x.rope(x.query_width + keys)] if model.positions == "rotary" else []),
+                *x.cache_write(keys + x.value_width),
+                *indexer(x, self.kind),
+                *(step for group in x.groups() for step in group.attention(self.kind)),
+                *x.gate(),
+                output,
+                *x.leave("output projection"),
+            ],
+            small_parameters=_head_norms(x) + indexer_norms(x, self.kind),
+            widest=x.tokens * (queries + keys + values),
+            widest_weight=x.h * (queries + keys + values),
+            core_input_bytes=x.core_input_bytes,
+        )
+
+    def cached_bytes(self, tokens: Number, element_bytes: float, t: Number) -> Number:
+        """Keys and values of the heads of a rank, within a window those of the last tokens."""
+        width = larger(self.figures.kv_heads / t, 1.0) * (self.figures.head_dim + self.figures.value_dim)
+        kept = smaller(tokens, self.model.window) if self._windowed and self.model.window else tokens
+        return element_bytes * kept * width + self.index_bytes(tokens)
+
+    def seen_tokens(self, tokens: float) -> float:
+        """Those of a window or a chunk, or those selected."""
+        if self._windowed and self.model.window:
+            return min(tokens, self.model.window)
+        return super().seen_tokens(tokens)
+
+    @property
+    def _windowed(self) -> bool:
+        return self.kind.mixer in ("sliding", "chunked")
+
+
+def _shares(x: Kernels) -> tuple[float, ...]:
+    """Queries, keys and values as layers of their own, as parts of them all."""
+    shape = x.shape
+    queries = shape.query_width * (2.0 if x.model.attention_gate else 1.0)
+    widths = (queries, shape.key_width, shape.value_width * (not shape.values_are_keys))
+    return tuple(width / sum(widths) for width in widths)
+
+
+def _head_norms(x: Kernels) -> Number:
+    """Parameters of the norms of queries and keys: a head's width each, or all heads' together."""
+    if not x.model.qk_norm:
+        return 0.0
+    return x.query_width + x.key_width if x.model.wide_qk_norm else 2.0 * x.shape.head_dim
+
+
+def indexer(x: Kernels, kind: LayerKind) -> list[Step]:
+    """Return the indexer of one layer; nothing without an indexer of its own."""
+    sparse = x.model.sparse
+    if sparse is None or not kind.indexed:
+        return []
+    width = float(sparse.heads * sparse.head_dim)
+    query = x.linear("indexer", "query", _query_inputs(x), width, of="attention", kept=0.0)
+    keys = x.linear("indexer", "key, weights", x.h, _keys(x, sparse), of="attention", kept=0.0)
+    return [x.cut_off(query), x.cut_off(keys), x.index_rope(width + sparse.head_dim), *x.index_scores(kind, sparse)]
+
+
+def indexer_weights(x: Kernels, kind: LayerKind) -> float:
+    """Return the elements of the indexer's matrices, which every rank has whole; 0 without one."""
+    sparse = x.model.sparse
+    if sparse is None or not kind.indexed:
+        return 0.0
+    return _query_inputs(x) * sparse.heads * sparse.head_dim + x.h * _keys(x, sparse)
+
+
+def indexer_norms(x: Kernels, kind: LayerKind) -> float:
+    """Return the parameters of an indexer that are no matrices."""
+    return x.model.indexer_parameters(kind) - indexer_weights(x, kind)
+
+
+def _query_inputs(x: Kernels) -> float:
+    """The width that the indexer's queries are projected from: the queries' latent vector, or the hidden one."""
+    low = x.model.latent or x.model.compressed
+    return float((low and low.query_rank) or x.h)
+
+
+def _keys(x: Kernels, sparse: SparseAttention) -> float:
+    """Outputs of the indexer's key and head-weight projection; folded keys have two of overlapping folds, and gates."""
+    return sparse.head_dim * (1.0 if x.model.compressed is None else 4.0) + sparse.heads
