@@ -24,7 +24,7 @@ import numpy as np
 EXAMPLE = Path(__file__).parents[1] / "examples" / "llama-2-7b-zero2-8xa800.yaml"
 FORBIDDEN = ("torch", "scipy", "altair", "polars", "pandas")
 IMPORTS = "import numpy, typer, yaml, rich.console, rich.table; from pydantic import TypeAdapter"
-"""The packages that any command needs, with those of their modules that load late: Typer takes pydantic's adapters."""
+"""The packages of the command line, with those of their modules that load late: Typer takes pydantic for some options."""
 ROOM = 2.0
 """Factor by which a target may be missed before the benchmark fails: ratios differ from machine to machine too."""
 

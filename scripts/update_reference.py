@@ -7,7 +7,7 @@ import typer.main
 from generated import markdown_table, replace_part
 
 from sightline.catalog import KINDS, entry, names
-from sightline.cli.app import app
+from sightline.cli.app import command_line
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -22,7 +22,7 @@ def main() -> None:
 
 def commands() -> str:
     """Return a section per command: what it does, its arguments and options, examples."""
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(command_line())
     return "\n\n".join(_command(name, command) for name, command in all_commands(group).items())
 
 

@@ -20,7 +20,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_a_prediction_imports_nothing_it_does_not_need(example):
     statement = f"from sightline.cli.main import run; run(['predict', {str(example)!r}, '--json'])"
-    assert not {"torch", "scipy", "altair", "polars", "pandas", "rich.console"} & imported_by(statement)
+    assert not {"torch", "scipy", "altair", "polars", "pandas", "pydantic", "rich.console"} & imported_by(statement)
 
 
 @pytest.mark.parametrize("name", sightline.__all__)

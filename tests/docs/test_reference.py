@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from sightline.cli.app import app
+from sightline.cli.app import command_line
 from sightline.loading import generation, parts, training
 from sightline.loading.operations import keys_of
 from sightline.loading.plans import plan
@@ -40,7 +40,7 @@ def test_generated_parts_are_up_to_date(update_reference, page, part):
 
 
 def test_every_command_and_option_has_help(update_reference):
-    for name, command in update_reference.all_commands(typer.main.get_command(app)).items():
+    for name, command in update_reference.all_commands(typer.main.get_command(command_line())).items():
         assert command.help, name
         assert [p.name for p in command.params if not p.help] == [], name
 

@@ -1,29 +1,65 @@
 """The commands, put together."""
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from sightline.cli import output
-from sightline.cli.calibrate import calibrate
-from sightline.cli.catalog import catalog
-from sightline.cli.compare import compare
-from sightline.cli.measure import measure
-from sightline.cli.predict import predict
-from sightline.cli.roofline import roofline
-from sightline.cli.runs import runs
-from sightline.cli.sensitivity import sensitivity
-from sightline.cli.validate import validate
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS = ("predict", "measure", "compare", "roofline", "sensitivity", "catalog", "validate", "calibrate", "runs")
+"""Each is a function, or a group of commands, in the module of its name."""
 
 
-@app.callback(invoke_without_command=True)
+class _AsTyped:
+    """Takes the value of an option as it was typed.
+
+    Typer builds a validator of pydantic for every option, also for text and switches, which need none: loading pydantic
+    takes longer than a prediction.
+    """
+
+    def coerce(self, value: Any, param: TyperArgument | TyperOption, **_: Any) -> Any:
+        """Return the value; without any, an empty tuple for what may be given several times."""
+        return () if value is None and (param.multiple or param.nargs == -1) else value
+
+
+def _as_typed(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if parameter.type_descriptor.annotation in (bool, str, list[str]):
+            parameter.get_runtime_param = _AsTyped
+    return parameters
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _as_typed(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _as_typed(super().get_params(ctx))
+
+
+def command_line(first: str = "") -> typer.Typer:
+    """Return the command line; where the ``first`` argument names a command, only that one is loaded."""
+    app = typer.Typer(
+        cls=_Group,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(sightline)
+    for name in (first,) if first in COMMANDS else COMMANDS:
+        command = getattr(import_module(f"sightline.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name, cls=_Command)(command)
+    return app
+
+
 def sightline(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
@@ -43,14 +79,3 @@ def sightline(
         output.print_text(f"sightline {__version__}\n")
     elif context.invoked_subcommand is None:
         output.print_text(context.get_help() + "\n")
-
-
-app.command()(predict)
-app.command()(measure)
-app.command()(compare)
-app.command()(roofline)
-app.command()(sensitivity)
-app.command()(catalog)
-app.command()(validate)
-app.command()(calibrate)
-app.add_typer(runs, name="runs")

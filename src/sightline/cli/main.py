@@ -28,11 +28,12 @@ def _command(arguments: Sequence[str]) -> int:
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     import typer
 
-    from sightline.cli.app import app
+    from sightline.cli.app import command_line
     from sightline.errors import InputError, SightlineError
 
     _never_choke_on_characters()
     try:
+        app = command_line(next(iter(arguments), ""))
         outcome = app(args=list(arguments), prog_name="sightline", standalone_mode=False)
     except InputError as error:
         return _complain(error.problems, WRONG_REQUEST)
