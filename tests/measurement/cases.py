@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from sightline.measurement.processes.case import UnsupportedCaseError
@@ -119,31 +120,35 @@ def is_one_of_two(arguments, emit):
 
     from torch.nn.modules.module import register_module_forward_pre_hook
 
-    from sightline.measurement.training import pytorch, times
+    from sightline.measurement.modules.communication import EXPOSED
+    from sightline.measurement.modules.readers import HostReader
     from sightline.measurement.training.rank import measure_rank
+    from sightline.measurement.training.times import StepClock
 
     with Path(arguments["clock"]).open("r+b") as file:
         shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")
-    now, steps_of_the_first = 0, 1
+    now, passes_of_the_first = 0, 1
     passes = 0
-    times.host_time = lambda: float(shared[now])
+    HostReader.read = staticmethod(lambda: float(shared[now]))
 
     def be_late(module, _):
         nonlocal passes
         if module.__class__.__name__.endswith("ForCausalLM"):
             passes += 1
-            while shared[steps_of_the_first] * arguments["passes"] < passes:
+            while shared[passes_of_the_first] < -(-passes // arguments["passes"]) * arguments["passes"]:
                 time.sleep(0.001)
             shared[now] += 1
 
-    begin = pytorch._Exposed.begin
+    phase = StepClock.phase
 
-    def begin_to_wait(exposed):
-        begin(exposed)
-        shared[steps_of_the_first] += 1
+    @contextmanager
+    def begin_to_wait(clock, name):
+        with phase(clock, name):
+            shared[passes_of_the_first] += name == EXPOSED
+            yield
 
     if os.environ["RANK"] == "1":
         register_module_forward_pre_hook(be_late)
     else:
-        pytorch._Exposed.begin = begin_to_wait
+        StepClock.phase = begin_to_wait
     return measure_rank({k: v for k, v in arguments.items() if k not in ("passes", "clock")}, emit)

@@ -5,7 +5,7 @@ and of the graph, so that it would count as part of whatever module the step is 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
@@ -21,13 +21,6 @@ OF_UNITS = ("pre_forward", "post_forward", "pre_backward", "post_backward")
 """What happens to a unit's parameters: gathered, freed, gathered again, gradients copied together and scattered."""
 OF_STATES = ("_register_pre_backward_hook", "_root_post_backward_final_callback")
 """A hook on what a unit returned, and the wait for the last gradients."""
-COLLECTIVES = (
-    *("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "all_gather_coalesced"),
-    *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "send", "recv", "barrier"),
-    *("all_gather_single", "reduce_scatter_single", "batch_isend_irecv"),
-)
-"""Functions of torch.distributed that move data. ``isend`` and ``irecv`` are compared by identity, and stay as they are."""
-
 Call = Callable[..., Any]
 
 
@@ -67,30 +60,46 @@ def distributed() -> bool:
     return bool(found.is_available() and found.is_initialized() and found.get_world_size() > 1)
 
 
-def wrap_waits(model: Any, timeline: Timeline) -> ExitStack:
-    """Make waits for collectives that Python code starts (DeepSpeed, plain calls), and sharding, exposed communication."""
+def wrap_waits(model: Any, around: Callable[[], AbstractContextManager[None]]) -> ExitStack:
+    """Let each wait of this rank for others run inside ``around()``: for collectives that Python starts, and for sharding.
+
+    Closing the stack takes it off again. Collectives that a device's library waits for by itself are not seen.
+    """
     undo = ExitStack()
     if distributed():
 
-        def exposed(call: Call) -> Call:
-            return _inside(lambda: timeline.visit(WAITING), call)
+        def inside(call: Call) -> Call:
+            return _inside(around, call)
 
-        undo.enter_context(wrap_sharding(model, exposed))
+        undo.enter_context(wrap_sharding(model, inside))
         work = import_torch().distributed.Work
         undo.callback(setattr, work, "wait", work.wait)
-        work.wait = exposed(work.wait)
+        work.wait = inside(work.wait)
         if isinstance(model, import_torch().nn.parallel.DistributedDataParallel):
             # Before its module is called it may make buffers equal on all ranks.
-            put_on(undo, model, "_pre_forward", exposed(model._pre_forward))  # noqa: SLF001 - no hook stands there
+            put_on(undo, model, "_pre_forward", inside(model._pre_forward))  # noqa: SLF001 - no hook stands there
     return undo
 
 
-class EndOfGradients:
-    """Cuts where the last gradient of a backward pass is there: what follows until it returns is waiting.
+@contextmanager
+def waiting_after_gradients(loss: Any, phase: Phase) -> Iterator[None]:
+    """Around the backward pass of ``loss``: once the last gradient is there, the rest of it is exposed communication.
 
     DistributedDataParallel waits for its buckets then, in a callback of the engine that it registers with the last
     gradient; this one is registered with the first, and so comes before it.
     """
+    with ExitStack() as waiting:
+        if distributed():
+            loss.register_hook(lambda _: _when_gradients_are_there(lambda: waiting.enter_context(phase(EXPOSED))))
+        yield
+
+
+def _when_gradients_are_there(call: Callable[[], object]) -> None:
+    import_torch().autograd.Variable._execution_engine.queue_callback(call)  # noqa: SLF001 - it has no other name
+
+
+class EndOfGradients:
+    """Cuts where the last gradient of a backward pass is there: what follows until it returns is waiting."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -104,54 +113,8 @@ class EndOfGradients:
         """Backward has come to a mark."""
         if not self._registered:
             self._registered = True
-            import_torch().autograd.Variable._execution_engine.queue_callback(self._end)  # noqa: SLF001 - no other name
+            _when_gradients_are_there(self._end)
 
     def _end(self) -> None:
         if self._timeline.live:
             self._timeline.cut(WAITING)
-
-
-def watch_collectives(phase: Phase) -> None:
-    """Let every collective of this process, and every wait for one, count as exposed communication.
-
-    Wraps the functions of torch.distributed; to be called before libraries that keep references to them are imported.
-    Collectives on a device's own stream return at once and are not seen.
-    """
-    import torch.distributed as dist
-
-    for name in COLLECTIVES:
-        call = getattr(dist, name, None)
-        if call is not None:
-            setattr(dist, name, _timed(call, phase))
-
-
-def watch_sharding(model: Any, phase: Phase) -> None:
-    """Let everything that sharding does to ``model`` in a step count as exposed communication: copies, hooks, waits."""
-    wrap_sharding(model, lambda call: _inside(lambda: phase(EXPOSED), call))
-
-
-def _timed(call: Call, phase: Phase) -> Call:
-    exposed = _inside(lambda: phase(EXPOSED), call)
-
-    @wraps(call)
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        work = exposed(*args, **kwargs)
-        if isinstance(work, list):
-            return [_Waited(one, phase) for one in work]
-        return _Waited(work, phase) if hasattr(work, "wait") else work
-
-    return timed
-
-
-class _Waited:
-    """A handle of a collective whose ``wait`` is timed; everything else is the handle's own."""
-
-    def __init__(self, work: Any, phase: Phase) -> None:
-        self._work, self._phase = work, phase
-
-    def wait(self, *args: Any, **kwargs: Any) -> Any:
-        with self._phase(EXPOSED):
-            return self._work.wait(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._work, name)

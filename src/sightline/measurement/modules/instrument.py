@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.measurement.machine.timing import Clock
-from sightline.measurement.modules.communication import EndOfGradients, wrap_waits
+from sightline.measurement.modules.communication import WAITING, EndOfGradients, wrap_waits
 from sightline.measurement.modules.marks import Marks
 from sightline.measurement.modules.readers import Reader, counted_work, reader_of
 from sightline.measurement.modules.roles import roles_of
@@ -127,7 +127,7 @@ class Instrument:
         self._undo = ExitStack()
         if self.by_module:
             self._undo.enter_context(wrap(roles, marks, self._timeline))
-        self._undo.enter_context(wrap_waits(model, self._timeline))
+        self._undo.enter_context(wrap_waits(model, lambda: self._timeline.visit(WAITING)))
         self._countable = not compiled
         self.steps: list[Mapping[Address, Passage]] = []
         """Seconds of each recorded step by address."""

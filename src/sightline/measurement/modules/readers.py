@@ -161,28 +161,25 @@ class HostReader:
 
 
 class EventReader:
-    """Device time by events in the current stream, which are used again in the next step."""
+    """Device time by events in the current stream, which are recorded again once they have been read."""
 
     excludes_instrument = False
 
     def __init__(self) -> None:
-        self._events: list[Any] = []
-        self._used = 0
+        self._free: list[Any] = []
 
     def read(self) -> Any:
         """An event recorded now."""
-        if self._used == len(self._events):
-            self._events.append(import_torch().cuda.Event(enable_timing=True))
-        event = self._events[self._used]
-        self._used += 1
+        event = self._free.pop() if self._free else import_torch().cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def differences(self, readings: Sequence[Any]) -> Sequence[float]:
-        """Seconds; waits for the last event."""
+        """Seconds; waits for the last event, which may be the first one of the next step."""
         readings[-1].synchronize()
-        self._used = 0
-        return [b.elapsed_time(a) * 1e-3 for b, a in pairwise(readings)]
+        seconds = [b.elapsed_time(a) * 1e-3 for b, a in pairwise(readings)]
+        self._free += readings[:-1]
+        return seconds
 
 
 class WorkReader:

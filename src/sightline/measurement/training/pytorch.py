@@ -10,9 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from sightline.measurement.machine.timing import Phase
 from sightline.measurement.models.build import TORCH_DTYPES, build_model, precision_of
-from sightline.measurement.modules.communication import EXPOSED
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.measurement.training.steps import Trainer, own_optimizer, own_step
 from sightline.prediction.training.offload import STAYS
@@ -47,9 +45,6 @@ def ddp(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         gradient_as_bucket_view=True,
         forward_sync_buffers=False,
     )
-    exposed = _Exposed()
-    # PyTorch refuses hooks whose arguments are annotated with anything else than its own types.
-    wrapped.register_comm_hook(exposed, lambda state, bucket: _all_reduce(state, bucket))  # noqa: PLW0108
     if plan.compile:
         wrapped.compile()
 
@@ -58,45 +53,11 @@ def ddp(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
 
     return Trainer(
         model=model,
-        step=own_step(plan, wrapped, optimizer, device, between, exposed.after),
+        step=own_step(plan, wrapped, optimizer, device, between),
         optimizer=optimizer,
         replica=dist.get_rank(),
         replicas=dist.get_world_size(),
     )
-
-
-class _Exposed:
-    """What is left of the backward pass once its last gradients are there is waiting for others."""
-
-    def __init__(self) -> None:
-        self._phase: Phase | None = None
-        self._open: AbstractContextManager[None] | None = None
-
-    @contextmanager
-    def after(self, phase: Phase) -> Iterator[None]:
-        """Around a backward pass: ends the exposed part that began in it."""
-        self._phase = phase
-        yield
-        if self._open is not None:
-            self._open.__exit__(None, None, None)
-            self._open = None
-
-    def begin(self) -> None:
-        """The last gradients are there."""
-        if self._phase is not None:
-            self._open = self._phase(EXPOSED)
-            self._open.__enter__()
-
-
-def _all_reduce(exposed: _Exposed, bucket: Any) -> Any:
-    """PyTorch's own reduction of a bucket; the last one begins what is exposed."""
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-
-    everyone: Any = None
-    future = allreduce_hook(everyone, bucket)
-    if bucket.is_last():
-        exposed.begin()
-    return future
 
 
 def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:

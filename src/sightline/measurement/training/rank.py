@@ -12,16 +12,19 @@ import numpy as np
 
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, state_bytes
-from sightline.measurement.modules.communication import EXPOSED, watch_collectives, watch_sharding
+from sightline.measurement.modules.communication import EXPOSED, wrap_waits
+from sightline.measurement.modules.readers import EventReader, HostReader
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
 from sightline.measurement.training.frameworks import preload, setup_of, way_of
 from sightline.measurement.training.steps import Trainer, token_batches
-from sightline.measurement.training.times import DeviceStepClock, HostStepClock, StepClock, StepTime, times_by_module
+from sightline.measurement.training.times import StepClock, StepTime, times_by_module
 from sightline.scenario import Scenario
 
 ENTRY = f"{__name__}:measure_rank"
 PATIENCE = timedelta(minutes=10)
 """How long a rank waits for the others in a collective; what hangs longer than the case may take is ended before."""
+LATE = 2
+"""Steps on a device whose readings are waited for later: the host prepares a step while the device is still busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +59,16 @@ def measure_rank(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
 
 def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     device = _device()
-    clock: StepClock = HostStepClock() if device == "cpu" else DeviceStepClock()
+    clock = StepClock(HostReader()) if device == "cpu" else StepClock(EventReader(), LATE)
     _flush_denormal_numbers(device)
     way = way_of(scenario)
     if way != "single":
-        if device == "cpu":
-            watch_collectives(clock.phase)
         _join(asked.rendezvous or {}, device)
     setup = setup_of(way)
     preload(way)
     memory = MemoryWatch(device)
     trainer = setup(scenario, device, None if asked.weights is None else Path(asked.weights))
-    watch_sharding(trainer.model, clock.phase)
+    wrap_waits(trainer.model, lambda: clock.phase(EXPOSED))
     losses = _train(scenario, trainer, clock, asked, device, memory, emit)
     taken = memory.read()
     levels = _levels(scenario, trainer, asked, device, losses.plain_s)

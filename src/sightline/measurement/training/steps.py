@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.measurement.machine.timing import Phase
 from sightline.measurement.models.build import SEED, TORCH_DTYPES, Precision, precision_of
+from sightline.measurement.modules.communication import waiting_after_gradients
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import Plan, Scenario
 
@@ -137,7 +138,6 @@ def own_step(
     optimizer: Any,
     device: str,
     between: Callable[[bool], AbstractContextManager[Any]] = lambda _: nullcontext(),
-    around_backward: Callable[[Phase], AbstractContextManager[Any]] = lambda _: nullcontext(),
 ) -> Step:
     """Return a step as PyTorch's own loop has it; ``between`` is told whether a micro-batch is the step's last."""
     import torch
@@ -154,7 +154,7 @@ def own_step(
             with between(number == len(batches)), computing(plan, device):
                 with phase("forward"):
                     loss = model(input_ids=tokens, labels=tokens).loss / len(batches)
-                with phase("backward"), around_backward(phase):
+                with phase("backward"), waiting_after_gradients(loss, phase):
                     scaler.scale(loss).backward()
             total += loss.detach()
         with phase("optimizer"):

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from sightline.measurement.machine.devices import DeviceClock
-from sightline.measurement.machine.timing import HostClock, host_time
+from sightline.measurement.machine.timing import HostClock
 from sightline.measurement.modules.instrument import instrument, without_overhead
 from sightline.measurement.modules.operator_trace import trace_operators
+from sightline.measurement.modules.readers import Reader
 from sightline.measurement.training.steps import Trainer
 from sightline.profile import Row
 from sightline.scenario import Scenario
@@ -30,110 +31,59 @@ class StepTime:
     """Seconds by phase; what is left of the step is the host's."""
 
 
-class HostStepClock:
-    """Wall time, where work is done when a call returns."""
+class StepClock:
+    """Seconds of steps and of their phases, some steps late where a device must not wait for the host.
 
-    def __init__(self) -> None:
-        self._begin = self._since = host_time()
+    A phase inside another interrupts it.
+    """
+
+    def __init__(self, reader: Reader, late: int = 0) -> None:
+        self._reader, self._late = reader, late
         self._open: list[str] = []
-        self._phases: dict[str, float] = {}
+        self._marks: list[tuple[str, Any]] = []
+        """The phase that begins, and the reading then."""
+        self._ended: list[list[tuple[str, Any]]] = []
+        """Marks of steps that are not read yet."""
 
     def start(self) -> None:
         """Begin the first step."""
-        self._begin = host_time()
-        self._phases = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Mark a phase; the one around it stands still meanwhile."""
-        self._book()
-        self._open.append(name)
-        try:
-            yield
-        finally:
-            self._book()
-            self._open.pop()
-
-    def end_step(self) -> list[StepTime]:
-        """End a step and return it."""
-        now = host_time()
-        step = StepTime(step_time_s=now - self._begin, phases=self._phases)
-        self._begin, self._phases = now, {}
-        return [step]
-
-    def drain(self) -> list[StepTime]:
-        """Nothing is ever late."""
-        return []
-
-    def _book(self) -> None:
-        """Give the time since the last mark to the innermost open phase."""
-        now = host_time()
-        if self._open:
-            name = self._open[-1]
-            self._phases[name] = self._phases.get(name, 0.0) + now - self._since
-        self._since = now
-
-
-class DeviceStepClock:
-    """Device time by events, read a step late: the host may prepare a step while the device works on the one before."""
-
-    LATE = 2
-    """Steps whose readings are waited for later."""
-
-    def __init__(self) -> None:
-        import torch
-
-        events: Any = torch.cuda.Event
-        self._event: Callable[[], Any] = lambda: events(enable_timing=True)
-        self._begin: Any = None
-        self._open: list[str] = []
-        self._marks: list[tuple[Any, str | None]] = []
-        self._steps: list[tuple[Any, Any, list[tuple[Any, str | None]]]] = []
-
-    def start(self) -> None:
-        """Begin the first step."""
-        self._begin = self._now()
         self._marks = []
+        self._mark()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Mark a phase by events in the current stream."""
+        """Mark a phase."""
         self._open.append(name)
-        self._marks.append((self._now(), name))
+        self._mark()
         try:
             yield
         finally:
             self._open.pop()
-            self._marks.append((self._now(), self._open[-1] if self._open else None))
+            self._mark()
 
     def end_step(self) -> list[StepTime]:
         """End a step; return the oldest one once enough are behind it."""
-        end = self._now()
-        self._steps.append((self._begin, end, self._marks))
-        self._begin, self._marks = end, []
-        return [self._read()] if len(self._steps) > self.LATE else []
+        self._mark()
+        self._ended.append(self._marks)
+        self._marks = self._marks[-1:]
+        return [self._read()] if len(self._ended) > self._late else []
 
     def drain(self) -> list[StepTime]:
-        """Wait for the device and return all that is left."""
-        return [self._read() for _ in range(len(self._steps))]
+        """Return all steps that are left."""
+        return [self._read() for _ in range(len(self._ended))]
 
-    def _now(self) -> Any:
-        event = self._event()
-        event.record()
-        return event
+    def _mark(self) -> None:
+        self._marks.append((self._open[-1] if self._open else "", self._reader.read()))
 
     def _read(self) -> StepTime:
-        begin, end, marks = self._steps.pop(0)
-        end.synchronize()
+        marks = self._ended.pop(0)
+        seconds = self._reader.differences([reading for _, reading in marks])
         phases: dict[str, float] = {}
-        for (event, name), (following, _) in zip(marks, [*marks[1:], (end, None)], strict=True):
-            if name is not None:
-                phases[name] = phases.get(name, 0.0) + event.elapsed_time(following) * 1e-3
-        return StepTime(step_time_s=begin.elapsed_time(end) * 1e-3, phases=phases)
+        for (name, _), part in zip(marks, seconds, strict=False):
+            if name:
+                phases[name] = phases.get(name, 0.0) + part
+        return StepTime(step_time_s=sum(seconds), phases=phases)
 
-
-StepClock = HostStepClock | DeviceStepClock
-"""Readings may come some steps late, so that a device does not wait for the host."""
 
 LEVELS = ("end-to-end", "module", "operator")
 MOST_STEPS = 20
