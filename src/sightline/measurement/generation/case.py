@@ -15,7 +15,7 @@ from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
 from sightline.measurement.generation.loop import WAYS, Generation, cached_bytes, random_prompts, weight_format
 from sightline.measurement.generation.results import result_of
-from sightline.measurement.machine.devices import Machine, machine_of
+from sightline.measurement.machine.devices import Machine, import_torch, machine_of
 from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, state_bytes
 from sightline.measurement.machine.timing import Clock, HostClock, Rule, measure_calls
 from sightline.measurement.models.build import SEED, build_plain_model
@@ -60,6 +60,7 @@ def measure_generation_run(scenario: GenerationScenario, asked: Asked, emit: Emi
         UnsupportedCaseError: There is no class of transformers for the model.
     """
     machine = machine_of(scenario.cluster)
+    import_torch().set_num_threads(machine.threads)
     device, dtype = machine.kind, scenario.plan.dtype
     if dtype not in machine.dtypes:
         raise InputError(f"plan.dtype is '{dtype}'; measured on this machine: {', '.join(machine.dtypes)}")

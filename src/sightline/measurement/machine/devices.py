@@ -16,6 +16,8 @@ from sightline.scenario import Cluster, Device
 INSTALL = "pip install 'sightline[measure]'"
 CPU_DTYPES = ("fp32", "bf16", "fp16")
 GPU_DTYPES = ("fp32", "tf32", "bf16", "fp16")
+TORCH_DTYPES: Mapping[str, str] = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""PyTorch's name of each dtype."""
 
 
 def import_torch() -> Any:
@@ -29,7 +31,7 @@ def import_torch() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where operators run."""
+    """What this node gives to the ranks of a scenario that run on it."""
 
     kind: str
     """cpu or cuda, as PyTorch calls it."""
@@ -40,7 +42,13 @@ class Machine:
     dtypes: tuple[str, ...]
     ranks: int
     threads: int
-    """Of each rank."""
+    """Of each rank: its share of the cores."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What ranks read from their environment."""
+        accelerator = {"DS_ACCELERATOR": "cpu"} if self.kind == "cpu" else {}
+        return {"SIGHTLINE_DEVICE": self.kind, **accelerator}
 
     def dtype(self, name: str) -> Any:
         """Return PyTorch's type; raises `InputError` for one that this machine is not measured in."""
@@ -49,13 +57,7 @@ class Machine:
             raise InputError(f"workload.dtype is '{name}'; measured on this machine: {', '.join(self.dtypes)}")
         if name == "tf32":
             torch.backends.cuda.matmul.allow_tf32 = True
-        known: Mapping[str, Any] = {
-            "fp32": torch.float32,
-            "tf32": torch.float32,
-            "bf16": torch.bfloat16,
-            "fp16": torch.float16,
-        }
-        return known[name]
+        return getattr(torch, TORCH_DTYPES[name])
 
 
 class DeviceClock(HostClock):
@@ -78,68 +80,7 @@ class DeviceClock(HostClock):
         return float(begin.elapsed_time(end)) * 1e-3
 
 
-def machine_of(cluster: Cluster) -> Machine:
-    """Return where the scenario's operators run; raises `InputError` where this machine is another one."""
-    torch = import_torch()
-    ranks = cluster.devices
-    if cluster.device.name == THIS_MACHINE:
-        p = processor()
-        threads = max(1, p.cores // ranks)
-        torch.set_num_threads(threads)
-        return Machine(
-            kind="cpu",
-            cache_bytes=p.cache_bytes,
-            memory_bytes=p.memory_bytes,
-            clock=HostClock(),
-            dtypes=CPU_DTYPES,
-            ranks=ranks,
-            threads=threads,
-        )
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if gpus < ranks:
-        has = f"{gpus} GPUs" if gpus else f"no GPU that PyTorch {torch.__version__} can use"
-        raise InputError(
-            f"cluster is {cluster.name}; operators are measured on the machine at hand, which has {has}: "
-            f"--set cluster={THIS_MACHINE} measures its processor"
-        )
-    return _gpu(torch, cluster)
-
-
-def _gpu(torch: Any, cluster: Cluster) -> Machine:
-    found = torch.cuda.get_device_properties(0)
-    words = cluster.device.name.split("-")
-    name = found.name.lower().replace("-", " ")
-    if not all(word in name for word in words[: 1 + (words[0] == "rtx")]):
-        raise InputError(f"cluster is {cluster.name}; operators are measured on the machine at hand, a {found.name}")
-    return Machine(
-        kind="cuda",
-        cache_bytes=float(found.L2_cache_size),
-        memory_bytes=float(found.total_memory),
-        clock=DeviceClock(),
-        dtypes=GPU_DTYPES,
-        ranks=cluster.devices,
-        threads=torch.get_num_threads(),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingMachine:
-    """What this node gives to the ranks on it."""
-
-    kind: str
-    """cpu or cuda."""
-    ranks: int
-    threads: int
-    """Of each rank."""
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """What ranks read from their environment."""
-        accelerator = {"DS_ACCELERATOR": "cpu"} if self.kind == "cpu" else {}
-        return {"SIGHTLINE_DEVICE": self.kind, **accelerator}
-
-
-def training_machine(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> TrainingMachine:
+def machine_of(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> Machine:
     """Return what this node is for a scenario over ``nodes`` nodes, without starting anything on its devices.
 
     ``nodes_here`` of them share this machine, as processes of torchrun do.
@@ -151,10 +92,20 @@ def training_machine(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> T
     if rest or not ranks:
         raise InputError(f"cluster is {cluster.name}; its {cluster.devices} devices can't be divided by {nodes} nodes")
     if cluster.device.name == THIS_MACHINE:
-        return TrainingMachine(kind="cpu", ranks=ranks, threads=_threads(processor().cores // (ranks * nodes_here)))
-    found = gpus()
+        p = processor()
+        return Machine(
+            kind="cpu",
+            cache_bytes=p.cache_bytes,
+            memory_bytes=p.memory_bytes,
+            clock=HostClock(),
+            dtypes=CPU_DTYPES,
+            ranks=ranks,
+            threads=max(1, p.cores // (ranks * nodes_here)),
+        )
+    torch = import_torch()
+    found = gpus() if torch.version.cuda else []
     if len(found) < ranks:
-        has = f"{len(found)} GPUs" if found else "no GPU whose driver answers"
+        has = f"{len(found)} GPUs" if found else f"no GPU that PyTorch {torch.__version__} can use"
         raise InputError(
             f"cluster is {cluster.name}; a scenario is measured on the machine at hand, which has {has}: "
             f"--set cluster={THIS_MACHINE} measures its processor"
@@ -162,13 +113,21 @@ def training_machine(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> T
     other = [gpu["name"] for gpu in found[:ranks] if catalog_name(gpu) != cluster.device.name]
     if other:
         raise InputError(f"cluster is {cluster.name}; a scenario is measured on the machine at hand, a {other[0]}")
-    return TrainingMachine(kind="cuda", ranks=ranks, threads=_threads((os.cpu_count() or 1) // (ranks * nodes_here)))
+    return Machine(
+        kind="cuda",
+        cache_bytes=float(cluster.device.l2_bytes),
+        memory_bytes=float(found[0]["memory_bytes"]),
+        clock=DeviceClock(),
+        dtypes=GPU_DTYPES,
+        ranks=ranks,
+        threads=max(1, (os.cpu_count() or 1) // (ranks * nodes_here)),
+    )
 
 
-def _threads(cores: int) -> int:
-    """Threads of a rank: its share of the cores, fewer where the user asks for fewer."""
+def threads_asked(cores: int) -> int:
+    """Return the threads of a rank with so many cores: fewer where ``OMP_NUM_THREADS`` says so."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(cores, int(asked)) if asked.isdigit() and int(asked) else cores)
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) else cores
 
 
 _MEMORY_TOLERANCE = 0.1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.loading.models import resolve_model
+from sightline.measurement.machine.devices import TORCH_DTYPES
 from sightline.measurement.models.configs import transformers_config
 from sightline.measurement.models.weights import quantize, with_adapter
 from sightline.measurement.processes.case import UnsupportedCaseError
@@ -126,10 +127,6 @@ def build_plain_model(
             f"{type(built).__name__}, would have {counted:,}"
         )
     return built
-
-
-TORCH_DTYPES: Mapping[str, str] = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-"""PyTorch's name of each dtype."""
 
 
 def _from_checkpoint(model: Model, folder: Path, config: Any, dtype: str, device: str) -> "torch.nn.Module":

@@ -1,23 +1,20 @@
 """Collectives by torch.distributed: a process per rank on this machine, gloo between processors and NCCL between GPUs.
 
-Ranks (``python -m sightline.measurement.operators.collectives '{...}'``) take the same number of calls at the same time,
-and a sample is the slowest rank's.
+Ranks take the same number of calls at the same time, and a sample is the slowest rank's.
 """
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from datetime import timedelta
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, WorkError
-from sightline.measurement.machine.devices import DeviceClock, Machine
+from sightline.measurement.machine.devices import DeviceClock, Machine, import_torch
 from sightline.measurement.machine.timing import Clock, HostClock, Rule, Timing, measure_calls
 from sightline.measurement.operators.case import chosen
+from sightline.measurement.processes.case import Emit, Limits
+from sightline.measurement.processes.isolation import run_case
+from sightline.measurement.processes.ranks import Ranks, join, run_ranks
 from sightline.scenario import CollectiveOperation
 
 if TYPE_CHECKING:
@@ -46,56 +43,31 @@ def measure_collective(
         raise InputError(
             f"cluster is one device; {x.operator} needs two or more, such as --set cluster='2x this-machine'"
         )
-    with tempfile.TemporaryDirectory(prefix="sightline-") as folder:
-        asked = {
-            "operator": x.operator,
-            "bytes": int(x.bytes),
-            "kind": machine.kind,
-            "library": library,
-            "ranks": machine.ranks,
-            "threads": machine.threads,
-            "rendezvous": str(Path(folder) / "ranks"),
-            "rule": {name: getattr(rule, name) for name in rule.__dataclass_fields__},
-        }
-        said = _run(asked, START_S + 4 * (rule.warm_up_s + rule.longest_s))
-    for seconds in said["samples"]:
+    asked = {
+        "operator": x.operator,
+        "bytes": int(x.bytes),
+        "rule": asdict(rule),
+        "ranks": {"here": machine.ranks, "threads": machine.threads, "variables": machine.variables},
+    }
+    limits = Limits(time_s=START_S + 4 * (rule.warm_up_s + rule.longest_s))
+    outcome = run_case(f"{__name__}:start_ranks", asked, limits, variables={"TORCH_CPP_LOG_LEVEL": "ERROR"})
+    if outcome.status != "ok":
+        raise WorkError(f"{x.operator} over {library}: {outcome.reason}")
+    timing = Timing(**outcome.result)
+    for seconds in timing.samples:
         on_sample(seconds)
-    return Timing(**said), library
+    return timing, library
 
 
-def _run(asked: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-    """Start the ranks, wait for the first one's answer, and leave none behind."""
-    threads = str(asked["threads"])
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-    command = [sys.executable, "-m", "sightline.measurement.operators.collectives"]
-    ranks = [
-        subprocess.Popen(  # noqa: S603 - our own module
-            [*command, json.dumps({**asked, "rank": rank})],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(asked["ranks"])
-    ]
-    try:
-        answers = [rank.communicate(timeout=limit_s) for rank in ranks]
-    except subprocess.TimeoutExpired:
-        raise WorkError(f"{asked['operator']}: the ranks did not finish within {limit_s:.0f} s") from None
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
-    failed = [i for i, rank in enumerate(ranks) if rank.returncode]
-    if failed:
-        lines = answers[failed[0]][1].strip().splitlines() or [f"exit code {ranks[failed[0]].returncode}"]
-        raise WorkError(f"{asked['operator']} over {asked['library']}: rank {failed[0]} failed: {lines[-1]}")
-    said: dict[str, Any] = json.loads(answers[0][0].splitlines()[-1])
-    return said
+def start_ranks(arguments: Mapping[str, Any], emit: Emit) -> Mapping[str, Any]:
+    """Run the ranks of a collective; the result is the fields of the first one's `Timing`."""
+    import_torch()  # ranks have at once what the process that they are forked from has loaded
+    with tempfile.TemporaryDirectory() as folder:
+        asked = {**arguments, "rendezvous": {"file": f"{folder}/ranks"}}
+        return run_ranks(f"{__name__}:measure_rank", asked, Ranks(**arguments["ranks"]), emit)[0]
 
 
 ELEMENT_BYTES = 4
-PATIENCE = timedelta(seconds=60)
 
 
 class SlowestRank:
@@ -125,27 +97,14 @@ class SlowestRank:
         return float(seconds.item())
 
 
-def main(asked: Mapping[str, Any]) -> None:
-    """Join the others, measure, and print the times if this is the first rank."""
-    import torch
+def measure_rank(arguments: Mapping[str, Any], _: Emit) -> dict[str, Any]:
+    """Join the others and measure."""
     import torch.distributed as dist
 
-    rank, ranks, device = asked["rank"], asked["ranks"], asked["kind"]
-    torch.set_num_threads(asked["threads"])
-    if device == "cuda":
-        torch.cuda.set_device(rank)
-    dist.init_process_group(
-        asked["library"], init_method=f"file://{asked['rendezvous']}", rank=rank, world_size=ranks, timeout=PATIENCE
-    )
-    try:
-        call = _collective(asked["operator"], asked["bytes"], rank, ranks, device)
-        clock = SlowestRank(DeviceClock() if device == "cuda" else HostClock(), device)
-        timing = measure_calls(call, clock, Rule(**asked["rule"]))
-        if rank == 0:
-            figures = {name: getattr(timing, name) for name in timing.__dataclass_fields__}
-            print(json.dumps(figures))  # noqa: T201 - the answer to the process that asked
-    finally:
-        dist.destroy_process_group()
+    device = join(arguments["rendezvous"])
+    call = _collective(arguments["operator"], arguments["bytes"], dist.get_rank(), dist.get_world_size(), device)
+    clock = SlowestRank(HostClock() if device == "cpu" else DeviceClock(), device)
+    return asdict(measure_calls(call, clock, Rule(**arguments["rule"])))
 
 
 def _collective(operator: str, size: int, rank: int, ranks: int, device: str) -> Callable[[int], object]:
@@ -176,8 +135,3 @@ def _exchange(given: "torch.Tensor", taken: "torch.Tensor", rank: int, ranks: in
     received = dist.P2POp(dist.irecv, taken, (rank - 1) % ranks)
     for work in dist.batch_isend_irecv([sent, received] if rank % 2 == 0 else [received, sent]):
         work.wait()
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    main(json.loads(sys.argv[1]))

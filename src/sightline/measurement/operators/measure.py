@@ -45,13 +45,14 @@ def measure_operator(
         InputError: PyTorch is missing, the machine is another one, or it cannot do what is asked.
         WorkError: memory ran out, or a process of a collective failed.
     """
-    machine = machine_of(scenario.cluster)
+    torch, machine = import_torch(), machine_of(scenario.cluster)
+    torch.set_num_threads(machine.threads)
     before = cache_flush(machine) if flushed else None
     if cached or flushed:
         machine = replace(machine, cache_bytes=0.0)
     try:
         timing, record = _timed(scenario, machine, implementation, rule, on_sample, before)
-    except (MemoryError, import_torch().OutOfMemoryError) as error:
+    except (MemoryError, torch.OutOfMemoryError) as error:
         raise WorkError(f"{scenario.workload.operator}: out of memory") from error
     # Operands are used in rotation, so none of them is found in the cache.
     device = replace(scenario.cluster.device, l2_bytes=1.0)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from sightline.errors import WorkError
@@ -17,6 +18,8 @@ from sightline.measurement.processes.case import Emit, OutOfMemoryError, Unsuppo
 
 GRACE_S = 5.0
 """After one rank has failed, how long the others may still say why they did."""
+PATIENCE = timedelta(minutes=10)
+"""How long a rank waits for the others in a collective; what hangs longer than the case may take is ended before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +145,35 @@ def _complain(rank: _Rank, kernel_killed: bool) -> None:
     if rank.code == -signal.SIGKILL and kernel_killed:
         raise OutOfMemoryError(which + "the kernel ended it: the machine's memory ran out")
     raise WorkError(f"{which}it ended with {rank.code} before it returned")
+
+
+def device_of_rank() -> str:
+    """Return this rank's device, as PyTorch writes it, and limit the rank to its threads."""
+    import torch
+
+    torch.set_num_threads(int(os.environ["SIGHTLINE_THREADS"]))
+    if os.environ["SIGHTLINE_DEVICE"] == "cpu":
+        return "cpu"
+    device = f"cuda:{os.environ['LOCAL_RANK']}"
+    torch.cuda.set_device(device)
+    return device
+
+
+def join(rendezvous: Mapping[str, Any]) -> str:
+    """Become one of the ranks of PyTorch's default group, and return this one's device.
+
+    Ranks find each other by ``rendezvous``: a ``file``, or ``host``, ``port`` and ``prefix`` of a server.
+    """
+    import torch
+    import torch.distributed
+
+    dist: Any = torch.distributed
+    device, rank, world = device_of_rank(), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if "file" in rendezvous:
+        store = dist.FileStore(rendezvous["file"], world)
+    else:
+        server = dist.TCPStore(rendezvous["host"], int(rendezvous["port"]), is_master=False, timeout=PATIENCE)
+        store = dist.PrefixStore(rendezvous["prefix"], server)
+    library, on_device = ("gloo", {}) if device == "cpu" else ("nccl", {"device_id": torch.device(device)})
+    dist.init_process_group(library, store=store, rank=rank, world_size=world, timeout=PATIENCE, **on_device)
+    return device

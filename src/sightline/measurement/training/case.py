@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.loading import scenario_from_mapping
-from sightline.measurement.machine.devices import training_machine
+from sightline.measurement.machine.devices import machine_of, threads_asked
 from sightline.measurement.processes.case import FORCED, Emit, OutOfMemoryError
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.training.deepspeed import refuse_stale_locks
@@ -79,8 +79,8 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     """
     scenario, predicted = resolved(scenario_from_mapping(arguments["scenario"]))
     nodes: Mapping[str, Any] = arguments.get("nodes") or {}
-    machine = training_machine(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
-    way = way_of(scenario)
+    machine = machine_of(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
+    threads, way = threads_asked(machine.threads), way_of(scenario)
     too_large = why_too_large(predicted)
     if too_large and not arguments["force"]:
         raise OutOfMemoryError(too_large)
@@ -90,7 +90,7 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
         here=machine.ranks,
         first=machine.ranks * int(nodes.get("rank", 0)),
         world=scenario.cluster.devices,
-        threads=machine.threads,
+        threads=threads,
         variables={**machine.variables, **_place(nodes)},
     )
     preload(way)
@@ -112,7 +112,7 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
             repeats.append(run_ranks(RANK, asked, ranks, keep)[0])
     seen = {
         "way": way,
-        "threads": machine.threads,
+        "threads": threads,
         "warm_up": arguments["warm_up"],
         "weights": arguments["weights"] or "random",
         "repeats": repeats,

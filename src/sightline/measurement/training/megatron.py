@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.measurement.machine.devices import TORCH_DTYPES
 from sightline.measurement.machine.timing import Phase
-from sightline.measurement.models.build import SEED, TORCH_DTYPES, precision_of
+from sightline.measurement.models.build import SEED, precision_of
 from sightline.measurement.modules.communication import EXPOSED
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.measurement.training.steps import LARGEST_GRADIENT, Trainer, own_optimizer

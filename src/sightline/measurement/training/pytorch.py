@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from sightline.measurement.models.build import TORCH_DTYPES, build_model, precision_of
+from sightline.measurement.machine.devices import TORCH_DTYPES
+from sightline.measurement.models.build import build_model, precision_of
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.measurement.training.steps import Trainer, own_optimizer, own_step
 from sightline.prediction.training.offload import STAYS

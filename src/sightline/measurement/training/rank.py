@@ -1,10 +1,8 @@
 """One rank trains: it joins the others, warms up, takes its samples, and says what it saw."""
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,13 @@ from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, st
 from sightline.measurement.modules.communication import EXPOSED, wrap_waits
 from sightline.measurement.modules.readers import EventReader, HostReader
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
+from sightline.measurement.processes.ranks import device_of_rank, join
 from sightline.measurement.training.frameworks import preload, setup_of, way_of
 from sightline.measurement.training.steps import Trainer, token_batches
 from sightline.measurement.training.times import StepClock, StepTime, times_by_module
 from sightline.scenario import Scenario
 
 ENTRY = f"{__name__}:measure_rank"
-PATIENCE = timedelta(minutes=10)
-"""How long a rank waits for the others in a collective; what hangs longer than the case may take is ended before."""
 LATE = 2
 """Steps on a device whose readings are waited for later: the host prepares a step while the device is still busy."""
 
@@ -58,12 +55,10 @@ def measure_rank(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
 
 
 def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
-    device = _device()
+    way = way_of(scenario)
+    device = device_of_rank() if way == "single" else join(asked.rendezvous or {})
     clock = StepClock(HostReader()) if device == "cpu" else StepClock(EventReader(), LATE)
     _flush_denormal_numbers(device)
-    way = way_of(scenario)
-    if way != "single":
-        _join(asked.rendezvous or {}, device)
     setup = setup_of(way)
     preload(way)
     memory = MemoryWatch(device)
@@ -157,34 +152,6 @@ def _levels(scenario: Scenario, trainer: Trainer, asked: Asked, device: str, pla
     batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
     operators = "operator" in asked.levels
     return {"module": times_by_module(scenario, trainer, batches, asked.steps, device, plain_s, operators=operators)}
-
-
-def _device() -> str:
-    """This rank's device: the scenario's were compared with the machine's before."""
-    import torch
-
-    torch.set_num_threads(int(os.environ["SIGHTLINE_THREADS"]))
-    if os.environ["SIGHTLINE_DEVICE"] == "cpu":
-        return "cpu"
-    device = f"cuda:{os.environ['LOCAL_RANK']}"
-    torch.cuda.set_device(device)
-    return device
-
-
-def _join(rendezvous: Mapping[str, Any], device: str) -> None:
-    """Become one of the ranks of the default group."""
-    import torch
-    import torch.distributed
-
-    dist: Any = torch.distributed
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if "file" in rendezvous:
-        store = dist.FileStore(rendezvous["file"], world)
-    else:
-        server = dist.TCPStore(rendezvous["host"], int(rendezvous["port"]), is_master=False, timeout=PATIENCE)
-        store = dist.PrefixStore(rendezvous["prefix"], server)
-    library, on_device = ("gloo", {}) if device == "cpu" else ("nccl", {"device_id": torch.device(device)})
-    dist.init_process_group(library, store=store, rank=rank, world_size=world, timeout=PATIENCE, **on_device)
 
 
 def _everyone(own: Mapping[str, Any]) -> list[Mapping[str, Any]]:

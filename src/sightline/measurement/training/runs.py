@@ -9,7 +9,7 @@ from typing import Any
 
 from sightline.errors import InputError, WorkError
 from sightline.loading import to_mapping
-from sightline.measurement.machine.devices import INSTALL, training_machine
+from sightline.measurement.machine.devices import INSTALL, machine_of
 from sightline.measurement.models.build import check_checkpoint
 from sightline.measurement.processes.case import Limits, UnsupportedCaseError
 from sightline.measurement.processes.isolation import run_case
@@ -160,7 +160,7 @@ def _check(scenarios: Sequence[Scenario], settings: Settings) -> None:
     problems: list[str] = []
     for scenario in scenarios:
         try:
-            training_machine(scenario.cluster, settings.nodes.count, settings.nodes.local_count)
+            machine_of(scenario.cluster, settings.nodes.count, settings.nodes.local_count)
             if settings.weights is not None:
                 check_checkpoint(scenario.model, Path(settings.weights))
         except InputError as error:

@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sightline.measurement.machine.devices import TORCH_DTYPES
 from sightline.measurement.machine.timing import Phase
-from sightline.measurement.models.build import SEED, TORCH_DTYPES, Precision, precision_of
+from sightline.measurement.models.build import SEED, Precision, precision_of
 from sightline.measurement.modules.communication import waiting_after_gradients
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import Plan, Scenario
