@@ -1,10 +1,11 @@
 """``sightline calibrate --measure``: a suite run here, fitted and written; what contradicts itself is refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from sightline.measurement.operators import processor_suite
+from sightline.measurement.operators import suite
 
 
 @pytest.mark.parametrize(
@@ -30,10 +31,9 @@ def test_the_loop_from_measuring_to_a_prediction(in_process, tmp_path, monkeypat
     pytest.importorskip("torch")
     monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
     shapes = ((64, 64), (64, 128), (128, 64), (96, 96), (128, 128), (64, 192), (192, 64), (128, 192), (192, 128))
-    monkeypatch.setattr(processor_suite, "WEIGHTS", shapes)
-    monkeypatch.setattr(processor_suite, "QUICK_TOKENS", (1, 8, 64, 128))
-    monkeypatch.setattr(processor_suite, "QUICK_CONTEXTS", (4, 64))
-    monkeypatch.setattr(processor_suite, "QUICK_ELEMENTS", tuple(2**power for power in range(8, 16)))
+    sizes = {"weights": shapes[::2], "tokens": (1, 8, 64, 128), "contexts": (4, 64)}
+    elements = tuple(2**power for power in range(8, 16))
+    monkeypatch.setattr(suite, "PROCESSOR_QUICK", replace(suite.PROCESSOR_QUICK, **sizes, elements=elements))
     code, out, err = in_process("calibrate", "--measure", "--quick", "--out", tmp_path / "catalog", "--json")
     assert code == 0, err
     parts = {said["part"] for said in json.loads(out)}

@@ -40,6 +40,15 @@ def chosen(operator: str, asked: str | None, known: tuple[str, ...]) -> str:
 
 Tensors: TypeAlias = "tuple[Tensor, ...]"
 
+
+def rotating(sets: Sequence[Tensors], apply: Callable[..., object], implementation: str, **remarks: Any) -> Case:
+    """Return ``apply`` to the next of the sets in each call."""
+    count = len(sets)
+    return Case(
+        call=lambda number: apply(*sets[number % count]), implementation=implementation, sets=count, remarks=remarks
+    )
+
+
 TIMES_CACHE = 2.5
 MOST_SETS = 2048
 MOST_OF_MEMORY = 0.6

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.measurement.machine.devices import Machine, import_torch
-from sightline.measurement.operators.case import MOST_OF_MEMORY, SEED, Case, Tensors, chosen, rotated
+from sightline.measurement.operators.case import MOST_OF_MEMORY, SEED, Case, Tensors, chosen, rotated, rotating
 from sightline.quantities import BYTES, format_quantity
 from sightline.scenario import ElementwiseOperation
 from sightline.scenario.operation import ElementwiseName
@@ -43,12 +43,7 @@ def copy_case(x: ElementwiseOperation, machine: Machine, implementation: str) ->
         return place(source), place(target)
 
     sets = rotated(machine, 2 * elements * dtype.itemsize, build) if not pinned else [build()]
-
-    def call(number: int) -> object:
-        given, out = sets[number % len(sets)]
-        return out.copy_(given, non_blocking=True)
-
-    return Case(call=call, implementation=implementation, sets=len(sets))
+    return rotating(sets, lambda given, out: out.copy_(given, non_blocking=True), implementation)
 
 
 OPTIMIZERS = ("fused", "foreach", "loop", "clipped")
@@ -82,15 +77,14 @@ def adam_case(x: ElementwiseOperation, machine: Machine, implementation: str) ->
         )
     torch.manual_seed(SEED)
     count = max(1, min(64, int(2 * machine.cache_bytes // size) + 1, int(room // size)))
-    optimizers = [_optimizer(torch, elements, machine.kind, implementation) for _ in range(count)]
+    optimizers = [(_optimizer(torch, elements, machine.kind, implementation),) for _ in range(count)]
 
-    def call(number: int) -> object:
-        optimizer = optimizers[number % count]
+    def step(optimizer: Any) -> object:
         if implementation == "clipped":
             torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], LARGEST_GRADIENT)
         return optimizer.step()
 
-    return Case(call=call, implementation=implementation, sets=count, remarks={"tensors": min(TENSORS, elements)})
+    return rotating(optimizers, step, implementation, tensors=min(TENSORS, elements))
 
 
 def _optimizer(torch: Any, elements: int, device: str, implementation: str) -> Any:
@@ -140,11 +134,7 @@ def elementwise_case(x: ElementwiseOperation, machine: Machine, implementation: 
         return (*given, *([torch.empty_like(given[0])] if kernel.writes else []))
 
     sets = rotated(machine, (kernel.inputs + 1) * elements * dtype.itemsize, build)
-
-    def call(number: int) -> object:
-        return kernel.call(*sets[number % len(sets)])
-
-    return Case(call=call, implementation=name, sets=len(sets), remarks={"width": width})
+    return rotating(sets, kernel.call, name, width=width)
 
 
 def row_width(elements: int, widest: int) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.measurement.machine.devices import Machine, import_torch
-from sightline.measurement.operators.case import Case, Tensors, chosen, rotated
+from sightline.measurement.operators.case import Case, Tensors, chosen, rotated, rotating
 from sightline.scenario import AttentionOperation, MatmulOperation
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ def matmul_case(x: MatmulOperation, machine: Machine, implementation: str | None
     if batch == 1:
         # Copies of a transposed view stay transposed, so that every set lies alike.
         sets, multiply = [tuple(t[0] for t in s) for s in sets], torch.mm
-
-    def call(number: int) -> object:
-        rows, weight, out = sets[number % len(sets)]
-        return multiply(rows, weight, out=out)
-
-    return Case(call=call, implementation=name, sets=len(sets))
+    return rotating(sets, lambda rows, weight, out: multiply(rows, weight, out=out), name)
 
 
 Attend = Callable[..., "Tensor"]
@@ -82,17 +77,15 @@ def attention_case(x: AttentionOperation, machine: Machine, implementation: str 
     mask = _mask(q_len, k_len, causal=x.causal, device=machine.kind)
     attend = _eager(mask, heads // kv_heads) if name == "eager" else _fused(mask, q_len == k_len and x.causal, name)
 
-    def call(number: int) -> object:
-        return attend(*sets[number % len(sets)])
-
+    case = rotating(sets, attend, name)
     try:
-        call(0)
+        case.call(0)
     except RuntimeError as error:
         why = str(error).splitlines()[0]
         raise InputError(
             f"--implementation {name}: PyTorch has no such attention for these sizes here: {why}"
         ) from error
-    return Case(call=call, implementation=name, sets=len(sets))
+    return case
 
 
 def _refuse(x: AttentionOperation) -> None:

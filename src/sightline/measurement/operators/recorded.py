@@ -4,11 +4,12 @@ Several follow one another in a call, each on the result of the one before, so t
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightline.errors import InputError
 from sightline.measurement.machine.devices import Machine, import_torch
-from sightline.measurement.operators.case import Case, sets_of
+from sightline.measurement.operators.case import Case, Tensors, rotating, sets_of
 from sightline.scenario import AttentionOperation, ElementwiseOperation, MatmulOperation
 from sightline.scenario.operation import Operation
 
@@ -28,14 +29,21 @@ TOKENS = 256
 
 
 class Repeated(NamedTuple):
-    """Operators one after the other."""
+    """Operators one after the other, each on the result of the one before."""
 
-    leaves: tuple["Tensor", ...]
+    leaves: Tensors
     """What gradients are for; the first is handed from operator to operator."""
     apply: "Callable[..., Tensor]"
-    repeats: int
-    moved_bytes: float
-    """Bytes of all tensors of an operator, by which sets of operands outgrow the cache."""
+    moved: float
+    """Elements of all tensors of an operator, by which sets of operands outgrow the cache."""
+    repeats: int = REPEATS
+
+    def run(self) -> "Tensor":
+        """Return the last one's result."""
+        out, *others = self.leaves
+        for _ in range(self.repeats):
+            out = self.apply(out, *others)
+        return out
 
 
 def recorded_case(x: Operation, machine: Machine, implementation: str) -> Case:
@@ -44,42 +52,29 @@ def recorded_case(x: Operation, machine: Machine, implementation: str) -> Case:
     Raises `InputError` for operators that have no backward pass here.
     """
     torch = import_torch()
-    build = _repeated_of(x, machine)
+    dtype = machine.dtype(str(getattr(x, "dtype", "fp32")))
+    build = _repeated_of(x, dtype)
     first = build()
-    count = sets_of(machine, first.repeats * first.moved_bytes)
-    sets = [first, *(build() for _ in range(count - 1))]
-    backward = implementation == BACKWARD
-    outputs = [_run(repeated) for repeated in sets] if backward else []
-    gradients = [torch.ones_like(output) for output in outputs]
+    count = sets_of(machine, first.repeats * first.moved * dtype.itemsize)
+    every = [first, *(build() for _ in range(count - 1))]
+    graphs = [(repeated, repeated.run()) for repeated in every] if implementation == BACKWARD else []
+    kept = [(repeated.leaves, out, torch.ones_like(out)) for repeated, out in graphs]
 
-    def forward_call(number: int) -> object:
-        return _run(sets[number % len(sets)])
-
-    def backward_call(number: int) -> None:
-        place = number % len(sets)
-        torch.autograd.backward(outputs[place], gradients[place], retain_graph=True)
-        for leaf in sets[place].leaves:
+    def backward(leaves: Tensors, out: "Tensor", gradient: "Tensor") -> None:
+        torch.autograd.backward(out, gradient, retain_graph=True)
+        for leaf in leaves:
             leaf.grad = None
 
-    return Case(
-        call=backward_call if backward else forward_call,
-        implementation=implementation,
-        sets=len(sets),
-        operators=first.repeats,
-        remarks={"cached": len(sets) == 1},
+    case = (
+        rotating(kept, backward, implementation)
+        if kept
+        else rotating([(r,) for r in every], Repeated.run, implementation)
     )
+    return replace(case, operators=first.repeats, remarks={"cached": count == 1})
 
 
-def _run(repeated: Repeated) -> "Tensor":
-    out, *others = repeated.leaves
-    for _ in range(repeated.repeats):
-        out = repeated.apply(out, *others)
-    return out
-
-
-def _repeated_of(x: Operation, machine: Machine) -> Callable[[], Repeated]:
+def _repeated_of(x: Operation, dtype: Any) -> Callable[[], Repeated]:
     torch = import_torch()
-    dtype = machine.dtype(str(getattr(x, "dtype", "fp32")))
     if isinstance(x, MatmulOperation):
         return lambda: _linear(torch, int(x.m), int(x.n), int(x.k), dtype)
     if isinstance(x, AttentionOperation):
@@ -100,8 +95,8 @@ def _leaf(torch: Any, *shape: int, dtype: Any) -> "Tensor":
 def _linear(torch: Any, m: int, n: int, k: int, dtype: Any) -> Repeated:
     layer = torch.nn.Linear(k, n, bias=False, dtype=dtype)
     inputs = _leaf(torch, 1, m, k, dtype=dtype)
-    moved = dtype.itemsize * (m * k + n * k + m * n)
-    return Repeated((inputs, layer.weight), lambda a, _: layer(a), REPEATS if n == k else 1, moved)
+    moved = m * k + n * k + m * n
+    return Repeated((inputs, layer.weight), lambda a, _: layer(a), moved, REPEATS if n == k else 1)
 
 
 def _attention(torch: Any, x: AttentionOperation, dtype: Any) -> Repeated:
@@ -119,7 +114,7 @@ def _attention(torch: Any, x: AttentionOperation, dtype: Any) -> Repeated:
         return context
 
     leaves = tuple(_leaf(torch, batch, s, width * d, dtype=dtype) for width in (heads, kv_heads, kv_heads))
-    return Repeated(leaves, attend, REPEATS, dtype.itemsize * batch * s * d * 2.0 * (heads + kv_heads))
+    return Repeated(leaves, attend, batch * s * d * 2.0 * (heads + kv_heads))
 
 
 def _rows(elements: int) -> tuple[int, int]:
@@ -127,9 +122,13 @@ def _rows(elements: int) -> tuple[int, int]:
     return max(1, elements // width), width
 
 
-def _norm(torch: Any, elements: int, dtype: Any) -> Repeated:
+def _activations(torch: Any, elements: int, dtype: Any) -> "Tensor":
     rows, width = _rows(elements)
-    weight = torch.ones(width, dtype=dtype).requires_grad_()
+    return _leaf(torch, 1, rows, width, dtype=dtype)
+
+
+def _norm(torch: Any, elements: int, dtype: Any) -> Repeated:
+    weight = torch.ones(_rows(elements)[1], dtype=dtype).requires_grad_()
 
     def norm(a: "Tensor", weight: "Tensor") -> "Tensor":
         wide = a.to(torch.float32)
@@ -137,20 +136,17 @@ def _norm(torch: Any, elements: int, dtype: Any) -> Repeated:
         out: Tensor = weight * wide.to(a.dtype)
         return out
 
-    return Repeated((_leaf(torch, 1, rows, width, dtype=dtype), weight), norm, REPEATS, 5.0 * elements * dtype.itemsize)
+    return Repeated((_activations(torch, elements, dtype), weight), norm, 5.0 * elements)
 
 
 def _gated(torch: Any, elements: int, dtype: Any) -> Repeated:
-    rows, width = _rows(elements)
-    leaves = tuple(_leaf(torch, 1, rows, width, dtype=dtype) for _ in range(2))
-    silu = torch.nn.functional.silu
-    return Repeated(leaves, lambda gate, up: silu(gate) * up, REPEATS, 4.0 * elements * dtype.itemsize)
+    leaves = tuple(_activations(torch, elements, dtype) for _ in range(2))
+    return Repeated(leaves, lambda gate, up: torch.nn.functional.silu(gate) * up, 4.0 * elements)
 
 
 def _residual(torch: Any, elements: int, dtype: Any) -> Repeated:
-    rows, width = _rows(elements)
-    leaves = tuple(_leaf(torch, 1, rows, width, dtype=dtype) for _ in range(2))
-    return Repeated(leaves, lambda a, b: a + b, REPEATS, 3.0 * elements * dtype.itemsize)
+    leaves = tuple(_activations(torch, elements, dtype) for _ in range(2))
+    return Repeated(leaves, lambda a, b: a + b, 3.0 * elements)
 
 
 def _rope(torch: Any, elements: int, dtype: Any) -> Repeated:
@@ -168,7 +164,7 @@ def _rope(torch: Any, elements: int, dtype: Any) -> Repeated:
         out: Tensor = (a * cos) + (rotated_halves * sin)
         return out.transpose(1, 2)
 
-    return Repeated((leaf,), rope, REPEATS, 5.0 * elements * dtype.itemsize)
+    return Repeated((leaf,), rope, 5.0 * elements)
 
 
 def _embedding(torch: Any, elements: int, dtype: Any) -> Repeated:
@@ -177,7 +173,7 @@ def _embedding(torch: Any, elements: int, dtype: Any) -> Repeated:
     table = _leaf(torch, rows, width, dtype=dtype)
     tokens = torch.randint(rows, (1, TOKENS))
     lookup = torch.nn.functional.embedding
-    return Repeated((table,), lambda weight: lookup(tokens, weight), 1, elements * dtype.itemsize)
+    return Repeated((table,), lambda weight: lookup(tokens, weight), elements, 1)
 
 
 def _loss(torch: Any, elements: int, dtype: Any) -> Repeated:
@@ -191,7 +187,7 @@ def _loss(torch: Any, elements: int, dtype: Any) -> Repeated:
         out: Tensor = f.cross_entropy(logits.float().view(-1, width), targets, ignore_index=-100)
         return out
 
-    return Repeated((_leaf(torch, 1, rows, width, dtype=dtype),), loss, 1, 3.0 * elements * dtype.itemsize)
+    return Repeated((_leaf(torch, 1, rows, width, dtype=dtype),), loss, 3.0 * elements, 1)
 
 
 _KERNELS: Mapping[str, Callable[[Any, int, Any], Repeated]] = {

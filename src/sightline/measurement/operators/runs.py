@@ -5,8 +5,7 @@ from typing import Any
 
 from sightline.loading import operation_from_mapping, to_mapping
 from sightline.measurement.operators.measure import ONE, SEVERAL
-from sightline.measurement.operators.processor_suite import HOW
-from sightline.measurement.operators.suite import COLLECTIVES
+from sightline.measurement.operators.suite import COLLECTIVES, HOW
 from sightline.measurement.processes.case import Limits
 from sightline.measurement.processes.results import Measured, measured, profile_of
 from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, Store, complain, require, run_suite

@@ -2,43 +2,95 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
-from sightline.measurement.operators.processor_suite import HOW, processor_entries
+from sightline.measurement.operators.products import MATMULS
+from sightline.measurement.operators.recorded import BACKWARD, IMPLEMENTATIONS, RECORDED
 from sightline.scenario import Device
 from sightline.scenario.operation import ElementwiseName
 
+Workload = Mapping[str, Any]
+Entry = tuple[Workload, Mapping[str, Any]]
+"""A workload and how it is measured."""
+
+HOW = "how"
+"""Key of a suite's entry, besides those of its scenario: ``implementation``, and whether operands are ``cached`` or caches
+``flushed`` before each call."""
+CACHED, FLUSHED = {"cached": True}, {"flushed": True}
 LONGEST_S = 0.02
 """Time that an operator of the suite may take at the device's peak: ten times as long in practice."""
-SHAPES = (
-    *((256, 256), (512, 512), (768, 768), (2048, 768), (768, 2048), (1024, 1024), (4096, 1024), (1024, 4096)),
-    *((2048, 2048), (5632, 2048), (2048, 5632), (4096, 4096), (14336, 4096), (4096, 14336), (8192, 8192)),
-)
-"""Columns and length of products: squares, and the projections of small and large models."""
-ROWS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
-HEADS = ((4, 4, 32), (8, 8, 64), (16, 4, 64), (12, 12, 64), (32, 8, 128))
-"""Heads, heads of keys and values, their width."""
-CONTEXTS = (64, 128, 256, 512, 1024, 2048, 4096)
-BATCHES = (1, 8)
-ELEMENTS = tuple(2**power for power in range(14, 27))
-MESSAGES = tuple(2**power for power in range(10, 27))
+MANY = 24
+"""Operators of a kind of which a quick suite of an accelerator takes every second one."""
 KERNELS: tuple[ElementwiseName, ...] = ("copy", "norm", "activation", "embedding", "rope", "softmax", "residual")
 """One of each class of kernels that has constants; the others are predicted with those of a class."""
-MANY = 24
-"""Operators of a kind of which a quick suite takes every second one."""
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
+MESSAGES = tuple(2**power for power in range(10, 27))
 
-Workload = Mapping[str, Any]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Sizes of a suite's operators."""
+
+    weights: Sequence[tuple[int, int]]
+    """Outputs and inputs of linear layers."""
+    tokens: Sequence[int]
+    heads: Sequence[tuple[int, int, int]]
+    """Heads, heads of keys and values, their width."""
+    contexts: Sequence[int]
+    batches: Sequence[int]
+    elements: Sequence[int]
+
+
+ACCELERATOR = Grid(
+    # Squares, and the projections of small and large models.
+    weights=(
+        *((256, 256), (512, 512), (768, 768), (2048, 768), (768, 2048), (1024, 1024), (4096, 1024), (1024, 4096)),
+        *((2048, 2048), (5632, 2048), (2048, 5632), (4096, 4096), (14336, 4096), (4096, 14336), (8192, 8192)),
+    ),
+    tokens=(1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192),
+    heads=((4, 4, 32), (8, 8, 64), (16, 4, 64), (12, 12, 64), (32, 8, 128)),
+    contexts=(64, 128, 256, 512, 1024, 2048, 4096),
+    batches=(1, 8),
+    elements=tuple(2**power for power in range(14, 27)),
+)
+PROCESSOR = Grid(
+    # Layers of small models: projections, both sides of an MLP, heads.
+    weights=(
+        *((64, 64), (192, 64), (256, 256), (688, 256), (384, 1024), (512, 512), (512, 1376), (1024, 640)),
+        *((768, 2048), (2048, 768), (4096, 256), (4096, 1024), (8192, 512)),
+    ),
+    tokens=(1, 2, 8, 64, 128, 256, 512, 1024, 2048),
+    heads=((4, 4, 16), (8, 8, 32), (8, 4, 64), (12, 12, 64), (8, 2, 128)),
+    contexts=(4, 64, 128, 256, 512, 1024),
+    batches=(1, 4),
+    elements=tuple(2**power for power in (8, 13, 15, 16, 17, 18, 19, 20, 21, 22, 23)),
+)
+PROCESSOR_QUICK = replace(
+    PROCESSOR,
+    weights=PROCESSOR.weights[::2],
+    tokens=(1, 64, 256, 1024),
+    contexts=(4, 128, 512),
+    elements=tuple(2**power for power in (8, 13, 15, 17, 19, 21, 23)),
+)
+DISPATCH = 16
+"""Sides of a product so small that only its call takes time."""
+TRAINED = ("norm", "rope", "gated_activation", "residual", "embedding", "cross_entropy")
+"""Operations of a training step that have a backward pass of their own."""
+CACHED_ELEMENTS = 2**22
+"""Beyond these no cache holds the tensors of a repeated operator."""
+FROM_MEMORY = 2**15
+"""Parameters below which an optimizer's states stay in the cache."""
 
 
 def standard_suite(dtype: str, *, quick: bool, cluster: str | None = None) -> list[dict[str, Any]]:
     """Return the scenarios of the suite in one dtype: on one device and, unless ``quick``, between those of ``cluster``.
 
-    Where an operator is measured in some other way than usual, ``processor_suite.HOW`` says how.
+    Where an operator is measured in some other way than usual, ``HOW`` says how.
 
     Without a cluster, these are the processor and two of its processes, where it has as many cores. Raises `InputError`
     for a cluster that cannot be read or a dtype that its device does not compute in.
@@ -49,13 +101,13 @@ def standard_suite(dtype: str, *, quick: bool, cluster: str | None = None) -> li
     device = read_cluster(one).device
     if dtype not in device.peak_flops:
         raise InputError(f"--dtype is '{dtype}'; {device.name} computes in {', '.join(device.peak_flops)}")
+    entries: Sequence[Entry]
     if one == THIS_MACHINE:
-        suite = [
-            _scenario(one, w) | ({HOW: how} if how else {}) for w, how in processor_entries(device, dtype, quick=quick)
-        ]
+        entries = list(_on_processor(PROCESSOR_QUICK if quick else PROCESSOR, device, dtype))
     else:
-        alone = [*_matmuls(device, dtype), *_attention(device, dtype), *_elementwise(device, dtype)]
-        suite = [_scenario(one, w) for w in (thinned(alone) if quick else alone)]
+        alone = list(_on_accelerator(ACCELERATOR, device, dtype))
+        entries = [(workload, {}) for workload in (thinned(alone) if quick else alone)]
+    suite = [_scenario(one, workload) | ({HOW: how} if how else {}) for workload, how in entries]
     if read.devices > 1 and not quick:
         suite += [
             _scenario(several, {"operator": name, "bytes": size}) for name, size in product(COLLECTIVES, MESSAGES)
@@ -74,34 +126,69 @@ def _scenario(cluster: str, workload: Workload) -> dict[str, Any]:
     return {"cluster": cluster, "workload": {"task": "operator", **workload}}
 
 
-def _matmuls(device: Device, dtype: str) -> Iterator[Workload]:
-    most = LONGEST_S * float(device.peak_flops[dtype])
-    for (n, k), m in product(SHAPES, ROWS):
-        if 2 * m * n * k <= most:
-            yield {"operator": "matmul", "m": m, "n": n, "k": k, "dtype": dtype}
+def _matmul(m: int, n: int, k: int, dtype: str) -> Workload:
+    return {"operator": "matmul", "m": m, "n": n, "k": k, "dtype": dtype}
 
 
-def _attention(device: Device, dtype: str) -> Iterator[Workload]:
-    """Prompts, and single queries against what came before."""
-    most = LONGEST_S * float(device.peak_flops[dtype])
-    for (heads, kv_heads, dim), context, batch, prompt in product(HEADS, CONTEXTS, BATCHES, (True, False)):
-        queries = context if prompt else 1
-        if 4 * batch * heads * dim * queries * context > most / 4:
+def _attention(heads: tuple[int, int, int], batch: int, queries: int, context: int, dtype: str) -> Workload:
+    named = dict(zip(("heads", "kv_heads", "head_dim"), heads, strict=True))
+    tokens = {"query_tokens": queries, "context_tokens": context}
+    return {"operator": "attention", "batch": batch, **named, **tokens, "dtype": dtype}
+
+
+def _kernel(name: str, elements: int, dtype: str) -> Workload:
+    return {"operator": name, "elements": elements, "dtype": dtype}
+
+
+def _on_accelerator(grid: Grid, device: Device, dtype: str) -> Iterator[Workload]:
+    """Products, attention of prompts and of single queries against what came before, element-wise kernels."""
+    most_flops = LONGEST_S * float(device.peak_flops[dtype])
+    most_bytes = LONGEST_S * float(device.memory_bandwidth)
+    for (n, k), m in product(grid.weights, grid.tokens):
+        if 2 * m * n * k <= most_flops:
+            yield _matmul(m, n, k, dtype)
+    for heads, context, batch, is_prompt in product(grid.heads, grid.contexts, grid.batches, (True, False)):
+        queries = context if is_prompt else 1
+        if 4 * batch * heads[0] * heads[2] * queries * context <= most_flops / 4:
+            yield _attention(heads, batch, queries, context, dtype)
+    for name, elements in product(KERNELS, grid.elements):
+        if 8 * elements <= most_bytes:
+            yield _kernel(name, elements, dtype)
+
+
+def _on_processor(grid: Grid, device: Device, dtype: str) -> Iterator[Entry]:
+    """What a training step calls, in the cache and from memory."""
+    most_flops = LONGEST_S * float(device.peak_flops[dtype])
+    yield from _products(grid, dtype, most_flops)
+    for heads, context, batch in product(grid.heads, grid.contexts, grid.batches):
+        if 10 * batch * heads[0] * heads[2] * context * context <= most_flops:
+            for implementation, place in product(IMPLEMENTATIONS, (CACHED, FLUSHED)):
+                yield (
+                    _attention(heads, batch, context, context, dtype),
+                    {"implementation": implementation, **place},
+                )
+    for name, elements, implementation in product(TRAINED, grid.elements, (RECORDED, BACKWARD)):
+        for place in (CACHED, FLUSHED) if elements <= CACHED_ELEMENTS else (FLUSHED,):
+            yield _kernel(name, elements, dtype), {"implementation": implementation, **place}
+    for elements in grid.elements:
+        if elements <= CACHED_ELEMENTS:
+            yield _kernel("adam", elements, "fp32"), {"implementation": "clipped", **CACHED}
+        if elements >= FROM_MEMORY:
+            yield _kernel("adam", elements, "fp32"), {"implementation": "clipped"}
+    yield from ((_kernel(name, elements, dtype), {}) for name, elements in product(KERNELS, grid.elements[1:]))
+
+
+def _products(grid: Grid, dtype: str, most_flops: float) -> Iterator[Entry]:
+    """Each linear layer's three products over so many tokens, and the calls around them."""
+    for rows, (outputs, inputs), layout in product(grid.tokens, grid.weights, MATMULS):
+        if 2 * rows * outputs * inputs > most_flops or (rows < 64 and layout != "library"):
             continue
-        yield {
-            "operator": "attention",
-            "batch": batch,
-            "heads": heads,
-            "kv_heads": kv_heads,
-            "head_dim": dim,
-            "query_tokens": queries,
-            "context_tokens": context,
-            "dtype": dtype,
-        }
-
-
-def _elementwise(device: Device, dtype: str) -> Iterator[Workload]:
-    most = LONGEST_S * float(device.memory_bandwidth)
-    for name, elements in product(KERNELS, ELEMENTS):
-        if 8 * elements <= most:
-            yield {"operator": name, "elements": elements, "dtype": dtype}
+        m, n, k = {
+            "library": (rows, outputs, inputs),
+            "input-gradient": (rows, inputs, outputs),
+            "weight-gradient": (outputs, inputs, rows),
+        }[layout]
+        for place in (CACHED, FLUSHED):
+            yield _matmul(m, n, k, dtype), {"implementation": layout, **place}
+    for implementation in (*MATMULS, *IMPLEMENTATIONS):
+        yield _matmul(DISPATCH, DISPATCH, DISPATCH, dtype), {"implementation": implementation, **CACHED}
