@@ -31,6 +31,8 @@ _SCALARS: tuple[tuple[str, str, str], ...] = (
 )
 """Tag, pattern of the whole scalar, and the characters it may start with (NUL stands for an empty scalar)."""
 
+_LEADING = re.compile(r"^[-?: ]*", re.MULTILINE)
+
 MAX_DEPTH = 200
 """Levels of nested lists and mappings that are read."""
 
@@ -112,7 +114,9 @@ _CoreLoader.yaml_constructors = {
 
 def _refuse_deep_nesting(text: str) -> None:
     """Raise `InputError` when collections nest deeper than ``MAX_DEPTH``: the C parser has no guard of its own."""
-    if sum(map(text.count, "[{-?:")) <= MAX_DEPTH:
+    # Block collections begin after nothing but spaces and markers, two at most in one column; flow ones with a bracket.
+    deepest_column = max(map(len, _LEADING.findall(text)))
+    if 2 * (deepest_column + 1) + text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
     for event in yaml.parse(text, Loader=_CoreLoader):

@@ -8,7 +8,7 @@ import numpy as np
 from sightline.loading.clusters.hardware import device_to_mapping, part_to_mapping
 from sightline.loading.models.blocks import BLOCKS
 from sightline.loading.models.config import FIELD_KEYS
-from sightline.loading.models.families import OWN_FAMILY
+from sightline.loading.models.family import OWN_FAMILY
 from sightline.loading.plans.plan import PREDICTED
 from sightline.scenario import (
     Cluster,

@@ -10,6 +10,8 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.models import resolve_model
+from sightline.loading.models.family import families, family_of, spellings
+from sightline.loading.models.keys import MODEL
 from sightline.scenario import Heads, Model
 
 CONFIGS = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "model_configs"
@@ -408,3 +410,13 @@ def test_training_goes_on_for_every_kind_of_layer() -> None:
     ):
         scenario = scenario_from_mapping({"model": name, "cluster": "8x h100-sxm-80gb", "workload": workload})
         assert scenario.model.name == name
+
+
+@pytest.mark.parametrize("model_type", families())
+def test_a_family_states_known_features_and_keys(model_type):
+    family, spelled = family_of(model_type), spellings()
+    assert family.features <= {feature["is"] for feature in spelled.features.values()}
+    assert family.activations
+    assert set(family.activations) <= set(spelled.activations.values())
+    assert [key for key in family.defaults if key not in MODEL and key not in family.switches] == []
+    assert [key for key in family.needs if key not in MODEL] == []

@@ -16,12 +16,10 @@ from sightline.loading.models.blocks import (
     weight_exceptions,
 )
 from sightline.loading.models.checkpoints import Checkpoint, checkpoint_of
-from sightline.loading.models.families import ALIASES, FAMILIES, OWN_FAMILY, family_of
-from sightline.loading.models.family import CHUNKS, LINEAR, SPARSE, WINDOWS, Family
+from sightline.loading.models.family import Family, families, family_of, other_names, spellings
 from sightline.loading.models.figures import figures_of, flat, settled
 from sightline.loading.models.keys import MIXERS
 from sightline.loading.models.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
-from sightline.loading.models.spellings import ACTIVATIONS
 from sightline.quantities import show
 from sightline.scenario import Model
 
@@ -76,7 +74,13 @@ _WRAPPED = ("text_config", "llm_config", "language_config")
 _OF_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache")
 """Keys of the wrapper that describe the language model."""
 
-_MIXER_FEATURES = {"sliding": WINDOWS, "chunked": CHUNKS, "linear": LINEAR, "sparse": SPARSE}
+_MIXER_FEATURES = {
+    "sliding": "window patterns",
+    "chunked": "chunked attention",
+    "linear": "linear attention",
+    "sparse": "sparse attention",
+}
+"""The feature that a family needs for a mixer in ``layer_types``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +148,10 @@ def _language_model(
 
 
 def _unknown_family(key: str, model_type: object) -> str:
-    known = [*FAMILIES, *ALIASES]
-    listed = ", ".join(FAMILIES)
+    listed = ", ".join(families())
     if model_type is None:
         return f"{dotted(key, 'model_type')} is missing; known: {listed}"
-    near = nearest(model_type, known) if isinstance(model_type, str) else ""
+    near = nearest(model_type, [*families(), *other_names()]) if isinstance(model_type, str) else ""
     return f"{dotted(key, 'model_type')} is {show(model_type)}; this version predicts only the architectures {listed}{near}"
 
 
@@ -164,7 +167,11 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
     if values["intermediate_size"] % 1:
         problems.append(f"expansion_ratio is {values['expansion_ratio']}; allowed: what makes a whole MLP width")
     if values["activation"] not in family.activations:
-        spelled = [k for k, v in ACTIVATIONS.items() if v in family.activations or (v, *family.activations) == _GEGLU]
+        spelled = [
+            k
+            for k, v in spellings().activations.items()
+            if v in family.activations or (v, *family.activations) == _GEGLU
+        ]
         act = values["hidden_act"]
         problems.append(
             f"hidden_act is {show(act)}; allowed for this model_type: {', '.join(spelled)}{nearest(act, spelled)}"
@@ -183,7 +190,7 @@ _GEGLU = ("gelu", "geglu")
 
 
 def _blocks(values: Mapping[str, Any], family: Family, key: str, complaints: Complaints) -> dict[str, Any]:
-    if family is FAMILIES[OWN_FAMILY]:
+    if family.states_blocks:
         blocks = stated_blocks(values, key, complaints)
         layers, counted = values["num_hidden_layers"], sum(kind.count for kind in blocks.get("layer_kinds", ()) if kind)
         if blocks.get("layer_kinds") and counted != layers:

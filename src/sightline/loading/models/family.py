@@ -1,31 +1,15 @@
-"""What one model family is made of, and the families that others are like."""
+"""What one model family is made of and how configs spell it, as ``families.yaml`` and ``spellings.yaml`` state it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-GATED, GATED_GELU, PLAIN = ("swiglu",), ("geglu",), ("gelu", "relu", "relu2")
-"""Activations that the MLP of a family may have."""
+from sightline.catalog.yaml12 import parse
 
-WINDOWS = "window patterns"
-CHUNKS = "chunked attention"
-EXPERTS = "a mixture of experts"
-LATENT = "multi-head latent attention"
-SPARSE = "sparse attention"
-COMPRESSED = "folded keys and values"
-LINEAR = "linear attention"
-STATE_SPACE = "state-space layers"
-GATE = "an attention gate"
-HYPER_CONNECTIONS = "hyper-connections"
-PRUNED = "layers of their own widths"
-
-WIDTH = ("intermediate_size",)
-ROUTING = ("num_experts", "num_experts_per_tok")
-EXPERT_SIZES = (*ROUTING, "moe_intermediate_size")
-LATENT_SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-INDEXER_SIZES = ("index_topk", "index_n_heads", "index_head_dim")
-LINEAR_BIASES = ("attention_bias", "output_bias", "mlp_bias")
-ONE_ATTENTION_BIAS = {"attention_bias": ("output_bias",)}
+OWN_FAMILY = "transformer"
+"""Ours: every feature stated, so that any `sightline.scenario.Model` can be written down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +23,7 @@ class Family:
     """Figures that a config must state in addition to those every family needs."""
     activations: tuple[str, ...] = ("gelu", "relu", "swiglu")
     features: frozenset[str] = frozenset()
-    """What its layers may hold beyond full attention and a dense MLP, as `sightline.loading.models.spellings.FEATURES`
-    names it."""
+    """What its layers may hold beyond full attention and a dense MLP, as ``spellings.yaml`` names it."""
     interleaved: str = "sliding"
     """Mixer of the layers between those of full attention where ``full_attention_interval`` counts."""
     shared_is_dense: bool = False
@@ -49,63 +32,72 @@ class Family:
     """Linear attention has a decay for every key channel; it and the output gate pass through a head's width (Kimi)."""
     halved_intermediate: bool = False
     """``intermediate_size`` counts both input projections."""
+    states_blocks: bool = False
+    """Its mapping states every block outright, under the names of `sightline.scenario.Model`."""
 
 
-def like(base: Family, *features: str, **changes: Any) -> Family:
-    """Return a family like ``base`` with more features; changes are fields of `Family` or defaults of configs."""
-    own = {f.name: changes.pop(f.name) for f in fields(Family) if f.name in changes}
-    return replace(base, defaults={**base.defaults, **changes}, features=base.features | set(features), **own)
+class Spellings(NamedTuple):
+    """How configs spell what families have; ``spellings.yaml`` says what each part is."""
+
+    spellings: Mapping[str, tuple[str, ...]]
+    nested: tuple[str, ...]
+    dropouts: tuple[str, ...]
+    activations: Mapping[str, str]
+    features: Mapping[str, Mapping[str, Any]]
+    foreign: Mapping[str, Mapping[str, Any]]
+    ignored: frozenset[str]
 
 
-LLAMA = Family(
-    defaults={
-        "norm": "rmsnorm",
-        "hidden_act": "silu",
-        "positions": "rotary",
-        "max_position_embeddings": 2048,
-        "tie_word_embeddings": False,
-    },
-    needs=WIDTH,
-    switches=ONE_ATTENTION_BIAS,
-    activations=GATED,
-)
-"""RMSNorm, rotary positions, a gated MLP, no biases."""
+@cache
+def families() -> tuple[str, ...]:
+    """Return the ``model_type`` of every family."""
+    return tuple(name for name, stated in _table("families").items() if isinstance(stated, dict) and name[0] != "_")
 
-GPT = Family(
-    defaults={
-        "norm": "layernorm",
-        "hidden_act": "gelu",
-        "positions": "learned",
-        "expansion_ratio": 4.0,
-        "max_position_embeddings": 2048,
-        "tie_word_embeddings": True,
-        **dict.fromkeys((*LINEAR_BIASES, "norm_bias"), True),
-    },
-    activations=PLAIN,
-)
-GEMMA = like(
-    LLAMA,
-    activations=GATED_GELU,
-    hidden_act="gelu_pytorch_tanh",
-    head_dim=256,
-    max_position_embeddings=8192,
-    tie_word_embeddings=True,
-)
-MOE = like(LLAMA, EXPERTS, needs=EXPERT_SIZES)
-HYBRID = like(
-    LLAMA,
-    LINEAR,
-    GATE,
-    interleaved="linear",
-    max_position_embeddings=32768,
-    head_dim=256,
-    qk_norm=True,
-    attention_gate=True,
-    full_attention_interval=4,
-    linear_num_key_heads=16,
-    linear_num_value_heads=32,
-    linear_key_head_dim=128,
-    linear_value_head_dim=128,
-    linear_conv_kernel_dim=4,
-)
-"""Three layers of gated linear attention, then one of full attention."""
+
+@cache
+def other_names() -> tuple[str, ...]:
+    """Return other values of ``model_type`` for the same architectures."""
+    return tuple(name for name, stated in _table("families").items() if isinstance(stated, str))
+
+
+def family_of(model_type: object) -> Family | None:
+    """Return the family of a ``model_type``, or None."""
+    if model_type in other_names():
+        model_type = _table("families")[model_type]
+    return _family(str(model_type)) if model_type in families() else None
+
+
+@cache
+def _family(name: str) -> Family:
+    """An entry on top of the one that it is like: features add up, other fields and defaults take their place."""
+    stated = dict(_table("families")[name])
+    base = _family(stated.pop("like")) if "like" in stated else Family()
+    own = {f.name: stated.pop(f.name) for f in fields(Family) if f.name in stated}
+    for key in {"needs", "activations"} & own.keys():
+        own[key] = _words(own[key])
+    if "switches" in own:
+        own["switches"] = {key: _words(governed) for key, governed in own["switches"].items()}
+    own["features"] = base.features.union(own.get("features", ()))
+    return replace(base, **own, defaults={**base.defaults, **stated})
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a text, those that stand for several written out."""
+    several = _table("families")["_words"]
+    return tuple(word for group in text.split() for word in several.get(group, group).split())
+
+
+@cache
+def spellings() -> Spellings:
+    """Return how configs spell what families have."""
+    stated = _table("spellings")
+    words = {key: tuple(stated[key].split()) for key in ("nested", "dropouts")}
+    ours = {key: tuple(theirs.split()) for key, theirs in stated["spellings"].items()}
+    return Spellings(**{**stated, **words, "spellings": ours, "ignored": frozenset(stated["ignored"].split())})
+
+
+@cache
+def _table(name: str) -> Mapping[str, Any]:
+    """A file of data next to this module."""
+    table: Mapping[str, Any] = parse(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8"))
+    return table

@@ -1,16 +1,15 @@
 """The figures of a ``config.json`` under our names: spellings, defaults of the family, and what follows from others."""
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from sightline.errors import nearest
 from sightline.loading.input.complaints import Checked, Complaints, check
 from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.input.kinds import FRACTION, is_fraction
-from sightline.loading.models.families import FAMILIES, OWN_FAMILY
-from sightline.loading.models.family import STATE_SPACE, Family
+from sightline.loading.models.family import Family, spellings
 from sightline.loading.models.keys import MODEL, OWN
-from sightline.loading.models.spellings import ACTIVATIONS, DROPOUTS, FEATURES, FOREIGN, IGNORED, NESTED, SPELLINGS
 from sightline.quantities import show
 
 _READ_APART = frozenset(
@@ -20,18 +19,17 @@ _READ_APART = frozenset(
 _NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping")
 """Keys whose null switches off what the family has by default."""
 
-_THEIRS = tuple(spelling for spellings in SPELLINGS.values() for spelling in spellings)
-
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config with the nested mappings that are read laid flat; null means absent, of windows and caps none."""
     laid: dict[str, Any] = {}
+    nested = spellings().nested
     for key, value in config.items():
-        if key in NESTED and isinstance(value, Mapping):
+        if key in nested and isinstance(value, Mapping):
             laid |= {f"{key}.{k}": v for k, v in value.items() if v is not None}
         elif value is None and key in _NULL_MEANS_NONE:
             laid[key] = 0
-        elif value is not None and not (key in NESTED and not value):
+        elif value is not None and not (key in nested and not value):
             laid[key] = value
     return laid
 
@@ -41,14 +39,15 @@ def figures_of(config: dict[str, Any], family: Family, key: str, complaints: Com
 
     ``written`` are the keys a person wrote: there a key nobody knows is a mistake.
     """
-    keys = OWN if family is FAMILIES[OWN_FAMILY] else MODEL
+    keys = OWN if family.states_blocks else MODEL
     named = _renamed(config, key, complaints)
-    if STATE_SPACE in family.features and "layer_types" in named:
+    if "state-space layers" in family.features and "layer_types" in named:
         named.setdefault("single_blocks", named.pop("layer_types"))
     _note_foreign_features(config, family, key, complaints)
+    theirs = chain.from_iterable(spellings().spellings.values())
     for k in sorted(written & named.keys() - keys.keys()):
         if not _meant(k, family):
-            complaints.add(f"{dotted(key, k)} is not a known key{nearest(k, [*keys, *_THEIRS])}")
+            complaints.add(f"{dotted(key, k)} is not a known key{nearest(k, [*keys, *theirs])}")
     own = {k: v for k, v in named.items() if k in keys}
     if "dropout" not in own and (parts := _dropouts(config, key, complaints)):
         own["dropout"] = max(parts)
@@ -59,14 +58,15 @@ def figures_of(config: dict[str, Any], family: Family, key: str, complaints: Com
 
 def _meant(key: str, family: Family) -> bool:
     """Whether a key that is no figure of the structure is one of a config all the same."""
-    known = (FEATURES, FOREIGN, IGNORED, DROPOUTS, _READ_APART, family.switches)
-    return any(key in group for group in known) or key.startswith(("_", *NESTED))
+    s = spellings()
+    known = (s.features, s.foreign, s.ignored, s.dropouts, _READ_APART, family.switches)
+    return any(key in group for group in known) or key.startswith(("_", *s.nested))
 
 
 def _renamed(config: dict[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:
     named = dict(config)
-    for ours, spellings in SPELLINGS.items():
-        for theirs in spellings:
+    for ours, others in spellings().spellings.items():
+        for theirs in others:
             if theirs not in named:
                 continue
             value = named.pop(theirs)
@@ -90,17 +90,18 @@ def _governed(values: dict[str, Any], family: Family) -> dict[str, Any]:
 
 
 def _dropouts(config: Mapping[str, Any], key: str, complaints: Complaints) -> list[float]:
-    stated = {k: config[k] for k in DROPOUTS if k in config}
+    stated = {k: config[k] for k in spellings().dropouts if k in config}
     wrong = {k: v for k, v in stated.items() if not is_fraction(v)}
     complaints.add(*(f"{dotted(key, k)} is {show(v)}; allowed: {FRACTION}" for k, v in wrong.items()))
     return [float(v) for k, v in stated.items() if k not in wrong]
 
 
 def _note_foreign_features(config: Mapping[str, Any], family: Family, key: str, complaints: Complaints) -> None:
-    for feature, (off, what) in (FEATURES | FOREIGN).items():  # type: ignore[operator]
-        value = config.get(feature)
-        if value is not None and what not in family.features and not any(value == v for v in off):
-            unknown = "which this version does not predict" if feature in FOREIGN else "which this model_type has not"
+    s = spellings()
+    for feature, stated in {**s.features, **s.foreign}.items():
+        value, what = config.get(feature), stated["is"]
+        if value is not None and what not in family.features and value not in stated.get("off", ()):
+            unknown = "which this version does not predict" if feature in s.foreign else "which this model_type has not"
             complaints.add(f"{dotted(key, feature)} is {show(value)}: {what}, {unknown}")
     embedding, width = config.get("word_embed_proj_dim"), config.get("hidden_size")
     if embedding is not None and width is not None and embedding != width:
@@ -119,7 +120,7 @@ def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family
     if family.low_rank_gates and {"linear_num_value_heads", "linear_value_head_dim"} <= figures.keys():
         figures.setdefault("linear_num_key_heads", figures["linear_num_value_heads"])
         figures.setdefault("linear_key_head_dim", figures["linear_value_head_dim"])
-    activation = ACTIVATIONS.get(figures["hidden_act"])
+    activation = spellings().activations.get(figures["hidden_act"])
     figures["activation"] = "geglu" if family.activations == ("geglu",) and activation == "gelu" else activation
     return figures
 

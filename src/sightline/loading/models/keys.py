@@ -1,4 +1,4 @@
-"""The keys of a model's mapping, under the names `sightline.loading.models.spellings` gives every config's own keys."""
+"""The keys of a model's mapping, under the names that ``spellings.yaml`` gives every config's own keys."""
 
 from collections.abc import Mapping
 from typing import Any
