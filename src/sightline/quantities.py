@@ -54,9 +54,10 @@ def smaller(a: Count, b: Count) -> Number:
     return min(a, b)
 
 
-def rounded_up(number: Number) -> Number:
-    """Return the next whole number from a number on."""
-    return np.ceil(number) if isinstance(number, np.ndarray) else float(math.ceil(number))
+def rounded_up(number: Number, granule: float = 1.0) -> Number:
+    """Return the next multiple of ``granule`` from a number on."""
+    steps = number / granule
+    return granule * (np.ceil(steps) if isinstance(steps, np.ndarray) else float(math.ceil(steps)))
 
 
 def anywhere(condition: Any) -> bool:

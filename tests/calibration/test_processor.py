@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from operators import flash
 
 from sightline.calibration.from_runs import calibrate_training, operator_results
 from sightline.calibration.processor import machine as calibration_machine
@@ -19,7 +20,7 @@ from sightline.calibration.processor.dispatch import (
 )
 from sightline.calibration.processor.tables import ELEMENTWISE, chain_table, measurements, product_table
 from sightline.calibration.training import MeasuredStep
-from sightline.cost.processor.constants import load_processor
+from sightline.cost.processor.constants import Processor, load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
@@ -38,14 +39,16 @@ ORDERS = {"input-gradient": "input gradient", "weight-gradient": "weight gradien
 
 def seconds(workload, implementation, cached, device):
     """A made-up time, by the shipped constants."""
-    how = {"dtype": "fp32", "device": device, "constants": KNOWN}
+    on = Processor(device=device, dtype="fp32", constants=KNOWN)
     if workload["operator"] == "matmul":
         order = ORDERS.get(implementation, "forward")
-        once = float(product_cost(*(workload[x] for x in "mnk"), order=order, missing=float(not cached), **how).time_s)
+        sizes = (workload[x] for x in "mnk")
+        once = float(product_cost(*sizes, on=on, order=order, missing=float(not cached)).time_s)
         return once + {"recorded": 2e-5, "backward": 6e-5}.get(implementation, 0.0)
     if workload["operator"] == "attention":
         shape = [workload[x] for x in ("batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")]
-        return float(fused_attention_cost(*shape, causal=True, backward=implementation == "backward", **how).time_s)
+        operator = flash(*shape, backward=implementation == "backward")
+        return float(fused_attention_cost(operator, on).time_s)
     return 2e-6 + workload["elements"] * (1e-9 if cached else 2e-9)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operators import stream
 
 from sightline.cost.elementwise import elementwise_cost
 from sightline.loading.clusters import read_cluster
@@ -18,7 +19,7 @@ KERNELS = st.integers(1, 20)
 
 
 def cost(traffic, arithmetic=0.0, kernels=1.0, device=DEVICE, **constants):
-    return elementwise_cost(traffic, arithmetic, kernels, device=device, constants=replace(CONSTANTS, **constants))
+    return elementwise_cost(stream(traffic, arithmetic, kernels), device, replace(CONSTANTS, **constants))
 
 
 @given(BYTES, KERNELS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from operators import stream
 
 from sightline.catalog import names
 from sightline.cost.elementwise import STREAMED, elementwise_constants, elementwise_cost, load_elementwise, memory_share
@@ -42,12 +43,10 @@ def test_kernels_of_2023_are_slower_than_later_ones():
 def test_several_kernels_in_one_call_cost_what_each_costs():
     device = read_cluster("1x a100-sxm-80gb").device
     kinds, traffic = ["norm", "rope", "unheard of"], np.array([1e6, 1e8, 1e7])
-    together = elementwise_cost(
-        traffic, 0.0, 1.0, device=device, constants=elementwise_constants(kinds, "a100-sxm")
-    ).time_s
+    together = elementwise_cost(stream(traffic), device, elementwise_constants(kinds, "a100-sxm")).time_s
     known = load_elementwise("a100-sxm")
     for i, kind in enumerate(kinds):
-        alone = elementwise_cost(traffic[i], 0.0, 1.0, device=device, constants=known.get(kind, known["copy"])).time_s
+        alone = elementwise_cost(stream(traffic[i]), device, known.get(kind, known["copy"])).time_s
         assert together[i] == pytest.approx(float(alone), rel=1e-12)
 
 

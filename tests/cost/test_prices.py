@@ -55,41 +55,13 @@ def test_every_operator_has_the_price_of_its_own_formula(attention):
     for op, cost in priced(of):
         match op:
             case Matmul():
-                expected = (
-                    1.25
-                    * matmul_cost(
-                        op.m,
-                        op.n,
-                        op.k,
-                        op.batch,
-                        dtype="bf16",
-                        element_bytes=2.0,
-                        output_bytes=op.output_bytes,
-                        device=device,
-                        constants=load_matmul(device.calibration).without_surface(),
-                    ).time_s
-                )
+                constants = load_matmul(device.calibration).without_surface()
+                expected = 1.25 * matmul_cost(op, device, constants).time_s
             case FlashAttention():
-                expected = (
-                    1.5
-                    * attention_cost(
-                        op.batch,
-                        op.heads,
-                        op.kv_heads,
-                        op.head_dim,
-                        op.query_tokens,
-                        op.context_tokens,
-                        causal=True,
-                        backward=op.backward,
-                        dtype="bf16",
-                        device=device,
-                        constants=load_attention(device.calibration, CONSTANTS.attention_kernel),
-                    ).time_s
-                )
+                constants = load_attention(device.calibration, CONSTANTS.attention_kernel)
+                expected = 1.5 * attention_cost(op, device, constants).time_s
             case Elementwise():
-                expected = elementwise_cost(
-                    op.traffic_bytes, op.arithmetic, op.kernels, device=device, constants=CONSTANTS.element_wise
-                ).time_s
+                expected = elementwise_cost(op, device, CONSTANTS.element_wise).time_s
             case Collective():
                 alone = collective_time(
                     op.kind, op.buffer_bytes, group=tensor_group(8, cluster), cluster=cluster, constants=library

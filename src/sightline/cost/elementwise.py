@@ -14,6 +14,7 @@ from sightline.cost.families import family_of
 from sightline.cost.operator_cost import Alike, OperatorCost
 from sightline.cost.ranks import Ranks
 from sightline.profile import Evidence
+from sightline.program import Elementwise
 from sightline.quantities import Number
 from sightline.scenario import Device
 
@@ -102,13 +103,7 @@ def _constants(mapping: Mapping[str, Any], unit_bytes: float) -> ElementwiseCons
 
 
 def elementwise_cost(
-    traffic_bytes: Number,
-    arithmetic: Number,
-    kernels: Number,
-    *,
-    device: Device,
-    constants: ElementwiseConstants,
-    footprint_bytes: Number | None = None,
+    x: Elementwise, device: Device, constants: ElementwiseConstants, *, footprint_bytes: Number | None = None
 ) -> OperatorCost:
     """Seconds of ``kernels`` element-wise kernels that move ``traffic_bytes`` and issue ``arithmetic`` in total.
 
@@ -117,13 +112,13 @@ def elementwise_cost(
     than the bytes. Work inside another kernel has ``kernels`` of 0. ``footprint_bytes`` are those of the distinct tensors, fewer than the traffic for kernels in place.
     """
     c = constants
-    memory_s = np.asarray(traffic_bytes, dtype=float) / device.memory_bandwidth
-    compute_s = arithmetic / device.vector_flops
-    footprint = traffic_bytes if footprint_bytes is None else footprint_bytes
-    resident = np.maximum(0.0, 1.0 - footprint / ((kernels + (kernels == 0.0)) * device.l2_bytes))
+    memory_s = np.asarray(x.traffic_bytes, dtype=float) / device.memory_bandwidth
+    compute_s = x.arithmetic / device.vector_flops
+    footprint = x.traffic_bytes if footprint_bytes is None else footprint_bytes
+    resident = np.maximum(0.0, 1.0 - footprint / ((x.kernels + (x.kernels == 0.0)) * device.l2_bytes))
     slower = 1.0 - c.cache_gain * resident * (1.0 - device.memory_bandwidth / device.l2_bandwidth)
     streaming_s = memory_s * slower / memory_share(c, device)
-    time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + kernels * c.kernel_latency_s
+    time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + x.kernels * c.kernel_latency_s
     return OperatorCost(time_s, compute_s, memory_s)
 
 
@@ -134,8 +129,7 @@ def price_streams(alike: Alike, on: Ranks) -> OperatorCost:
     if constants is None:
         kinds = tuple(op.kind for op in alike.operators)
         constants = model.constants(_of_kinds, kinds, alike.axes)
-    sizes = alike.stacked("traffic_bytes", "arithmetic", "kernels")
-    return elementwise_cost(*sizes, device=model.device, constants=constants)
+    return elementwise_cost(alike.together, model.device, constants)
 
 
 def _of_kinds(model: DeviceModel, kinds: tuple[str, ...], axes: int) -> ElementwiseConstants:

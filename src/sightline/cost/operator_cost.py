@@ -1,7 +1,8 @@
 """The price of an operator - its time and the two roofline legs behind it - and operators that one call prices."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +22,13 @@ class OperatorCost(NamedTuple):
     """Compulsory bytes at the datasheet's bandwidth: the memory leg of the roofline."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Alike:
     """Operators that differ in sizes only."""
 
     operators: Sequence[Any]
+    sizes: tuple[str, ...]
+    """Attributes that may differ."""
     axes: int
     """Axes that sizes and the device's numbers span; 0 for plain numbers."""
 
@@ -34,30 +37,29 @@ class Alike:
         """One of them, for what they all have in common."""
         return self.operators[0]
 
-    def stacked(self, *names: str) -> Sequence[Number]:
-        """Return attributes of all operators along a new first axis, followed by the axes of a mesh."""
-        if self.axes:
-            return [stacked(self.operators, name, self.axes) for name in names]
-        if len(self.operators) == 1:
-            return [float(getattr(self.first, name)) for name in names]
-        return np.array([[getattr(op, name) for op in self.operators] for name in names], dtype=float)  # type: ignore[return-value]
+    @cached_property
+    def together(self) -> Any:
+        """The operator that stands for all: its sizes are theirs along a new first axis, then come a mesh's axes.
 
-    def any(self, name: str) -> Any:
-        """Return where a flag of the operators is set, stacked in the same way."""
-        return np.greater(stacked(self.operators, name, self.axes), 0.0)
+        A single operator without a mesh stands for itself: NumPy calculates several times faster with plain numbers.
+        """
+        if len(self.operators) == 1 and not self.axes:
+            return self.first
+        stacks: Sequence[Number]
+        if self.axes:
+            stacks = [stacked(self.operators, name, self.axes) for name in self.sizes]
+        else:
+            stacks = list(np.array([[getattr(op, name) for op in self.operators] for name in self.sizes], dtype=float))
+        # ``row`` is read where it may follow from ``k``; it is stated as ``input_row``.
+        fields = ("input_row" if name == "row" else name for name in self.sizes)
+        return replace(self.first, **dict(zip(fields, stacks, strict=True)))
 
 
 def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
-    """Return one attribute of all operators along a new first axis, followed by the mesh's ``axes``.
-
-    That of a single operator without a mesh is a plain number, with which NumPy calculates several times faster.
-    """
+    """Return one attribute of all operators along a new first axis, followed by the mesh's ``axes``."""
     values = [getattr(op, attribute) for op in operators]
-    if len(values) == 1 and not axes and type(values[0]) in PLAIN:
-        return float(values[0])
     if {*map(type, values)} <= PLAIN or not any(map(np.ndim, values)):
-        stack = np.array(values, dtype=float)
-        return stack.reshape((-1,) + (1,) * axes) if axes else stack
+        return np.array(values, dtype=float).reshape((-1,) + (1,) * axes)
     first = np.stack(np.broadcast_arrays(*values))
     return first.reshape(len(values), *(1,) * (axes + 1 - first.ndim), *first.shape[1:])
 

@@ -41,45 +41,57 @@ class Entry:
     kernel: tuple[str, ...]
     """Attributes that choose a kernel: only operators equal in them are priced in one call."""
     sizes: tuple[str, ...]
-    """Attributes that may be arrays."""
+    """Attributes in which they may differ, and which may be arrays."""
     processor: str | None = None
     """Function of one operator, the one before it and the pass; None where no processor was measured with the kind."""
 
 
-_PRODUCT = ("kernel", "dtype", "element_bytes", "weight_bytes")
-_PRODUCT_SIZES = ("m", "n", "k", "batch", "output_bytes")
+_MATMUL = ("kernel", "dtype", "element_bytes", "weight_bytes")
+_MATMUL_SIZES = ("m", "n", "k", "batch", "row", "output_bytes")
+_ATTENTION_SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens")
 _TOKENS = ("sequences", "new_tokens")
 REGISTRY: Mapping[type[Operator], Entry] = {
-    Matmul: Entry("matmul.prices:price_matmuls", _PRODUCT, _PRODUCT_SIZES, "processor.prices:price_product"),
-    MatrixVector: Entry("matmul.prices:price_matrix_vector", _PRODUCT, _PRODUCT_SIZES),
+    Matmul: Entry("matmul.prices:price_matmuls", _MATMUL, _MATMUL_SIZES, "processor.prices:price_product"),
+    MatrixVector: Entry("matmul.prices:price_matrix_vector", _MATMUL, _MATMUL_SIZES),
     GroupedMatmul: Entry(
-        "matmul.prices:price_experts", ("kernel", "dtype", "decode"), ("rows", "experts", "active", "n")
+        "matmul.grouped:price_experts", ("kernel", "dtype", "decode"), ("rows", "experts", "active", "n", "k")
     ),
     FlashAttention: Entry(
-        "attention.prices:price_fused",
-        ("dtype",),
-        ("batch", "heads", "kv_heads", "query_tokens", "context_tokens"),
+        "attention.fused:price_fused",
+        ("dtype", "causal", "direction"),
+        _ATTENTION_SIZES,
         "processor.prices:price_attention",
     ),
     CachedAttention: Entry(
-        "attention.prices:price_cached",
+        "attention.fused:price_cached",
         ("decode", "shared_kv", "heads_apart", "window", "dtype"),
-        ("batch", "heads", "kv_heads", "query_tokens", "context_tokens"),
+        _ATTENTION_SIZES,
         "processor.prices:price_cached_attention",
     ),
     Elementwise: Entry(
-        "elementwise:price_streams",
-        (),
-        ("traffic_bytes", "arithmetic", "kernels"),
-        "processor.prices:price_kernels",
+        "elementwise:price_streams", (), ("traffic_bytes", "arithmetic", "kernels"), "processor.prices:price_kernels"
     ),
     Collective: Entry("collectives.prices:price_collectives", ("kind", "ranks"), ("buffer_bytes",)),
-    GatedDelta: Entry("mixers.prices:price_gated_delta", ("decode", "dtype"), (*_TOKENS, "key_heads", "value_heads")),
-    StateSpaceScan: Entry("mixers.prices:price_state_space", ("decode", "dtype"), (*_TOKENS, "heads", "groups")),
-    ShortConvolution: Entry("mixers.prices:price_convolution", ("decode",), (*_TOKENS, "channels")),
-    Indexer: Entry("mixers.prices:price_indexer", ("dtype",), (*_TOKENS, "context_tokens")),
+    GatedDelta: Entry(
+        "mixers.recurrent:price_gated_delta",
+        ("decode", "dtype", "direction"),
+        (*_TOKENS, "key_heads", "value_heads", "key_dim", "value_dim"),
+    ),
+    StateSpaceScan: Entry(
+        "mixers.recurrent:price_state_space",
+        ("decode", "dtype", "direction"),
+        (*_TOKENS, "heads", "head_dim", "groups", "state"),
+    ),
+    ShortConvolution: Entry(
+        "mixers.recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width")
+    ),
+    Indexer: Entry(
+        "mixers.sparse:price_indexer", ("dtype", "direction"), (*_TOKENS, "context_tokens", "heads", "head_dim")
+    ),
     SelectedAttention: Entry(
-        "mixers.prices:price_selected", ("decode", "dtype"), (*_TOKENS, "context_tokens", "heads")
+        "mixers.sparse:price_selected",
+        ("decode", "dtype", "direction"),
+        (*_TOKENS, "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim"),
     ),
 }
 
@@ -90,7 +102,8 @@ def price(operators: Iterable[Operator], on: Ranks) -> Prices:
     prices = {} if on.device_model.asynchronous else _called_one_by_one(distinct, on)
     for (kind, shape, *_), alike in _alike(op for op in distinct if id(op) not in prices).items():
         axes = max(len(shape), on.device_model.axes)
-        costs = _function(REGISTRY[kind].accelerator)(Alike(alike, axes), on)
+        entry = REGISTRY[kind]
+        costs = _function(entry.accelerator)(Alike(alike, entry.sizes, axes), on)
         legs = (unstacked(leg, len(alike)) for leg in costs)
         prices.update(zip(map(id, alike), map(OperatorCost._make, zip(*legs, strict=True)), strict=True))
     return prices

@@ -19,8 +19,8 @@ class GatedDelta(Operator):
     """Per sequence."""
     key_heads: Number
     value_heads: Number
-    key_dim: float
-    value_dim: float
+    key_dim: Number
+    value_dim: Number
     decode: bool
     dtype: str
     element_bytes: float
@@ -50,9 +50,9 @@ class StateSpaceScan(Operator):
     sequences: Number
     new_tokens: Number
     heads: Number
-    head_dim: float
+    head_dim: Number
     groups: Number
-    state: float
+    state: Number
     decode: bool
     dtype: str
     element_bytes: float
@@ -80,7 +80,7 @@ class ShortConvolution(Operator):
     sequences: Number
     new_tokens: Number
     channels: Number
-    width: float
+    width: Number
     decode: bool
     element_bytes: float
 
@@ -100,8 +100,8 @@ class SelectedAttention(Operator):
     context_tokens: Number
     selected_tokens: Number
     heads: Number
-    key_dim: float
-    value_dim: float
+    key_dim: Number
+    value_dim: Number
     decode: bool
     dtype: str
     element_bytes: float
@@ -133,8 +133,8 @@ class Indexer(Operator):
     sequences: Number
     new_tokens: Number
     context_tokens: Number
-    heads: float
-    head_dim: float
+    heads: Number
+    head_dim: Number
     dtype: str
     key_bytes: float
 

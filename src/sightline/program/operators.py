@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sightline.program.address import ADAPTER_PRODUCTS, Direction, Module, Part, display_name
 from sightline.quantities import Number, smaller
 
@@ -162,12 +165,12 @@ class FlashAttention(Operator):
     batch: Number
     heads: Number
     kv_heads: Number
-    head_dim: float
+    head_dim: Number
     """Width of a query and a key head."""
-    value_dim: float
+    value_dim: Number
     query_tokens: Number
     context_tokens: Number
-    causal: bool
+    causal: bool | NDArray[np.bool_]
     unseen: Number = 0.0
     """Share of the scores that a mask hides and that is left out by calling the kernel with fewer keys or queries."""
     dtype: str
@@ -207,12 +210,14 @@ class CachedAttention(Operator):
     batch: Number
     heads: Number
     kv_heads: Number
-    head_dim: float
-    value_dim: float
+    head_dim: Number
+    value_dim: Number
     query_tokens: Number
     context_tokens: Number
     """Keys a query may see at most, its own included."""
-    window: float | None = None
+    causal: bool | NDArray[np.bool_] = True
+    """No query sees the keys of tokens after its own."""
+    window: Number | None = None
     """Last tokens that a query sees; None means all."""
     shared_kv: bool = False
     """Keys and values are one tensor (the latent of MLA), read once."""
@@ -221,8 +226,18 @@ class CachedAttention(Operator):
     decode: bool
     dtype: str
     element_bytes: float
-    cache_bytes: float
+    cache_bytes: Number
     """Bytes per cached element."""
+
+    @property
+    def reach(self) -> Number:
+        """Most keys that a query sees."""
+        return self.context_tokens if self.window is None else smaller(self.context_tokens, self.window)
+
+    @property
+    def width(self) -> Number:
+        """Elements that a token caches per head of keys and values."""
+        return self.head_dim if self.shared_kv else self.head_dim + self.value_dim
 
     @property
     def seen(self) -> Number:
@@ -246,8 +261,7 @@ class CachedAttention(Operator):
             if self.window is None
             else smaller(self.context_tokens, self.window + self.query_tokens)
         )
-        width = self.head_dim if self.shared_kv else self.head_dim + self.value_dim
-        return queries * self.element_bytes + self.batch * widest * self.kv_heads * width * self.cache_bytes
+        return queries * self.element_bytes + self.batch * widest * self.kv_heads * self.width * self.cache_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

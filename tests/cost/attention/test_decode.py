@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operators import cached
 
-from sightline.cost.attention.decode import decode_attention_cost, load_decode_attention
-from sightline.cost.attention.families import attention_evidence, attention_family
+from sightline.cost.attention.constants import PHASE_PARTS, load_decode_attention
+from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.families import evidence_of, family_of
 from sightline.loading.clusters import read_cluster
 
 NAMES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb", "h20", "rtx-4090", "l40s-48gb")
@@ -23,26 +25,17 @@ SHAPES = st.tuples(
 )
 
 
-def cost(batch, heads, head_dim, queries, context, kv_bytes=2, *, device="h100-sxm-80gb", kind="mha", **options):
+def cost(batch, heads, head_dim, queries, context, kv_bytes=2, *, device="h100-sxm-80gb", phase="decode", **options):
     chosen = DEVICES[device]
-    phase = "decode" if kind == "mha" else "mla-decode"
-    return decode_attention_cost(
-        batch,
-        heads[0],
-        heads[1],
-        head_dim,
-        queries,
-        context,
-        kv_bytes=kv_bytes,
-        dtype="bf16",
-        device=chosen,
-        constants=load_decode_attention(attention_family(chosen, phase), kind),
-        **options,
-    )
+    in_l2 = options.pop("in_l2", False)
+    shape = (batch, *heads, head_dim, queries, context)
+    operator = cached(*shape, decode=True, cache_bytes=kv_bytes, **options)
+    constants = load_decode_attention(family_of(chosen, PHASE_PARTS[phase]), phase)
+    return decode_attention_cost(operator, chosen, constants, in_l2=in_l2)
 
 
 def latent(batch, context, **options):
-    return cost(batch, (128, 1), 576, 1, context, value_dim=512, shared_kv=True, kind="mla", **options)
+    return cost(batch, (128, 1), 576, 1, context, value_dim=512, shared_kv=True, phase="mla-decode", **options)
 
 
 @settings(max_examples=40)
@@ -108,9 +101,9 @@ def test_speculation_costs_less_than_its_tokens_apart():
 
 
 def test_constants_come_from_the_nearest_family():
-    assert attention_family(DEVICES["h100-sxm-80gb"], "decode") == "h100-sxm"
-    assert attention_evidence(DEVICES["h100-sxm-80gb"], "decode") == "calibrated"
-    assert attention_family(DEVICES["l40s-48gb"], "mla-decode") in {"generic", "h800-sxm", "h20"}
+    assert family_of(DEVICES["h100-sxm-80gb"], PHASE_PARTS["decode"]) == "h100-sxm"
+    assert evidence_of(DEVICES["h100-sxm-80gb"], PHASE_PARTS["decode"]) == "calibrated"
+    assert family_of(DEVICES["l40s-48gb"], PHASE_PARTS["mla-decode"]) in {"generic", "h800-sxm", "h20"}
 
 
 def test_tiles_keep_to_their_units_share_of_the_memory():
@@ -119,8 +112,7 @@ def test_tiles_keep_to_their_units_share_of_the_memory():
     fast = replace(slow, memory_bandwidth=2 * slow.memory_bandwidth, l2_bandwidth=2 * slow.l2_bandwidth)
 
     def seconds(device):
-        shape = (1, 8, 1, 128, 1, 300)
-        cost = decode_attention_cost(*shape, kv_bytes=2, dtype="bf16", device=device, constants=constants)
+        cost = decode_attention_cost(cached(1, 8, 1, 128, 1, 300, decode=True), device, constants)
         return cost.time_s - constants.latency_s
 
     assert seconds(fast) == pytest.approx(0.5 * seconds(slow), rel=0.1)

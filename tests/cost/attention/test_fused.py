@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operators import cached, flash
 
 from sightline.cost.attention.constants import load_attention, load_prefill_attention
 from sightline.cost.attention.fused import attention_cost
@@ -27,20 +28,10 @@ def cost(
     batch, heads, head_dim, tokens, causal=True, backward=False, *, device="a100-sxm", kernel="flash-2", **context
 ):
     query_heads, kv_heads = heads if isinstance(heads, tuple) else (heads, heads)
-    return attention_cost(
-        batch,
-        query_heads,
-        kv_heads,
-        head_dim,
-        tokens,
-        context.get("context_tokens", tokens),
-        causal=causal,
-        backward=backward,
-        dtype="bf16",
-        device=DEVICES[device],
-        constants=load_attention(device, kernel),
-        **{name: context[name] for name in ("value_dim", "kv_bytes", "window") if name in context},
-    )
+    shape = (batch, query_heads, kv_heads, head_dim, tokens, context.pop("context_tokens", tokens))
+    of_engine = cached(*shape, causal=causal, **context)
+    operator = of_engine if context else flash(*shape, causal=causal, backward=backward)
+    return attention_cost(operator, DEVICES[device], load_attention(device, kernel))
 
 
 @given(shape=SHAPES, device=st.sampled_from(list(DEVICES)), kernel=st.sampled_from((*KERNELS, "cudnn")))
@@ -49,15 +40,13 @@ def test_no_pass_is_faster_than_either_leg_of_the_roofline(shape, device, kernel
     assert time_s > max(compute_s, memory_s) > 0
 
 
-@given(shapes=st.lists(SHAPES, min_size=1, max_size=6))
-def test_many_at_once_cost_what_each_costs_alone(shapes):
-    batch, heads, head_dim, tokens, causal, backward = zip(*shapes, strict=True)
-    columns = [
-        np.array(c) for c in (batch, [h[0] for h in heads], [h[1] for h in heads], head_dim, tokens, causal, backward)
-    ]
-    together = cost(columns[0], (columns[1], columns[2]), *columns[3:])
+@given(shapes=st.lists(SHAPES, min_size=1, max_size=6), backward=st.booleans())
+def test_many_at_once_cost_what_each_costs_alone(shapes, backward):
+    batch, heads, head_dim, tokens, causal, _ = zip(*shapes, strict=True)
+    columns = [np.array(c) for c in (batch, [h[0] for h in heads], [h[1] for h in heads], head_dim, tokens, causal)]
+    together = cost(columns[0], (columns[1], columns[2]), *columns[3:], backward)
     for i, shape in enumerate(shapes):
-        for stacked, alone in zip(together, cost(*shape), strict=True):
+        for stacked, alone in zip(together, cost(*shape[:5], backward), strict=True):
             assert np.broadcast_to(stacked, len(shapes))[i] == pytest.approx(float(alone), rel=1e-12)
 
 
@@ -126,7 +115,7 @@ def test_a_narrower_value_costs_its_share_and_a_smaller_cache_its_bytes():
     assert narrow.compute_s == pytest.approx(320 / 384 * equal.compute_s)
     assert narrow.time_s < equal.time_s
     assert (
-        cost(2, 16, 128, 64, context_tokens=8192, kv_bytes=1).memory_s
+        cost(2, 16, 128, 64, context_tokens=8192, cache_bytes=1).memory_s
         < 0.52 * cost(2, 16, 128, 64, context_tokens=8192).memory_s
     )
 
@@ -136,8 +125,8 @@ def test_matmuls_and_softmax_hide_each_other():
     shape = (1, 32, 32, 128, 8192, 8192)
 
     def seconds(**changed):
-        options = {"causal": False, "backward": False, "dtype": "bf16", "device": DEVICES["h100-sxm"]}
-        return attention_cost(*shape, constants=replace(constants, surface=None, **changed), **options).time_s
+        changed_constants = replace(constants, surface=None, **changed)
+        return attention_cost(cached(*shape, causal=False), DEVICES["h100-sxm"], changed_constants).time_s
 
     apart = seconds(overlap=1.0)
     assert seconds(overlap=8.0) < seconds() < apart
@@ -151,14 +140,8 @@ def test_constants_travel_to_devices_with_slower_matmuls():
     shape = (1, 32, 32, 128, 16384, 16384)
 
     def share(device):
-        cost = attention_cost(
-            *shape,
-            causal=True,
-            backward=False,
-            dtype="bf16",
-            device=device,
-            constants=replace(load_prefill_attention("h100-sxm"), surface=None, throttled_share=0.0),
-        )
+        constants = replace(load_prefill_attention("h100-sxm"), surface=None, throttled_share=0.0)
+        cost = attention_cost(cached(*shape), device, constants)
         return cost.compute_s / cost.time_s
 
     # H20 has a seventh of H100's matmuls but two thirds of its softmax
@@ -168,20 +151,9 @@ def test_constants_travel_to_devices_with_slower_matmuls():
 def engine(tokens, kv_heads, kv_bytes=2, heads=64, batch=16, **changes):
     """Seconds of H100's prefill kernel without its surface, with other constants."""
     plain = {"surface": None, "write_round_s": 0.0, "throttled_share": 0.0, "narrowing_s": 0.0, "narrowing": 0.0}
-    return attention_cost(
-        batch,
-        heads,
-        kv_heads,
-        128,
-        tokens,
-        tokens,
-        causal=True,
-        backward=False,
-        dtype="bf16",
-        device=DEVICES["h100-sxm"],
-        constants=replace(load_prefill_attention("h100-sxm"), **plain | changes),
-        kv_bytes=kv_bytes,
-    ).time_s
+    operator = cached(batch, heads, kv_heads, 128, tokens, tokens, cache_bytes=kv_bytes)
+    constants = replace(load_prefill_attention("h100-sxm"), **plain | changes)
+    return attention_cost(operator, DEVICES["h100-sxm"], constants).time_s
 
 
 def test_a_tokens_block_of_threads_grows_with_its_keys_up_to_its_most_threads():

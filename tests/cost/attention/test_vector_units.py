@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from operators import cached
 
-from sightline.cost.attention.decode import VECTOR_FLOPS_PER_UNIT, decode_attention_cost, vector_attention
+from sightline.cost.attention.constants import VECTOR_FLOPS_PER_UNIT, vector_attention
+from sightline.cost.attention.decode import decode_attention_cost
 
 
 @pytest.fixture(scope="module")
@@ -22,20 +24,10 @@ def a100():
 
 
 def time_s(device, *, heads, kv_heads, kv_bytes=2.0, apart=True):
-    cost = decode_attention_cost(
-        64.0,
-        heads,
-        kv_heads,
-        128.0,
-        1.0,
-        2048.0,
-        kv_bytes=kv_bytes,
-        dtype="fp16",
-        device=device,
-        constants=vector_attention(device.vector_flops / device.compute_units),
-        heads_apart=apart,
-    )
-    return float(cost.time_s)
+    how = {"dtype": "fp16", "decode": True, "cache_bytes": kv_bytes, "heads_apart": apart}
+    operator = cached(64.0, heads, kv_heads, 128.0, 1.0, 2048.0, **how)
+    constants = vector_attention(device.vector_flops / device.compute_units)
+    return float(decode_attention_cost(operator, device, constants).time_s)
 
 
 def test_heads_that_share_a_cache_cost_nearly_as_much_as_heads_with_their_own(a100):

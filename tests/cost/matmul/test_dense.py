@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operators import product
 
 from sightline.cost.matmul.constants import load_matmul, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
@@ -21,9 +22,7 @@ def cost(m, n, k, batch=1.0, *, device="a100-sxm", calibration=None, dtype="bf16
     unit = dataclasses.replace(DEVICES[device], **changes)
     constants = load_matmul(calibration or device)
     size = 4 if dtype in {"tf32", "fp32"} else 2
-    return matmul_cost(
-        m, n, k, batch, dtype=dtype, element_bytes=size, output_bytes=size, device=unit, constants=constants
-    )
+    return matmul_cost(product(m, n, k, batch, dtype=dtype, element_bytes=size, output_bytes=size), unit, constants)
 
 
 @given(m=SIZES, n=SIZES, k=SIZES, batch=st.integers(1, 64), device=st.sampled_from(list(DEVICES)))
@@ -113,12 +112,11 @@ def test_few_tiles_and_a_long_k_are_split():
 def test_long_matmuls_run_below_the_rate_of_short_ones():
     constants = load_matmul("h100-sxm")
     cool = dataclasses.replace(constants, throttled_share=0.0)
-    arguments = {"dtype": "bf16", "element_bytes": 2, "output_bytes": 2, "device": DEVICES["h100-sxm"]}
-    ratio = [
-        float(matmul_cost(s, s, s, constants=constants, **arguments).time_s)
-        / float(matmul_cost(s, s, s, constants=cool, **arguments).time_s)
-        for s in (1024, 16384)
-    ]
+
+    def time_s(s, constants):
+        return float(matmul_cost(product(s, s, s), DEVICES["h100-sxm"], constants).time_s)
+
+    ratio = [time_s(s, constants) / time_s(s, cool) for s in (1024, 16384)]
     assert ratio[0] < 1.1 < 1.2 < ratio[1]
 
 
@@ -129,17 +127,8 @@ def test_a_wider_dtype_takes_longer():
 
 def formatted(m, n, k, kernel, constants, device):
     stored = format_of(kernel, "bf16", device)
-    return matmul_cost(
-        m,
-        n,
-        k,
-        dtype=stored.compute_dtype,
-        element_bytes=stored.activation_bytes,
-        weight_bytes=stored.weight_bytes,
-        output_bytes=2,
-        device=device,
-        constants=constants,
-    )
+    sizes = {"element_bytes": stored.activation_bytes, "weight_bytes": stored.weight_bytes}
+    return matmul_cost(product(m, n, k, dtype=stored.compute_dtype, **sizes), device, constants)
 
 
 @pytest.mark.parametrize("kernel", list(MATMUL_FORMATS))
@@ -206,18 +195,15 @@ def test_quantizing_the_input_is_time_of_its_own_that_fused_kernels_save():
 
 def test_a_surface_corrects_single_products_in_its_range_alone():
     plain, corrected = load_matmul("a100-sxm").without_surface(), load_matmul("a100-sxm")
-    arguments = {"dtype": "bf16", "element_bytes": 2, "output_bytes": 2, "device": DEVICES["a100-sxm"]}
     size = (96.0, 4096.0, 4096.0)
-    ratio = (
-        matmul_cost(*size, constants=corrected, **arguments).time_s
-        / matmul_cost(*size, constants=plain, **arguments).time_s
-    )
+
+    def time_s(size, constants):
+        return matmul_cost(product(*size), DEVICES["a100-sxm"], constants).time_s
+
+    ratio = time_s(size, corrected) / time_s(size, plain)
     assert ratio == pytest.approx(float(corrected.surface.factor(*size)))
     for outside in ((96.0, 1e6, 4096.0), (96.0, 4096.0, 4096.0, 8.0)):
-        assert (
-            matmul_cost(*outside, constants=corrected, **arguments).time_s
-            == matmul_cost(*outside, constants=plain, **arguments).time_s
-        )
+        assert time_s(outside, corrected) == time_s(outside, plain)
 
 
 def test_evidence_says_what_a_format_was_measured_on():

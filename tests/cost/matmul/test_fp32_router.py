@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operators import product
 
 from sightline.cost.matmul.fp32_router import fp32_router_cost
 from sightline.loading.clusters import read_cluster
@@ -16,10 +17,14 @@ PUBLISHED_US = {
 """256 columns, k of 6,144 (vllm-project/vllm#47973)."""
 
 
+def cost(rows, k, dtype="fp32"):
+    return fp32_router_cost(product(rows, 256.0, k, dtype=dtype, element_bytes=4.0, output_bytes=4.0), GB200)
+
+
 @pytest.mark.parametrize("dtype", PUBLISHED_US)
 def test_published_timings(dtype):
     rows = np.array([*PUBLISHED_US[dtype]], dtype=float)
-    predicted = fp32_router_cost(rows, 256.0, 6144.0, dtype=dtype, device=GB200).time_s * 1e6
+    predicted = cost(rows, 6144.0, dtype).time_s * 1e6
     error = np.abs(predicted / np.array([*PUBLISHED_US[dtype].values()]) - 1)
     assert np.median(error) < 0.05
     assert error.max() < 0.3
@@ -27,8 +32,8 @@ def test_published_timings(dtype):
 
 @given(rows=st.integers(1, 20_000), more=st.integers(1, 20_000), k=st.sampled_from([1024.0, 3072.0, 6144.0]))
 def test_more_rows_and_longer_rows_never_take_less(rows, more, k):
-    few, many = (fp32_router_cost(float(m), 256.0, k, dtype="fp32", device=GB200) for m in (rows, rows + more))
-    longer = fp32_router_cost(float(rows), 256.0, 2 * k, dtype="fp32", device=GB200)
+    few, many = (cost(float(m), k) for m in (rows, rows + more))
+    longer = cost(float(rows), 2 * k)
     assert few.time_s <= many.time_s
     assert few.time_s < longer.time_s
     assert few.time_s >= max(few.compute_s, few.memory_s)
@@ -36,6 +41,6 @@ def test_more_rows_and_longer_rows_never_take_less(rows, more, k):
 
 def test_an_array_is_its_elements():
     rows = np.array([1.0, 7.0, 16.0, 17.0, 5000.0])
-    together = fp32_router_cost(rows, 256.0, 3072.0, dtype="tf32", device=GB200)
-    one_by_one = [fp32_router_cost(float(m), 256.0, 3072.0, dtype="tf32", device=GB200).time_s for m in rows]
+    together = cost(rows, 3072.0, "tf32")
+    one_by_one = [cost(float(m), 3072.0, "tf32").time_s for m in rows]
     assert np.array_equal(together.time_s, one_by_one)

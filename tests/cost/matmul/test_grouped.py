@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sightline.cost.matmul.grouped import grouped_matmul_cost, load_grouped
 from sightline.loading.clusters import read_cluster
+from sightline.program import GroupedMatmul
 
 H800 = read_cluster("1x h800-sxm-80gb").device
 MASKED, EVIDENCE = load_grouped("h800-sxm", "fp8-block", "masked")
@@ -17,19 +18,10 @@ SHAPES = {"experts": st.integers(1, 256), "n": st.integers(128, 8192), "k": st.i
 
 
 def cost(rows, experts, n, k, active=None, constants=MASKED, device=H800, **options):
+    sizes = {"rows": rows, "experts": experts, "active": experts if active is None else active, "n": n, "k": k}
+    how = {"dtype": "fp8", "element_bytes": 1, "weight_bytes": 1, "output_bytes": 2, "kernel": "fp8", "decode": True}
     return grouped_matmul_cost(
-        rows,
-        experts,
-        n,
-        k,
-        active=experts if active is None else active,
-        dtype="fp8",
-        element_bytes=1,
-        weight_bytes=1,
-        output_bytes=2,
-        device=device,
-        constants=constants,
-        **options,
+        GroupedMatmul(module="experts", part="matmul", **sizes, **how), device, constants, **options
     )
 
 

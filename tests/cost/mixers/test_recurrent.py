@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sightline.cost.mixers.recurrent import gated_delta_cost, load_linear, short_convolution_cost, state_space_cost
 from sightline.loading.clusters import read_cluster
+from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 
 H20, H100 = (read_cluster(f"1x {name}").device for name in ("h20", "h100-sxm-80gb"))
 DELTA, _ = load_linear("h20", "gated-delta")
@@ -14,41 +15,23 @@ SCAN, _ = load_linear("generic", "state-space")
 
 
 def delta(sequences, tokens, *, decode, heads=32, device=H20):
+    heads_of = {"key_heads": heads / 2, "value_heads": heads, "key_dim": 128, "value_dim": 128}
+    passed = {"sequences": sequences, "new_tokens": tokens, "decode": decode, "dtype": "bf16", "element_bytes": 2}
     return gated_delta_cost(
-        sequences,
-        tokens,
-        heads / 2,
-        heads,
-        128,
-        128,
-        decode=decode,
-        dtype="bf16",
-        element_bytes=2,
-        device=device,
-        constants=DELTA,
+        GatedDelta(module="linear attention", part="gated delta", **heads_of, **passed), device, DELTA
     )
 
 
 def scan(sequences, tokens, *, decode, device=H100):
-    return state_space_cost(
-        sequences,
-        tokens,
-        128,
-        64,
-        8,
-        128,
-        decode=decode,
-        dtype="bf16",
-        element_bytes=2,
-        device=device,
-        constants=SCAN,
-    )
+    heads = {"heads": 128, "head_dim": 64, "groups": 8, "state": 128}
+    passed = {"sequences": sequences, "new_tokens": tokens, "decode": decode, "dtype": "bf16", "element_bytes": 2}
+    return state_space_cost(StateSpaceScan(module="state space", part="scan", **heads, **passed), device, SCAN)
 
 
 def conv(sequences, tokens, *, decode):
-    return short_convolution_cost(
-        sequences, tokens, 8192, 4, decode=decode, element_bytes=2, device=H20, constants=DELTA
-    )
+    passed = {"sequences": sequences, "new_tokens": tokens, "decode": decode, "element_bytes": 2}
+    convolution = ShortConvolution(module="linear attention", part="conv", channels=8192, width=4, **passed)
+    return short_convolution_cost(convolution, H20, DELTA)
 
 
 @pytest.mark.parametrize("cost", [delta, scan, conv])
@@ -90,10 +73,11 @@ def test_one_long_prompt_goes_from_chunk_to_chunk_while_many_share_the_device():
     assert together < alone
 
 
-def test_many_shapes_at_once_equal_them_one_by_one():
+@pytest.mark.parametrize("decode", [False, True])
+def test_many_shapes_at_once_equal_them_one_by_one(decode):
     sequences, tokens = np.array([1.0, 64.0])[:, None], np.array([1.0, 512.0, 4096.0])
     for cost in (delta, scan, conv):
-        grid = cost(sequences, tokens, decode=tokens == 1).time_s
+        grid = cost(sequences, tokens, decode=decode).time_s
         assert grid.shape == (2, 3)
         for i, j in np.ndindex(2, 3):
-            assert grid[i, j] == pytest.approx(float(cost(sequences[i, 0], tokens[j], decode=tokens[j] == 1).time_s))
+            assert grid[i, j] == pytest.approx(float(cost(sequences[i, 0], tokens[j], decode=decode).time_s))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sightline.cost.mixers.sparse import indexer_cost, load_sparse, sparse_attention_cost
 from sightline.loading.clusters import read_cluster
+from sightline.program.mixer_operators import Indexer, SelectedAttention
 
 H800 = read_cluster("1x h800-sxm-80gb").device
 CONSTANTS = load_sparse("h800-sxm")
@@ -14,27 +15,24 @@ SIZES = {"sequences": st.integers(1, 256), "tokens": st.integers(1, 8192), "befo
 
 
 def index(sequences, tokens, context):
+    sizes = {"sequences": sequences, "new_tokens": tokens, "context_tokens": context, "heads": 64, "head_dim": 128}
     return indexer_cost(
-        sequences, tokens, context, 64, 128, dtype="fp8", key_bytes=1.03125, device=H800, constants=CONSTANTS
+        Indexer(module="indexer", part="scores", dtype="fp8", key_bytes=1.03125, **sizes), H800, CONSTANTS
     )
 
 
 def attend(sequences, tokens, context, *, decode=False, cache_bytes=2.0):
-    return sparse_attention_cost(
-        sequences,
-        tokens,
-        context,
-        2048,
-        128,
-        576,
-        512,
+    tokens_of = {"sequences": sequences, "new_tokens": tokens, "context_tokens": context, "selected_tokens": 2048}
+    how = {"heads": 128, "key_dim": 576, "value_dim": 512, "dtype": "bf16", "element_bytes": 2}
+    attention = SelectedAttention(
+        module="attention core",
+        part="selected attention",
         decode=decode,
-        dtype="bf16",
-        element_bytes=2,
         cache_bytes=cache_bytes,
-        device=H800,
-        constants=CONSTANTS,
+        **tokens_of,
+        **how,
     )
+    return sparse_attention_cost(attention, H800, CONSTANTS)
 
 
 @pytest.mark.parametrize("cost", [index, attend])

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operators import flash
 
 from sightline.calibration.processor.dispatch import dispatch_generations, dispatch_scenarios, prices_with
 from sightline.calibration.processor.machine import NEUTRAL
 from sightline.cost.device_model import Kernels, device_model
-from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, from_mapping, load_processor
+from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, Processor, from_mapping, load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor.model import CORE_CACHE, ProcessorModel
 from sightline.errors import InputError
@@ -56,20 +57,22 @@ SIZES = st.integers(1, 20_000)
 ORDERS = ("forward", "input gradient", "weight gradient")
 
 
+def processor(constants=MACHINE, device=DEVICE):
+    return Processor(device=device, dtype="fp32", constants=constants)
+
+
 def product(m, n, k, *, order="forward", missing=0.0):
-    return product_cost(m, n, k, order=order, dtype="fp32", device=DEVICE, constants=MACHINE, missing=missing)
+    return product_cost(m, n, k, on=processor(), order=order, missing=missing)
 
 
 def attention(batch, heads, tokens, *, backward=False, causal=True):
     sizes = (batch, heads, heads, 64, tokens, tokens)
-    return fused_attention_cost(
-        *sizes, causal=causal, backward=backward, dtype="fp32", device=DEVICE, constants=MACHINE
-    )
+    return fused_attention_cost(flash(*sizes, causal=causal, backward=backward), processor())
 
 
 def chain(kind, elements, **changes):
-    how = {"dtype": "fp32", "device": DEVICE, "constants": MACHINE, **changes}
-    return kernels_cost(kind, elements, 12.0 * np.asarray(elements), 1.0, **how)
+    on = processor(device=changes.pop("device", DEVICE))
+    return kernels_cost(kind, elements, 12.0 * np.asarray(elements), 1.0, on=on, **changes)
 
 
 @given(m=SIZES, n=SIZES, k=SIZES, order=st.sampled_from(ORDERS), missing=st.floats(0, 1))
@@ -118,19 +121,14 @@ def test_longer_blocks_of_queries_pack_keys_less_often():
 
 def test_a_row_alone_has_constants_of_its_own_where_they_were_measured():
     own = replace(MACHINE, products={**MACHINE.products, "one row": replace(MACHINE.products["few rows"], call_s=1.0)})
-    how = {"order": "forward", "dtype": "fp32", "device": DEVICE}
-    assert (
-        product_cost(ROWS_AT_ONCE, 64, 64, constants=own, **how).time_s
-        > 1.0
-        > product_cost(ROWS_AT_ONCE + 1, 64, 64, constants=own, **how).time_s
-    )
+    at_once, more = (product_cost(m, 64, 64, on=processor(own)).time_s for m in (ROWS_AT_ONCE, ROWS_AT_ONCE + 1))
+    assert at_once > 1.0 > more
     only = replace(own, products={k: v for k, v in own.products.items() if k != "few rows"})
-    assert product_cost(8, 64, 64, constants=only, **how).time_s > 1.0
+    assert product_cost(8, 64, 64, on=processor(only)).time_s > 1.0
 
 
 def test_weights_go_by_once_for_every_three_rows():
-    how = {"order": "forward", "dtype": "fp32", "device": DEVICE, "constants": MACHINE}
-    times = [float(product_cost(m, 4096, 1024, **how).time_s) for m in (4, 6, 7, 9)]
+    times = [float(product_cost(m, 4096, 1024, on=processor()).time_s) for m in (4, 6, 7, 9)]
     assert times[1] < 1.1 * times[0]
     assert times[2] > 1.3 * times[1]
     assert times[3] < 1.1 * times[2]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operators import product
 
 from sightline import catalog
 from sightline.cost.matmul.constants import load_matmul
@@ -123,16 +124,7 @@ def test_arrays_are_answered_as_their_scalars(build, name):
 
 def test_a_matmul_is_what_its_cost_function_says():
     device = read_cluster("1x h100-sxm-80gb").device
-    cost = matmul_cost(
-        4096,
-        4096,
-        4096,
-        dtype="bf16",
-        element_bytes=2,
-        output_bytes=2,
-        device=device,
-        constants=load_matmul("h100-sxm"),
-    )
+    cost = matmul_cost(product(4096, 4096, 4096), device, load_matmul("h100-sxm"))
     assert profile(matmul(), "1x h100-sxm-80gb").time_s == float(cost.time_s)
 
 

@@ -39,6 +39,7 @@ from sightline.cost.elementwise import (
 from sightline.cost.families import family_of
 from sightline.errors import InputError
 from sightline.profile.metrics import Evidence
+from sightline.program import Elementwise
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
 
@@ -94,14 +95,8 @@ class ElementwiseTable(Table):
 
 def predicted_seconds(table: ElementwiseTable, device: Device, constants: ElementwiseConstants) -> Array:
     """Predicted time of every kernel of a table."""
-    cost = elementwise_cost(
-        table.traffic_bytes,
-        0.0,
-        table.launches,
-        device=device,
-        constants=constants,
-        footprint_bytes=table.footprint_bytes,
-    )
+    kernels = Elementwise(module="residual", part="copy", traffic_bytes=table.traffic_bytes, kernels=table.launches)
+    cost = elementwise_cost(kernels, device, constants, footprint_bytes=table.footprint_bytes)
     return np.asarray(cost.time_s) + table.launch_s
 
 

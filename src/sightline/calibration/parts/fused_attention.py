@@ -12,6 +12,8 @@ from sightline.calibration.parts.part import Entry, between, constants_in, figur
 from sightline.calibration.samples import Array, Table, by_kernel
 from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.attention.fused import attention_cost
+from sightline.program import FlashAttention
+from sightline.program.address import Direction
 from sightline.quantities import significant
 from sightline.scenario import Device
 
@@ -43,15 +45,26 @@ class AttentionTable(Table):
 
 def predicted_seconds(table: AttentionTable, device: Device, constants: AttentionConstants) -> Array:
     """Predicted time of every 16-bit pass, or pair of passes, of a table."""
-    shape = (table.batch, table.heads, table.kv_heads, table.head_dim, table.query_tokens, table.query_tokens)
 
-    def time_s(backward: bool) -> Array:
-        cost = attention_cost(
-            *shape, causal=table.causal, backward=backward, dtype="bf16", device=device, constants=constants
+    def time_s(direction: Direction) -> Array:
+        passes = FlashAttention(
+            module="attention core",
+            part="flash attention",
+            direction=direction,
+            batch=table.batch,
+            heads=table.heads,
+            kv_heads=table.kv_heads,
+            head_dim=table.head_dim,
+            value_dim=table.head_dim,
+            query_tokens=table.query_tokens,
+            context_tokens=table.query_tokens,
+            causal=table.causal > 0,
+            dtype="bf16",
+            element_bytes=2.0,
         )
-        return np.asarray(cost.time_s)
+        return np.asarray(attention_cost(passes, device, constants).time_s)
 
-    return time_s(False) + table.backward * time_s(True)
+    return time_s("forward") + table.backward * time_s("backward")
 
 
 def fit_attention(table: AttentionTable, device: Device, given: Mapping[str, float]) -> FitResult:

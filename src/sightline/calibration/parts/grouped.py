@@ -24,6 +24,7 @@ from sightline.catalog import entry
 from sightline.cost.families import family_of
 from sightline.cost.matmul.grouped import GroupedConstants, grouped_matmul_cost
 from sightline.errors import InputError
+from sightline.program import GroupedMatmul
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
 
@@ -85,21 +86,22 @@ def _peak(device: Device) -> float:
 
 def predicted_seconds(table: GroupedTable, device: Device, constants: GroupedConstants) -> Array:
     """Predicted time of every product of a table, in fp8 with a 16-bit output."""
-    cost = grouped_matmul_cost(
-        table.rows,
-        table.active,
-        table.n,
-        table.k,
+    products = GroupedMatmul(
+        module="experts",
+        part="matmul",
+        rows=table.rows,
+        experts=table.active,
         active=table.active,
+        n=table.n,
+        k=table.k,
         dtype="fp8",
         element_bytes=1.0,
         weight_bytes=1.0,
         output_bytes=2.0,
-        device=device,
-        constants=constants,
-        unevenness=DRAWN_WITHIN,
+        kernel=FITTED,
+        decode=True,
     )
-    return np.asarray(cost.time_s)
+    return np.asarray(grouped_matmul_cost(products, device, constants, unevenness=DRAWN_WITHIN).time_s)
 
 
 def fit_grouped(table: GroupedTable, device: Device, layout: str) -> FitResult:

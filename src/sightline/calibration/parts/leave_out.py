@@ -18,7 +18,7 @@ from sightline.calibration.parts.matmul_entries import constants_at
 from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.catalog import entry, names
-from sightline.cost.attention.families import at_clock
+from sightline.cost.attention.constants import at_clock
 from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.constants import KindConstants
 from sightline.cost.collectives.families import PCIE, load_collectives

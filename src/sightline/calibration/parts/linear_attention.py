@@ -11,6 +11,7 @@ from sightline.calibration.manifest import Read, Stated, device_of
 from sightline.calibration.parts.part import Entry, figures, provenance
 from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.cost.mixers.recurrent import LinearConstants, gated_delta_cost, short_convolution_cost
+from sightline.program.mixer_operators import GatedDelta, ShortConvolution
 from sightline.scenario import Device
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ def gated_delta_tables(rows: "pl.DataFrame") -> Tables:
 
 def predicted_seconds(sequences: Any, tokens: Any, decode: bool, device: Device, c: LinearConstants) -> Array:
     """Predicted times of the rule and of the convolution before it, along a first axis."""
-    common: dict[str, Any] = {"decode": decode, "element_bytes": 2.0, "device": device, "constants": c}
-    rule = gated_delta_cost(sequences, tokens, **MODEL, dtype="bf16", **common).time_s
-    conv = short_convolution_cost(sequences, tokens, CHANNELS, CONV_WIDTH, **common).time_s
-    return np.array([rule, conv], dtype=float)
+    common: dict[str, Any] = {"decode": decode, "element_bytes": 2.0, "sequences": sequences, "new_tokens": tokens}
+    rule = GatedDelta(module="linear attention", part="gated delta", dtype="bf16", **MODEL, **common)
+    conv = ShortConvolution(module="linear attention", part="conv", channels=CHANNELS, width=CONV_WIDTH, **common)
+    costs = (gated_delta_cost(rule, device, c), short_convolution_cost(conv, device, c))
+    return np.array([cost.time_s for cost in costs], dtype=float)
 
 
 def fit_gated_delta(table: Tables, device: Device) -> FitResult:

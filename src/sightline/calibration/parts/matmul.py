@@ -19,6 +19,7 @@ from sightline.calibration.fits.fitting import (
 from sightline.calibration.samples import Array, Table
 from sightline.cost.matmul.constants import MatmulConstants
 from sightline.cost.matmul.dense import matmul_cost
+from sightline.program import Matmul
 from sightline.program.formats import format_of
 from sightline.scenario import Device
 
@@ -109,18 +110,18 @@ def training_sized(table: MatmulTable) -> NDArray[np.bool_]:
 def predicted_seconds(table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit") -> Array:
     """Predicted time of every product of a table, whose operands are in the format ``kernel`` and results in 16 bits."""
     stored = format_of(kernel, _half(device), device)
-    cost = matmul_cost(
-        table.m,
-        table.n,
-        table.k,
+    products = Matmul(
+        module="mlp",
+        part="matmul",
+        m=table.m,
+        n=table.n,
+        k=table.k,
         dtype=stored.compute_dtype,
         element_bytes=stored.activation_bytes,
         weight_bytes=stored.weight_bytes,
         output_bytes=2,
-        device=device,
-        constants=constants,
     )
-    return np.asarray(cost.time_s)
+    return np.asarray(matmul_cost(products, device, constants).time_s)
 
 
 def _half(device: Device) -> str:

@@ -12,10 +12,15 @@ from sightline.calibration.fits.priors import Prior, fit_with_priors
 from sightline.calibration.fits.surface import axis_over, fit_surface
 from sightline.calibration.readers.vocabulary import NO_WINDOW
 from sightline.calibration.samples import Array, Table
-from sightline.cost.attention.constants import AttentionConstants
-from sightline.cost.attention.decode import DecodeAttentionConstants, decode_attention_cost
+from sightline.cost.attention.constants import (
+    SURFACE_SIZES,
+    AttentionConstants,
+    AttentionSurface,
+    DecodeAttentionConstants,
+)
+from sightline.cost.attention.decode import decode_attention_cost
 from sightline.cost.attention.fused import attention_cost
-from sightline.cost.residual_surface import AttentionSurface
+from sightline.program import CachedAttention
 from sightline.scenario import Device
 
 if TYPE_CHECKING:
@@ -91,6 +96,26 @@ class ServingAttentionTable(Table):
         kv_bytes = np.where(rows["kernel"].to_numpy().astype(str) == "fp8 cache", 1.0, 2.0)
         return super(ServingAttentionTable, cls).of(rows.with_columns(kv_bytes=kv_bytes))
 
+    def operator(self, *, decode: bool = False, latent: bool = False) -> CachedAttention:
+        """The measured operators, whose sizes are the table's columns."""
+        return CachedAttention(
+            module="attention core",
+            part="flash attention",
+            batch=self.batch,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            value_dim=self.value_dim,
+            query_tokens=self.query_tokens,
+            context_tokens=self.context_tokens,
+            window=self.window if (self.window < NO_WINDOW).any() else None,
+            shared_kv=latent,
+            decode=decode,
+            dtype="bf16",
+            element_bytes=2.0,
+            cache_bytes=self.kv_bytes,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
@@ -110,23 +135,13 @@ class Kernel:
 
     def predict(self, table: ServingAttentionTable, device: Device, constants: Constants) -> Array:
         """Predicted seconds of every measurement."""
-        t = table
-        shape = (t.batch, t.heads, t.kv_heads, t.head_dim, t.query_tokens, t.context_tokens)
-        window = t.window if (t.window < NO_WINDOW).any() else None
-        common: dict[str, Any] = {
-            "value_dim": t.value_dim,
-            "kv_bytes": t.kv_bytes,
-            "window": window,
-            "dtype": "bf16",
-            "device": device,
-        }
-        if not self.decode:
-            prefill = AttentionConstants.from_mapping(constants)
-            cost = attention_cost(*shape, causal=True, backward=False, constants=prefill, **common)
-            return self._timed(np.asarray(cost.time_s, dtype=float), constants)
-        decode = DecodeAttentionConstants.from_mapping({**constants, "repeated_share": self.repeated_share})
-        # Benchmarks repeat one layer, whose cache stays in L2 if it fits.
-        cost = decode_attention_cost(*shape, shared_kv=self.latent, constants=decode, in_l2=True, **common)
+        if self.decode:
+            x = table.operator(decode=True, latent=self.latent)
+            decode = DecodeAttentionConstants.from_mapping({**constants, "repeated_share": self.repeated_share})
+            # Benchmarks repeat one layer, whose cache stays in L2 if it fits.
+            cost = decode_attention_cost(x, device, decode, in_l2=True)
+        else:
+            cost = attention_cost(table.operator(), device, AttentionConstants.from_mapping(constants))
         return self._timed(np.asarray(cost.time_s, dtype=float), constants)
 
     def _timed(self, kernel_s: Array, constants: Constants) -> Array:
@@ -143,20 +158,8 @@ class Kernel:
 
 
 def surface_sizes(table: ServingAttentionTable) -> dict[str, Array]:
-    """The sizes that surfaces lie over, by name, as the formulas compute them."""
-    t = table
-    return {
-        "tiles": t.batch * t.kv_heads,
-        "heads": t.batch * t.heads,
-        "context": np.minimum(t.context_tokens, t.window),
-        "queries": t.query_tokens,
-        "kv_heads": t.kv_heads,
-        "group": t.heads / t.kv_heads * t.query_tokens,
-        "group_heads": t.heads / t.kv_heads,
-        "key_bytes": t.head_dim * t.kv_bytes,
-        "head_dim": t.head_dim,
-        "kv_bytes": t.kv_bytes,
-    }
+    """The sizes that surfaces lie over, by name."""
+    return {name: np.asarray(size(table.operator())) for name, size in SURFACE_SIZES.items()}
 
 
 def fit_kernel(table: ServingAttentionTable, device: Device, kernel: Kernel) -> FitResult:
@@ -169,7 +172,7 @@ def fit_kernel(table: ServingAttentionTable, device: Device, kernel: Kernel) -> 
     residuals = {"formula": error_statistics(predicted, table.seconds)}
     surface = _surface(table, table, predicted, kernel)
     if surface is not None:
-        corrected = predicted * surface.factor(surface_sizes(table))
+        corrected = predicted * surface.factor(table.operator())
         residuals["in range"] = error_statistics(corrected, table.seconds)
         constants = {**constants, "surface": surface.to_mapping()}
     residuals |= _left_out(table, device, kernel)
@@ -213,7 +216,7 @@ def _left_out(table: ServingAttentionTable, device: Device, kernel: Kernel) -> d
         plain[chosen] = corrected[chosen] = kernel.predict(test, device, constants)
         surface = _surface(table, rest, kernel.predict(rest, device, constants), kernel)
         if surface is not None:
-            corrected[chosen] *= surface.factor(surface_sizes(test))
+            corrected[chosen] *= surface.factor(test.operator())
     tested = np.isfinite(plain)
     residuals = {"head shapes left out, formula": error_statistics(plain[tested], table.seconds[tested])}
     if kernel.surface is not None:

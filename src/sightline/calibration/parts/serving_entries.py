@@ -25,8 +25,8 @@ from sightline.calibration.parts.serving_attention import (
 from sightline.calibration.parts.serving_joint import Measured, Witness, fit_jointly
 from sightline.calibration.samples import Array
 from sightline.catalog import entry
+from sightline.cost.attention.constants import AttentionSurface
 from sightline.cost.families import family_of
-from sightline.cost.residual_surface import AttentionSurface
 from sightline.scenario import Cluster, Device
 
 if TYPE_CHECKING:
@@ -180,6 +180,6 @@ def _points(part: str, rows: "pl.DataFrame", cluster: Cluster, constants: Mappin
     table = ServingAttentionTable.of(rows)
     predicted = _around(part, constants).predict(table, cluster.device, {**constants, "surface": None})
     if constants.get("surface") is not None:
-        predicted = predicted * AttentionSurface.from_mapping(constants["surface"]).factor(surface_sizes(table))
+        predicted = predicted * AttentionSurface.from_mapping(constants["surface"]).factor(table.operator())
     size, unit = table.batch * table.heads * table.query_tokens * table.context_tokens * table.head_dim * 4, "FLOP"
     return [Points(kernel=part, size=size, unit=unit, predicted=predicted, measured=table.seconds)]

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from sightline.calibration.fits.fitting import error_statistics
 from sightline.calibration.fits.priors import fit_with_priors
 from sightline.calibration.parts.serving_attention import HOST, Constants, Kernel, ServingAttentionTable, sampled
-from sightline.cost.attention.families import at_clock
+from sightline.cost.attention.constants import at_clock
 from sightline.cost.elementwise import elementwise_cost, load_elementwise
 from sightline.cost.families import UNMEASURED
+from sightline.program import Elementwise
 from sightline.scenario import Device
 
 Beside = Literal["cache write", "rope"]
@@ -66,7 +67,8 @@ def beside_seconds(table: ServingAttentionTable, device: Device, beside: Beside 
     if beside == "rope":
         moved = moved + 2 * ELEMENT_BYTES * t.batch * t.heads * t.query_tokens * t.head_dim
     constants = load_elementwise(UNMEASURED, "vectorized")[beside]
-    return np.asarray(elementwise_cost(moved, 0.0, 1.0, device=device, constants=constants).time_s)
+    kernel = Elementwise(module="attention core", part="cache write", traffic_bytes=moved)
+    return np.asarray(elementwise_cost(kernel, device, constants).time_s)
 
 
 SAMPLE = 300

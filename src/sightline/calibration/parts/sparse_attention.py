@@ -1,7 +1,7 @@
 """Constants of sparse attention with an indexer fitted to measured kernels."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,13 +10,14 @@ from sightline.calibration.manifest import Read, Stated, device_of
 from sightline.calibration.parts.part import Entry, figures, provenance
 from sightline.calibration.samples import Array, columns
 from sightline.cost.mixers.sparse import SparseConstants, indexer_cost, sparse_attention_cost
+from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.scenario import Device
 
 if TYPE_CHECKING:
     import polars as pl
 
-INDEX: Mapping[str, float] = {"heads": 64, "head_dim": 128}
-LATENT: Mapping[str, float] = {"heads": 128, "key_dim": 576, "value_dim": 512, "selected_tokens": 2048}
+INDEX: Mapping[str, Any] = {"heads": 64, "head_dim": 128}
+LATENT: Mapping[str, Any] = {"heads": 128, "key_dim": 576, "value_dim": 512, "selected_tokens": 2048}
 """DeepSeek V3.2 on one device, as the tables are named."""
 KEY_BYTES, CACHE_BYTES = 1 + 4 / 128, 656 / 576
 """Of fp8 keys with a scale per 128, and of FlashMLA's cache: 512 fp8 values, four scales, 64 values in 16 bits."""
@@ -49,22 +50,27 @@ def sparse_tables(rows: "pl.DataFrame") -> dict[tuple[str, str], Rows]:
 
 def predicted_seconds(kernel: str, phase: str, rows: Rows, device: Device, c: SparseConstants) -> Array:
     """Predicted time of every kernel of a table."""
-    sizes = (rows.sequences, rows.new_tokens, rows.context_tokens)
+    sizes: dict[str, Any] = {
+        "sequences": rows.sequences,
+        "new_tokens": rows.new_tokens,
+        "context_tokens": rows.context_tokens,
+    }
     if kernel == "logits":
-        cost = indexer_cost(*sizes, **INDEX, dtype="fp8", key_bytes=KEY_BYTES, device=device, constants=c)
+        index = Indexer(module="indexer", part="scores", dtype="fp8", key_bytes=KEY_BYTES, **INDEX, **sizes)
+        cost = indexer_cost(index, device, c)
     else:
         decode = phase == "decode"
-        cache_bytes = CACHE_BYTES if decode else 2.0
-        cost = sparse_attention_cost(
-            *sizes,
-            **LATENT,
+        attention = SelectedAttention(
+            module="attention core",
+            part="selected attention",
             decode=decode,
             dtype="bf16",
             element_bytes=2.0,
-            cache_bytes=cache_bytes,
-            device=device,
-            constants=c,
+            cache_bytes=CACHE_BYTES if decode else 2.0,
+            **LATENT,
+            **sizes,
         )
+        cost = sparse_attention_cost(attention, device, c)
     return np.asarray(cost.time_s, dtype=float)
 
 

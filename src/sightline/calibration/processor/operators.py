@@ -21,9 +21,17 @@ from sightline.calibration.processor.tables import (
     product_table,
 )
 from sightline.calibration.samples import Array, Table
-from sightline.cost.processor.constants import THIN, FusedAttentionConstants, ProcessorConstants, ProductConstants
+from sightline.cost.processor.constants import (
+    THIN,
+    FusedAttentionConstants,
+    Processor,
+    ProcessorConstants,
+    ProductConstants,
+)
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
+from sightline.program import FlashAttention
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import significant
 from sightline.scenario import Device
 
@@ -64,11 +72,12 @@ class _Machine:
     dtype: str
     cores: float
 
-    def constants(
+    def processor(
         self, products: Mapping[str, ProductConstants], attention: Mapping[str, FusedAttentionConstants]
-    ) -> ProcessorConstants:
-        """Constants of which one kind is used."""
-        return ProcessorConstants(cores=self.cores, products=products, attention=attention, kernels={}, calls={})
+    ) -> Processor:
+        """The processor with constants of which one kind is used."""
+        constants = ProcessorConstants(cores=self.cores, products=products, attention=attention, kernels={}, calls={})
+        return Processor(device=self.device, dtype=self.dtype, constants=constants)
 
 
 def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[], None] = lambda: None) -> PartFit:
@@ -128,17 +137,8 @@ def _sizes(table: ProductTable) -> Iterable[tuple[float, float, float]]:
 
 def _product_seconds(table: ProductTable, order: str, machine: _Machine, constants: ProductConstants) -> Array:
     of = "forward" if order in THIN else order
-    cost = product_cost(
-        table.m,
-        table.n,
-        table.k,
-        order=of,
-        dtype=machine.dtype,
-        device=machine.device,
-        constants=machine.constants(dict.fromkeys((of, *THIN), constants), {}),
-        missing=table.missing,
-    )
-    return np.asarray(cost.time_s)
+    on = machine.processor(dict.fromkeys((of, *THIN), constants), {})
+    return np.asarray(product_cost(table.m, table.n, table.k, on=on, order=of, missing=table.missing).time_s)
 
 
 def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
@@ -153,17 +153,23 @@ def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
 
 
 def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: FusedAttentionConstants) -> Array:
-    sizes = (table.batch, table.heads, table.kv_heads, table.head_dim, table.tokens, table.tokens)
-    cost = fused_attention_cost(
-        *sizes,
+    passes = FlashAttention(
+        module="attention core",
+        part="flash attention",
+        direction="backward" if way == "backward" else "forward",
+        batch=table.batch,
+        heads=table.heads,
+        kv_heads=table.kv_heads,
+        head_dim=table.head_dim,
+        value_dim=table.head_dim,
+        query_tokens=table.tokens,
+        context_tokens=table.tokens,
         causal=True,
-        backward=way == "backward",
         dtype=machine.dtype,
-        device=machine.device,
-        constants=machine.constants({}, dict.fromkeys(WAYS, constants)),
-        missing=table.missing,
+        element_bytes=ELEMENT_BYTES[machine.dtype],
     )
-    return np.asarray(cost.time_s)
+    on = machine.processor({}, dict.fromkeys(WAYS, constants))
+    return np.asarray(fused_attention_cost(passes, on, missing=table.missing).time_s)
 
 
 def _fit(

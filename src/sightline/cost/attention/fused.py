@@ -7,8 +7,14 @@ FlashAttention-2 (2307.08691), FlashAttention-3 (2407.08608).
 
 from typing import Any, NamedTuple
 
-from sightline.cost.attention.constants import AttentionConstants
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.attention.constants import AttentionConstants, load_attention, prefill_constants
+from sightline.cost.attention.decode import price_decode
+from sightline.cost.device_model import DeviceModel
+from sightline.cost.families import family_of
+from sightline.cost.operator_cost import Alike, OperatorCost
+from sightline.cost.ranks import Ranks
+from sightline.program import CachedAttention, FlashAttention
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Device
 
@@ -49,23 +55,7 @@ def _seen_scores(query: Number, context: Number, causal: Any, window: Number | N
     return either(causal, masked, smaller(context, window))
 
 
-def attention_cost(
-    batch: Number,
-    heads: Number,
-    kv_heads: Number,
-    head_dim: Number,
-    query_tokens: Number,
-    context_tokens: Number,
-    *,
-    causal: Any,
-    backward: Any,
-    dtype: str,
-    device: Device,
-    constants: AttentionConstants,
-    value_dim: Number | None = None,
-    kv_bytes: Number | None = None,
-    window: Number | None = None,
-) -> OperatorCost:
+def attention_cost(x: FlashAttention | CachedAttention, device: Device, constants: AttentionConstants) -> OperatorCost:
     """Seconds of one attention pass, forward or (``backward``) for the gradients of query, key and value.
 
     The compute leg is ``2 b a sq sk (d + dv)`` FLOPs over the peak, with ``causal`` counting only scores that are seen,
@@ -78,15 +68,12 @@ def attention_cost(
     Left out: key and value blocks read again by other query blocks (they come from L2), dropout, splitting the context
     of few queries (``decode_attention_cost``).
     """
-    x = _sizes(batch, heads, kv_heads, head_dim, query_tokens, context_tokens, causal, backward, value_dim, window)
-    x = x._replace(element_bytes=4.0 if dtype in {"fp32", "tf32"} else 2.0)
-    x = x._replace(kv_bytes=x.element_bytes if kv_bytes is None else kv_bytes)
-    c, peak = constants, device.peak_flops[dtype]
-    compute_s = x.products * 2 * x.b * x.a * x.sq * x.seen * (x.d + x.dv) / peak
-    memory_s = either(backward, 2.0, 1.0) * (x.query_bytes + x.cache_bytes) / device.memory_bandwidth
-    kernel_s = _kernel_time(x, peak, device, c)
-    if c.surface is not None:
-        kernel_s = kernel_s * c.surface.factor(x.axes)
+    s, c, peak = _sizes(x), constants, device.peak_flops[x.dtype]
+    compute_s = s.products * 2 * s.b * s.a * s.sq * s.seen * (s.d + s.dv) / peak
+    memory_s = (2.0 if s.backward else 1.0) * (s.query_bytes + s.cache_bytes) / device.memory_bandwidth
+    kernel_s = _kernel_time(s, peak, device, c)
+    if c.surface is not None and isinstance(x, CachedAttention):
+        kernel_s = kernel_s * c.surface.factor(x)
     time_s = larger(larger(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
     return OperatorCost(time_s, compute_s, memory_s)
 
@@ -102,20 +89,20 @@ class _Sizes(NamedTuple):
     sq: Number
     sk: Number
     causal: Any
-    backward: Any
+    backward: bool
     seen: Number
     """Context tokens that a query sees, in the mean over the queries."""
     reach: Number
     """Most context tokens that any query sees."""
     read: Number
     """Context tokens that any query sees."""
-    element_bytes: float = 2.0
-    kv_bytes: Number = 2.0
+    element_bytes: float
+    kv_bytes: Number
 
     @property
-    def products(self) -> Number:
+    def products(self) -> float:
         """Pairs of matmuls."""
-        return either(self.backward, BACKWARD_PRODUCTS, 1.0)
+        return BACKWARD_PRODUCTS if self.backward else 1.0
 
     @property
     def query_bytes(self) -> Number:
@@ -127,37 +114,20 @@ class _Sizes(NamedTuple):
         """Bytes of the keys and values that are read."""
         return self.b * self.kv * self.read * self.kv_bytes * (self.d + self.dv)
 
-    @property
-    def axes(self) -> dict[str, Number]:
-        """Sizes along the axes that a residual surface may have."""
-        return {
-            "queries": self.sq,
-            "context": self.reach,
-            "heads": self.b * self.a,
-            "kv_heads": self.kv,
-            "group_heads": self.a / self.kv,
-            "head_dim": self.d,
-            "kv_bytes": self.kv_bytes,
-        }
 
-
-def _sizes(
-    batch: Number,
-    heads: Number,
-    kv_heads: Number,
-    head_dim: Number,
-    query_tokens: Number,
-    context_tokens: Number,
-    causal: Any,
-    backward: Any,
-    value_dim: Number | None,
-    window: Number | None,
-) -> _Sizes:
-    numbers = (batch, heads, kv_heads, head_dim, head_dim if value_dim is None else value_dim)
-    b, a, kv, d, dv, sq, sk = (plain(x) for x in (*numbers, query_tokens, context_tokens))
-    seen = _seen_scores(sq, sk, causal, window)
-    reach, read = (sk, sk) if window is None else (smaller(sk, window), smaller(sk, window + sq))
-    return _Sizes(b, a, kv, d, dv, sq, sk, causal, backward, seen, reach, read)
+def _sizes(x: FlashAttention | CachedAttention) -> _Sizes:
+    b, a, kv, d, dv = map(plain, (x.batch, x.heads, x.kv_heads, x.head_dim, x.value_dim))
+    sq, sk = plain(x.query_tokens), plain(x.context_tokens)
+    # Queries come in the type that the kernel computes in, whatever type they were kept in before.
+    element_bytes = ELEMENT_BYTES.get(x.dtype, 2.0)
+    if isinstance(x, FlashAttention):
+        # Kernels take as long as if both products were of the mean width.
+        d = dv = 0.5 * (d + dv)
+        seen = _seen_scores(sq, sk, x.causal, None)
+        return _Sizes(b, a, kv, d, dv, sq, sk, x.causal, x.backward, seen, sk, sk, element_bytes, element_bytes)
+    seen, reach = _seen_scores(sq, sk, x.causal, x.window), plain(x.reach)
+    read = sk if x.window is None else smaller(sk, x.window + sq)
+    return _Sizes(b, a, kv, d, dv, sq, sk, x.causal, False, seen, reach, read, element_bytes, x.cache_bytes)
 
 
 def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Number:
@@ -178,9 +148,9 @@ def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants)
 
 def _score_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Number:
     """Seconds of a compute unit per score: matmuls over padded heads, and the softmax that they do not hide."""
-    padded, padded_value = (rounded_up(width / c.head_granule) * c.head_granule for width in (x.d, x.dv))
+    padded, padded_value = (rounded_up(width, c.head_granule) for width in (x.d, x.dv))
     slower = larger(padded / c.comfortable_head, 1.0) ** c.wide_head_exponent
-    rate = peak * either(x.backward, c.backward_fraction, c.peak_fraction)
+    rate = peak * (c.backward_fraction if x.backward else c.peak_fraction)
     matmul_s = x.products * 2 * (padded + padded_value) * slower / rate
     softmax_s = smaller(c.softmax_flops / device.vector_flops, c.most_softmax * matmul_s)
     score_s = (matmul_s**c.overlap + softmax_s**c.overlap) ** (1 / c.overlap) * device.compute_units
@@ -193,10 +163,30 @@ def _tiles_time(x: _Sizes, score_s: Number, units: Number, c: AttentionConstants
     rows = x.sq * packed
     block: Number = c.query_block
     if c.wide_heads_halve_blocks:
-        padded = rounded_up(x.d / c.head_granule) * c.head_granule
+        padded = rounded_up(x.d, c.head_granule)
         block = block / larger(padded / c.comfortable_head, 1.0)
     tiles = rounded_up(rows / block) * x.b * x.a / packed
-    tile_rows = block if c.row_granule is None else smaller(rounded_up(rows / c.row_granule) * c.row_granule, block)
+    tile_rows = block if c.row_granule is None else smaller(rounded_up(rows, c.row_granule), block)
     steps = either(x.causal, smaller(x.seen + (tile_rows / packed + c.context_block) / 2, x.reach), x.reach)
     tile_s, longest_s = (tile_rows * (length + c.tile_overhead) * score_s + c.tile_s for length in (steps, x.reach))
     return _busy_time(tiles, tile_s, longest_s, units, c.tail)
+
+
+def price_fused(alike: Alike, on: Ranks) -> OperatorCost:
+    """Attention of whole sequences and its gradients."""
+    return attention_cost(alike.together, on.device_model.device, on.device_model.constants(_of_framework))
+
+
+def _of_framework(model: DeviceModel) -> AttentionConstants:
+    return load_attention(family_of(model.device, "attention"), model.kernels.attention)
+
+
+def price_cached(alike: Alike, on: Ranks) -> OperatorCost:
+    """Attention of one phase over cached and new tokens."""
+    if alike.first.decode:
+        return price_decode(alike, on)
+    return attention_cost(alike.together, on.device_model.device, on.device_model.constants(_of_engines))
+
+
+def _of_engines(model: DeviceModel) -> AttentionConstants:
+    return prefill_constants(model.device)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.matmul.constants import MatmulConstants
 from sightline.cost.operator_cost import OperatorCost
+from sightline.program import Matmul
 from sightline.quantities import Number
 from sightline.scenario import Device
 
@@ -144,25 +145,11 @@ def _kernel_time(x: _Products, c: MatmulConstants) -> Array:
     return fastest
 
 
-def matmul_cost(
-    m: Number,
-    n: Number,
-    k: Number,
-    batch: Number = 1.0,
-    *,
-    row: Number | None = None,
-    dtype: str,
-    element_bytes: Number,
-    output_bytes: Number,
-    weight_bytes: Number | None = None,
-    device: Device,
-    constants: MatmulConstants,
-) -> OperatorCost:
+def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> OperatorCost:
     """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix.
 
-    Inputs and output are contiguous in ``n`` and in ``row`` elements (``k`` unless given), whose alignment counts.
-    ``dtype`` names the peak at which it computes; an element of the ``m x k`` operand takes ``element_bytes`` and one of
-    the ``k x n`` operand ``weight_bytes`` (the same unless given), scales included (``program.matmul_formats``).
+    Inputs and output are contiguous in ``n`` and in ``row`` elements, whose alignment counts. ``dtype`` names the peak at
+    which it computes; bytes per element are those of its operands with their scales (``program.formats``).
 
     The compute leg is ``2 b m n k / peak``, the memory leg ``b (element_bytes m k + weight_bytes k n + output_bytes m n)``
     over the memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic,
@@ -172,22 +159,20 @@ def matmul_cost(
     Left out: operands that an earlier kernel left in L2; operands read from memory more than once, which waves of
     square blocks of tiles keep below the arithmetic on every device known; the clocks' history before the kernel.
     """
-    c, peak = constants, device.peak_flops[dtype]
-    m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
-    rows, flops = k if row is None else np.asarray(row, dtype=float), 2 * batch * m * n * k
-    compute_s = flops / peak
-    wide = element_bytes if weight_bytes is None else weight_bytes
-    memory_s = batch * (element_bytes * m * k + wide * k * n + output_bytes * m * n) / device.memory_bandwidth
+    c, peak = constants, device.peak_flops[x.dtype]
+    m, n, k, batch, row = (np.asarray(size, dtype=float) for size in (x.m, x.n, x.k, x.batch, x.row))
+    weight_bytes = x.element_bytes if x.weight_bytes is None else x.weight_bytes
+    compute_s, memory_s = x.flops / peak, x.bytes / device.memory_bandwidth
 
     rates = (peak, device.compute_units, device.l2_bandwidth * c.l2_fraction, c.split_latency_s)
-    kernel_s = _busy_time(_Products(m, n, k, batch, element_bytes, wide, *rates), rows, c)
+    kernel_s = _busy_time(_Products(m, n, k, batch, x.element_bytes, weight_bytes, *rates), row, c)
     traffic_s = memory_s / c.memory_fraction
     traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
     time_s: Array = np.maximum(overlapped(kernel_s, traffic_s), compute_s) + c.latency_s
     if c.shallow_k:
         time_s = time_s + c.shallow_s * (k < c.shallow_k)
     if c.vector_rows:
-        vectors_s = flops / (device.vector_flops * c.vector_fraction)
+        vectors_s = x.flops / (device.vector_flops * c.vector_fraction)
         time_s = _or_by_vectors(time_s, np.maximum(overlapped(vectors_s, traffic_s), compute_s), m, c)
     time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:

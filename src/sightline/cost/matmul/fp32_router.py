@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number
+from sightline.program import Matmul
 from sightline.scenario import Device
 
 TILE_ELEMENTS = 64.0 * 32.0
@@ -43,18 +42,17 @@ _WALKS = {
 }
 
 
-def fp32_router_cost(m: Number, n: Number, k: Number, *, dtype: str, device: Device) -> OperatorCost:
-    """Seconds of the product of ``m x k`` with ``k x n`` in ``dtype`` (fp32 or tf32), all of 4-byte elements.
+def fp32_router_cost(x: Matmul, device: Device) -> OperatorCost:
+    """Seconds of the product of ``m x k`` with ``k x n`` in fp32 or tf32, all of 4-byte elements.
 
     One tile's walk along ``k`` and the arithmetic of all of them at what many rows reach of the peak, one after the
     other; never below one pass over the operands.
     """
-    walk = _WALKS[dtype]
-    compute_s = 2.0 * m * n * k / device.peak_flops[dtype]
-    memory_s = ELEMENT_BYTES["fp32"] * (m * k + k * n + m * n) / device.memory_bandwidth
+    walk = _WALKS[x.dtype]
+    compute_s = x.flops / device.peak_flops[x.dtype]
+    memory_s = x.bytes / device.memory_bandwidth
     unit_flops = UNIT_FRACTION * device.peak_flops["fp32"] / device.compute_units
-    share = np.where(
-        np.less_equal(m, 1.0), walk.one_row, np.where(np.less_equal(m, FEW_ROWS), walk.few_rows, walk.rows)
-    )
-    time_s = LATENCY_S + 2.0 * TILE_ELEMENTS * k / unit_flops * share + compute_s / walk.peak_fraction
+    fewer_rows = np.where(np.less_equal(x.m, 1.0), walk.one_row, walk.few_rows)
+    share = np.where(np.less_equal(x.m, FEW_ROWS), fewer_rows, walk.rows)
+    time_s = LATENCY_S + 2.0 * TILE_ELEMENTS * x.k / unit_flops * share + compute_s / walk.peak_fraction
     return OperatorCost(np.maximum(time_s, memory_s), compute_s, memory_s)

@@ -4,7 +4,7 @@ Symbols: ``E`` experts, ``k`` experts per token, ``r`` rows of an expert, ``B`` 
 DeepGEMM (deepseek-ai/DeepGEMM), README.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
-from sightline.cost.families import Stated
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.device_model import DeviceModel
+from sightline.cost.families import Stated, family_of
+from sightline.cost.operator_cost import Alike, OperatorCost
+from sightline.cost.ranks import Ranks
+from sightline.program import GroupedMatmul
 from sightline.quantities import Number
 from sightline.scenario import Device
 
@@ -87,19 +90,7 @@ def _mean_of_ceiling(low: Array, high: Array) -> Array:
 
 
 def grouped_matmul_cost(
-    rows: Number,
-    experts: Number,
-    n: Number,
-    k: Number,
-    *,
-    active: Number,
-    dtype: str,
-    element_bytes: Number,
-    weight_bytes: Number,
-    output_bytes: Number,
-    device: Device,
-    constants: GroupedConstants,
-    unevenness: Number | None = None,
+    x: GroupedMatmul, device: Device, constants: GroupedConstants, *, unevenness: Number | None = None
 ) -> OperatorCost:
     """Seconds to multiply ``rows`` token-expert assignments, in total, with the ``k x n`` matrices of their experts.
 
@@ -113,12 +104,12 @@ def grouped_matmul_cost(
     Left out: routing, permutation and the weighted sum (element-wise kernels); experts whose weights stay in L2.
     """
     c = constants
-    rows, n, k = (np.asarray(x, dtype=float) for x in (rows, n, k))
-    active = np.minimum(np.asarray(active, dtype=float), np.minimum(rows, experts))
+    rows, n, k = (np.asarray(size, dtype=float) for size in (x.rows, x.n, x.k))
+    active = np.minimum(np.asarray(x.active, dtype=float), np.minimum(rows, x.experts))
     some = np.maximum(active, 1e-9)
-    peak = device.peak_flops[dtype]
-    compute_s = 2 * rows * n * k / peak
-    memory_s = (active * n * k * weight_bytes + rows * (element_bytes * k + output_bytes * n)) / device.memory_bandwidth
+    peak = device.peak_flops[x.dtype]
+    compute_s = x.flops / peak
+    memory_s = replace(x, active=active).bytes / device.memory_bandwidth
 
     mean = rows / some / c.block_rows
     spread = np.sqrt(3 * some / np.maximum(rows, 1e-9)) if unevenness is None else np.asarray(unevenness, dtype=float)
@@ -132,3 +123,14 @@ def grouped_matmul_cost(
 
     time_s = (kernel_s**OVERLAP + (memory_s / c.memory_fraction) ** OVERLAP) ** (1 / OVERLAP)
     return OperatorCost(np.maximum(time_s, compute_s) + c.latency_s, compute_s, memory_s)
+
+
+def price_experts(alike: Alike, on: Ranks) -> OperatorCost:
+    """Grouped matmuls of one format and layout."""
+    first, model = alike.first, on.device_model
+    constants = model.constants(_of_family, first.kernel, "masked" if first.decode else "contiguous")
+    return grouped_matmul_cost(alike.together, model.device, constants)
+
+
+def _of_family(model: DeviceModel, kernel: str, layout: GroupedLayout) -> GroupedConstants:
+    return load_grouped(family_of(model.device, "grouped"), kernel, layout)[0]

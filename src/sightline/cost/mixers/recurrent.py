@@ -10,13 +10,15 @@ kernel bound by bytes.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.cost.families import Stated
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.device_model import DeviceModel
+from sightline.cost.families import Stated, family_of
+from sightline.cost.operator_cost import Alike, OperatorCost
+from sightline.cost.ranks import Ranks
+from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.quantities import Number
 from sightline.scenario import Device
 
@@ -62,21 +64,7 @@ STATE_COLUMNS = 64.0
 """Value dimensions of a head that one thread block carries along the sequence."""
 
 
-def gated_delta_cost(
-    sequences: Number,
-    new_tokens: Number,
-    key_heads: Number,
-    value_heads: Number,
-    key_dim: Number,
-    value_dim: Number,
-    *,
-    decode: Any,
-    backward: Any = False,
-    dtype: str,
-    element_bytes: Number,
-    device: Device,
-    constants: LinearConstants,
-) -> OperatorCost:
+def gated_delta_cost(x: GatedDelta, device: Device, constants: LinearConstants) -> OperatorCost:
     """Seconds of the gated delta rule over ``new_tokens`` of each of ``sequences``; projections and convolution apart.
 
     The compute leg counts ``6 dk dv`` FLOPs per token and value head (decay and correct, read), in prefill also
@@ -89,42 +77,36 @@ def gated_delta_cost(
 
     Left out: the launches of the update kernel, 70 us from Python (CUDA graphs hide them); inverting the triangle.
     """
-    c = constants
-    b, q, hv = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, value_heads))
-    dk, dv, chunk, bandwidth = key_dim, value_dim, c.chunk_tokens, device.memory_bandwidth
-    tokens, state = b * q, b * hv * dk * dv
-    within = tokens * hv * 2 * chunk * (3 * dk + 2 * dv)
-    passes = np.where(backward, 2.0, 1.0)
-    within = passes * within + np.where(backward, tokens * hv * 2 * chunk * (2 * dk + dv), 0.0)
-    carried = np.where(backward, 16, 6) * tokens * hv * dk * dv
-    compute_s = (carried + np.where(decode, 0.0, within)) / device.peak_flops[dtype]
-    memory_s = passes * (tokens * 2 * (key_heads * dk + hv * dv) * element_bytes + 2 * STATE_BYTES * state) / bandwidth
-    update_s = np.maximum(memory_s / c.update_fraction, compute_s) + c.latency_s
+    c, bandwidth, peak = constants, device.memory_bandwidth, device.peak_flops[x.dtype]
+    b, q, hv = (np.asarray(size, dtype=float) for size in (x.sequences, x.new_tokens, x.value_heads))
+    dk, dv, chunk, e = x.key_dim, x.value_dim, c.chunk_tokens, x.element_bytes
+    tokens, memory_s = b * q, x.bytes / bandwidth
+    if x.decode:
+        return _update(x.flops / peak, memory_s, c)
 
-    matmul_s = (within + 2 * passes * tokens * hv * dk * dv) / (device.peak_flops[dtype] * c.peak_fraction)
-    triangle = 2 * chunk * (4.0 + element_bytes)
-    handed_on = hv * (triangle + element_bytes * (dk + 4 * dv + dk * dv / chunk)) + element_bytes * key_heads * 4 * dk
+    passes = 2.0 if x.backward else 1.0
+    within = passes * tokens * hv * 2 * chunk * (3 * dk + 2 * dv)
+    if x.backward:
+        within = within + tokens * hv * 2 * chunk * (2 * dk + dv)
+    compute_s = (x.flops + within) / peak
+    matmul_s = (within + 2 * passes * tokens * hv * dk * dv) / (peak * c.peak_fraction)
+    triangle = 2 * chunk * (4.0 + e)
+    handed_on = hv * (triangle + e * (dk + 4 * dv + dk * dv / chunk)) + e * x.key_heads * 4 * dk
     blocks = np.maximum(b * hv * dv / STATE_COLUMNS / device.compute_units, 1.0)
-    handed_on = np.where(backward, BACKWARD_HANDED_ON, 1.0) * handed_on
+    handed_on = (BACKWARD_HANDED_ON if x.backward else 1.0) * handed_on
     steps_s = np.maximum(passes * blocks * np.ceil(q / chunk) * c.step_s, memory_s)
-    prefill_s = matmul_s + tokens * handed_on / (bandwidth * c.memory_fraction) + steps_s
-    kernels = np.where(backward, BACKWARD_KERNELS, PREFILL_KERNELS)
-    prefill_s = np.maximum(prefill_s, np.maximum(compute_s, memory_s)) + kernels * c.latency_s
-    return OperatorCost(np.where(decode, update_s, prefill_s), compute_s, memory_s)
+    time_s = matmul_s + tokens * handed_on / (bandwidth * c.memory_fraction) + steps_s
+    kernels = BACKWARD_KERNELS if x.backward else PREFILL_KERNELS
+    time_s = np.maximum(time_s, np.maximum(compute_s, memory_s)) + kernels * c.latency_s
+    return OperatorCost(time_s, compute_s, memory_s)
 
 
-def short_convolution_cost(
-    sequences: Number,
-    new_tokens: Number,
-    channels: Number,
-    width: Number,
-    *,
-    decode: Any,
-    backward: Any = False,
-    element_bytes: Number,
-    device: Device,
-    constants: LinearConstants,
-) -> OperatorCost:
+def _update(compute_s: Number, memory_s: Number, c: LinearConstants) -> OperatorCost:
+    """A step of decoding streams the states."""
+    return OperatorCost(np.maximum(memory_s / c.update_fraction, compute_s) + c.latency_s, compute_s, memory_s)
+
+
+def short_convolution_cost(x: ShortConvolution, device: Device, constants: LinearConstants) -> OperatorCost:
     """Seconds of a convolution of ``width`` taps over ``channels``, with its activation.
 
     The memory leg moves every token in and out, and the ``width`` last tokens of each sequence in and out; the
@@ -132,12 +114,10 @@ def short_convolution_cost(
     gradient, and computes three times as much: the output again, and the gradients of inputs and weights.
     """
     c = constants
-    tokens = np.asarray(sequences, dtype=float) * new_tokens
-    memory_s = (
-        np.where(backward, 3, 2) * channels * (tokens + sequences * width) * element_bytes / device.memory_bandwidth
-    )
-    compute_s = np.where(backward, 6, 2) * width * tokens * channels / device.vector_flops
-    fraction = np.where(decode, c.conv_update_fraction, c.conv_fraction)
+    memory_s = x.bytes / device.memory_bandwidth
+    elements = np.asarray(x.sequences, dtype=float) * x.new_tokens * x.channels
+    compute_s = (6 if x.backward else 2) * x.width * elements / device.vector_flops
+    fraction = c.conv_update_fraction if x.decode else c.conv_fraction
     return OperatorCost(np.maximum(memory_s / fraction, compute_s) + c.latency_s, compute_s, memory_s)
 
 
@@ -145,21 +125,7 @@ SCAN_BACKWARD_KERNELS = 10
 """Of a scan: states and products of B and C again, then gradients of inputs, states, B, C, their products, steps and decays."""
 
 
-def state_space_cost(
-    sequences: Number,
-    new_tokens: Number,
-    heads: Number,
-    head_dim: Number,
-    groups: Number,
-    state: Number,
-    *,
-    decode: Any,
-    backward: Any = False,
-    dtype: str,
-    element_bytes: Number,
-    device: Device,
-    constants: LinearConstants,
-) -> OperatorCost:
+def state_space_cost(x: StateSpaceScan, device: Device, constants: LinearConstants) -> OperatorCost:
     """Seconds of the scan over ``new_tokens`` of each of ``sequences``; projections, convolution and norm apart.
 
     The compute leg counts ``4 P N`` FLOPs per token and head, in prefill also ``2 C (P + N g / heads)`` within chunks;
@@ -168,20 +134,42 @@ def state_space_cost(
     inputs three times. A ``backward`` pass has two products for each of the forward pass's and makes the states and the
     products of B and C again (``2 P N`` and ``2 C N g / heads`` more), as the published kernels do. Nobody's tables hold this kernel: the constants are the gated delta rule's.
     """
-    c = constants
-    b, q, h = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, heads))
-    p, n, chunk, bandwidth = head_dim, state, c.chunk_tokens, device.memory_bandwidth
-    tokens, kept, shared = b * q, b * h * p * n, groups * n
-    within = tokens * 2 * chunk * (h * p + shared)
-    passes = np.where(backward, 2.0, 1.0)
-    within = passes * within + np.where(backward, tokens * 2 * chunk * shared, 0.0)
-    carried = np.where(backward, 10, 4) * tokens * h * p * n
-    compute_s = (carried + np.where(decode, 0.0, within)) / device.peak_flops[dtype]
-    memory_s = passes * (tokens * 2 * (h * p + shared) * element_bytes + 2 * STATE_BYTES * kept) / bandwidth
-    update_s = np.maximum(memory_s / c.update_fraction, compute_s) + c.latency_s
+    c, bandwidth, peak = constants, device.memory_bandwidth, device.peak_flops[x.dtype]
+    b, q, h = (np.asarray(size, dtype=float) for size in (x.sequences, x.new_tokens, x.heads))
+    p, n, chunk, shared = x.head_dim, x.state, c.chunk_tokens, x.groups * x.state
+    tokens, memory_s = b * q, x.bytes / bandwidth
+    carried = (10 if x.backward else 4) * tokens * h * p * n
+    if x.decode:
+        return _update(carried / peak, memory_s, c)
 
-    handed_on = 4 * STATE_BYTES * h * p * n / chunk + 8 * groups * chunk + 2 * element_bytes * (h * p + shared)
-    handed_on = np.where(backward, BACKWARD_HANDED_ON, 1.0) * handed_on
-    prefill_s = compute_s / c.peak_fraction + (tokens * handed_on / bandwidth + memory_s) / c.memory_fraction
-    prefill_s = prefill_s + np.where(backward, SCAN_BACKWARD_KERNELS, PREFILL_KERNELS) * c.latency_s
-    return OperatorCost(np.where(decode, update_s, prefill_s), compute_s, memory_s)
+    within = (2.0 if x.backward else 1.0) * tokens * 2 * chunk * (h * p + shared)
+    if x.backward:
+        within = within + tokens * 2 * chunk * shared
+    compute_s = (carried + within) / peak
+    handed_on = 4 * STATE_BYTES * h * p * n / chunk + 8 * x.groups * chunk + 2 * x.element_bytes * (h * p + shared)
+    handed_on = (BACKWARD_HANDED_ON if x.backward else 1.0) * handed_on
+    time_s = compute_s / c.peak_fraction + (tokens * handed_on / bandwidth + memory_s) / c.memory_fraction
+    kernels = SCAN_BACKWARD_KERNELS if x.backward else PREFILL_KERNELS
+    return OperatorCost(time_s + kernels * c.latency_s, compute_s, memory_s)
+
+
+def _of_family(model: DeviceModel, mixer: str) -> LinearConstants:
+    return load_linear(family_of(model.device, "linear"), mixer)[0]
+
+
+def price_gated_delta(alike: Alike, on: Ranks) -> OperatorCost:
+    """Gated delta rules."""
+    model = on.device_model
+    return gated_delta_cost(alike.together, model.device, model.constants(_of_family, "gated-delta"))
+
+
+def price_convolution(alike: Alike, on: Ranks) -> OperatorCost:
+    """Short convolutions."""
+    model = on.device_model
+    return short_convolution_cost(alike.together, model.device, model.constants(_of_family, "gated-delta"))
+
+
+def price_state_space(alike: Alike, on: Ranks) -> OperatorCost:
+    """Mamba-2 scans."""
+    model = on.device_model
+    return state_space_cost(alike.together, model.device, model.constants(_of_family, "state-space"))

@@ -5,14 +5,14 @@ Source of the operators: DeepSeek-V3.2-Exp, technical report; kernels: DeepGEMM'
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
-
-import numpy as np
 
 from sightline.catalog import entry
-from sightline.cost.families import Stated
-from sightline.cost.operator_cost import OperatorCost
-from sightline.quantities import Number
+from sightline.cost.device_model import DeviceModel
+from sightline.cost.families import Stated, family_of
+from sightline.cost.operator_cost import Alike, OperatorCost
+from sightline.cost.ranks import Ranks
+from sightline.program.mixer_operators import Indexer, SelectedAttention
+from sightline.quantities import larger, smaller
 from sightline.scenario import Device
 
 
@@ -43,19 +43,7 @@ OVERLAP = 4.0
 """Exponent of the norm in which arithmetic and traffic, which overlap, add up."""
 
 
-def indexer_cost(
-    sequences: Number,
-    new_tokens: Number,
-    context_tokens: Number,
-    heads: Number,
-    head_dim: Number,
-    *,
-    backward: Any = False,
-    dtype: str,
-    key_bytes: Number,
-    device: Device,
-    constants: SparseConstants,
-) -> OperatorCost:
+def indexer_cost(x: Indexer, device: Device, constants: SparseConstants) -> OperatorCost:
     """Seconds to score the ``context_tokens`` (the new ones included) that each new token sees, summed over ``heads``.
 
     The compute leg is ``2 heads head_dim`` FLOPs per pair of tokens; the memory leg reads the indexer's keys, one head
@@ -64,32 +52,12 @@ def indexer_cost(
     choice of the best scores, an element-wise kernel.
     """
     c = constants
-    b, q, k = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, context_tokens))
-    pairs = b * q * np.where(backward, k, k - (np.minimum(q, k) - 1) / 2)
-    compute_s = np.where(backward, 6, 2) * heads * head_dim * pairs / device.peak_flops[dtype]
-    operands = np.where(backward, 2.0, 1.0) * b * (k + q * heads) * head_dim * key_bytes
-    memory_s = (operands + SCORE_BYTES * pairs) / device.memory_bandwidth
+    compute_s, memory_s = x.flops / device.peak_flops[x.dtype], x.bytes / device.memory_bandwidth
     legs = (compute_s / c.index_peak_fraction) ** OVERLAP + (memory_s / c.index_memory_fraction) ** OVERLAP
     return OperatorCost(legs ** (1 / OVERLAP) + c.latency_s, compute_s, memory_s)
 
 
-def sparse_attention_cost(
-    sequences: Number,
-    new_tokens: Number,
-    context_tokens: Number,
-    selected_tokens: Number,
-    heads: Number,
-    key_dim: Number,
-    value_dim: Number,
-    *,
-    decode: Any,
-    backward: Any = False,
-    dtype: str,
-    element_bytes: Number,
-    cache_bytes: Number,
-    device: Device,
-    constants: SparseConstants,
-) -> OperatorCost:
+def sparse_attention_cost(x: SelectedAttention, device: Device, constants: SparseConstants) -> OperatorCost:
     """Seconds of latent attention of each new token over the ``selected_tokens`` that its indexer chose.
 
     The compute leg is ``2 heads (key_dim + value_dim)`` FLOPs per query and token that it reads; the memory leg moves
@@ -97,19 +65,26 @@ def sparse_attention_cost(
     that a short context leaves empty, and gathers the latents of many queries from L2. A ``backward`` pass has five
     products for two (the scores again) and adds every query's share of the latents' gradients to fp32 sums in L2.
     """
-    c = constants
-    b, q, k = (np.asarray(x, dtype=float) for x in (sequences, new_tokens, context_tokens))
-    tokens, latent = b * q, key_dim * cache_bytes
-    width = np.where(backward, 3 * key_dim + 2 * value_dim, key_dim + value_dim)
-    flops = 2 * heads * width * tokens
-    compute_s = flops * np.minimum(selected_tokens, k) / device.peak_flops[dtype]
-    read = b * np.minimum(q * np.minimum(selected_tokens, k), k) * latent
-    once = read + tokens * heads * (key_dim + value_dim) * element_bytes
-    memory_s = np.where(backward, 2.0, 1.0) * once / device.memory_bandwidth
-
-    fraction = np.where(decode, c.decode_peak_fraction, c.prefill_peak_fraction)
-    kernel_s = flops * selected_tokens / device.peak_flops[dtype] / fraction
-    summed = np.where(backward, 2 * SCORE_BYTES * key_dim, 0.0)
-    gather_s = tokens * selected_tokens * (latent + summed) / device.l2_bandwidth
-    time_s = np.maximum(np.maximum(kernel_s, gather_s), memory_s / c.index_memory_fraction) + c.latency_s
+    c, peak = constants, device.peak_flops[x.dtype]
+    compute_s, memory_s = x.flops / peak, x.bytes / device.memory_bandwidth
+    slots = x.selected_tokens / smaller(x.selected_tokens, x.context_tokens)
+    kernel_s = compute_s * slots / (c.decode_peak_fraction if x.decode else c.prefill_peak_fraction)
+    summed = 2 * SCORE_BYTES * x.key_dim if x.backward else 0.0
+    gathered = x.sequences * x.new_tokens * x.selected_tokens * (x.key_dim * x.cache_bytes + summed)
+    kernel_s = larger(kernel_s, gathered / device.l2_bandwidth)
+    time_s = larger(kernel_s, memory_s / c.index_memory_fraction) + c.latency_s
     return OperatorCost(time_s, compute_s, memory_s)
+
+
+def _of_family(model: DeviceModel) -> SparseConstants:
+    return load_sparse(family_of(model.device, "sparse"))
+
+
+def price_indexer(alike: Alike, on: Ranks) -> OperatorCost:
+    """Scores of an indexer."""
+    return indexer_cost(alike.together, on.device_model.device, on.device_model.constants(_of_family))
+
+
+def price_selected(alike: Alike, on: Ranks) -> OperatorCost:
+    """Attention over the tokens that an indexer chose."""
+    return sparse_attention_cost(alike.together, on.device_model.device, on.device_model.constants(_of_family))

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sightline.catalog import entry
 from sightline.cost.families import PROCESSOR, Stated
 from sightline.errors import InputError
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
+from sightline.scenario import Device
 
 ProductOrder = Literal["forward", "few rows", "one row", "input gradient", "weight gradient"]
 """How the operands of a linear layer's product lie: rows by transposed weight, gradient by weight, and gradient
@@ -150,6 +152,25 @@ class ProcessorConstants:
     def thin(self, order: ProductOrder) -> ProductConstants:
         """Return the constants of products of few rows or one."""
         return next(self.products[name] for name in (order, *THIN) if name in self.products)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Processor:
+    """A processor computing in one number format: its own figures, and what calls reach of them."""
+
+    device: Device
+    dtype: str
+    constants: ProcessorConstants
+
+    @property
+    def peak(self) -> Number:
+        """FLOP/s of the format."""
+        return self.device.peak_flops[self.dtype]
+
+    @property
+    def element_bytes(self) -> float:
+        """Bytes of an element in the format."""
+        return ELEMENT_BYTES[self.dtype]
 
 
 @cache

@@ -10,22 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from sightline.cost.attention.fused import BACKWARD_PRODUCTS
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.processor.constants import (
     FALLBACK,
     FALLBACK_TENSORS,
     FEW_ROWS,
     ROWS_AT_ONCE,
-    FusedAttentionConstants,
-    ProcessorConstants,
+    Processor,
     ProductConstants,
 )
-from sightline.program.shapes import ELEMENT_BYTES
+from sightline.program import CachedAttention, FlashAttention
 from sightline.quantities import Number
-from sightline.scenario import Device
 
-BACKWARD_PRODUCTS = 2.5
-"""Five products for the forward pass's two (arXiv 2307.08691, section 3.1.2)."""
 QUERY_BLOCKS = ((768.0, 256.0), (192.0, 64.0), (0.0, 32.0))
 """Queries that PyTorch's fused attention works on at a time, by the least length of a sequence that takes so many
 (``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``)."""
@@ -52,10 +49,8 @@ def product_cost(
     k: Number,
     batch: Number = 1.0,
     *,
-    order: str,
-    dtype: str,
-    device: Device,
-    constants: ProcessorConstants,
+    on: Processor,
+    order: str = "forward",
     missing: Number = 0.0,
     code_is_near: bool = False,
 ) -> OperatorCost:
@@ -67,8 +62,8 @@ def product_cost(
     too. Of few rows the weight goes by once for every ``ROWS_AT_ONCE``. Left out: padding to the library's blocks, steps where it shares work among cores.
     """
     m, n, k, batch = (np.asarray(x, dtype=float) for x in (m, n, k, batch))
-    e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
-    compute_s = 2 * batch * m * n * k / peak
+    e, device, constants = on.element_bytes, on.device, on.constants
+    compute_s = 2 * batch * m * n * k / on.peak
     bytes_ = e * batch * (m * k + n * k + m * n)
 
     def seconds(c: ProductConstants, weight: Any = n * k) -> Any:
@@ -86,22 +81,8 @@ def product_cost(
     return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
 
 
-def fused_attention_cost(
-    batch: Number,
-    heads: Number,
-    kv_heads: Number,
-    head_dim: Number,
-    query_tokens: Number,
-    context_tokens: Number,
-    *,
-    causal: Any,
-    backward: Any,
-    dtype: str,
-    device: Device,
-    constants: ProcessorConstants,
-    missing: Number = 0.0,
-) -> OperatorCost:
-    """Seconds of one pass of fused attention, forward or (``backward``) for the gradients of its inputs.
+def fused_attention_cost(x: FlashAttention | CachedAttention, on: Processor, *, missing: Number = 0.0) -> OperatorCost:
+    """Seconds of one pass of fused attention, forward or for the gradients of its inputs.
 
     ``call + scores (4 d products / (f peak) + operations / vector rate) + blocks (block + packing + p keys' and values'
     bytes / cache) + p tokens' bytes / cache + missing (call_m + p_m bytes / memory)``: for every block of queries, keys and values
@@ -109,32 +90,26 @@ def fused_attention_cost(
     whole sequences leaves out blocks of keys that none of a block's queries sees. Left out: cores that have no block
     left while others work on their last.
     """
-    b, a, kv, d, sq, sk = (
-        np.asarray(x, dtype=float) for x in (batch, heads, kv_heads, head_dim, query_tokens, context_tokens)
-    )
-    causal, backward = np.asarray(causal, dtype=bool), np.asarray(backward, dtype=bool)
-    products = np.where(backward, BACKWARD_PRODUCTS, 1.0)
+    sizes = (x.batch, x.heads, x.kv_heads, x.head_dim, x.query_tokens, x.context_tokens)
+    b, a, kv, d, sq, sk = (np.asarray(size, dtype=float) for size in sizes)
+    products = BACKWARD_PRODUCTS if x.backward else 1.0
     half = (np.minimum(sq, sk) - 1) / 2
-    seen = sq * np.where(causal, sk - half, sk)
-    worked = np.where(causal & (sq == sk), _causal_scores(sk), sq * sk)
+    seen = sq * np.where(x.causal, sk - half, sk)
+    worked = np.where(np.logical_and(x.causal, sq == sk), _causal_scores(sk), sq * sk)
     rows = np.minimum(sq, np.select([sq >= least for least, _ in QUERY_BLOCKS], [size for _, size in QUERY_BLOCKS]))
     keys = np.minimum(sk, KEY_BLOCK)
     packs = (rows * keys * d >= UNPACKED) & (d >= PACKED_WIDTH)
-    e, peak = ELEMENT_BYTES[dtype], device.peak_flops[dtype]
+    e, peak, device = on.element_bytes, on.peak, on.device
     compute_s = products * 4 * b * a * seen * d / peak
-    bytes_ = np.where(backward, 2.0, 1.0) * e * b * d * 2 * (sq * a + sk * kv)
+    bytes_ = (2.0 if x.backward else 1.0) * e * b * d * 2 * (sq * a + sk * kv)
 
-    def seconds(c: FusedAttentionConstants) -> Any:
-        score_s = products * 4 * d / (c.peak_fraction * peak) + c.score_operations / device.vector_flops
-        packing_s = c.packed_block_s + c.key_passes * 2 * e * keys * d / device.l2_bandwidth
-        block_s = products * (c.block_s + np.where(packs, packing_s, 0.0))
-        scores = b * a * worked
-        loads_s = missing * (c.missing_call_s + c.missing_passes * bytes_ / device.memory_bandwidth)
-        passes_s = c.token_passes * bytes_ / device.l2_bandwidth
-        return c.call_s + scores * (score_s + block_s / (rows * keys)) + passes_s + loads_s
-
-    forward_s, backward_s = (seconds(constants.attention[way]) for way in ("forward", "backward"))
-    time_s = np.where(backward, backward_s, forward_s)
+    c = on.constants.attention["backward" if x.backward else "forward"]
+    score_s = products * 4 * d / (c.peak_fraction * peak) + c.score_operations / device.vector_flops
+    packing_s = c.packed_block_s + c.key_passes * 2 * e * keys * d / device.l2_bandwidth
+    block_s = products * (c.block_s + np.where(packs, packing_s, 0.0))
+    loads_s = missing * (c.missing_call_s + c.missing_passes * bytes_ / device.memory_bandwidth)
+    passes_s = c.token_passes * bytes_ / device.l2_bandwidth
+    time_s = c.call_s + b * a * worked * (score_s + block_s / (rows * keys)) + passes_s + loads_s
     return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
 
 
@@ -151,24 +126,23 @@ def kernels_cost(
     traffic_bytes: Number,
     kernels: Number,
     *,
-    dtype: str,
-    device: Device,
-    constants: ProcessorConstants,
+    on: Processor,
     missing: Number = 0.0,
     recorded: bool = True,
 ) -> OperatorCost:
-    """Seconds of the element-wise kernels ``kind`` over ``elements``, on as many cores as ``device`` has.
+    """Seconds of the element-wise kernels ``kind`` over ``elements``, on as many cores as there are.
 
     Kernels that were not measured take as long as additions that move the same bytes in as many kernels. Calls are
     shorter where no graph is ``recorded``.
     """
+    device, constants = on.device, on.constants
     traffic = np.asarray(traffic_bytes, dtype=float)
     memory_s = traffic / device.memory_bandwidth
     fewer = constants.cores / np.asarray(device.compute_units, dtype=float)
     known = constants.kernels.get(kind)
     times = constants.kernels[FALLBACK] if known is None else known
     each = CALLS.get(kind, 1.0) if known is not None else np.maximum(kernels, 1.0)
-    size = elements if known is not None else traffic / (FALLBACK_TENSORS * ELEMENT_BYTES[dtype])
+    size = elements if known is not None else traffic / (FALLBACK_TENSORS * on.element_bytes)
     size = size / each
     call_s = times.cached_s[0]
     rest_s = np.maximum(times.seconds(size, missing) - call_s, 0.0)

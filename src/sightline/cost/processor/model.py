@@ -7,7 +7,7 @@ import numpy as np
 
 from sightline.cost.device_model import DeviceModel, Update
 from sightline.cost.families import PROCESSOR, evidence_of, family_with
-from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants, load_processor
+from sightline.cost.processor.constants import Processor, ProcessorConstants, ShardingConstants, load_processor
 from sightline.cost.processor.formulas import kernels_cost
 from sightline.profile import Evidence
 from sightline.quantities import Number
@@ -35,11 +35,16 @@ class ProcessorModel(DeviceModel):
     asynchronous = False
     in_host_memory = True
 
-    def machine(self, dtype: str = "") -> ProcessorConstants:
-        """Return the constants of a number format, the model's unless one is named."""
-        if self.given is not None:
-            return self.given
-        return load_processor(family_with(self.device, PROCESSOR) or "", dtype or self.kernels.dtype)
+    def processor(self, dtype: str = "") -> Processor:
+        """Return the processor in a number format, the model's unless one is named."""
+        chosen = dtype or self.kernels.dtype
+        constants = self.given or load_processor(family_with(self.device, PROCESSOR) or "", chosen)
+        return Processor(device=self.device, dtype=chosen, constants=constants)
+
+    @property
+    def machine(self) -> ProcessorConstants:
+        """What calls reach in the model's number format."""
+        return self.processor().constants
 
     def evidence(self, part: str) -> Evidence:
         """Return what the constants rest on, which are measured together."""
@@ -48,22 +53,22 @@ class ProcessorModel(DeviceModel):
     @property
     def process_bytes(self) -> float:
         """Memory of a process before its model."""
-        return self.machine().framework_bytes
+        return self.machine.framework_bytes
 
     @property
     def sharding(self) -> ShardingConstants | None:
         """What the code of fully sharded data parallelism takes; None where it was not measured."""
-        return self.machine().sharding
+        return self.machine.sharding
 
     @property
     def calls(self) -> Mapping[str, float]:
         """Seconds that a model's own code takes around operators, by block and pass."""
-        return self.machine().calls
+        return self.machine.calls
 
     @property
     def call_weights(self) -> Mapping[str, Mapping[str, float]]:
         """By block and module, how much longer that code takes around a call there than on average."""
-        return self.machine().call_weights
+        return self.machine.call_weights
 
     def missing_share(self, touched_bytes: Number) -> Number:
         """Return the share of what is touched in turns that the last cache no longer holds when its turn comes again.
@@ -90,16 +95,15 @@ class ProcessorModel(DeviceModel):
 
         Calls take what they did in steps of tiny models, where those were measured, else as timed by themselves.
         """
-        machine, parameters = self.machine("fp32"), update.parameters
+        processor, parameters = self.processor("fp32"), update.parameters
+        machine = processor.constants
         states = UPDATE_BYTES * np.asarray(parameters, dtype=float)
         cost = kernels_cost(
             UPDATE,
             parameters,
             1.75 * states,
             1.0,
-            dtype="fp32",
-            device=self.device,
-            constants=machine,
+            on=processor,
             missing=self.missing_share(states + update.others_bytes()),
         )
         calls_s = float(machine.kernels[UPDATE].cached_s[0])

@@ -4,21 +4,19 @@ No operator waits in a queue and none overlaps with another, so that a pass is t
 again and again, weights and saved activations, is found in the cache as far as it fits there together.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.processor.constants import FALLBACK, ProcessorConstants
+from sightline.cost.processor.constants import FALLBACK, Processor
 from sightline.cost.processor.formulas import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.ranks import Execution, Ranks
 from sightline.program import CachedAttention, Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.address import ATTENTION_CORE, GRADIENTS_OF_LINEAR
-from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
-from sightline.scenario import Device
 
 PRODUCTS, ATTENTION, ELEMENTWISE = "products", "attention", "chains"
 """Kinds of operators that fewer cores serve each in their own way."""
@@ -46,9 +44,7 @@ SUMMED = {"forward": "n", "input gradient": "k", "weight gradient": "m"}
 class ProcessorPass:
     """What prices of a pass have in common."""
 
-    device: Device
-    machine: ProcessorConstants
-    dtype: str
+    processor: Processor
     execution: Execution
     missing: Number
     """Share of what is touched that the caches no longer hold."""
@@ -60,11 +56,9 @@ class ProcessorPass:
     def on(cls, ranks: Ranks) -> "ProcessorPass":
         """The pass that ``ranks`` execute."""
         model, execution = cast(ProcessorModel, ranks.device_model), ranks.execution()
-        machine, touched = model.machine(), execution.touched_bytes
+        machine, touched = model.machine, execution.touched_bytes
         return cls(
-            device=model.device,
-            machine=machine,
-            dtype=model.kernels.dtype,
+            processor=model.processor(),
             execution=execution,
             missing=model.missing_share(touched),
             cold={way: model.cold_share(touched, share) for way, share in machine.cold_shares.items()},
@@ -79,8 +73,9 @@ class ProcessorPass:
         """Return the cost where a process has some of the machine's cores."""
         if not self.fewer_cores or not self.execution.recorded:
             return cost
-        few = np.asarray(self.device.compute_units) < self.machine.cores
-        slowdown = self.machine.fewer_cores.get(self.way(op), {}).get(kind_of(op), 1.0)
+        machine = self.processor.constants
+        few = np.asarray(self.processor.device.compute_units) < machine.cores
+        slowdown = machine.fewer_cores.get(self.way(op), {}).get(kind_of(op), 1.0)
         return cost._replace(time_s=cost.time_s * np.where(few, slowdown, 1.0))
 
 
@@ -100,58 +95,33 @@ def price_product(op: Matmul, before: Operator | None, of: ProcessorPass) -> Ope
         return of.on_fewer_cores(_layer_products(op, isinstance(before, Matmul), of), op)
     if op.kernel not in FORMATS:
         return None
-    cost = product_cost(
-        op.m,
-        op.n,
-        op.k,
-        op.batch,
-        order="forward",
-        dtype=of.dtype,
-        device=of.device,
-        constants=of.machine,
-        missing=of.missing,
-        code_is_near=True,
-    )
-    call_s = UNRECORDED * framework_calls(op) * of.machine.calls.get("forward", 0.0)
+    cost = product_cost(op.m, op.n, op.k, op.batch, on=of.processor, missing=of.missing, code_is_near=True)
+    call_s = UNRECORDED * framework_calls(op) * of.processor.constants.calls.get("forward", 0.0)
     return cost._replace(time_s=cost.time_s + call_s)
 
 
 def _layer_products(op: Matmul, near: bool, of: ProcessorPass) -> OperatorCost:
     """A linear layer's product, or as many as there are layers; gradients of a shared input are added up."""
     order = op.direction if op.direction in GRADIENTS_OF_LINEAR else "forward"
-    common: dict[str, Any] = {"dtype": op.dtype, "device": of.device, "constants": of.machine}
     parts: list[OperatorCost] = []
     for share in op.shares:
         sizes: dict[str, Any] = {"m": op.m, "n": op.n, "k": op.k}
         sizes[SUMMED[order]] = sizes[SUMMED[order]] * share
         code: dict[str, Any] = {"code_is_near": near or bool(parts), "missing": of.cold[of.way(op)]}
-        parts.append(product_cost(**sizes, batch=op.batch, order=order, **code, **common))
+        parts.append(product_cost(**sizes, batch=op.batch, on=of.processor, order=order, **code))
     time_s = sum((part.time_s for part in parts), 0.0)
     if op.module != ATTENTION_CORE:
-        time_s = time_s + len(parts) * of.machine.calls.get(order, 0.0)
+        time_s = time_s + len(parts) * of.processor.constants.calls.get(order, 0.0)
     if order == "input gradient" and len(parts) > 1:
-        adding = kernels_cost("residual", op.m * op.n, 0.0, 1.0, missing=0.0, **common)
+        adding = kernels_cost("residual", op.m * op.n, 0.0, 1.0, on=of.processor)
         time_s = time_s + (len(parts) - 1) * adding.time_s
     compute_s = sum((part.compute_s for part in parts), 0.0)
-    return OperatorCost(time_s, compute_s, op.bytes / of.device.memory_bandwidth)
+    return OperatorCost(time_s, compute_s, op.bytes / of.processor.device.memory_bandwidth)
 
 
 def price_attention(op: FlashAttention, _: Operator | None, of: ProcessorPass) -> OperatorCost:
     """Return the price of fused attention over whole sequences."""
-    cost = fused_attention_cost(
-        *_sizes(op),
-        causal=op.causal,
-        backward=op.backward,
-        dtype=op.dtype,
-        device=of.device,
-        constants=of.machine,
-        missing=of.cold[of.way(op)],
-    )
-    return of.on_fewer_cores(cost, op)
-
-
-def _sizes(op: FlashAttention | CachedAttention) -> tuple[Any, ...]:
-    return op.batch, op.heads, op.kv_heads, op.head_dim, op.query_tokens, op.context_tokens
+    return of.on_fewer_cores(fused_attention_cost(op, of.processor, missing=of.cold[of.way(op)]), op)
 
 
 def price_cached_attention(op: CachedAttention, _: Operator | None, of: ProcessorPass) -> OperatorCost | None:
@@ -161,29 +131,28 @@ def price_cached_attention(op: CachedAttention, _: Operator | None, of: Processo
     """
     if op.shared_kv or op.window is not None:
         return None
-    common: dict[str, Any] = {"dtype": of.dtype, "device": of.device, "constants": of.machine, "missing": of.missing}
-    cost = fused_attention_cost(*_sizes(op), causal=not op.decode, backward=False, **common)
+    common: dict[str, Any] = {"on": of.processor, "missing": of.missing}
+    cost = fused_attention_cost(replace(op, causal=not op.decode), **common)
     if not op.decode:
         return cost
     cached = op.batch * op.kv_heads * op.context_tokens * (op.head_dim + op.value_dim)
-    traffic = 2.0 * ELEMENT_BYTES[of.dtype] * cached
+    traffic = 2.0 * of.processor.element_bytes * cached
     copied = kernels_cost(FALLBACK, cached / 2.0, traffic, 1.0, recorded=False, **common)
     return cost._replace(time_s=cost.time_s + copied.time_s, memory_s=cost.memory_s + copied.memory_s)
 
 
 def price_kernels(op: Elementwise, _: Operator | None, of: ProcessorPass) -> OperatorCost:
     """Return the price of element-wise kernels."""
-    common: dict[str, Any] = {"dtype": of.dtype, "device": of.device, "constants": of.machine}
     if of.execution.recorded:
         kernels = op.kernels - UNCALLED * (op.part == "adapter chain" and op.backward)
         cold = of.cold[of.way(op)]
-        cost = kernels_cost(_measured_as(op), op.elements, op.traffic_bytes, kernels, missing=cold, **common)
+        cost = kernels_cost(_measured_as(op), op.elements, op.traffic_bytes, kernels, on=of.processor, missing=cold)
         return of.on_fewer_cores(cost, op)
-    name, elements = NAMES.get(op.kind, ""), op.traffic_bytes / ELEMENT_BYTES[of.dtype]
+    name, elements = NAMES.get(op.kind, ""), op.traffic_bytes / of.processor.element_bytes
     if name:
         elements = elements / MOVED[op.kind][int(np.any(np.greater(op.kernels, 1.0)))]
     # Nothing is saved, so that results go where those of the layer before were, still in the cache.
-    return kernels_cost(name, elements, op.traffic_bytes, op.kernels, recorded=False, **common)
+    return kernels_cost(name, elements, op.traffic_bytes, op.kernels, on=of.processor, recorded=False)
 
 
 def _measured_as(op: Elementwise) -> str:

@@ -6,7 +6,7 @@ from math import exp
 
 import numpy as np
 
-from sightline.cost.attention.families import AttentionPhase, attention_evidence
+from sightline.cost.attention.constants import PHASE_PARTS, AttentionPhase
 from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.families import evidence_of, family_of
 from sightline.cost.matmul.constants import matmul_evidence
@@ -50,8 +50,8 @@ def evidence_of_passes(worker: Worker) -> dict[str, str]:
     usual = _has_measured_elements(worker)
     found: dict[str, str] = {
         "matmul": min((matmul_evidence(device, kernel) for kernel in kernels), key=_WORST.index),
-        "prefill attention": within(attention_evidence(device, "prefill"), measured=usual),
-        "decode attention": within(attention_evidence(device, decode), measured=usual),
+        "prefill attention": within(evidence_of(device, PHASE_PARTS["prefill"]), measured=usual),
+        "decode attention": within(evidence_of(device, PHASE_PARTS[decode]), measured=usual),
     }
     for other in filter(None, (mixer_of(model, kind).calibration for kind in model.kinds)):
         name, part = other

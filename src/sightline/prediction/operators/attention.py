@@ -5,19 +5,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.cost.attention.constants import PHASE_PARTS, AttentionPhase, decode_constants, prefill_constants
 from sightline.cost.attention.decode import decode_attention_cost
-from sightline.cost.attention.families import (
-    PHASE_PARTS,
-    AttentionPhase,
-    attention_evidence,
-    attention_family,
-    decode_constants,
-    prefill_constants,
-)
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.families import evidence_of, family_of
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.residuals import covers, family_half_width
+from sightline.cost.residuals import covers, half_width
 from sightline.prediction.operators.answer import (
     MEASURED_DTYPES,
     OperatorAnswer,
@@ -26,6 +20,7 @@ from sightline.prediction.operators.answer import (
     on_roofline,
     within,
 )
+from sightline.program import CachedAttention
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import AttentionOperation, Device
@@ -61,19 +56,16 @@ def attention_answer(x: AttentionOperation, device: Device) -> OperatorAnswer:
 def _on_processor(x: AttentionOperation, model: "ProcessorModel") -> OperatorAnswer:
     from sightline.cost.processor.formulas import fused_attention_cost
 
-    how: dict[str, Any] = {"causal": x.causal, "backward": False, "dtype": x.dtype}
-    cost = fused_attention_cost(*_sizes(x), device=model.device, constants=model.machine(), **how)
+    cost = fused_attention_cost(_operator(x, decode=False), model.processor())
     return on_processor(cost, "attention", x.dtype, model)
 
 
 def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, asked: Any = True) -> OperatorAnswer:
     """The answer with one phase's kernel; its evidence is that of the sizes that are ``asked``."""
     measured = _is_measured(x, device, phase) and bool(np.all(_covers(x, device, phase) | ~np.asarray(asked)))
-    evidence = within(attention_evidence(device, phase), measured=measured)
-    family = attention_family(device, phase)
-    width = family_half_width(family, PHASE_PARTS[phase], ("residuals",), RANGES, evidence)
-    cost = _prefill(x, device) if phase == "prefill" else _decode(x, device)
-    answer = on_roofline(cost, device.peak_flops[x.dtype], device, evidence, width)
+    evidence = within(evidence_of(device, PHASE_PARTS[phase]), measured=measured)
+    width = half_width(device, PHASE_PARTS[phase], ("residuals",), RANGES, evidence)
+    answer = on_roofline(_cost(x, device, phase), device.peak_flops[x.dtype], device, evidence, width)
     if phase == "prefill" or not x.causal:
         return answer
     # The kernel computes all scores of few queries; those that the mask hides are no work of the operator.
@@ -81,36 +73,32 @@ def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, asked: 
     return answer._replace(flops=answer.flops * seen)
 
 
-def _prefill(x: AttentionOperation, device: Device) -> OperatorCost:
-    return attention_cost(
-        *_sizes(x),
+def _cost(x: AttentionOperation, device: Device, phase: AttentionPhase) -> OperatorCost:
+    operator = _operator(x, decode=phase != "prefill")
+    if phase == "prefill":
+        return attention_cost(operator, device, prefill_constants(device))
+    return decode_attention_cost(operator, device, decode_constants(device, phase), in_l2=True)
+
+
+def _operator(x: AttentionOperation, *, decode: bool) -> CachedAttention:
+    return CachedAttention(
+        module="attention core",
+        part="flash attention",
+        batch=x.batch,
+        heads=x.heads,
+        kv_heads=x.kv_heads,
+        head_dim=x.head_dim,
+        value_dim=x.head_dim if x.value_dim is None else x.value_dim,
+        query_tokens=x.query_tokens,
+        context_tokens=x.context_tokens,
         causal=x.causal,
-        backward=False,
-        dtype=x.dtype,
-        device=device,
-        constants=prefill_constants(device),
-        value_dim=x.value_dim,
-        kv_bytes=CACHE_BYTES[x.kv_dtype or x.dtype],
         window=x.window,
-    )
-
-
-def _decode(x: AttentionOperation, device: Device) -> OperatorCost:
-    return decode_attention_cost(
-        *_sizes(x),
-        value_dim=x.value_dim,
         shared_kv=x.latent,
-        kv_bytes=CACHE_BYTES[x.kv_dtype or x.dtype],
+        decode=decode,
         dtype=x.dtype,
-        device=device,
-        constants=decode_constants(device, "mla" if x.latent else "mha"),
-        window=x.window,
-        in_l2=True,
+        element_bytes=ELEMENT_BYTES[x.dtype],
+        cache_bytes=CACHE_BYTES[x.kv_dtype or x.dtype],
     )
-
-
-def _sizes(x: AttentionOperation) -> tuple[Any, ...]:
-    return x.batch, x.heads, x.kv_heads, x.head_dim, x.query_tokens, x.context_tokens
 
 
 def _covers(x: AttentionOperation, device: Device, phase: AttentionPhase) -> NDArray[np.bool_]:
@@ -120,7 +108,7 @@ def _covers(x: AttentionOperation, device: Device, phase: AttentionPhase) -> NDA
     sizes["value_dim"] = x.head_dim if x.value_dim is None else x.value_dim
     sizes["kv_bytes"] = CACHE_BYTES[x.kv_dtype or x.dtype]
     part = PHASE_PARTS[phase]
-    return covers(attention_family(device, phase), part, part, sizes)
+    return covers(family_of(device, part), part, part, sizes)
 
 
 def _is_measured(x: AttentionOperation, device: Device, phase: AttentionPhase) -> bool:

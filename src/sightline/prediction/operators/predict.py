@@ -20,6 +20,7 @@ from sightline.prediction.operators.answer import MEASURED_DTYPES, OperatorAnswe
 from sightline.prediction.operators.attention import attention_answer
 from sightline.prediction.operators.products import grouped_answer, matmul_answer
 from sightline.profile import Evidence, Profile
+from sightline.program import Elementwise
 from sightline.program.kernels.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
@@ -115,13 +116,14 @@ def _answer(scenario: OperatorScenario) -> OperatorAnswer:
 def _elementwise(x: ElementwiseOperation, device: Device) -> OperatorAnswer:
     kernel, family = KERNELS[x.operator], family_of(device, "elementwise")
     constants = load_elementwise(family)[kernel.kind]
-    cost = elementwise_cost(
-        kernel.bytes_per_element(ELEMENT_BYTES[x.dtype]) * x.elements,
-        kernel.arithmetic * x.elements,
-        kernel.kernels,
-        device=device,
-        constants=constants,
+    kernels = Elementwise(
+        module="residual",
+        part="copy",
+        traffic_bytes=kernel.bytes_per_element(ELEMENT_BYTES[x.dtype]) * x.elements,
+        arithmetic=kernel.arithmetic * x.elements,
+        kernels=kernel.kernels,
     )
+    cost = elementwise_cost(kernels, device, constants)
     measured = x.operator in MEASURED_ELEMENTWISE and x.dtype in MEASURED_DTYPES and constants.evidence == "calibrated"
     evidence = within(evidence_of(device, "elementwise"), measured=measured)
     place = ("kernels", measured_generation(family), kernel.kind, "residuals")

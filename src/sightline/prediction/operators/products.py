@@ -1,6 +1,6 @@
 """The prediction of single matmuls in every number format, dense and of a mixture's experts."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sightline.prediction.operators.answer import (
     within,
 )
 from sightline.profile import Evidence
+from sightline.program import GroupedMatmul, Matmul
 from sightline.program.formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
 from sightline.program.routing import expected_active
 from sightline.quantities import Number
@@ -44,18 +45,8 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     kernel, stored, warnings = _kernel_of(x, device)
     sixteen_bit = x.kernel != "16-bit" or x.dtype in MEASURED_DTYPES
     constants = matmul_constants(device, kernel)
-    cost = matmul_cost(
-        x.m,
-        x.n,
-        x.k,
-        x.batch,
-        dtype=stored.compute_dtype,
-        element_bytes=stored.activation_bytes,
-        weight_bytes=stored.weight_bytes,
-        output_bytes=_output_bytes(x),
-        device=device,
-        constants=constants if sixteen_bit and not warnings else constants.without_surface(),
-    )
+    corrected = constants if sixteen_bit and not warnings else constants.without_surface()
+    cost = matmul_cost(_product(x, stored), device, corrected)
     measured = x.kernel != "32-bit" and not warnings and _covers(constants, x, device, kernel)
     evidence = within(matmul_evidence(device, kernel), measured=measured)
     width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
@@ -66,9 +57,23 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
 def _on_processor(x: MatmulOperation, model: "ProcessorModel") -> OperatorAnswer:
     from sightline.cost.processor.formulas import product_cost
 
-    how: dict[str, Any] = {"order": "forward", "dtype": x.dtype, "missing": FROM_MEMORY}
-    cost = product_cost(x.m, x.n, x.k, x.batch, device=model.device, constants=model.machine(), **how)
+    cost = product_cost(x.m, x.n, x.k, x.batch, on=model.processor(), missing=FROM_MEMORY)
     return on_processor(cost, "product", x.dtype, model)
+
+
+def _product(x: MatmulOperation, stored: MatmulFormat) -> Matmul:
+    return Matmul(
+        module="mlp",
+        part="matmul",
+        m=x.m,
+        n=x.n,
+        k=x.k,
+        batch=x.batch,
+        dtype=stored.compute_dtype,
+        element_bytes=stored.activation_bytes,
+        weight_bytes=stored.weight_bytes,
+        output_bytes=_output_bytes(x),
+    )
 
 
 def _covers(constants: MatmulConstants, x: MatmulOperation, device: Device, kernel: str) -> bool:
@@ -102,19 +107,22 @@ def grouped_answer(x: GroupedMatmulOperation, device: Device) -> OperatorAnswer:
 def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -> OperatorAnswer:
     kernel, stored, warnings = _kernel_of(x, device)
     constants, said = load_grouped(family_of(device, "grouped"), kernel, layout)
-    cost = grouped_matmul_cost(
-        x.rows,
-        x.experts,
-        x.n,
-        x.k,
+    products = GroupedMatmul(
+        module="experts",
+        part="matmul",
+        rows=x.rows,
+        experts=x.experts,
         active=expected_active(x.experts, x.per_token, x.rows / x.per_token),
+        n=x.n,
+        k=x.k,
         dtype=stored.compute_dtype,
         element_bytes=stored.activation_bytes,
         weight_bytes=stored.weight_bytes,
         output_bytes=_output_bytes(x),
-        device=device,
-        constants=constants,
+        kernel=kernel,
+        decode=layout == "masked",
     )
+    cost = grouped_matmul_cost(products, device, constants)
     evidence = within(evidence_of(device, "grouped"), measured=said == "calibrated" and not warnings)
     place = ("kernels", kernel, layout, "residuals")
     width = half_width(device, "grouped", place, ("shape left out", "fit"), evidence)

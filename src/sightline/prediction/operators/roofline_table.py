@@ -15,6 +15,7 @@ from sightline.cost.prices import price
 from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
+from sightline.quantities import Number
 from sightline.scenario import Device, GenerationScenario
 
 Phase = Literal["prefill", "decode"]
@@ -109,7 +110,7 @@ def _unfused(op: CachedAttention) -> tuple[Matmul, Matmul]:
         seen = np.minimum(seen, op.window + op.query_tokens)
     rows, heads = op.query_tokens * op.heads / op.kv_heads, op.batch * op.kv_heads
 
-    def product(part: Part, n: float, k: float) -> Matmul:
+    def product(part: Part, n: Number, k: Number) -> Matmul:
         return Matmul(
             module=op.module,
             part=part,
@@ -120,7 +121,7 @@ def _unfused(op: CachedAttention) -> tuple[Matmul, Matmul]:
             dtype=op.dtype,
             element_bytes=op.element_bytes,
             output_bytes=op.element_bytes,
-            weight_bytes=op.cache_bytes,
+            weight_bytes=float(op.cache_bytes),
         )
 
     return product(SCORES, float(seen), op.head_dim), product(CONTEXT, op.value_dim, float(seen))
