@@ -53,7 +53,7 @@ def stored(profile, name="tiny", **environment):
     """The profile as a run of the store, its table with intervals of its own where it has them."""
     from sightline.loading import to_mapping
     from sightline.profile.results import profile_to_dict
-    from sightline.runs.writer import Run
+    from sightline.runs import Run
 
     result = profile_to_dict(profile)
     scenario = result.pop("scenario")

@@ -1,21 +1,23 @@
 """``sightline calibrate``: constants of a device from tables of measured operators."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from sightline.cli import output
-from sightline.cli.calibrate_here import this_month
-from sightline.cli.options import AsJson, RunStore, takes
+from sightline.cli import calibrate_here, output
+from sightline.cli.options import AsJson, Chart, RunStore, takes
 from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from sightline.calibration.from_tables import Calibration, Tables
 
 _ONLY = ("device", "library")
+Made: TypeAlias = "tuple[list[Calibration], dict[str, Path], str]"
+"""Constants, the files that they were written to, and how predictions take them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +69,7 @@ class CalibrateOptions:
         str | None, typer.Option(metavar="NAME", help="Name of the calibration; default: the device's.")
     ] = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are already there.")] = False
-    chart: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Draw predicted over measured into an .svg, .png or .html file.")
-    ] = None
+    chart: Chart = None
     as_json: AsJson = False
 
 
@@ -91,61 +91,79 @@ def calibrate(options: CalibrateOptions) -> None:
       sightline calibrate --from nccl-tests.log --device h100-sxm-80gb --part collectives --json
       sightline calibrate --from TABLES --device a100-sxm-80gb --chart residuals.svg
     """
-    output.check_output_paths([("--chart", options.chart, output.CHART_ENDINGS)])
+    output.check({"--chart": options.chart})
     if sum((options.tables is not None, options.runs is not None, options.measure)) != 1:
         raise InputError("calibrate takes --from TABLES, --from-run RUN or --measure, one of them")
-    if options.tables is None:
-        _here(options)
-    elif options.device is None:
+    if options.tables is not None and options.device is None:
         raise InputError("--device is missing: the device of the catalog that the tables were measured on")
-    elif _is_processor_suite(options.tables, options.device):
-        _here_from_files(options.tables, options)
-    else:
-        _from_tables(options.tables, options.device, options)
+    is_here = options.tables is None or _is_processor_suite(options.tables, str(options.device))
+    calibrations, paths, use = (_here if is_here else _from_tables)(options)
+    if options.chart is not None:
+        _draw(calibrations, options.chart)
+    _print(calibrations, paths, use, as_json=options.as_json)
 
 
-def _from_tables(tables: list[Path], device: str, options: CalibrateOptions) -> None:
+def _from_tables(options: CalibrateOptions) -> Made:
     """Constants of a device of the catalog."""
-    from sightline.calibration.from_tables import read_tables
+    from sightline.calibration.from_tables import calibrate as fit
+    from sightline.calibration.from_tables import kernels, read_tables
     from sightline.calibration.writing import target_paths, write_calibrations
 
-    kept = _kept(options.only or [])
-    found = read_tables(tables, device, options.part, kept, shape=options.shape, model=options.model)
+    device, kept = str(options.device), _kept(options.only or [])
+    found = read_tables(options.tables or [], device, options.part, kept, shape=options.shape, model=options.model)
     for skipped in found.skipped:
         output.print_remark(f"'{skipped}' is no table of a known format; left out")
     out, name = options.out, options.family or device
     paths = target_paths(out, name, list(found.rows), overwrite=options.overwrite) if out is not None else {}
-    calibrations = _fit(found)
-    if paths:
-        write_calibrations(calibrations, paths, this_month())
-    if options.chart is not None:
-        _draw(calibrations, options.chart)
-    _print(calibrations, paths, as_json=options.as_json)
-    if out is not None and not options.as_json and all(path != out for path in paths.values()):
-        _print_use(name, found, out)
+    with output.progress(kernels(found), "fitting", least=1) as advance:
+        calibrations = fit(found, advance)
+    write_calibrations(calibrations if paths else [], paths, calibrate_here.this_month())
+    is_folder = out is not None and out not in paths.values()
+    return calibrations, paths, _use(name, found, out) if is_folder else ""
 
 
-def _here(options: CalibrateOptions) -> None:
-    """Constants of this machine from what is measured now, or was."""
-    from sightline.cli import calibrate_here
+def _use(family: str, found: "Tables", out: Path | None) -> str:
+    """How a scenario takes the constants that were written into a folder."""
     from sightline.loading.clusters.this_machine import THIS_MACHINE
 
+    device = found.cluster.device
+    relatives = [name for name in (device.calibration, *device.relatives) if name not in ("generic", family)]
+    others = f", relatives: [{', '.join(relatives)}]" if relatives else ""
+    devices = device.name if device.name == THIS_MACHINE else f"8x {device.name}"
+    return (
+        f"with SIGHTLINE_CATALOG={out} a scenario takes them by\n"
+        f"  cluster: {{devices: {devices}, device: {{calibration: {family}{others}}}}}"
+    )
+
+
+def _here(options: CalibrateOptions) -> Made:
+    """Constants of this machine from what is measured now, or was."""
     folder = options.out or calibrate_here.default_folder()
     if options.runs is not None:
         calibrations, paths = calibrate_here.calibrate_runs(
             options.runs, options.store, folder, overwrite=options.overwrite
         )
     else:
-        if options.device not in (None, THIS_MACHINE):
-            raise InputError(f"--device is '{options.device}'; --measure calibrates {THIS_MACHINE}")
-        results = calibrate_here.measured_results(
-            options.store, quick=options.quick, rerun=options.rerun, dtype=options.dtype
-        )
-        steps = calibrate_here.measured_steps(options.store, options.dtype, rerun=options.rerun)
+        results, source, steps = _results(options)
         calibrations, paths = calibrate_here.calibrate_results(
-            results, "sightline calibrate --measure", folder, overwrite=options.overwrite, steps=steps
+            results, source, folder, overwrite=options.overwrite, steps=steps
         )
-    _report(calibrations, paths, folder, options)
+    return calibrations, paths, calibrate_here.use(folder)
+
+
+def _results(options: CalibrateOptions) -> tuple[Sequence[Mapping[str, Any]], str, Any]:
+    """Results of operators and steps of this machine, from files or measured, and how they were asked for."""
+    if options.tables is not None:
+        names = ", ".join(path.name for path in options.tables)
+        return _results_in(options.tables), f"sightline calibrate --from {names}", None
+    from sightline.cli.measure import results_of_suite
+    from sightline.loading.clusters.this_machine import THIS_MACHINE
+
+    if options.device not in (None, THIS_MACHINE):
+        raise InputError(f"--device is '{options.device}'; --measure calibrates {THIS_MACHINE}")
+    results = results_of_suite(options.store, dtype=options.dtype, quick=options.quick, rerun=options.rerun)
+    steps = calibrate_here.measured_steps(options.store, options.dtype, rerun=options.rerun)
+    return results, "sightline calibrate --measure", steps
 
 
 def _is_processor_suite(tables: list[Path], device: str) -> bool:
@@ -170,27 +188,6 @@ def _results_in(tables: list[Path]) -> list[dict[str, Any]]:
     return found
 
 
-def _here_from_files(tables: list[Path], options: CalibrateOptions) -> None:
-    from sightline.cli import calibrate_here
-
-    folder = options.out or calibrate_here.default_folder()
-    source = f"sightline calibrate --from {', '.join(path.name for path in tables)}"
-    calibrations, paths = calibrate_here.calibrate_results(
-        _results_in(tables), source, folder, overwrite=options.overwrite
-    )
-    _report(calibrations, paths, folder, options)
-
-
-def _report(calibrations: "list[Calibration]", paths: dict[str, Path], folder: Path, options: CalibrateOptions) -> None:
-    from sightline.cli.calibrate_here import print_use
-
-    if options.chart is not None:
-        _draw([c for c in calibrations if c.fit.points], options.chart)
-    _print(calibrations, paths, as_json=options.as_json)
-    if not options.as_json:
-        print_use(folder)
-
-
 def _kept(only: list[str]) -> dict[str, str]:
     kept = {}
     for stated in only:
@@ -203,19 +200,10 @@ def _kept(only: list[str]) -> dict[str, str]:
     return kept
 
 
-def _fit(found: "Tables") -> "list[Calibration]":
-    """Fit, and show on a terminal how far it is."""
-    from sightline.calibration.from_tables import calibrate as fit
-    from sightline.calibration.from_tables import kernels
-
-    with output.progress(kernels(found), "fitting", least=1) as advance:
-        return fit(found, advance)
-
-
 def _draw(calibrations: "list[Calibration]", chart: str) -> None:
     from sightline.report.charts.accuracy import Panel, residual_chart
-    from sightline.report.charts.drawing import draw
 
+    fitted = [c for c in calibrations if c.fit.points]
     panels = [
         Panel(
             title=", ".join(dict.fromkeys((c.part, p.kernel))).replace("_", " "),
@@ -223,29 +211,18 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
             unit=p.unit,
             ratio=p.predicted / p.measured,
         )
-        for c in calibrations
+        for c in fitted
         for p in c.fit.points
     ]
-    output.write_file(chart, draw(residual_chart(f"{calibrations[0].device}: predicted over measured", panels), chart))
+    output.draw(chart, residual_chart(f"{fitted[0].device}: predicted over measured", panels))
 
 
-def _print(calibrations: "list[Calibration]", paths: dict[str, Path], *, as_json: bool) -> None:
+def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, *, as_json: bool) -> None:
     from sightline.report.terminal.calibration import tables, to_dict
 
-    if as_json:
-        output.print_json([to_dict(c, str(paths[c.part]) if c.part in paths else None) for c in calibrations])
-        return
-    for calibration in calibrations:
-        for table in tables(calibration):
-            output.print_table(table)
-            output.print_text("\n")
-    for path in paths.values():
-        output.print_text(f"written: {path}\n")
-
-
-def _print_use(family: str, found: "Tables", out: Path) -> None:
-    from sightline.report.terminal.calibration import use
-
-    device = found.cluster.device
-    relatives = [name for name in (device.calibration, *device.relatives) if name not in ("generic", family)]
-    output.print_text(use(family, device.name, relatives, str(out)))
+    written = [f"written: {path}" for path in paths.values()]
+    output.show(
+        lambda: [to_dict(c, str(paths[c.part]) if c.part in paths else None) for c in calibrations],
+        lambda: [*(t for c in calibrations for t in tables(c)), *filter(None, ["\n".join([*written, use]).strip()])],
+        json=as_json,
+    )

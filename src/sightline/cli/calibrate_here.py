@@ -27,13 +27,6 @@ def default_folder() -> Path:
     return Path(data) / "sightline" / "catalog"
 
 
-def measured_results(store: str | None, *, quick: bool, rerun: bool, dtype: str) -> Sequence[Mapping[str, Any]]:
-    """Measure the standard suite, as far as it is not stored, and return its results."""
-    from sightline.cli.measure import results_of_suite
-
-    return results_of_suite(store, dtype=dtype, quick=quick, rerun=rerun)
-
-
 def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str, Steps]:
     """Measure the small models that tell of calls, caches and sharding; by suite and number format.
 
@@ -177,10 +170,10 @@ def calibrate_runs(
     return calibrations, paths
 
 
-def print_use(out: Path) -> None:
-    """Say how predictions take what was written."""
-    if str(out) not in os.environ.get(VARIABLE, "").split(os.pathsep):
-        output.print_text(f"predictions for this-machine take it with\n  export {VARIABLE}={out}\n")
+def use(out: Path) -> str:
+    """Return how predictions take what was written; nothing where they do already."""
+    known = str(out) in os.environ.get(VARIABLE, "").split(os.pathsep)
+    return "" if known else f"predictions for this-machine take it with\n  export {VARIABLE}={out}"
 
 
 def this_month() -> str:

@@ -26,13 +26,24 @@ def catalog(
     from sightline.catalog import KINDS, entry, names
 
     if kind is None:
-        _show_kinds({k: names(k) for k in KINDS}, as_json)
+        listing = {k: list(names(k)) for k in KINDS}
+        output.show(lambda: listing, lambda: [_report().kinds_table(listing)], json=as_json)
         return
-    known_kind = _kind(kind, KINDS)
+    of = _kind(kind, KINDS)
     if name is not None:
-        _show_entry(known_kind, name, dict(entry(known_kind, name)), as_json)
+        one = dict(entry(of, name))
+        table = lambda: [_report().entry_table(name, one, _meaning(of, name))]  # noqa: E731 - a form like the others
+        output.show(lambda: {"kind": of, "name": name, **one}, table, json=as_json)
     else:
-        _show_list(known_kind, {n: dict(entry(known_kind, n)) for n in names(known_kind)}, as_json)
+        several = {n: dict(entry(of, n)) for n in names(of)}
+        documents = [{"name": n, **fields} for n, fields in several.items()]
+        output.show(lambda: documents, lambda: [_report().entries_table(of, several)], json=as_json)
+
+
+def _report() -> Any:
+    from sightline.report.terminal import catalog
+
+    return catalog
 
 
 def _kind(kind: str, kinds: tuple[str, ...]) -> str:
@@ -41,37 +52,6 @@ def _kind(kind: str, kinds: tuple[str, ...]) -> str:
         if spelling in kinds:
             return spelling
     raise InputError(f"unknown kind '{kind}'{nearest(kind, kinds)}; kinds are {', '.join(kinds)}")
-
-
-def _show_kinds(listing: dict[str, tuple[str, ...]], as_json: bool) -> None:
-    if as_json:
-        output.print_json({kind: list(entries) for kind, entries in listing.items()})
-        return
-    from sightline.report.terminal.catalog import kinds_table
-
-    output.print_table(kinds_table(listing))
-
-
-def _show_list(kind: str, entries: dict[str, dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        from sightline.profile.results import plain
-
-        output.print_json([{"name": name, **plain(fields)} for name, fields in entries.items()])
-        return
-    from sightline.report.terminal.catalog import entries_table
-
-    output.print_table(entries_table(kind, entries))
-
-
-def _show_entry(kind: str, name: str, fields: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        from sightline.profile.results import plain
-
-        output.print_json({"kind": kind, "name": name, **plain(fields)})
-        return
-    from sightline.report.terminal.catalog import entry_table
-
-    output.print_table(entry_table(name, fields, _meaning(kind, name)))
 
 
 def _meaning(kind: str, name: str) -> list[tuple[str, str]]:

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 from sightline.cli import output
 from sightline.cli.measure_files import measure_files, outcome
 from sightline.cli.measure_options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
-from sightline.cli.options import refuse_two_formats, takes
+from sightline.cli.options import takes
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sightline.measurement.processes.results import Measured
     from sightline.measurement.processes.suite import Step
+    from sightline.measurement.studies.runs import MeasuredCell
+    from sightline.report.study import Answered
+    from sightline.runs import Store
 
 
 @takes(MeasureOptions)
@@ -41,9 +44,7 @@ def measure(options: MeasureOptions) -> None:
     if options.suite in SUITES:
         refuse_idle(options, [f"--suite {options.suite}"])
     if options.suite == STUDY:
-        from sightline.cli.measure_study import measure_study
-
-        measure_study(open_store(options.store), options)
+        _study(open_store(options.store), options)
         return
     missing: list[str] = []
     measured: Sequence[Measured]
@@ -54,13 +55,12 @@ def measure(options: MeasureOptions) -> None:
     else:
         measured, missing = _measure_suite(options)
     _print(measured, options)
-    _print_missing(missing)
+    _not_measured(missing)
 
 
 def _check(options: MeasureOptions) -> None:
     """Refuse, before anything runs, options that contradict each other."""
-    refuse_two_formats(as_json=options.as_json, as_csv=options.as_csv)
-    output.check_output_paths([("--out", options.out, (".json",)), ("--html", options.html, (".html", ".htm"))])
+    output.check({"--out": options.out, "--html": options.html}, json=options.as_json, csv=options.as_csv)
     if options.html is not None and options.suite != STUDY:
         raise InputError(f"--html writes the report of --suite {STUDY}; results of others have --json, --csv and --out")
     if bool(options.files) == (options.suite is not None):
@@ -97,12 +97,12 @@ def results_of_suite(store: str | None, *, dtype: str, quick: bool, rerun: bool)
     measured, missing = _measure_suite(
         MeasureOptions(suite=STANDARD_SUITE, dtype=dtype, store=store, quick=quick, rerun=rerun)
     )
-    _print_missing(missing)
+    _not_measured(missing)
     return [_result(m) for m in measured]
 
 
-def _print_missing(missing: "Sequence[str]") -> None:
-    for sentence in missing:
+def _not_measured(sentences: "Iterable[str]") -> None:
+    for sentence in sentences:
         output.print_remark(f"not measured: {sentence}")
 
 
@@ -119,27 +119,14 @@ def _tell(step: "Step", advance: "Callable[[], None]") -> None:
 def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:
     import json
 
-    from sightline.report.csv_lines import to_csv
-    from sightline.report.terminal.profile import tables
-
-    profiles = [m.profile for m in measured if m.profile is not None]
-    for m in measured:
-        if m.profile is None:
-            output.print_remark(f"not measured: {m.run.name}: {outcome(m.run)}")
+    _not_measured(f"{m.run.name}: {outcome(m.run)}" for m in measured if m.profile is None)
     results = [_result(m) for m in measured] if options.as_json or options.out else []
     if options.out is not None:
         output.write_file(options.out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
         output.print_remark(f"written: {Path(options.out)}")
-    for warning in dict.fromkeys(w for p in profiles for w in p.warnings):
-        output.print_remark(f"warning: {warning}")
-    if options.as_json:
-        is_one = options.suite is None and len(results) == 1
-        output.print_json(results[0] if is_one else results)
-    elif options.as_csv:
-        output.print_text(to_csv(profiles))
-    else:
-        for table in tables(profiles):
-            output.print_table(table)
+    profiles = [m.profile for m in measured if m.profile is not None]
+    is_one = options.suite is None
+    output.show_profiles(profiles, lambda: results, one=is_one, json=options.as_json, csv=options.as_csv)
 
 
 def _result(measured: "Measured") -> dict[str, Any]:
@@ -161,3 +148,66 @@ def _result(measured: "Measured") -> dict[str, Any]:
         "command": list(run.command),
         "environment": dict(run.environment),
     }
+
+
+def _study(store: "Store", options: MeasureOptions) -> None:
+    """Measure the grid, write its report and print its tables."""
+    from sightline.measurement.machine.devices import hardware_at_hand
+    from sightline.measurement.studies.arxiv_2311_03687 import STUDY, study_tables
+    from sightline.measurement.studies.runs import measure_study
+    from sightline.report.study import study_page, study_terminal, study_to_list
+
+    hardware = hardware_at_hand()
+    tables = study_tables(hardware, quick=options.quick)
+    total = sum(len(table.cells) for table in tables)
+    answered: dict[str, list[Answered]] = {table.name: [] for table in tables}
+    with output.progress(total, "measuring", least=2) as advance:
+        for cell in measure_study(tables, store, quick=options.quick, rerun=options.rerun):
+            answered[cell.table.name].append(_answered(cell, store))
+            advance()
+    study = [(table, answered[table.name]) for table in tables]
+    if options.html is not None:
+        title = f"The study of arXiv {STUDY} on {hardware.cluster(hardware.count)}"
+        output.write_file(options.html, study_page(title, _machine(), study))
+        output.print_remark(f"written: {options.html}")
+    output.show(lambda: study_to_list(study), lambda: [study_terminal(study)], json=options.as_json)
+
+
+def _answered(cell: "MeasuredCell", store: "Store") -> "Answered":
+    """A cell's figures, its prediction's beside them and, at module level, the two compared."""
+    from sightline.errors import InputError
+    from sightline.explanation.comparison import compare
+    from sightline.prediction import predict
+    from sightline.profile.results import flatten, profile_to_dict
+    from sightline.report.study import Answered
+
+    predicted: dict[str, Any] = {}
+    if cell.scenario is not None:
+        try:
+            predicted = flatten(profile_to_dict(predict(cell.scenario)))
+        except InputError as error:
+            output.print_remark(f"not predicted: {cell.cell.row}, {cell.cell.column}: {'; '.join(error.problems)}")
+    done = cell.status == "ok"
+    compared = None
+    if done and predicted and cell.table.level != "end-to-end":
+        compared = compare(cell.run.id, "predicted", levels=("phase", "module"), store=store.place)
+    return Answered(
+        cell=cell.cell,
+        status=cell.status,
+        reason=cell.reason,
+        measured=flatten(cell.run.result) if done else {},
+        predicted=predicted,
+        shimmed=done and bool(cell.run.result["measurement"].get("shimmed")),
+        comparison=compared,
+    )
+
+
+def _machine() -> list[str]:
+    """Sentences about what the study ran on."""
+    from sightline.measurement.machine.record import record_environment
+
+    environment = record_environment()
+    gpus, cpu = environment["gpus"], environment["cpu"]
+    kinds = ", ".join(dict.fromkeys(str(gpu["name"]) for gpu in gpus))
+    what = f"{len(gpus)} x {kinds}" if gpus else f"{cpu['model']}, {cpu['cores']} cores"
+    return [what, ", ".join(f"{name} {version}" for name, version in environment["libraries"].items())]

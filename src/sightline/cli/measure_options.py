@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import AsJson, RunStore, Settings, Sweeps
+from sightline.cli.options import AsCsv, AsJson, Html, RunStore, Settings, Sweeps
 from sightline.errors import InputError
 
 TRAINING, GENERATION, OPERATOR = "training", "generation", "single operators"
@@ -74,13 +74,11 @@ class MeasureOptions:
         typer.Option(metavar="NAME", help="The suite's cluster, such as '8x h100-sxm-80gb'; default: this-machine."),
     ] = None
     as_json: AsJson = False
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per operator.")] = False
+    as_csv: AsCsv = False
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the results as .json, which `calibrate --from` reads.")
     ] = None
-    html: Annotated[str | None, typer.Option(metavar="REPORT", help="Write the study's report as one .html page.")] = (
-        None
-    )
+    html: Html = None
     store: RunStore = None
     settings: Settings = None
     sweeps: Sweeps = None

@@ -7,9 +7,18 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from sightline.errors import InputError
-
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
+Chart = Annotated[
+    str | None, typer.Option("--chart", metavar="OUT", help="Draw the answer into an .svg, .png or .html file.")
+]
+Html = Annotated[
+    str | None, typer.Option("--html", metavar="REPORT", help="Write a report as one .html page that needs no network.")
+]
 RunStore = Annotated[
     str | None, typer.Option("--store", metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
 ]
@@ -53,9 +62,3 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
         return invoke
 
     return command
-
-
-def refuse_two_formats(*, as_json: bool, as_csv: bool) -> None:
-    """Raise `InputError` where both JSON and CSV are asked for."""
-    if as_json and as_csv:
-        raise InputError("--json and --csv exclude each other: stdout holds one of them")

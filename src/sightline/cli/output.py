@@ -4,7 +4,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,117 @@ from sightline.errors import InputError, WorkError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-CHART_ENDINGS = (".svg", ".png", ".html")
+    from sightline.profile import Profile
+
+ENDINGS: Mapping[str, Sequence[str]] = {
+    "--chart": (".svg", ".png", ".html"),
+    "--html": (".html", ".htm"),
+    "--trace": (".json",),
+}
+"""What the names of the files that an option writes may end in."""
+_MOST_WARNINGS = 5
 
 _PROGRESS_FROM = 20
 """Items from which a progress bar is worth its flicker."""
 
 
+def check(
+    paths: Mapping[str, str | None], *, json: bool = False, csv: bool = False, out: Sequence[str] = (".json",)
+) -> None:
+    """Refuse, before any work is done, two forms of one answer and paths of files that cannot be written.
+
+    Args:
+        paths: What is given for each option that writes a file.
+        json: Whether JSON is asked for.
+        csv: Whether CSV is asked for.
+        out: What the file of ``--out`` may end in.
+    """
+    if json and csv:
+        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+    wrong = {option: _wrong(path, ENDINGS.get(option, out)) for option, path in paths.items() if path is not None}
+    if problems := [f"{option} {why}" for option, why in wrong.items() if why]:
+        raise InputError(problems)
+
+
+def _wrong(path: str, endings: Sequence[str]) -> str:
+    if Path(path).suffix.lower() not in endings:
+        return f"'{path}' must end in {' or '.join(endings)}"
+    if Path(path).is_dir():
+        return f"'{path}' is a folder; name a file in it"
+    return "" if Path(path).parent.is_dir() else f"'{path}': there is no folder '{Path(path).parent}'"
+
+
+def show(
+    document: Callable[[], Any],
+    tables: Callable[[], "Iterable[RenderableType | str]"],
+    *,
+    json: bool,
+    one: bool = False,
+    csv: Callable[[], str] | None = None,
+) -> None:
+    """Print an answer in the form that is asked for: as a JSON document, as CSV, or as tables for people.
+
+    Args:
+        document: The JSON document, or a list of them.
+        tables: What people read, tables and texts, a blank line between two.
+        json: Whether the document is asked for.
+        one: Print the only document of a list without the list.
+        csv: Lines of CSV, if they are asked for.
+    """
+    if json:
+        found = document()
+        print_json(found[0] if one and len(found) == 1 else found)
+    elif csv is not None:
+        print_text(csv())
+    else:
+        for position, table in enumerate(tables()):
+            print_text("\n" if position else "")
+            if isinstance(table, str):
+                print_text(f"{table}\n")
+            else:
+                print_table(table)
+
+
+def show_profiles(
+    profiles: "Sequence[Profile]", documents: Callable[[], Any], *, json: bool, one: bool, csv: bool
+) -> None:
+    """Print profiles of any tasks: their warnings, and themselves in the form that is asked for."""
+    warn(warning for profile in profiles for warning in (*profile.scenario.warnings, *profile.warnings))
+
+    def tables() -> "Iterable[RenderableType]":
+        from sightline.report.terminal.profile import tables as of
+
+        return of(profiles)
+
+    def lines() -> str:
+        from sightline.report.csv_lines import to_csv
+
+        return to_csv(profiles)
+
+    show(documents, tables, json=json, one=one, csv=lines if csv else None)
+
+
+def draw(path: str, chart: dict[str, Any]) -> None:
+    """Write a chart's specification in the form that the path's ending asks for."""
+    from sightline.report.charts.drawing import draw as drawn
+
+    write_file(path, drawn(chart, path))
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print each warning once, and of very many the first few; each result holds its own."""
+    found = list(dict.fromkeys(warnings))
+    for warning in found[:_MOST_WARNINGS]:
+        print_remark(f"warning: {warning}")
+    if len(found) > _MOST_WARNINGS:
+        print_remark(f"warning: and {len(found) - _MOST_WARNINGS} more; --json holds each result's own")
+
+
 def print_json(document: Any) -> None:
-    """Print one JSON document; a NaN would be a bug and is refused."""
-    print_text(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Print one JSON document."""
+    from sightline.quantities import as_json
+
+    print_text(json.dumps(as_json(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_table(renderable: "RenderableType") -> None:
@@ -70,22 +172,6 @@ def write_file(path: str, content: str | bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
-
-
-def check_output_paths(paths: Iterable[tuple[str, str | None, Sequence[str]]]) -> None:
-    """Refuse outputs whose ending or folder is wrong, before any work is done; one (option, path, endings) each."""
-    problems = []
-    for option, path, endings in paths:
-        if path is None:
-            continue
-        if Path(path).suffix.lower() not in endings:
-            problems.append(f"{option} '{path}' must end in {' or '.join(endings)}")
-        elif Path(path).is_dir():
-            problems.append(f"{option} '{path}' is a folder; name a file in it")
-        elif not Path(path).parent.is_dir():
-            problems.append(f"{option} '{path}': there is no folder '{Path(path).parent}'")
-    if problems:
-        raise InputError(problems)
 
 
 @contextmanager

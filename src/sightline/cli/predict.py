@@ -5,31 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
-from sightline.cli.options import AsJson, Settings, Sweeps, refuse_two_formats
+from sightline.cli.options import AsCsv, AsJson, Chart, Files, Html, Settings, Sweeps
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.loading.loader import Asked
     from sightline.profile import Profile
 
-_MOST_WARNINGS = 5
-
 
 def predict(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
-        ),
-    ],
+    files: Files,
     as_json: AsJson = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per scenario.")] = False,
-    chart: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Draw the prediction into an .svg, .png or .html file.")
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="REPORT", help="Write a report as one .html page that needs no network.")
-    ] = None,
+    as_csv: AsCsv = False,
+    chart: Chart = None,
+    html: Html = None,
     trace: Annotated[
         str | None, typer.Option(metavar="OUT", help="Write the timeline of a training step as a Chrome trace (.json).")
     ] = None,
@@ -52,15 +41,12 @@ def predict(
       sightline predict examples/operators.yaml
       cat scenario.yaml | sightline predict -
     """
-    refuse_two_formats(as_json=as_json, as_csv=as_csv)
-    output.check_output_paths(
-        [("--chart", chart, output.CHART_ENDINGS), ("--html", html, (".html", ".htm")), ("--trace", trace, (".json",))]
-    )
+    output.check({"--chart": chart, "--html": html, "--trace": trace}, json=as_json, csv=as_csv)
     scenarios, is_one = _read(files, settings or [], sweeps or [])
     _refuse_pictures(scenarios, chart or html, trace)
     answers = _predict_all(scenarios)
     _write_files(answers, chart, html, trace)
-    _print(answers, is_one=is_one, as_json=as_json, as_csv=as_csv)
+    output.show_profiles(answers, lambda: [a.to_dict() for a in answers], one=is_one, json=as_json, csv=as_csv)
 
 
 def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[list[Asked], bool]":
@@ -106,10 +92,9 @@ def _predict_all(scenarios: "list[Asked]") -> "list[Profile]":
 
 def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:
     if chart is not None:
-        from sightline.report.charts.drawing import draw
         from sightline.report.charts.profile import profile_chart
 
-        output.write_file(chart, draw(profile_chart(answers), chart))
+        output.draw(chart, profile_chart(answers))
     if html is not None:
         from sightline.report.page import page
 
@@ -118,28 +103,3 @@ def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, 
         from sightline.report.charts.trace import chrome_trace
 
         output.write_file(trace, chrome_trace(answers[0]))
-
-
-def _print(answers: "list[Profile]", *, is_one: bool, as_json: bool, as_csv: bool) -> None:
-    _print_warnings(answers)
-    if as_json:
-        results = [answer.to_dict() for answer in answers]
-        output.print_json(results[0] if is_one else results)
-    elif as_csv:
-        from sightline.report.csv_lines import to_csv
-
-        output.print_text(to_csv(answers))
-    else:
-        from sightline.report.terminal.profile import tables
-
-        for table in tables(answers):
-            output.print_table(table)
-
-
-def _print_warnings(profiles: "list[Profile]") -> None:
-    """Print each warning once, and of very many the first few; each result holds its own."""
-    warnings = list(dict.fromkeys(w for p in profiles for w in (*p.scenario.warnings, *p.warnings)))
-    for warning in warnings[:_MOST_WARNINGS]:
-        output.print_remark(f"warning: {warning}")
-    if len(warnings) > _MOST_WARNINGS:
-        output.print_remark(f"warning: and {len(warnings) - _MOST_WARNINGS} more; --json holds each result's own")

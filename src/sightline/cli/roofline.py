@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
-from sightline.cli.options import AsJson, Sweeps, refuse_two_formats
+from sightline.cli.options import AsCsv, AsJson, Chart, Settings, Sweeps
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.prediction.operators.roofline_table import RooflineTable
     from sightline.scenario import Device, GenerationScenario
 
 
@@ -23,13 +22,9 @@ def roofline(
         typer.Option(metavar="A,B", help="Devices of the catalog that replace the scenario's own."),
     ] = None,
     as_json: AsJson = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per matmul.")] = False,
-    chart: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Draw the rooflines into an .svg, .png or .html file.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")
-    ] = None,
+    as_csv: AsCsv = False,
+    chart: Chart = None,
+    settings: Settings = None,
     sweeps: Sweeps = None,
 ) -> None:
     """Show which matmuls of a layer are compute-bound and which are memory-bound, in prefill and in decode.
@@ -44,13 +39,29 @@ def roofline(
       sightline roofline examples/llama-2-7b-generate-a100.yaml --sweep workload.batch=1,16,256 --csv
       sightline roofline examples/llama-2-7b-generate-a100.yaml --set workload.batch=16 --chart roofline.svg
     """
-    refuse_two_formats(as_json=as_json, as_csv=as_csv)
-    output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
-    asked = _on(_read(file, settings or [], sweeps or []), _devices(devices))
-    _print([[_table(one) for one in group] for group in asked], chart, as_json=as_json, as_csv=as_csv)
+    output.check({"--chart": chart}, json=as_json, csv=as_csv)
+    asked = _on(_generations(file, settings or [], sweeps or []), _devices(devices))
+    from sightline.prediction.operators.roofline_table import roofline_table
+    from sightline.report import labels
+    from sightline.report.terminal import roofline as report
+
+    groups = [[roofline_table(one) for one in group] for group in asked]
+    names = labels.variant_labels([group[0].scenario for group in groups])
+    named = [(name, table) for name, group in zip(names, groups, strict=True) for table in group]
+    if chart is not None:
+        from sightline.report.charts.roofline import roofline_chart
+
+        output.draw(chart, roofline_chart(named))
+    output.show(
+        lambda: report.to_list([table for _, table in named]),
+        lambda: map(report.classification, names, groups),
+        json=as_json,
+        one=True,
+        csv=(lambda: report.to_csv(named)) if as_csv else None,
+    )
 
 
-def _read(file: str, settings: list[str], sweeps: list[str]) -> "list[GenerationScenario]":
+def _generations(file: str, settings: list[str], sweeps: list[str]) -> "list[GenerationScenario]":
     from sightline.loading import load_all
     from sightline.scenario import GenerationScenario
 
@@ -74,41 +85,3 @@ def _on(scenarios: "list[GenerationScenario]", devices: "list[Device]") -> "list
         [replace(one, cluster=replace(one.cluster, device=device)) for device in devices or [one.cluster.device]]
         for one in scenarios
     ]
-
-
-def _table(scenario: "GenerationScenario") -> "RooflineTable":
-    from sightline.prediction.operators.roofline_table import roofline_table
-
-    return roofline_table(scenario)
-
-
-def _print(groups: "list[list[RooflineTable]]", chart: str | None, *, as_json: bool, as_csv: bool) -> None:
-    from sightline.report.terminal import roofline as table
-
-    names = table.labels_of([group[0] for group in groups])
-    tables = [table for group in groups for table in group]
-    labels = [name for name, group in zip(names, groups, strict=True) for _ in group]
-    if chart is not None:
-        _draw(labels, tables, chart)
-    if as_json:
-        found = table.tables_to_list(tables)
-        output.print_json(found[0] if len(found) == 1 else found)
-    elif as_csv:
-        output.print_text(table.tables_to_csv(labels, tables))
-    else:
-        for position, (name, group) in enumerate(zip(names, groups, strict=True)):
-            output.print_text("\n" if position else "")
-            output.print_table(table.classification(name, group))
-
-
-def _draw(labels: list[str], tables: "list[RooflineTable]", chart: str) -> None:
-    from sightline.report.charts.drawing import draw
-    from sightline.report.charts.roofline import roofline_chart
-
-    several = len(set(labels)) > 1
-    panels = [
-        (f"{label}, {t.scenario.cluster.device.name}" if several else t.scenario.cluster.device.name, t)
-        for label, t in zip(labels, tables, strict=True)
-    ]
-    title = "Matmuls of a layer on the roofline" if several else labels[0]
-    output.write_file(chart, draw(roofline_chart(title, panels), chart))

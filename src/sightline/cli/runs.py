@@ -60,12 +60,8 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: _Place = None
 
     opened = _open(store)
     chosen = _chosen(opened, suite, status)
-    if as_json:
-        output.print_json([summary(run) for run in chosen])
-    elif chosen:
-        output.print_table(listing(chosen))
-    else:
-        output.print_text(f"no runs in {opened.place}\n")
+    none = f"no runs in {opened.place}"
+    output.show(lambda: list(map(summary, chosen)), lambda: [listing(chosen) if chosen else none], json=as_json)
 
 
 @runs.command()
@@ -85,17 +81,13 @@ def show(
     """
     from dataclasses import asdict
 
-    from sightline.profile.results import plain
     from sightline.report.terminal.runs import one
 
     opened = _open(store)
     found = opened.find(run)
     rows, samples = opened.rows(found), opened.samples(found)
-    if as_json:
-        tables = {"rows": rows.to_dicts(), "samples": samples.to_dicts()}
-        output.print_json(plain({**asdict(found), "command": list(found.command), **tables}))
-    else:
-        output.print_table(one(found, rows, samples))
+    document = {**asdict(found), "rows": rows.to_dicts(), "samples": samples.to_dicts()}
+    output.show(lambda: document, lambda: [one(found, rows, samples)], json=as_json)
 
 
 @runs.command()
@@ -113,15 +105,12 @@ def query(
       sightline runs query "SELECT name, step_time_s FROM runs ORDER BY step_time_s"
       sightline runs query "SELECT module, sum(time_s) FROM rows GROUP BY module" --json
     """
-    from sightline.profile.results import plain
-    from sightline.report.terminal.runs import answer, answer_to_list
+    from sightline.report.terminal.runs import answer
     from sightline.runs.query import query as ask
 
     columns, found = ask(_open(store), sql)
-    if as_json:
-        output.print_json(plain(answer_to_list(columns, found)))
-    else:
-        output.print_table(answer(columns, found))
+    documents = [dict(zip(columns, row, strict=True)) for row in found]
+    output.show(lambda: documents, lambda: [answer(columns, found)], json=as_json)
 
 
 @runs.command()
@@ -140,17 +129,15 @@ def export(
       sightline runs export --out runs.zip
       sightline runs export latest --out run.zip
     """
-    output.check_output_paths([("--out", out, (".zip",))])
+    output.check({"--out": out}, out=(".zip",))
     from sightline.runs.archive import exportable, to_archive
     from sightline.runs.run import RUNNING
 
     opened = _open(store)
     chosen = exportable(_named(opened, names)) if names else [r for r in opened.runs() if r.status != RUNNING]
     output.write_file(out, to_archive(opened, chosen))
-    if as_json:
-        output.print_json({"file": out, "runs": [run.id for run in chosen]})
-    else:
-        output.print_text(f"{len(chosen)} runs written to {out}\n")
+    document = {"file": out, "runs": [run.id for run in chosen]}
+    output.show(lambda: document, lambda: [f"{len(chosen)} runs written to {out}"], json=as_json)
 
 
 @runs.command("import")
@@ -169,11 +156,9 @@ def import_runs(
 
     opened = _open(store)
     new, there = from_archive(opened, file)
-    if as_json:
-        output.print_json({"imported": new, "there": there})
-    else:
-        before = f", {len(there)} were there before" if there else ""
-        output.print_text(f"{len(new)} runs read into {opened.place}{before}\n")
+    before = f", {len(there)} were there before" if there else ""
+    said = f"{len(new)} runs read into {opened.place}{before}"
+    output.show(lambda: {"imported": new, "there": there}, lambda: [said], json=as_json)
 
 
 @runs.command()
@@ -199,10 +184,8 @@ def delete(
     opened = _open(store)
     chosen = _named(opened, names) if names else _chosen(opened, suite, status)
     opened.delete(chosen)
-    if as_json:
-        output.print_json({"deleted": [run.id for run in chosen]})
-    else:
-        output.print_text(f"{len(chosen)} runs deleted\n")
+    document = {"deleted": [run.id for run in chosen]}
+    output.show(lambda: document, lambda: [f"{len(chosen)} runs deleted"], json=as_json)
 
 
 def _open(place: str | None) -> "Store":

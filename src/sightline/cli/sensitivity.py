@@ -1,20 +1,11 @@
 """``sightline sensitivity``: which numbers a prediction depends on."""
 
-from typing import Annotated
-
-import typer
-
 from sightline.cli import output
-from sightline.cli.options import AsJson, Settings, Sweeps
+from sightline.cli.options import AsJson, Files, Settings, Sweeps
 
 
 def sensitivity(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
-        ),
-    ],
+    files: Files,
     as_json: AsJson = False,
     settings: Settings = None,
     sweeps: Sweeps = None,
@@ -35,12 +26,5 @@ def sensitivity(
     from sightline.report.terminal.sensitivity import sensitivity_to_dict, terminal
 
     found = [of(scenario) for scenario in load_all(files, settings or [], sweeps or [])]
-    for warning in dict.fromkeys(w for f in found for w in f.answer.scenario.warnings):
-        output.print_remark(f"warning: {warning}")
-    if as_json:
-        documents = [sensitivity_to_dict(f) for f in found]
-        output.print_json(documents[0] if len(documents) == 1 else documents)
-        return
-    for position, one in enumerate(found):
-        output.print_text("\n" if position else "")
-        output.print_table(terminal(one))
+    output.warn(warning for one in found for warning in one.answer.scenario.warnings)
+    output.show(lambda: list(map(sensitivity_to_dict, found)), lambda: map(terminal, found), json=as_json, one=True)

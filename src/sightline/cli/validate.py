@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
-from sightline.cli.options import AsJson
+from sightline.cli.options import AsJson, Chart
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def validate(
         ),
     ] = None,
     cases: Annotated[bool, typer.Option("--cases", help="List every case with both values.")] = False,
-    chart: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Draw predicted over measured into an .svg, .png or .html file.")
-    ] = None,
+    chart: Chart = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
@@ -47,19 +45,21 @@ def validate(
       sightline validate --data DIR --json
       sightline validate --data DIR --chart accuracy.svg
     """
-    output.check_output_paths([("--chart", chart, output.CHART_ENDINGS)])
+    output.check({"--chart": chart})
     results = _run(suite, data)
+    from sightline.report.terminal import accuracy
+
     if chart is not None:
         from sightline.report.charts.accuracy import validation_chart
-        from sightline.report.charts.drawing import draw
 
-        output.write_file(chart, draw(validation_chart(results), chart))
-    if as_json:
-        from sightline.report.terminal.accuracy import results_to_dict
-
-        output.print_json(results_to_dict(results, cases=cases))
-    else:
-        _print(results, cases=cases, complete=data is not None or suite is not None)
+        output.draw(chart, validation_chart(results))
+    output.show(
+        lambda: accuracy.results_to_dict(results, cases=cases),
+        lambda: [*(accuracy.case_table(r) for r in results if cases), accuracy.error_table(results)],
+        json=as_json,
+    )
+    if data is None and suite is None and not as_json:
+        output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
 
 
 def _run(suite: str | None, data: Path | None) -> "list[Result]":
@@ -71,15 +71,3 @@ def _run(suite: str | None, data: Path | None) -> "list[Result]":
     chosen = choose(suite, data)
     with output.progress(sum(map(work_of, chosen)), "validating") as advance:
         return evaluate(chosen, done=advance)
-
-
-def _print(results: "list[Result]", *, cases: bool, complete: bool) -> None:
-    from sightline.report.terminal.accuracy import case_table, error_table
-
-    if cases:
-        for result in results:
-            output.print_table(case_table(result))
-            output.print_text("\n")
-    output.print_table(error_table(results))
-    if not complete:
-        output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")

@@ -163,7 +163,9 @@ def _cells(rows: Iterable[Mapping[str, Any]]) -> list[Cell]:
     """Return the cells of a stored table."""
     return [
         Cell(
-            *(str(row.get(key, "")) for key in ("phase", "module", "operator")),
+            str(row.get("phase", "")),
+            str(row.get("module", "")),
+            str(row.get("operator", "")),
             float(row.get("exposed_s", row.get("time_s")) or 0.0),
             row.get("low_s"),
             row.get("high_s"),

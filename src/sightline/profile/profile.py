@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.profile.memory import StageMemory
 from sightline.profile.metrics import BOUNDS, Task, task_of
-from sightline.profile.rows import Row, row_table
+from sightline.profile.rows import Row, StageMemory, row_table
 from sightline.quantities import Number, as_python
 
 if TYPE_CHECKING:

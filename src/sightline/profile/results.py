@@ -1,10 +1,9 @@
 """The documented result keys: a profile as JSON says it."""
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from sightline.quantities import as_json
 
 if TYPE_CHECKING:
     from sightline.profile.profile import Profile
@@ -35,7 +34,7 @@ def profile_to_dict(profile: "Profile") -> dict[str, Any]:
     parts = {key: getattr(profile, key) for key in _PARTS} | {"warnings": warnings}
     always = ("interval", "warnings", *(("phases", "memory_bytes", "advice") if profile.task.phases else ()))
     held = {key: part for key, part in parts.items() if part or key in always}
-    result: dict[str, Any] = plain(stamped({**about, **verdicts, **metrics, **held}))
+    result: dict[str, Any] = as_json(stamped({**about, **verdicts, **metrics, **held}))
     return result
 
 
@@ -44,21 +43,6 @@ def scenario_to_dict(scenario: Any) -> dict[str, Any]:
     from sightline.loading import to_mapping
 
     return dict(to_mapping(scenario))
-
-
-def plain(value: Any) -> Any:
-    """Return ``value`` as JSON can say it: without NumPy types, tuples, NaN and infinity."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, set | frozenset):
-        return sorted(plain(item) for item in value)
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

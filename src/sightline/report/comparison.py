@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
 from sightline.explanation.side import LEVELS, Side
 from sightline.profile import TASKS
-from sightline.profile.results import plain, stamped
+from sightline.profile.results import stamped
 from sightline.report import summary, units
 from sightline.report.csv_lines import csv_text
 
@@ -111,24 +111,14 @@ def comparison_table(comparison: Comparison) -> "RenderableType":
 
 def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison under its result keys, in SI units and plain Python numbers."""
-    result: dict[str, Any] = plain(
-        stamped(
-            {
-                "a": _side(comparison.a),
-                "b": _side(comparison.b),
-                "rows": [asdict(row) for row in comparison.rows],
-                "plans": comparison.about,
-                "warnings": list(comparison.warnings),
-            }
-        )
-    )
-    return result
+    sides = {
+        letter: {"name": side.name, "title": side.title, "source": side.source}
+        for letter, side in (("a", comparison.a), ("b", comparison.b))
+    }
+    rows = [asdict(row) for row in comparison.rows]
+    return stamped({**sides, "rows": rows, "plans": comparison.about, "warnings": list(comparison.warnings)})
 
 
 def comparison_to_csv(comparison: Comparison) -> str:
     """Return a comparison as CSV text, a line per row; the interval's ends are the columns low and high."""
     return csv_text(comparison.records())
-
-
-def _side(side: Side) -> dict[str, Any]:
-    return {"name": side.name, "title": side.title, "source": side.source}

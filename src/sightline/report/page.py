@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from sightline.profile import Profile
-from sightline.profile.results import plain, scenario_to_dict
+from sightline.profile.results import scenario_to_dict
 from sightline.report import labels, summary, units
 from sightline.report.charts.drawing import chart_element, html_document
 from sightline.report.charts.profile import profile_chart, single_chart
@@ -134,5 +134,5 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: b
 def _yaml(profile: Profile) -> str:
     import yaml
 
-    mapping = plain(scenario_to_dict(profile.scenario))
+    mapping = scenario_to_dict(profile.scenario)
     return yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=100)

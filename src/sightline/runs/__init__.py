@@ -1,7 +1,6 @@
 """The store of runs: a folder each, with what was asked, what came out, and what it ran on."""
 
-from sightline.runs.run import Run
+from sightline.runs.run import Run, RunWriter
 from sightline.runs.store import Store, open_store
-from sightline.runs.writer import RunWriter
 
 __all__ = ["Run", "RunWriter", "Store", "open_store"]

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sightline.errors import InputError
-from sightline.runs.run import FORMAT, RUNNING, Run, from_json
+from sightline.runs.run import FORMAT, JOURNAL, ROWS, RUNNING, SAMPLES, Run, from_json
 from sightline.runs.store import ID, Store
-from sightline.runs.writer import JOURNAL, ROWS, SAMPLES
 
 _FILES = ("run.json", JOURNAL, f"{SAMPLES}.parquet", f"{ROWS}.parquet")
 _MOST_BYTES = 2**32

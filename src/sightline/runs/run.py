@@ -1,16 +1,25 @@
-"""What a run says of itself: the content of its ``run.json``."""
+"""One run: the content of its ``run.json``, and how it is written, samples as they come, the rest when it ends."""
 
+import io
 import json
-import math
 import os
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sightline.quantities import as_json
+from sightline.runs.storage import Storage
+
+if TYPE_CHECKING:
+    import polars
 
 RUNNING, INTERRUPTED = "running", "interrupted"
+SAMPLES, ROWS = "samples", "rows"
+JOURNAL = "samples.jsonl"
 FORMAT = 1
 """Of the folder; it rises when an old reader would misread a new run."""
 
@@ -48,7 +57,7 @@ class Run:
 
 def to_json(run: Run) -> bytes:
     """Return the content of ``run.json``; numbers JSON cannot say (NaN, infinity) become null."""
-    return json.dumps(_sayable(asdict(run)), indent=1, ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(as_json(asdict(run)), indent=1, ensure_ascii=False, allow_nan=False).encode()
 
 
 def from_json(data: bytes) -> Run:
@@ -96,11 +105,77 @@ def _started(pid: int) -> str:
         return ""
 
 
-def _sayable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _sayable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_sayable(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+class RunWriter:
+    """A run that is being written. Until ``finish`` it is listed as running, or as interrupted once its writer is dead."""
+
+    def __init__(self, storage: Storage, run: Run) -> None:
+        self.run = run
+        self._storage = storage
+        self._samples: list[Mapping[str, Any]] = []
+        storage.create(run.id)
+        self._write("run.json", to_json(run))
+
+    def sample(self, sample: Mapping[str, Any]) -> None:
+        """Keep one sample; from now on the end of this process cannot lose it."""
+        self._samples.append(sample)
+        self._storage.append(self._path(JOURNAL), json.dumps(sample).encode() + b"\n")
+
+    def finish(
+        self,
+        *,
+        status: str = "ok",
+        reason: str = "",
+        result: Mapping[str, Any] | None = None,
+        rows: Iterable[Mapping[str, Any]] = (),
+        **figures: Any,
+    ) -> Run:
+        """End the run; it counts as ended from the moment its ``run.json`` says so, which is written last.
+
+        Args:
+            status: How it ended.
+            reason: One sentence when it is not ok.
+            result: The result keys.
+            rows: The profile's table, a row per operator.
+            figures: Other fields of ``Run``, such as ``environment`` or ``output``.
+        """
+        for name, records in ((SAMPLES, self._samples), (ROWS, list(rows))):
+            if records:
+                self._write(f"{name}.parquet", as_parquet(as_table(records)))
+        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.run = replace(
+            self.run, status=status, reason=reason, result=dict(result or {}), ended=ended, writer={}, **figures
+        )
+        self._write("run.json", to_json(self.run))
+        self._storage.remove(self._path(JOURNAL))
+        return self.run
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._storage.write(self._path(name), data)
+
+    def _path(self, name: str) -> str:
+        return f"{self.run.id}/{name}"
+
+
+def as_table(records: Iterable[Mapping[str, Any]]) -> "polars.DataFrame":
+    """Return records as a data frame; a column that holds numbers and texts becomes text."""
+    import polars
+
+    return polars.DataFrame(list(records), infer_schema_length=None, strict=False)
+
+
+def as_parquet(table: "polars.DataFrame") -> bytes:
+    """Return a data frame as the content of a Parquet file."""
+    buffer = io.BytesIO()
+    table.write_parquet(buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def from_journal(data: bytes) -> "polars.DataFrame":
+    """Return the samples of a run that has not ended; a line cut short by the writer's end is left out."""
+    records = []
+    for line in data.splitlines():
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            continue
+    return as_table(records)

@@ -12,9 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, WorkError, nearest
-from sightline.runs.run import FORMAT, INTERRUPTED, Run, from_json, is_abandoned, this_process
+from sightline.runs.run import (
+    FORMAT,
+    INTERRUPTED,
+    JOURNAL,
+    ROWS,
+    SAMPLES,
+    Run,
+    RunWriter,
+    from_journal,
+    from_json,
+    is_abandoned,
+    this_process,
+)
 from sightline.runs.storage import LocalStorage, Storage
-from sightline.runs.writer import JOURNAL, ROWS, SAMPLES, RunWriter, from_journal
 
 if TYPE_CHECKING:
     import polars

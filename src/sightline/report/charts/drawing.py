@@ -46,8 +46,9 @@ def of(values: Sequence[dict[str, Any]]) -> Any:
 
 def heading(title: str, subtitle: str = "", **style: Any) -> Any:
     """Return the title of a panel, with a line below it if there is one."""
-    below = {"subtitle": subtitle, "subtitleFontSize": 11} if subtitle else {}
-    return alt.TitleParams(title, **{"anchor": "start", "fontSize": 13, "offset": 8} | below | style)
+    below: dict[str, Any] = {"subtitle": subtitle, "subtitleFontSize": 11} if subtitle else {}
+    looks: dict[str, Any] = {"anchor": "start", "fontSize": 13, "offset": 8} | below | style
+    return alt.TitleParams(title, **looks)
 
 
 def logarithmic(low: float, high: float, **style: Any) -> Any:

@@ -14,9 +14,11 @@ _SHAPES = ("circle", "triangle-up", "triangle-down", "square", "diamond", "cross
 _PHASES = ("prefill", "decode")
 
 
-def roofline_chart(title: str, panels: Sequence[tuple[str, RooflineTable]]) -> dict[str, Any]:
-    """Return the Vega-Lite specification: a log-log panel per named table, all on the same axes."""
-    shown = panels[:_MOST]
+def roofline_chart(named: Sequence[tuple[str, RooflineTable]]) -> dict[str, Any]:
+    """Return the Vega-Lite specification: a log-log panel per table with its scenario's label, all on the same axes."""
+    shown = named[:_MOST]
+    several = len({label for label, _ in named}) > 1
+    title = "Matmuls of a layer on the roofline" if several else named[0][0]
     names = list(dict.fromkeys(row.matmul for _, table in shown for row in table.rows))
     rows = [row for _, table in shown for row in table.rows]
     intensities = _ends([row.intensity for row in rows] + [row.ridge for row in rows])
@@ -24,13 +26,13 @@ def roofline_chart(title: str, panels: Sequence[tuple[str, RooflineTable]]) -> d
     axis = alt.Axis(tickCount=4, format="~s", grid=False)
     x = alt.X("x:Q", title="FLOP/byte", scale=drawing.logarithmic(*intensities), axis=axis)
     y = alt.Y("y:Q", title="FLOP/s", scale=drawing.logarithmic(*rates), axis=axis)
-    drawn = [_panel(name, table, names, x, y, intensities) for name, table in shown]
+    drawn = [_panel(label * several, table, names, x, y, intensities) for label, table in shown]
     lines = [
         "The line is what the datasheet allows, the points what is predicted; left of the ridge memory bounds.",
         "Attention is taken apart into scores and context, as in arXiv 2407.14645.",
     ]
-    if len(panels) > _MOST:
-        lines.append(f"The first {_MOST} of {len(panels):,}.")
+    if len(named) > _MOST:
+        lines.append(f"The first {_MOST} of {len(named):,}.")
     return drawing.configure(alt.concat(*drawn, columns=_COLUMNS, spacing=30), title, lines)
 
 
@@ -42,7 +44,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return min(values) / 1.6, max(values) * 2.2
 
 
-def _panel(name: str, table: RooflineTable, names: list[str], x: Any, y: Any, intensities: tuple[float, float]) -> Any:
+def _panel(label: str, table: RooflineTable, names: list[str], x: Any, y: Any, intensities: tuple[float, float]) -> Any:
     color = drawing.palette({phase: drawing.PHASE_COLORS[phase] for phase in _PHASES})
     shapes = alt.Scale(domain=names, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(names))])
     legend = alt.Legend(title=None, orient="bottom", columns=4, symbolType="circle")
@@ -54,6 +56,7 @@ def _panel(name: str, table: RooflineTable, names: list[str], x: Any, y: Any, in
         shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=4)),
         tooltip=["phase:N", "layer:N", "matmul:N", "x:Q", "y:Q", "bound:N"],
     )
+    name = ", ".join(filter(None, (label, table.scenario.cluster.device.name)))
     heading = drawing.heading(name, f"ridge {ridges(table)} FLOP/byte")
     return alt.layer(*_roofs(table, intensities, x, y), drawn).properties(width=_WIDTH, height=_HEIGHT, title=heading)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from sightline.profile.results import plain, stamped
+from sightline.profile.results import stamped
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
 
@@ -29,12 +29,10 @@ _ASKED = {"batch": "batch", "prompt_tokens": "in", "output_tokens": "out"}
 
 def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict[str, Any]:
     """Return the results under the documented keys, on request with every case."""
-    suites = []
-    for result in results:
-        entry = result.to_dict()
-        if cases:
-            entry["answers"] = [_answer_to_dict(answer) for answer in result.answers]
-        suites.append(plain(entry))
+    suites = [
+        result.to_dict() | ({"answers": [_answer_to_dict(a) for a in result.answers]} if cases else {})
+        for result in results
+    ]
     return stamped({"suites": suites})
 
 

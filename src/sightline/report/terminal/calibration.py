@@ -1,11 +1,10 @@
 """A calibration for people and as JSON: constants, rows, range covered, and what the fit leaves unexplained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.profile.results import stamped
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
@@ -24,10 +23,8 @@ def tables(calibration: "Calibration") -> list[Table]:
 
 def to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, Any]:
     """Return everything a calibration says."""
-    from sightline.calibration.writing import plain
-
     fit = calibration.fit
-    said: dict[str, Any] = plain(
+    return stamped(
         {
             "device": calibration.device,
             "part": calibration.part,
@@ -37,9 +34,9 @@ def to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, An
             "rows": fit.rows,
             "covered": calibration.covered,
             "residuals": fit.residuals,
+            "file": path,
         }
     )
-    return stamped({**said, "file": path})
 
 
 def _constants(calibration: "Calibration") -> Table:
@@ -85,16 +82,6 @@ def _residuals(calibration: "Calibration") -> Table:
             shares = (f"{100 * figures[key]:.1f} %" for key in ("median", "p90"))
             table.add_row(kernel, name, f"{figures['rows']:.0f}", *shares, f"{100 * figures['bias']:+.1f} %")
     return table
-
-
-def use(family: str, device: str, relatives: Sequence[str], folder: str) -> str:
-    """Return how a scenario takes the constants that were written."""
-    devices = device if device == THIS_MACHINE else f"8x {device}"
-    others = f", relatives: [{', '.join(relatives)}]" if relatives else ""
-    return (
-        f"with SIGHTLINE_CATALOG={folder} a scenario takes them by\n"
-        f"  cluster: {{devices: {devices}, device: {{calibration: {family}{others}}}}}\n"
-    )
 
 
 def _value(name: str, value: Any) -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.profile.results import scenario_to_dict, stamped
-from sightline.report import labels, units
+from sightline.report import units
 from sightline.report.csv_lines import csv_text
 from sightline.report.terminal import parts
 
@@ -29,7 +29,7 @@ def classification(label: str, tables: Sequence[RooflineTable]) -> RenderableTyp
     )
 
 
-def tables_to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
+def to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
     """Return each table with its scenario, device and rows, in SI units."""
     return [
         stamped(
@@ -43,11 +43,14 @@ def tables_to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
     ]
 
 
-def tables_to_csv(names: Sequence[str], tables: Sequence[RooflineTable]) -> str:
+def to_csv(named: Sequence[tuple[str, RooflineTable]]) -> str:
     """Return a line per matmul under its scenario's label and device."""
-    of = zip(names, tables, strict=True)
     return csv_text(
-        [{"name": name, "device": t.scenario.cluster.device.name, **_figures(row)} for name, t in of for row in t.rows]
+        [
+            {"name": name, "device": t.scenario.cluster.device.name, **_figures(row)}
+            for name, t in named
+            for row in t.rows
+        ]
     )
 
 
@@ -91,8 +94,3 @@ def _alone(row: RooflineRow) -> list[Any]:
 
 def _on_device(row: RooflineRow) -> Any:
     return Text(f"{row.bound:7} {units.seconds(row.predicted_s):>7}", style=_STYLES[row.bound])
-
-
-def labels_of(tables: Sequence[RooflineTable]) -> list[str]:
-    """Return a label per table: its scenario's, whatever the device it was put on."""
-    return labels.variant_labels([table.scenario for table in tables])

@@ -1,6 +1,6 @@
 """Stored runs as text: a list, one in full, the answer to a query."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -69,19 +69,6 @@ def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     for row in rows:
         table.add_row(*(Text(_short(value)) for value in row))
     return table
-
-
-def answer_to_list(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return what a query gave as one mapping per row; times and the like as text."""
-    return [{c: _said(value) for c, value in zip(columns, row, strict=True)} for row in rows]
-
-
-def _said(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _said(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_said(item) for item in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _short(value: Any) -> str:

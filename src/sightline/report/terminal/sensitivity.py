@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.prediction.sensitivity import Neighbour, Sensitivity
-from sightline.profile.results import plain, profile_to_dict
+from sightline.profile.results import profile_to_dict
 from sightline.report import labels, units
 from sightline.report.terminal import parts
 
@@ -29,14 +29,8 @@ _NEGLIGIBLE = 0.005
 
 def sensitivity_to_dict(found: Sensitivity) -> dict[str, Any]:
     """Return the prediction's result keys, ``elasticity`` by number and result key, and ``neighbours``."""
-    document: dict[str, Any] = plain(
-        {
-            **profile_to_dict(found.answer),
-            "elasticity": found.elasticity,
-            "neighbours": [_neighbour(n) for n in found.neighbours],
-        }
-    )
-    return document
+    neighbours = [_neighbour(neighbour) for neighbour in found.neighbours]
+    return {**profile_to_dict(found.answer), "elasticity": found.elasticity, "neighbours": neighbours}
 
 
 def terminal(found: Sensitivity) -> RenderableType:
