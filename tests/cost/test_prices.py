@@ -16,9 +16,8 @@ from sightline.cost.device_model import device_model
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.matmul.constants import load_matmul
 from sightline.cost.matmul.dense import matmul_cost
-from sightline.cost.operator_cost import stacked
+from sightline.cost.operator_cost import Ranks, stacked
 from sightline.cost.prices import REGISTRY, price
-from sightline.cost.ranks import Ranks
 from sightline.prediction.training.framework import load_training, training_groups
 from sightline.prediction.training.priced import step_prices, training_device
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, write_out

@@ -11,8 +11,7 @@ from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of
-from sightline.cost.operator_cost import Alike, OperatorCost
-from sightline.cost.ranks import Ranks
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.profile import Evidence
 from sightline.program import Elementwise
 from sightline.quantities import Number

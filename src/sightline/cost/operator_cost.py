@@ -1,12 +1,18 @@
-"""The price of an operator - its time and the two roofline legs behind it - and operators that one call prices."""
+"""The price of an operator - its time and the two roofline legs behind it -, operators that one call prices, and where.
 
-from collections.abc import Sequence
+Operators run on ranks: every rank's device, the links between ranks, and who takes part in a collective.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.collectives.groups import Group, Links
+from sightline.cost.device_model import DeviceModel
 from sightline.program import Operator
 from sightline.quantities import PLAIN, Number
 
@@ -74,3 +80,28 @@ def unstacked(values: Number | list[Number], count: int) -> Sequence[Number]:
     if stack.shape[0] == 1 and count > 1:
         stack = np.broadcast_to(stack, (count, *stack.shape[1:]))
     return stack.tolist() if stack.ndim == 1 else stack  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Execution:
+    """What a pass is, for devices whose caches hold what one operator leaves for the next."""
+
+    touched_bytes: Number = 0.0
+    """Bytes that pass through the caches between two executions of an operator."""
+    recorded: bool = False
+    """A graph is recorded for a backward pass."""
+    backward: frozenset[int] = frozenset()
+    """Identities of the operators of a backward pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ranks:
+    """Equal devices and the groups that they form."""
+
+    device_model: DeviceModel
+    cluster: Links
+    library: CollectiveConstants
+    """What collectives reach on these links."""
+    group: Callable[[str], Group]
+    """The ranks that take part in a collective, by ``Collective.ranks``."""
+    execution: Callable[[], Execution] = Execution

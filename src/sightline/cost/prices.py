@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.cost.operator_cost import Alike, OperatorCost, unstacked
-from sightline.cost.ranks import Ranks
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks, unstacked
 from sightline.program import (
     CachedAttention,
     Collective,
@@ -71,25 +70,21 @@ REGISTRY: Mapping[type[Operator], Entry] = {
     Elementwise: Entry(
         "elementwise:price_streams", (), ("traffic_bytes", "arithmetic", "kernels"), "processor.prices:price_kernels"
     ),
-    Collective: Entry("collectives.prices:price_collectives", ("kind", "ranks"), ("buffer_bytes",)),
+    Collective: Entry("collectives.collective:price_collectives", ("kind", "ranks"), ("buffer_bytes",)),
     GatedDelta: Entry(
-        "mixers.recurrent:price_gated_delta",
+        "recurrent:price_gated_delta",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "key_heads", "value_heads", "key_dim", "value_dim"),
     ),
     StateSpaceScan: Entry(
-        "mixers.recurrent:price_state_space",
+        "recurrent:price_state_space",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "heads", "head_dim", "groups", "state"),
     ),
-    ShortConvolution: Entry(
-        "mixers.recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width")
-    ),
-    Indexer: Entry(
-        "mixers.sparse:price_indexer", ("dtype", "direction"), (*_TOKENS, "context_tokens", "heads", "head_dim")
-    ),
+    ShortConvolution: Entry("recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width")),
+    Indexer: Entry("sparse:price_indexer", ("dtype", "direction"), (*_TOKENS, "context_tokens", "heads", "head_dim")),
     SelectedAttention: Entry(
-        "mixers.sparse:price_selected",
+        "sparse:price_selected",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim"),
     ),

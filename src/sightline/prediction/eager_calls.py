@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from sightline.cost.device_model import DeviceModel
+from sightline.cost.operator_cost import Execution
 from sightline.cost.prices import Prices
-from sightline.cost.ranks import Execution
 from sightline.program import Block, CachedAttention, Matmul, Operator, Program
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from sightline.program.address import ADAPTER_PRODUCTS, Direction, Module, Part, display_name
 from sightline.quantities import Number, smaller
+from sightline.scenario.operation import CollectiveKind
 
-CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
 CollectiveRanks = Literal["tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data"]
 """Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that split the experts, or those
 that an expert is split over; of context-parallel ones those that split heads, or neighbors on a ring."""
@@ -25,7 +25,7 @@ COLLECTIVE_PARTS: Mapping[CollectiveKind, Part] = {
     "all_to_all": "all-to-all",
     "send_recv": "send-recv",
 }
-"""What a collective is called that has no other task than its kind says."""
+"""The collectives of programs, and what one is called that has no other task than its kind says."""
 
 OverlappedWith = Literal["projections", "attention", "micro-batch", "nothing"]
 """What a collective may overlap with: the projections, as far as the framework overlaps them; the kernels of attention

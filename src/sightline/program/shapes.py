@@ -16,7 +16,7 @@ from sightline.program.operators import Matmul
 from sightline.program.techniques.compiler import compiled
 from sightline.program.techniques.recipes import LowPrecision
 from sightline.program.techniques.trained import Trained
-from sightline.quantities import Count, Number, larger
+from sightline.quantities import Count, Number, larger, rounded_up
 from sightline.scenario import Heads, Model, Plan
 from sightline.scenario.plan import ContextExchange, ExpertDispatch
 
@@ -136,7 +136,7 @@ class TrainingShapes(Shapes):
         """Vocabulary rows on one device; frameworks that pad round up to whole tiles of 128."""
         if not self.framework.kernels.pads_vocabulary:
             return self.model.vocab_size / self.t
-        return np.ceil(self.model.vocab_size / (128.0 * self.t)) * 128.0
+        return rounded_up(self.model.vocab_size / self.t, 128.0)
 
     def product(
         self,

@@ -8,7 +8,7 @@ from sightline.quantities import Number
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.quantization import WEIGHT_FORMATS
 
-CollectiveName = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
 ElementwiseName = Literal[
     "copy",
     "norm",
@@ -22,7 +22,7 @@ ElementwiseName = Literal[
     "dropout",
     "residual",
 ]
-COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
+COLLECTIVES: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 ELEMENTWISE: tuple[ElementwiseName, ...] = get_args(ElementwiseName)
 GroupedLayout = Literal["masked", "contiguous"]
 
@@ -119,7 +119,7 @@ class CollectiveOperation:
     """A collective over the whole cluster."""
 
     task: ClassVar[str] = "operator"
-    operator: CollectiveName
+    operator: CollectiveKind
     bytes: Number
     """The buffer as nccl-tests reports it."""
     library: str = "nccl"

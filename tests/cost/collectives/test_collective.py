@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.catalog import names
-from sightline.cost.collectives.collective import KINDS, collective_time
+from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import cluster_collectives, collective_evidence, load_collectives
 from sightline.cost.collectives.groups import (
     Group,
     data_group,
-    expert_group,
     pipeline_boundary,
     tensor_group,
     whole_group,
@@ -23,6 +22,7 @@ from sightline.errors import InputError
 from sightline.frameworks import read_engine
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Cluster, Device, Host, Interconnect, Network
+from sightline.scenario.operation import COLLECTIVES
 
 DEVICE = Device(
     name="a100",
@@ -62,7 +62,7 @@ def timed(
     return float(collective_time(kind, size, group=tensor_group(ranks, cluster), cluster=cluster, constants=constants))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COLLECTIVES)
 def test_a_group_of_one_costs_nothing(kind: str) -> None:
     assert timed(kind, 1e9, 1) == 0.0
     sizes = np.array([1.0, 2.0])
@@ -84,7 +84,7 @@ def test_never_faster_than_the_wires(kind: str, size: float, ranks: int, constan
     assert timed(kind, size, ranks, constants, switched) > bound
 
 
-@given(st.sampled_from(KINDS), MESSAGES, st.floats(1.0, 100.0), NUMBER_OF_RANKS, FAMILY)
+@given(st.sampled_from(COLLECTIVES), MESSAGES, st.floats(1.0, 100.0), NUMBER_OF_RANKS, FAMILY)
 def test_more_bytes_never_take_less(
     kind: str, size: float, factor: float, ranks: int, constants: CollectiveConstants
 ) -> None:
@@ -100,7 +100,7 @@ def test_an_all_reduce_in_a_node_takes_longer_than_either_half(
     assert timed("all_reduce", size, ranks, constants) > 0.95 * max(halves)
 
 
-@given(st.sampled_from(KINDS), MESSAGES, st.sampled_from([2, 4, 8]), FAMILY)
+@given(st.sampled_from(COLLECTIVES), MESSAGES, st.sampled_from([2, 4, 8]), FAMILY)
 def test_crossing_nodes_never_takes_less(kind: str, size: float, ranks: int, constants: CollectiveConstants) -> None:
     inside = Group(size=ranks, ranks_per_node=ranks)
     across = Group(size=ranks, ranks_per_node=ranks // 2)
@@ -108,7 +108,7 @@ def test_crossing_nodes_never_takes_less(kind: str, size: float, ranks: int, con
     assert far >= near
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COLLECTIVES)
 def test_scalar_equals_array(kind: str) -> None:
     tensor = np.array([1, 2, 4, 8, 16])[:, None, None]
     data = np.array([1, 2, 4, 8])[None, :, None]
@@ -241,14 +241,6 @@ def test_constants_come_from_links_of_the_same_kind() -> None:
     ]
     assert collective_evidence(own, "broadcast") == "extrapolated"
     assert collective_evidence(replace(own, intra_node=PCIE), "all_reduce") == "extrapolated"
-
-
-def test_expert_groups_fill_the_nodes_they_span() -> None:
-    assert (expert_group(8, 4, CLUSTER).size, expert_group(8, 4, CLUSTER).ranks_per_node) == (32, 8)
-    assert (expert_group(2, 2, CLUSTER).size, expert_group(2, 2, CLUSTER).ranks_per_node) == (4, 4)
-    assert (expert_group(8, 4, CLUSTER, 4).size, expert_group(8, 4, CLUSTER, 4).ranks_per_node) == (8, 2)
-    rack = replace(CLUSTER, per_node=72)
-    assert expert_group(4, 16, rack).ranks_per_node == 64
 
 
 def test_bridges_join_pairs_and_larger_groups_meet_over_pcie() -> None:

@@ -6,18 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.collectives.collective import KINDS, collective_time
+from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.fabric import handed_over, slowdown
 from sightline.cost.collectives.families import load_collectives
 from sightline.cost.collectives.groups import data_group
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Network
+from sightline.scenario.operation import COLLECTIVES
 
 TREE = Network(name="tree", bandwidth_per_node=200e9, latency_s=5e-6)
 THIN = replace(TREE, oversubscription=4.0, nodes_per_switch=8)
 
 
-@given(st.sampled_from(KINDS), st.integers(1, 4096))
+@given(st.sampled_from(COLLECTIVES), st.integers(1, 4096))
 def test_a_full_fat_tree_costs_nothing(kind, nodes):
     assert slowdown(kind, nodes, TREE) == 1.0
     assert handed_over(kind, 8.0 * nodes, 8, TREE) == 0.0

@@ -10,7 +10,7 @@ from sightline.calibration.fits.fitting import Constants, FitResult, Range, erro
 from sightline.calibration.manifest import Read, Stated, device_of
 from sightline.calibration.parts.part import Entry, figures, provenance
 from sightline.calibration.samples import Array, by_kernel, columns
-from sightline.cost.mixers.recurrent import LinearConstants, gated_delta_cost, short_convolution_cost
+from sightline.cost.recurrent import LinearConstants, gated_delta_cost, short_convolution_cost
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution
 from sightline.scenario import Device
 

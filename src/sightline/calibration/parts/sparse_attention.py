@@ -9,7 +9,7 @@ from sightline.calibration.fits.fitting import Constants, FitResult, Range, erro
 from sightline.calibration.manifest import Read, Stated, device_of
 from sightline.calibration.parts.part import Entry, figures, provenance
 from sightline.calibration.samples import Array, columns
-from sightline.cost.mixers.sparse import SparseConstants, indexer_cost, sparse_attention_cost
+from sightline.cost.sparse import SparseConstants, indexer_cost, sparse_attention_cost
 from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.scenario import Device
 

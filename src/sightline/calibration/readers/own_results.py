@@ -8,6 +8,7 @@ from sightline.calibration.readers.vocabulary import CACHES, MATMULS
 from sightline.errors import InputError
 from sightline.prediction.operators.predict import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
+from sightline.scenario.operation import COLLECTIVES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,7 +20,6 @@ _WIDE = ("fp32", "tf32")
 _HOW = "measurement.implementation"
 _OF_PROCESSORS = ("recorded", "backward", "clipped", "input-gradient", "weight-gradient")
 """Ways of measuring that a processor's own part is fitted to."""
-_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 
 
 def matmul(table: RawTable) -> "pl.DataFrame":
@@ -94,7 +94,7 @@ def elementwise(table: RawTable) -> "pl.DataFrame":
 
 def collectives(table: RawTable) -> "pl.DataFrame":
     """Measured collectives over a whole cluster."""
-    part = _of(table, _COLLECTIVES)
+    part = _of(table, COLLECTIVES)
     if part.frame.height == 0:
         return _none(part)
     ranks = part.numbers("scenario.cluster.devices", least=2)

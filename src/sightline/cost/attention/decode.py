@@ -12,8 +12,7 @@ import numpy as np
 
 from sightline.cost.attention.constants import DecodeAttentionConstants, decode_constants, vector_attention
 from sightline.cost.device_model import DeviceModel
-from sightline.cost.operator_cost import Alike, OperatorCost
-from sightline.cost.ranks import Ranks
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.program import CachedAttention
 from sightline.quantities import Number, anywhere, either, larger, rounded_up, smaller
 from sightline.scenario import Device

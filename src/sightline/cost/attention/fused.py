@@ -11,8 +11,7 @@ from sightline.cost.attention.constants import AttentionConstants, load_attentio
 from sightline.cost.attention.decode import price_decode
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of
-from sightline.cost.operator_cost import Alike, OperatorCost
-from sightline.cost.ranks import Ranks
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.program import CachedAttention, FlashAttention
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, either, larger, plain, rounded_up, smaller

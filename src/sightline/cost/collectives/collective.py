@@ -7,31 +7,22 @@ are hierarchical: devices of a node form a chain, and the links inside work whil
 """
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.cost.collectives.all_reduce import custom_all_reduce_time, even_blocks_time
 from sightline.cost.collectives.constants import CollectiveConstants, KindConstants
-from sightline.cost.collectives.fabric import all_to_all_share, handed_over, ring_share, slowdown, steps
-from sightline.cost.collectives.groups import (
-    Group,
-    Links,
-)
+from sightline.cost.collectives.fabric import handed_over, slowdown, steps, torus_share
+from sightline.cost.collectives.groups import Group, Links
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.errors import InputError, nearest
-from sightline.quantities import Number, larger, smaller
+from sightline.program.routing import distinct_ranks
+from sightline.quantities import Number, identity, larger, smaller
 from sightline.scenario import Host, Interconnect, Network
+from sightline.scenario.operation import COLLECTIVES
 
-CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
-KINDS: tuple[CollectiveKind, ...] = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-    "broadcast",
-    "send_recv",
-)
 NVLS_MIN_RANKS = 5
 """Ranks from which adding in the switch pays: with 4, 1 + 1/n bytes are hardly fewer than 2 (n-1)/n."""
 
@@ -81,8 +72,8 @@ def collective_time(
     input; all_to_all: one rank's buffer, of which ``across`` is the
     part that crosses the network once where several ranks of a node want it. Leaves out stragglers, and contention with compute and other jobs.
     """
-    if kind not in KINDS:
-        raise InputError(f"unknown collective '{kind}'{nearest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+    if kind not in COLLECTIVES:
+        raise InputError(f"unknown collective '{kind}'{nearest(kind, COLLECTIVES)}; allowed: {', '.join(COLLECTIVES)}")
     if cluster.intra_node.beyond is not None and constants.beyond is not None:
         return _paired_time(kind, bytes, group, cluster, constants)
     n, r = group.size, group.ranks_per_node
@@ -151,19 +142,11 @@ def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, bounc
     elif link.topology == "ring":
         bandwidth = bandwidth * smaller(1.0, 0.5 * larger(1, r - 1))
     elif link.topology == "torus":
-        bandwidth = bandwidth * _torus_share(kind, r, cluster)
+        bandwidth = bandwidth * torus_share(kind, r, cluster.per_node, link)
     sharing = cluster.per_node / r if group.sharing is None else group.sharing
     network = cluster.network
     ports = network.bandwidth_per_node / sharing / slowdown(kind, -(-group.size // r), network)
     return _Wires(bandwidth, link.latency_s, ports, network.latency_s)
-
-
-def _torus_share(kind: str, r: Number, cluster: Links) -> Number:
-    link = cluster.intra_node
-    if kind == "send_recv":
-        return 1.0 / (2.0 * link.dimensions)
-    of_kind = all_to_all_share if kind == "all_to_all" else ring_share
-    return of_kind(r, cluster.per_node, link)
 
 
 def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:
@@ -240,3 +223,33 @@ def _nvls_time(size: Number, n: Number, m: Number, wires: _Wires, fitted: KindCo
     if isinstance(used, np.ndarray):
         return np.where(used, time_s, np.inf)
     return time_s if used else np.inf
+
+
+def price_collectives(alike: Alike, on: Ranks) -> OperatorCost:
+    """Collectives of one kind and group mostly carry the same buffer, so that each distinct one is priced once."""
+    first, found, times = alike.first, {}, []
+    group = on.group(first.ranks)
+    for op in alike.operators:
+        key = (op.choices, identity(op.buffer_bytes))
+        if key not in found:
+            found[key] = collective_time(
+                first.kind,
+                op.buffer_bytes,
+                group=group,
+                cluster=on.cluster,
+                constants=on.library,
+                across=_across(op.choices, group),
+            )
+        times.append(found[key])
+    nothing = [0.0 * time_s for time_s in times]
+    return OperatorCost(times, nothing, nothing)  # type: ignore[arg-type]
+
+
+def _across(choices: tuple[float, float, float] | None, group: Group) -> Number:
+    """Copies that cross the network of those for each rank, where a node's ranks share one."""
+    if choices is None:
+        return 1.0
+    chosen, of, share = choices
+    nodes = -(-group.size // group.ranks_per_node)
+    reached = distinct_ranks(of, chosen, group.size, group_share=share)
+    return distinct_ranks(of, chosen, nodes, group_share=share) / reached

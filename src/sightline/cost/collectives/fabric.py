@@ -84,6 +84,13 @@ def all_to_all_share(ranks: Number, per_node: int, link: Interconnect) -> Number
     return share
 
 
+def torus_share(kind: str, ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Share of a device's bandwidth that a collective of a group uses; of a pair's message one link."""
+    if kind == "send_recv":
+        return 1.0 / (2.0 * link.dimensions)
+    return (all_to_all_share if kind == "all_to_all" else ring_share)(ranks, per_node, link)
+
+
 def steps(ranks: Number, per_node: int, link: Interconnect) -> Number:
     """Hops from one end of a group to the other: half-way round every closed dimension, all along the open ones."""
     hops: Number = sum(

@@ -65,17 +65,6 @@ def data_group(tensor_parallel: Count, data_parallel: Count, cluster: Links) -> 
     return Group(size=d, ranks_per_node=smaller(d, larger(1, cluster.per_node // _number(tensor_parallel))))
 
 
-def expert_group(
-    tensor_parallel: Count, data_parallel: Count, cluster: Links, expert_tensor_parallel: Count = 1
-) -> Group:
-    """Return an expert-parallel group: the tensor x data ranks of a stage, one in every ``expert_tensor_parallel``.
-
-    Its all-to-alls and all-gathers carry tokens to their experts and back; it leaves a node that is smaller.
-    """
-    ranks = _number(tensor_parallel) * _number(data_parallel)
-    return data_group(expert_tensor_parallel, ranks // _number(expert_tensor_parallel), cluster)
-
-
 def pipeline_boundary(tensor_parallel: Count, data_parallel: Count, cluster: Links) -> Group:
     """Return the pair of ranks that hand activations from one pipeline stage to the next.
 

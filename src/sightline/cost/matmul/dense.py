@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sightline.cost.matmul.constants import MatmulConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.program import Matmul
-from sightline.quantities import Number
+from sightline.quantities import Number, rounded_up
 from sightline.scenario import Device
 
 OVERLAP = 4.0
@@ -129,7 +129,7 @@ def _kernel_time(x: _Products, c: MatmulConstants) -> Array:
     slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
 
     def split(slices: Array | Literal[1]) -> Array:
-        steps = np.ceil(k / slices / granule) * granule + overhead_k
+        steps = rounded_up(k / slices, granule) + overhead_k
         busy_s: Array = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
         return busy_s if isinstance(slices, int) else busy_s + (slices > 1) * (split_latency_s + slices * slice_sum_s)
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from sightline.catalog import entry
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
-from sightline.cost.operator_cost import Alike, OperatorCost
-from sightline.cost.ranks import Ranks
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.program import GroupedMatmul
 from sightline.quantities import Number
 from sightline.scenario import Device

@@ -9,11 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import Execution, OperatorCost, Ranks
 from sightline.cost.processor.constants import FALLBACK, Processor
 from sightline.cost.processor.formulas import CALLS, UNRECORDED, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor.model import ProcessorModel
-from sightline.cost.ranks import Execution, Ranks
 from sightline.program import CachedAttention, Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.address import ATTENTION_CORE, GRADIENTS_OF_LINEAR
 from sightline.quantities import Number

@@ -11,6 +11,7 @@ from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.operators.products import MATMULS
 from sightline.measurement.operators.recorded import BACKWARD, IMPLEMENTATIONS, RECORDED
+from sightline.program.operators import COLLECTIVE_PARTS
 from sightline.scenario import Device
 from sightline.scenario.operation import ElementwiseName
 
@@ -28,7 +29,7 @@ MANY = 24
 """Operators of a kind of which a quick suite of an accelerator takes every second one."""
 KERNELS: tuple[ElementwiseName, ...] = ("copy", "norm", "activation", "embedding", "rope", "softmax", "residual")
 """One of each class of kernels that has constants; the others are predicted with those of a class."""
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
+COLLECTIVES = tuple(COLLECTIVE_PARTS)
 MESSAGES = tuple(2**power for power in range(10, 27))
 
 

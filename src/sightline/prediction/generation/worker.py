@@ -10,9 +10,8 @@ from sightline.cost.collectives.groups import Group, data_group, tensor_group
 from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.matmul.dense import overlapped
 from sightline.cost.matmul.prices import UNIT_BANDWIDTH
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import OperatorCost, Ranks
 from sightline.cost.prices import Prices, price
-from sightline.cost.ranks import Ranks
 from sightline.frameworks import Engine
 from sightline.prediction.eager_calls import in_eager_pass, pass_execution
 from sightline.prediction.generation.engine_constants import InferenceConstants

@@ -9,9 +9,8 @@ from sightline.cost.attention.constants import PHASE_PARTS, AttentionPhase, deco
 from sightline.cost.attention.decode import decode_attention_cost
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.device_model import Kernels, device_model
-from sightline.cost.families import evidence_of, family_of
+from sightline.cost.families import covers, evidence_of, family_of, half_width
 from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.residuals import covers, half_width
 from sightline.prediction.operators.answer import (
     MEASURED_DTYPES,
     OperatorAnswer,

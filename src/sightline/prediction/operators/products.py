@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from sightline.cost.device_model import Kernels, device_model
-from sightline.cost.families import evidence_of, family_of
+from sightline.cost.families import covers, evidence_of, family_of, half_width
 from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
-from sightline.cost.residuals import covers, half_width
 from sightline.prediction.operators.answer import (
     FROM_MEMORY,
     MEASURED_DTYPES,

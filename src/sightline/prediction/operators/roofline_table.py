@@ -15,7 +15,7 @@ from sightline.cost.prices import price
 from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
-from sightline.quantities import Number
+from sightline.quantities import Number, rounded_up
 from sightline.scenario import Device, GenerationScenario
 
 Phase = Literal["prefill", "decode"]
@@ -131,7 +131,7 @@ def _in_blocks(op: Matmul | GroupedMatmul) -> Matmul | GroupedMatmul:
     """A product over the context as a kernel runs it, over whole cache blocks; any other as it is."""
     if isinstance(op, GroupedMatmul) or op.part not in (SCORES, CONTEXT):
         return op
-    return replace(op, n=np.ceil(op.n / ALIGNED) * ALIGNED, k=np.ceil(op.k / ALIGNED) * ALIGNED)
+    return replace(op, n=rounded_up(op.n, ALIGNED), k=rounded_up(op.k, ALIGNED))
 
 
 def _row(phase: Phase, layer: str, op: Matmul | GroupedMatmul, time_s: float, device: Device) -> RooflineRow:

@@ -8,9 +8,9 @@ from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.device_model import DeviceModel, Kernels, device_model
 from sightline.cost.families import evidence_of, family_of
+from sightline.cost.operator_cost import Ranks
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
-from sightline.cost.ranks import Ranks
 from sightline.prediction.eager_calls import in_eager_step, step_execution
 from sightline.prediction.training.block_times import BlockTimes, Overlap, block_times
 from sightline.prediction.training.framework import (

@@ -8,12 +8,13 @@ from sightline.program.address import Module, Part
 from sightline.program.batch import Batch
 from sightline.program.formats import WIDE_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_attention import InferenceAttention
-from sightline.program.operators import CollectiveKind, GroupedMatmul, Operator
+from sightline.program.operators import GroupedMatmul, Operator
 from sightline.program.program import Step
 from sightline.program.routing import busiest_share, expected_active
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LinearAttention
+from sightline.scenario.operation import CollectiveKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,6 @@ from sightline.program.formats import Formats
 from sightline.program.operators import (
     COLLECTIVE_PARTS,
     Collective,
-    CollectiveKind,
     CollectiveRanks,
     Elementwise,
     Matmul,
@@ -21,6 +20,7 @@ from sightline.program.program import ONE_LAYER, Layers, Step
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, anywhere, identity
 from sightline.scenario.model import WeightPart
+from sightline.scenario.operation import CollectiveKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,11 +12,12 @@ import numpy as np
 
 from sightline.program.address import Part
 from sightline.program.kernels.training_attention import TrainingAttention
-from sightline.program.operators import Collective, CollectiveKind, CollectiveRanks, Matmul, Operator
+from sightline.program.operators import Collective, CollectiveRanks, Matmul, Operator
 from sightline.program.program import Step, elementwise
 from sightline.program.routing import busiest_share, distinct_ranks
 from sightline.quantities import Number, anywhere, rounded_up
 from sightline.scenario import Experts
+from sightline.scenario.operation import CollectiveKind
 
 ROUTER_KERNELS = 6.0
 """Softmax, choice of the largest, their weights, the map of tokens to experts, its counts, and the balance loss."""

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sightline.program.address import Module
-from sightline.program.operators import Collective, CollectiveKind
+from sightline.program.operators import Collective
 from sightline.program.program import Step, elementwise
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.tensor_parallel import enter_region, exchanged, gathered
 from sightline.quantities import Number, anywhere, larger
 from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.adapter import JOINED
+from sightline.scenario.operation import CollectiveKind
 
 QKV = ("query", "key", "value")
 ROW_SPLIT: tuple[tuple[str, ...], ...] = (("output",), ("down",))

@@ -15,7 +15,6 @@ from sightline.program.kernels.attention_core import Scores, flash
 from sightline.program.kernels.training_elementwise import TrainingElementwise
 from sightline.program.operators import (
     Collective,
-    CollectiveKind,
     CollectiveRanks,
     Elementwise,
     FlashAttention,
@@ -24,6 +23,7 @@ from sightline.program.operators import (
 )
 from sightline.program.program import moving
 from sightline.quantities import Number
+from sightline.scenario.operation import CollectiveKind
 
 FURTHER_CHUNKS: tuple[Part, ...] = ("flash attention to earlier keys", "flash attention of later queries")
 """Kernels that work on blocks from other ranks: half of these hold keys that all own queries see, of which only the

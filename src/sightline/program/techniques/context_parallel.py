@@ -21,7 +21,7 @@ import numpy as np
 from sightline.program.address import Module, Part
 from sightline.program.kernels.attention_core import Scores, core, flash, scores_of
 from sightline.program.kernels.training_elementwise import TrainingElementwise
-from sightline.program.operators import Collective, CollectiveKind, Operator
+from sightline.program.operators import Collective, Operator
 from sightline.program.program import Step
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.context_blocks import (
@@ -34,6 +34,7 @@ from sightline.program.techniques.context_blocks import (
 )
 from sightline.quantities import Number, anywhere
 from sightline.scenario import LayerKind
+from sightline.scenario.operation import CollectiveKind
 
 EXCHANGE: tuple[Part, ...] = (
     "keys and values",

@@ -5,11 +5,12 @@ replaces each all-reduce by an all-gather and a reduce-scatter of the same total
 """
 
 from sightline.program.address import Module
-from sightline.program.operators import COLLECTIVE_PARTS, Collective, CollectiveKind, Operator, OverlappedWith
+from sightline.program.operators import COLLECTIVE_PARTS, Collective, Operator, OverlappedWith
 from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
 from sightline.quantities import Number, anywhere
+from sightline.scenario.operation import CollectiveKind
 
 
 def enter_region(x: TrainingShapes, module: Module) -> list[Collective]:

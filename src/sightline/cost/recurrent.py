@@ -16,8 +16,7 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
-from sightline.cost.operator_cost import Alike, OperatorCost
-from sightline.cost.ranks import Ranks
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.quantities import Number
 from sightline.scenario import Device

@@ -9,8 +9,7 @@ from functools import cache
 from sightline.catalog import entry
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
-from sightline.cost.operator_cost import Alike, OperatorCost
-from sightline.cost.ranks import Ranks
+from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.quantities import larger, smaller
 from sightline.scenario import Device

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.mixers.recurrent import gated_delta_cost, load_linear, short_convolution_cost, state_space_cost
+from sightline.cost.recurrent import gated_delta_cost, load_linear, short_convolution_cost, state_space_cost
 from sightline.loading.clusters import read_cluster
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import whole_group
 from sightline.cost.device_model import device_model
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.operator_cost import OperatorCost, Ranks
 from sightline.cost.prices import price
-from sightline.cost.ranks import Ranks
 from sightline.loading.clusters import read_cluster
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 

@@ -7,7 +7,7 @@ import pytest
 
 from sightline import catalog
 from sightline.cost import residuals
-from sightline.cost.residuals import BETWEEN, BORROWED, GENERIC, covers, family_half_width, first_stated, half_width
+from sightline.cost.families import BETWEEN, BORROWED, GENERIC, covers, family_half_width, first_stated, half_width
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.operators.attention import RANGES
 

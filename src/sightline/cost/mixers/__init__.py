@@ -1,1 +1,0 @@
-"""Mixers beyond softmax attention: linear attention, state spaces, sparse attention."""
