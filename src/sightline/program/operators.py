@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.program.address import ADAPTER_PRODUCTS, Direction, Module, Part, display_name
-from sightline.quantities import Number, smaller
+from sightline.quantities import Number, anywhere, smaller
 from sightline.scenario.operation import CollectiveKind
 
-CollectiveRanks = Literal["tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data"]
+CollectiveRanks = Literal[
+    "tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data", "stages"
+]
 """Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that split the experts, or those
-that an expert is split over; of context-parallel ones those that split heads, or neighbors on a ring."""
+that an expert is split over; of context-parallel ones those that split heads, or neighbors on a ring; of pipeline
+stages two neighbors."""
 
 COLLECTIVE_PARTS: Mapping[CollectiveKind, Part] = {
     "all_reduce": "all-reduce",
@@ -25,7 +28,7 @@ COLLECTIVE_PARTS: Mapping[CollectiveKind, Part] = {
     "all_to_all": "all-to-all",
     "send_recv": "send-recv",
 }
-"""The collectives of programs, and what one is called that has no other task than its kind says."""
+"""What a collective is called that has no other task than its kind says."""
 
 OverlappedWith = Literal["projections", "attention", "micro-batch", "nothing"]
 """What a collective may overlap with: the projections, as far as the framework overlaps them; the kernels of attention
@@ -298,3 +301,31 @@ class Collective(Operator):
     def network_bytes(self) -> Number:
         """The buffer."""
         return self.buffer_bytes
+
+
+def collective(
+    module: Module,
+    kind: CollectiveKind,
+    buffer_bytes: Number,
+    count: Number = 1.0,
+    *,
+    part: Part | None = None,
+    ranks: CollectiveRanks = "tensor",
+    overlapped_with: OverlappedWith = "projections",
+    choices: tuple[float, float, float] | None = None,
+) -> list[Operator]:
+    """Return a collective, called by its kind if it is no ``part`` of its own; nothing where no plan has it."""
+    if not anywhere(count):
+        return []
+    return [
+        Collective(
+            module=module,
+            part=COLLECTIVE_PARTS[kind] if part is None else part,
+            kind=kind,
+            buffer_bytes=buffer_bytes,
+            ranks=ranks,
+            overlapped_with=overlapped_with,
+            choices=choices,
+            count=count * 1.0,
+        )
+    ]

@@ -255,6 +255,8 @@ class Program:
     embedding: Block
     layers: tuple[Block, ...]
     head: Block
+    boundary: Sequence[Operator]
+    """What hands the activation from one pipeline stage to the next; no part of ``operators``, which every plan has."""
 
     @property
     def blocks(self) -> tuple[Block, ...]:

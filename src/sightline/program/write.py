@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
 from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
+from sightline.program.operators import Operator, collective
 from sightline.program.program import Block, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.techniques.context_parallel import exchange_bytes
 from sightline.program.techniques.low_precision import blended, low_precision_weights, stored_bytes
 from sightline.program.techniques.muon import with_muon
 from sightline.program.techniques.recomputation import with_recompute
-from sightline.program.techniques.tensor_parallel import all_gathered, enter_region
+from sightline.program.techniques.tensor_parallel import enter_region
 from sightline.program.techniques.weight_conversion import converted
 from sightline.quantities import Number, anywhere, larger
 from sightline.scenario import LayerKind, Scenario
@@ -32,7 +33,17 @@ def _training(x: TrainingKernels) -> Program:
         layers.append(prediction_block(x, last))
         # The logits of every depth live until the backward pass.
         last = replace(last, logits=last.logits * (1.0 + x.plan.prediction_layers))
-    return Program(embedding=embedding_block(in_16_bit), layers=tuple(layers), head=last)
+    return Program(
+        embedding=embedding_block(in_16_bit),
+        layers=tuple(layers),
+        head=last,
+        boundary=stage_boundary(x, x.hidden_bytes * x.model.residual_streams),
+    )
+
+
+def stage_boundary(x: Kernels, activation_bytes: Number) -> list[Operator]:
+    """Return how a tensor-parallel rank hands its share of an activation to the next pipeline stage."""
+    return collective("residual", "send_recv", activation_bytes / x.t, ranks="stages", overlapped_with="nothing")
 
 
 def head_steps(x: Kernels) -> list[Step]:
@@ -45,6 +56,7 @@ def _inference(x: InferenceKernels) -> Program:
         embedding=Block(name="embedding", forward=forward_of(x.embed())),
         layers=tuple(_inference_layer(x, kind) for kind in x.model.kinds),
         head=Block(name="head", forward=forward_of(head_steps(x))),
+        boundary=stage_boundary(x, x.hidden_bytes),
     )
 
 
@@ -179,7 +191,7 @@ def prediction_block(x: TrainingKernels, head: Block) -> Block:
         elementwise("prediction", "joined", elements, (moved, moved)),
         Step(enter_region(last, "prediction")),
         last.linear("prediction", "joining", 2.0 * x.h, outputs, kept=1.0 / x.r),
-        Step(all_gathered(x, "prediction", x.hidden_bytes)),
+        Step(collective("prediction", "all_gather", x.hidden_bytes, x.t > 1)),
         Step(whole.forward, whole.backward),
         Step(head.forward, head.backward),
     ]

@@ -6,12 +6,11 @@ are made of iterations. Legend: ``p`` pipeline stages, ``m`` micro-batches that 
 
 from dataclasses import dataclass
 
-from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.groups import pipeline_boundary
+from sightline.cost.prices import price
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation.speculation import with_drafts
 from sightline.prediction.generation.worker import PricedPass, Worker
-from sightline.prediction.pass_times import PassTimes
+from sightline.prediction.pass_times import PassTimes, seconds_of
 from sightline.program import Batch
 from sightline.quantities import Number, anywhere, either, larger
 
@@ -106,12 +105,11 @@ def launch_waits_s(times: PassTimes, constants: InferenceConstants) -> Number:
 
 def _handover_s(worker: Worker, batch: PricedPass, constants: InferenceConstants, *, over_host: bool) -> Number:
     """Seconds of a pipeline boundary's activations, over links or through the host; 0 without a pipeline."""
-    plan, ranks = worker.plan, worker.ranks
-    pipelined = plan.pipeline_parallel > 1
+    pipelined = worker.plan.pipeline_parallel > 1
     if not anywhere(pipelined):
         return 0.0
-    sent = batch.kernels.hidden_bytes / batch.kernels.t
+    boundary = batch.program.boundary
     if over_host:
+        sent = sum(op.network_bytes for op in boundary)
         return either(pipelined, sent / constants.host_copy_bandwidth, 0.0)
-    group = pipeline_boundary(plan.tensor_parallel, plan.data_parallel, ranks.cluster)
-    return collective_time("send_recv", sent, group=group, cluster=ranks.cluster, constants=ranks.library)
+    return seconds_of(boundary, price(boundary, worker.ranks))

@@ -6,7 +6,7 @@ from functools import partial
 
 from sightline.content import LargeArrayError, Results, content, remembered
 from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.collectives.groups import Group, data_group, tensor_group
+from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, tensor_group
 from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.matmul.dense import overlapped
 from sightline.cost.matmul.prices import UNIT_BANDWIDTH
@@ -201,4 +201,6 @@ def _group(ranks: str, plan: GenerationPlan, cluster: Cluster) -> Group:
     """The ranks that take part in a collective of a pass."""
     if ranks == "tensor":
         return tensor_group(plan.tensor_parallel, cluster)
+    if ranks == "stages":
+        return pipeline_boundary(plan.tensor_parallel, plan.data_parallel, cluster)
     return data_group(plan.tensor_parallel, plan.data_parallel, cluster)

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from sightline.catalog import entry, names
-from sightline.cost.collectives.groups import Group, data_group, ring_neighbours, tensor_group
+from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, ring_neighbours, tensor_group
 from sightline.cost.elementwise import ElementwiseConstants
 from sightline.cost.families import Stated, family_of
 from sightline.cost.operator_cost import OperatorCost
@@ -134,7 +134,9 @@ def _in_step(
             # A board that clocks above its datasheet has a slowdown below 1, but stays behind the datasheet's peak.
             return OperatorCost(larger(cost.time_s * slowdown, cost.compute_s), cost.compute_s, cost.memory_s)
         case Collective():
-            time_s = c.collective_slowdown * cost.time_s + c.meeting_s * np.log2(group(op.ranks).size)
+            # A stage waits for the one before it in the pipeline's schedule, not here.
+            together_s = 0.0 if op.ranks == "stages" else c.meeting_s * np.log2(group(op.ranks).size)
+            time_s = c.collective_slowdown * cost.time_s + together_s
             return OperatorCost(time_s, cost.compute_s, cost.memory_s)
     return OperatorCost(cost.time_s * c.attention_slowdown, cost.compute_s, cost.memory_s)
 
@@ -164,11 +166,12 @@ def training_groups(scenario: Scenario) -> Callable[[str], Group]:
                 return data_group(plan.expert_tensor_parallel, plan.expert_parallel, cluster)
             case "expert tensor":
                 return data_group(1, plan.expert_tensor_parallel, cluster)
-            case "context":
-                return data_group(plan.tensor_parallel, plan.context_parallel, cluster)
-            case "context heads":
-                shared = head_ranks(plan, scenario.model, cluster.per_node)
-                return data_group(plan.tensor_parallel, shared, cluster)
+            case "context" | "context heads":
+                by_heads = ranks == "context heads"
+                split = head_ranks(plan, scenario.model, cluster.per_node) if by_heads else plan.context_parallel
+                return data_group(plan.tensor_parallel, split, cluster)
+            case "stages":
+                return pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
             case "context ring":
                 return ring_neighbours(plan.tensor_parallel * plan.context_parallel, cluster)
         return tensor_group(plan.tensor_parallel, cluster)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.groups import pipeline_boundary
+from sightline.cost.operator_cost import Ranks
+from sightline.cost.prices import price as price_operators
+from sightline.prediction.pass_times import seconds_of
 from sightline.prediction.schedules.closed_forms import (
     PipelineTime,
     dualpipe_bubble_s,
@@ -23,12 +24,15 @@ from sightline.prediction.training.data_parallel import (
     ranks_of,
     waiting_s,
 )
+from sightline.prediction.training.framework import in_framework, training_groups
 from sightline.prediction.training.offload import OffloadTime, Share, offload_time
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.sharding import StateShares, rank_share, state_shares
 from sightline.prediction.training.slots import PipelineSlots, pipeline_slots, run_apart_s
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, Stages, layer_sum
 from sightline.prediction.training.update import Updated, UpdateTime, step_of_optimizer
+from sightline.program import Operator
+from sightline.program.operators import collective
 from sightline.quantities import Number, added_up, anywhere, either, larger, rounded_up, smaller
 
 
@@ -219,10 +223,9 @@ def _between_replicas(
 
 def _transfer_s(priced: Priced) -> Number:
     """Seconds to hand one micro-batch's activation to the next stage; each tensor-parallel rank sends its share."""
-    plan = priced.scenario.plan
-    if not anywhere(plan.pipeline_parallel > 1):
+    if not anywhere(priced.scenario.plan.pipeline_parallel > 1):
         return 0.0
-    return _send_s(priced, priced.program.embedding.boundary_bytes / plan.tensor_parallel)
+    return _sent_s(priced, priced.program.boundary)
 
 
 def _tied_embedding_s(priced: Priced) -> Number:
@@ -237,13 +240,18 @@ def _tied_embedding_s(priced: Priced) -> Number:
         return 0.0
     trained = priced.program.embedding.trained_parameters
     size = trained * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
-    time_s: Number = pipelined * (size > 0.0) * _send_s(priced, size)
-    return time_s
+    once = collective("embedding", "send_recv", size, pipelined * (size > 0.0), ranks="stages")
+    return _sent_s(priced, once)
 
 
-def _send_s(priced: Priced, bytes_: Number) -> Number:
-    """Seconds of a message between neighbouring stages."""
-    plan, cluster = priced.scenario.plan, priced.scenario.cluster
-    group = pipeline_boundary(plan.tensor_parallel, plan.replicas, cluster)
-    once = collective_time("send_recv", bytes_, group=group, cluster=cluster, constants=priced.library)
-    return priced.constants.collective_slowdown * once
+def _sent_s(priced: Priced, operators: Sequence[Operator]) -> Number:
+    """Seconds of what hands something from a stage to its neighbour."""
+    scenario = priced.scenario
+    ranks = Ranks(
+        device_model=priced.device_model,
+        cluster=scenario.cluster,
+        library=priced.library,
+        group=training_groups(scenario),
+    )
+    prices = in_framework(operators, price_operators(operators, ranks), scenario, priced.constants)
+    return seconds_of(operators, prices)

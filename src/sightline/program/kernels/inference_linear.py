@@ -9,12 +9,12 @@ from sightline.program.address import KernelClass, Module, Part
 from sightline.program.batch import Batch, Group
 from sightline.program.formats import Formats
 from sightline.program.operators import (
-    COLLECTIVE_PARTS,
-    Collective,
     CollectiveRanks,
     Elementwise,
     Matmul,
     MatrixVector,
+    Operator,
+    collective,
 )
 from sightline.program.program import ONE_LAYER, Layers, Step
 from sightline.program.shapes import Shapes
@@ -195,21 +195,10 @@ class InferenceLinear(Shapes):
         buffer_bytes: Number,
         ranks: CollectiveRanks = "tensor",
         count: Number = 1.0,
-    ) -> list[Collective]:
+    ) -> list[Operator]:
         """A collective over ``ranks``; nothing where they are one."""
-        several = {"tensor": self.t, "expert": self.e, "data": self.d}[ranks] > 1.0
-        if not anywhere(several):
-            return []
-        return [
-            Collective(
-                module=module,
-                part=COLLECTIVE_PARTS[kind],
-                kind=kind,
-                buffer_bytes=buffer_bytes,
-                ranks=ranks,
-                count=several * count,
-            )
-        ]
+        several = {"tensor": self.t, "data": self.d}[ranks] > 1.0
+        return collective(module, kind, buffer_bytes, several * count, ranks=ranks)
 
     def region(
         self, module: Module, projections: Sequence[Step], targets: tuple[str, ...] = (), *, enters: bool = True

@@ -7,10 +7,10 @@ from sightline.program.address import ATTENTION_CORE, Direction, Module, Part
 from sightline.program.kernels.attention_core import Scores, flash, mean_seen, selected
 from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
 from sightline.program.mixer_operators import Indexer, SelectedAttention
-from sightline.program.operators import Operator
+from sightline.program.operators import Operator, collective
 from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.context_parallel import gather_tokens, split_core
-from sightline.program.techniques.tensor_parallel import all_reduced, gathered, summed
+from sightline.program.techniques.tensor_parallel import gathered, summed
 from sightline.quantities import Number, smaller
 from sightline.scenario import LayerKind, SparseAttention
 
@@ -178,7 +178,7 @@ class TrainingAttention(TrainingElementwise):
         target = self._reading(chosen, width, 0.0, module="indexer", part="target")
         elements = self.tokens * chosen
         loss = moving("indexer", "loss", 4.0 * size, 6.0, elements=elements)
-        return [target, *all_reduced(self, "indexer", size), loss]
+        return [target, *collective("indexer", "all_reduce", size, self.t > 1), loss]
 
     def _gathered_tokens(self, module: Module, width: Number) -> Step:
         there, back = (gather_tokens(self, module, width, backward=backward) for backward in (False, True))

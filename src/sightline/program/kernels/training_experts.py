@@ -7,17 +7,17 @@ outputs added up, next to the experts. Source of the flow: Megatron-Core MoE (ar
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from sightline.program.address import Part
 from sightline.program.kernels.training_attention import TrainingAttention
-from sightline.program.operators import Collective, CollectiveRanks, Matmul, Operator
+from sightline.program.operators import Matmul, Operator, collective
 from sightline.program.program import Step, elementwise
 from sightline.program.routing import busiest_share, distinct_ranks
-from sightline.quantities import Number, anywhere, rounded_up
+from sightline.quantities import Number, rounded_up
 from sightline.scenario import Experts
-from sightline.scenario.operation import CollectiveKind
 
 ROUTER_KERNELS = 6.0
 """Softmax, choice of the largest, their weights, the map of tokens to experts, its counts, and the balance loss."""
@@ -136,10 +136,11 @@ class TrainingExperts:
         if x.dispatch != "all-to-all":
             sent = self._token_bytes * distinct_ranks(self.of.count, self.of.per_token, x.e, group_share=share)
             once = (float(self.of.per_token), float(self.of.count), share)
-        across = _leg("all_to_all", sent, part, "expert", x.e, once)
+        leg = partial(collective, "experts", part=part, overlapped_with="micro-batch")
+        across = leg("all_to_all", sent, x.e > 1, ranks="expert", choices=once)
         whole = self._copied_bytes * x.u
-        gathered = [*across, *_leg("all_gather", whole, part, "expert tensor", x.u)]
-        scattered = [*_leg("reduce_scatter", whole, part, "expert tensor", x.u), *across]
+        gathered = [*across, *leg("all_gather", whole, x.u > 1, ranks="expert tensor")]
+        scattered = [*leg("reduce_scatter", whole, x.u > 1, ranks="expert tensor"), *across]
         return Step(gathered, scattered) if part == "dispatch" else Step(scattered, gathered)
 
     def _launched_each(self, operators: Sequence[Operator]) -> list[Operator]:
@@ -165,27 +166,3 @@ def training_experts(x: TrainingAttention, of: Experts) -> TrainingExperts:
     chosen = own * ranks * of.per_token
     each = chosen * busiest_share(x.e, chosen, skew=x.skew) / rounded_up(of.count / x.e)
     return TrainingExperts(x=x, of=of, width=width, each=each, copies=own * of.per_token)
-
-
-def _leg(
-    kind: CollectiveKind,
-    size: Number,
-    part: Part,
-    ranks: CollectiveRanks,
-    degree: Number,
-    choices: tuple[float, float, float] | None = None,
-) -> list[Operator]:
-    if not anywhere(degree > 1):
-        return []
-    return [
-        Collective(
-            module="experts",
-            part=part,
-            kind=kind,
-            buffer_bytes=size,
-            ranks=ranks,
-            overlapped_with="micro-batch",
-            choices=choices,
-            count=1.0 * (degree > 1),
-        )
-    ]

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sightline.program.address import Module
-from sightline.program.operators import Collective
+from sightline.program.operators import Operator, collective
 from sightline.program.program import Step, elementwise
 from sightline.program.shapes import TrainingShapes
-from sightline.program.techniques.tensor_parallel import enter_region, exchanged, gathered
-from sightline.quantities import Number, anywhere, larger
+from sightline.program.techniques.tensor_parallel import enter_region, gathered
+from sightline.quantities import Number, larger
 from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.adapter import JOINED
 from sightline.scenario.operation import CollectiveKind
@@ -82,7 +82,7 @@ def adapters_of(
     return [AdapterShape(inputs=inputs, outputs=width, rank=r / x.t, group_rank=r, added=width) for width in widths]
 
 
-def enter_adapted(x: TrainingShapes, module: Module, targets: tuple[str, ...]) -> list[Collective]:
+def enter_adapted(x: TrainingShapes, module: Module, targets: tuple[str, ...]) -> list[Operator]:
     """Forward before the column-split projections ``targets``: with sequence parallelism the sequence is gathered.
 
     An adapter takes the norm's output as it is, so that is gathered before it is quantized and before any product runs
@@ -190,7 +190,7 @@ def _casts(x: TrainingShapes) -> float:
     return 1.0 * (x.framework.memory.adapter_states.weights > x.element_bytes)
 
 
-def exchange_forward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Collective]:
+def exchange_forward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Operator]:
     """Forward: the narrow activation made whole, and an adapter's outputs taken to where they are added."""
     narrow = x.element_bytes * x.tokens * one.group_rank
     if not one.sums:
@@ -199,7 +199,7 @@ def exchange_forward(x: TrainingShapes, module: Module, one: AdapterShape) -> li
     return [*_exchange(x, module, "all_reduce", narrow), *_to_tokens(x, module, whole, always=1.0)]
 
 
-def exchange_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Collective]:
+def exchange_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Operator]:
     """Backward: gradients taken to the ranks that hold those outputs, and the narrow gradient added up.
 
     Without sequence parallelism every rank has the whole gradient of the outputs already.
@@ -209,7 +209,7 @@ def exchange_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> l
     return [*back, *_exchange(x, module, "all_reduce", narrow)]
 
 
-def _to_tokens(x: TrainingShapes, module: Module, whole: Number, *, always: float) -> list[Collective]:
+def _to_tokens(x: TrainingShapes, module: Module, whole: Number, *, always: float) -> list[Operator]:
     """Pieces of outputs become pieces of tokens: by an all-to-all, or gathered whole and cut."""
     if not x.framework.transformer_engine.exchanges_adapter_outputs:
         return _exchange(x, module, "all_gather", whole, larger(x.split, always))
@@ -219,7 +219,6 @@ def _to_tokens(x: TrainingShapes, module: Module, whole: Number, *, always: floa
 
 def _exchange(
     x: TrainingShapes, module: Module, kind: CollectiveKind, size: Number, count: Number = 1.0
-) -> list[Collective]:
+) -> list[Operator]:
     """A collective of the adapters, where there are ranks and it runs at all."""
-    times = count * (x.t > 1)
-    return [exchanged(module, kind, size, 1.0 * times, "nothing")] if anywhere(times) else []
+    return collective(module, kind, size, count * (x.t > 1), overlapped_with="nothing")

@@ -14,12 +14,12 @@ from sightline.program.address import ATTENTION_CORE, Part
 from sightline.program.kernels.attention_core import Scores, flash
 from sightline.program.kernels.training_elementwise import TrainingElementwise
 from sightline.program.operators import (
-    Collective,
     CollectiveRanks,
     Elementwise,
     FlashAttention,
     Operator,
     OverlappedWith,
+    collective,
 )
 from sightline.program.program import moving
 from sightline.quantities import Number
@@ -59,16 +59,10 @@ def live_bytes(x: TrainingElementwise) -> Number:
 
 def exchanged(
     kind: CollectiveKind, size: Number, count: Number, ranks: CollectiveRanks, overlapped_with: OverlappedWith
-) -> Collective:
+) -> list[Operator]:
     """Return a collective of keys and values among the ranks of a sequence."""
-    return Collective(
-        module=ATTENTION_CORE,
-        part="keys and values",
-        kind=kind,
-        buffer_bytes=size,
-        count=count,
-        ranks=ranks,
-        overlapped_with=overlapped_with,
+    return collective(
+        ATTENTION_CORE, kind, size, count, part="keys and values", ranks=ranks, overlapped_with=overlapped_with
     )
 
 
@@ -98,9 +92,9 @@ def _ring(x: TrainingElementwise, n: Number, *, backward: bool) -> list[Operator
     results = x.query_width + x.key_width + x.value_width if backward else x.context_width
     traffic = 3.0 * TOUCHED * x.element_bytes * x.tokens * results
     sent = block * (2.0 if backward else 1.0)
-    home = [exchanged("send_recv", block, (n > 1) * 1.0, "context ring", "nothing")] if backward else []
+    home = exchanged("send_recv", block, n > 1, "context ring", "nothing") if backward else []
     return [
-        exchanged("send_recv", sent, hops, "context ring", "attention"),
+        *exchanged("send_recv", sent, hops, "context ring", "attention"),
         *_kernels(x, n, backward=backward),
         _joined(traffic, hops, x.tokens * results),
         *home,
@@ -138,8 +132,8 @@ def _joined_in_fp32_backward(x: TrainingElementwise, n: Number) -> list[Operator
         *_fetched(x, n),
         *_kernels(x, n, backward=True),
         _joined(queries + keys, many * n, x.tokens * (x.query_width + x.key_width + x.value_width), kernels=5.0),
-        exchanged("send_recv", gradients, many * (n - 1.0), "context ring", overlapped_with),
-        exchanged("send_recv", gradients, many, "context ring", "nothing"),
+        *exchanged("send_recv", gradients, many * (n - 1.0), "context ring", overlapped_with),
+        *exchanged("send_recv", gradients, many, "context ring", "nothing"),
     ]
 
 
@@ -153,7 +147,7 @@ def _fetched(x: TrainingElementwise, n: Number) -> list[Operator]:
         if gathers
         else exchanged("send_recv", block, n - 1.0, "context ring", overlapped_with)
     )
-    return [layout(2.0 * block, many), fetched]
+    return [layout(2.0 * block, many), *fetched]
 
 
 def _joined(traffic: Number, count: Number, elements: Number, kernels: float = 2.0) -> Elementwise:

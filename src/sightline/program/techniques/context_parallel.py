@@ -18,10 +18,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.program.address import Module, Part
+from sightline.program.address import ATTENTION_CORE, Module, Part
 from sightline.program.kernels.attention_core import Scores, core, flash, scores_of
 from sightline.program.kernels.training_elementwise import TrainingElementwise
-from sightline.program.operators import Collective, Operator
+from sightline.program.operators import Operator, collective
 from sightline.program.program import Step
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.context_blocks import (
@@ -93,7 +93,7 @@ def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> lis
     """All keys and values, then a kernel for each of the two chunks of queries; backward sums the gradients up."""
     many = x.c > 1
     whole = block_bytes(x) * x.c
-    gathered = [exchanged("all_gather", whole, many * 1.0, "context", "nothing"), layout(whole, many * 1.0)]
+    gathered = [*exchanged("all_gather", whole, many, "context", "nothing"), layout(whole, many * 1.0)]
     whole_scores = scores_of(x, kind)
     core = flash(x, whole_scores, backward=backward)
     if core.causal and kind.mixer != "chunked":
@@ -107,17 +107,17 @@ def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> lis
             unseen=np.where(many, (2.0 * x.c - 1.0) / (4.0 * x.c), 0.0),
         )
         core = replace(flash(x, scores, backward=backward), count=kernels * 1.0, saved_bytes=core.saved_bytes / kernels)
-    summed = [layout(whole, many * 1.0), exchanged("reduce_scatter", whole, many * 1.0, "context", "nothing")]
+    summed = [layout(whole, many * 1.0), *exchanged("reduce_scatter", whole, many, "context", "nothing")]
     return [*gathered, core, *(summed if backward else [])]
 
 
 def _swap(x: TrainingElementwise, size: Number, part: Part) -> list[Operator]:
     """Ranks swap heads for tokens or back; data is brought in order before and after."""
     many = (x.y > 1) * 1.0
-    if not anywhere(many):
-        return []
-    swap = exchanged("all_to_all", size, many, "context heads", "nothing")
-    return [layout(2.0 * size, many), replace(swap, part=part)]
+    swap = collective(
+        ATTENTION_CORE, "all_to_all", size, many, part=part, ranks="context heads", overlapped_with="nothing"
+    )
+    return [layout(2.0 * size, many), *swap] if swap else []
 
 
 def _qkv_bytes(x: TrainingElementwise, inner: TrainingElementwise) -> Number:
@@ -141,18 +141,5 @@ def gather_tokens(x: TrainingShapes, module: Module, width: Number, *, backward:
 
 
 def _of_all(x: TrainingShapes, module: Module, kind: CollectiveKind, size: Number, part: Part) -> list[Operator]:
-    many = x.c > 1
-    if not anywhere(many):
-        return []
     # What follows needs all of it.
-    return [
-        Collective(
-            module=module,
-            part=part,
-            kind=kind,
-            ranks="context",
-            overlapped_with="nothing",
-            buffer_bytes=size,
-            count=many * 1.0,
-        )
-    ]
+    return collective(module, kind, size, x.c > 1, part=part, ranks="context", overlapped_with="nothing")

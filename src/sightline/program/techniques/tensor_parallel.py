@@ -5,15 +5,14 @@ replaces each all-reduce by an all-gather and a reduce-scatter of the same total
 """
 
 from sightline.program.address import Module
-from sightline.program.operators import COLLECTIVE_PARTS, Collective, Operator, OverlappedWith
+from sightline.program.operators import Operator, OverlappedWith, collective
 from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
 from sightline.quantities import Number, anywhere
-from sightline.scenario.operation import CollectiveKind
 
 
-def enter_region(x: TrainingShapes, module: Module) -> list[Collective]:
+def enter_region(x: TrainingShapes, module: Module) -> list[Operator]:
     """Forward before a column-split projection: with sequence parallelism the sequence is gathered.
 
     Below 16 bits it is quantized first.
@@ -21,7 +20,7 @@ def enter_region(x: TrainingShapes, module: Module) -> list[Collective]:
     return gathered(x, module, x.hidden_bytes * gathered_share(x))
 
 
-def reenter_region(x: TrainingShapes, module: Module) -> list[Collective]:
+def reenter_region(x: TrainingShapes, module: Module) -> list[Operator]:
     """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole.
 
     Frozen weights have no gradient, and an adapter next to them has kept what was gathered for it.
@@ -34,14 +33,14 @@ def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
 
     Where that moves in chunks, every rank finds a piece of each other's, which it adds up in a kernel of its own.
     """
-    operators: list[Operator] = [*summed(x, module, x.hidden_bytes)]
+    operators = summed(x, module, x.hidden_bytes)
     if not x.framework.native.chunked_products or not anywhere(x.split):
         return operators
     traffic = x.hidden_bytes + x.residual_bytes
     return [*operators, moving(module, "pieces summed", traffic, count=x.split)]
 
 
-def leave_backward(x: TrainingShapes, module: Module) -> list[Collective]:
+def leave_backward(x: TrainingShapes, module: Module) -> list[Operator]:
     """Backward after a column-split projection: partial gradients of its input are reduced while its weight gradient is made.
 
     Frozen weights have none, so nothing is left to overlap with (TransformerEngine's `layernorm_linear.py`). Where
@@ -54,42 +53,17 @@ def leave_backward(x: TrainingShapes, module: Module) -> list[Collective]:
 
 def gathered(
     x: TrainingShapes, module: Module, size: Number, overlapped_with: OverlappedWith = "projections"
-) -> list[Collective]:
+) -> list[Operator]:
     """Return how a tensor of ``size`` bytes that sequence parallelism has split is gathered."""
-    return [exchanged(module, "all_gather", size, x.split, overlapped_with)] if anywhere(x.split) else []
+    return collective(module, "all_gather", size, x.split, overlapped_with=overlapped_with)
 
 
 def summed(
     x: TrainingShapes, module: Module, size: Number, overlapped_with: OverlappedWith = "projections"
-) -> list[Collective]:
+) -> list[Operator]:
     """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
-    if not anywhere(x.t > 1):
-        return []
-    operators = [exchanged(module, "all_reduce", size, (x.t > 1) * (1.0 - x.split), overlapped_with)]
-    if anywhere(x.split):
-        operators.append(exchanged(module, "reduce_scatter", size, x.split, overlapped_with))
-    return operators
-
-
-def all_reduced(x: TrainingShapes, module: Module, size: Number) -> list[Collective]:
-    """Return how partial sums of ``size`` bytes are added up on all ranks, with sequence parallelism too."""
-    return [exchanged(module, "all_reduce", size, 1.0 * (x.t > 1), "projections")] if anywhere(x.t > 1) else []
-
-
-def all_gathered(x: TrainingShapes, module: Module, size: Number) -> list[Collective]:
-    """Return how outputs that the ranks have in pieces are put together, without sequence parallelism too."""
-    return [exchanged(module, "all_gather", size, 1.0 * (x.t > 1), "projections")] if anywhere(x.t > 1) else []
-
-
-def exchanged(
-    module: Module, kind: CollectiveKind, size: Number, count: Number, overlapped_with: OverlappedWith
-) -> Collective:
-    """Return a collective of the tensor-parallel ranks, named after its kind."""
-    return Collective(
-        module=module,
-        part=COLLECTIVE_PARTS[kind],
-        kind=kind,
-        buffer_bytes=size,
-        count=count,
-        overlapped_with=overlapped_with,
-    )
+    whole = (x.t > 1) * (1.0 - x.split)
+    return [
+        *collective(module, "all_reduce", size, whole, overlapped_with=overlapped_with),
+        *collective(module, "reduce_scatter", size, x.split, overlapped_with=overlapped_with),
+    ]
