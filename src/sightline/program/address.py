@@ -22,51 +22,36 @@ _LatentProduct = Literal["absorb query", "expand value", "group down", "to laten
 _RecurrentProduct = Literal["query, key, value, gate", "query, key, value", "decay, strength", "strength, gates down"]
 _OtherProduct = Literal["decay up", "gate up", "input", "output", "router", "logits", "joining", "coefficients"]
 _Adapter = Literal["adapter A", "adapter B", "adapter chain"]
+_Products = _Product | _LatentProduct | _RecurrentProduct | _OtherProduct | _Adapter
+
 _Core = Literal["attention", "flash attention", "selected attention", "scores", "context", "values", "probabilities"]
 _Blocks = Literal["flash attention to earlier keys", "flash attention of later queries", "chunks joined"]
 _EagerCore = Literal["queries", "keys", "softmax", "capped scores", "alibi", "dropout", "layout", "gate"]
 _Heads = Literal["heads repeated", "heads joined", "join keys", "cache write", "top-k", "target", "loss", "folding"]
 _Recurrent = Literal["conv", "gated delta", "scan", "gated norm", "norm of queries and keys", "decay and strength"]
-_Norm = Literal[
-    "norm", "head norm", "unfused norm", "squares", "rope", "activation", "residual", "bias", "accumulation"
-]
+_Mixing = _Core | _Blocks | _EagerCore | _Heads | _Recurrent
+
+_Norm = Literal["norm", "head norm", "unfused norm", "squares", "rope", "activation", "residual", "bias"]
 _Streams = Literal["streams' norm", "mixing", "streams read", "streams written", "streams joined"]
 _Experts = Literal["choice", "permutation", "weighted sum", "sum"]
 _Outer = Literal["lookup", "embedding", "table", "capped logits", "cross-entropy", "sampling", "joined", "split"]
-_Conversion = Literal["copy", "dequantize", "expand weights", "unpack weights", "widen", "quantization"]
+_Sum = Literal["accumulation", "input gradients summed", "pieces summed"]
+_Streaming = _Norm | _Streams | _Experts | _Outer | _Sum
+
+_Expansion = Literal["copy", "dequantize", "expand weights", "unpack weights", "widen", "quantization"]
 _Operand = Literal["input quantization", "gradient quantization", "weight quantization"]
 _Transposition = Literal["operand transposition", "weight transposition"]
-_Sum = Literal["input gradients summed", "pieces summed"]
+_Conversion = _Expansion | _Operand | _Transposition
+
 _Collective = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-recv", "dispatch", "combine"]
 _Sequence = Literal["keys and values", "layout of chunks", "heads for tokens", "tokens for heads", "shared keys"]
 _Swap = Literal["to heads", "from heads"]
-_Update = Literal["orthogonalization gram", "orthogonalization square", "orthogonalization product"]
-_UpdateNorm = Literal["orthogonalization norm"]
-Part = (
-    _Product
-    | _LatentProduct
-    | _RecurrentProduct
-    | _OtherProduct
-    | _Adapter
-    | _Core
-    | _Blocks
-    | _EagerCore
-    | _Heads
-    | _Recurrent
-    | _Norm
-    | _Streams
-    | _Experts
-    | _Outer
-    | _Conversion
-    | _Operand
-    | _Transposition
-    | _Sum
-    | _Collective
-    | _Sequence
-    | _Swap
-    | _Update
-    | _UpdateNorm
-)
+_Exchange = _Collective | _Sequence | _Swap
+
+_Newton = Literal["orthogonalization gram", "orthogonalization square", "orthogonalization product"]
+_Update = _Newton | Literal["orthogonalization norm"]
+
+Part = _Products | _Mixing | _Streaming | _Conversion | _Exchange | _Update
 """What an operator does in its module. A fused kernel is called by what it does as a whole."""
 
 _LayerKernel = Literal["norm", "rope", "activation", "residual", "softmax", "copy", "cache write"]

@@ -11,19 +11,31 @@ from sightline.quantities import Number, smaller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GatedDelta(Operator):
-    """Gated delta rule of linear attention: in chunks over many new tokens, or an update of each sequence's state."""
+class SequenceOperator(Operator):
+    """What works on new tokens of sequences, with a state or a context of each."""
 
     sequences: Number
     new_tokens: Number
     """Per sequence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateOperator(SequenceOperator):
+    """The same in a kernel of its own for prompts and for decoding."""
+
+    decode: bool
+    dtype: str
+    element_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GatedDelta(StateOperator):
+    """Gated delta rule of linear attention: in chunks over many new tokens, or an update of each sequence's state."""
+
     key_heads: Number
     value_heads: Number
     key_dim: Number
     value_dim: Number
-    decode: bool
-    dtype: str
-    element_bytes: float
 
     @property
     def flops(self) -> Number:
@@ -44,18 +56,13 @@ class GatedDelta(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StateSpaceScan(Operator):
+class StateSpaceScan(StateOperator):
     """Mamba-2's scan (arXiv 2405.21060): in chunks over many new tokens, or an update of each sequence's state."""
 
-    sequences: Number
-    new_tokens: Number
     heads: Number
     head_dim: Number
     groups: Number
     state: Number
-    decode: bool
-    dtype: str
-    element_bytes: float
 
     @property
     def flops(self) -> Number:
@@ -74,11 +81,9 @@ class StateSpaceScan(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ShortConvolution(Operator):
+class ShortConvolution(SequenceOperator):
     """The causal convolution of a few taps before a recurrent mixer."""
 
-    sequences: Number
-    new_tokens: Number
     channels: Number
     width: Number
     decode: bool
@@ -92,19 +97,14 @@ class ShortConvolution(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SelectedAttention(Operator):
+class SelectedAttention(StateOperator):
     """Absorbed latent attention over the cached tokens that an indexer selected."""
 
-    sequences: Number
-    new_tokens: Number
     context_tokens: Number
     selected_tokens: Number
     heads: Number
     key_dim: Number
     value_dim: Number
-    decode: bool
-    dtype: str
-    element_bytes: float
     cache_bytes: float
 
     @property
@@ -124,14 +124,12 @@ class SelectedAttention(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Indexer(Operator):
+class Indexer(SequenceOperator):
     """Scores of every cached token for choosing those that sparse attention reads (DeepSeek V3.2's lightning indexer).
 
     Backward, ``context_tokens`` are those that were selected, whose scores are made again.
     """
 
-    sequences: Number
-    new_tokens: Number
     context_tokens: Number
     heads: Number
     head_dim: Number

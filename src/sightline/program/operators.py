@@ -5,7 +5,7 @@ Sizes are per execution on one device, in elements unless the name says bytes; e
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,7 @@ class MatrixVector(Matmul):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FlashAttention(Operator):
+class FusedAttention(Operator):
     """Attention in one kernel that never writes the scores (arXiv 2205.14135, 2307.08691)."""
 
     batch: Number
@@ -173,11 +173,19 @@ class FlashAttention(Operator):
     value_dim: Number
     query_tokens: Number
     context_tokens: Number
-    causal: bool | NDArray[np.bool_]
-    unseen: Number = 0.0
-    """Share of the scores that a mask hides and that is left out by calling the kernel with fewer keys or queries."""
+    """Keys a query may see at most, its own included."""
+    causal: bool | NDArray[np.bool_] = True
+    """No query sees the keys of tokens after its own."""
     dtype: str
     element_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlashAttention(FusedAttention):
+    """Attention of training, and its gradients."""
+
+    unseen: Number = 0.0
+    """Share of the scores that a mask hides and that is left out by calling the kernel with fewer keys or queries."""
 
     @property
     def flops(self) -> Number:
@@ -203,23 +211,13 @@ class FlashAttention(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CachedAttention(Operator):
-    """Attention of new tokens over cached and new keys and values, in one kernel that never writes the scores.
+class CachedAttention(FusedAttention):
+    """Attention of new tokens over cached and new keys and values.
 
     With few new tokens (decoding) the kernel splits the context over the device; with many (prefill, a chunk of a
     prompt) it walks along it per block of queries.
     """
 
-    batch: Number
-    heads: Number
-    kv_heads: Number
-    head_dim: Number
-    value_dim: Number
-    query_tokens: Number
-    context_tokens: Number
-    """Keys a query may see at most, its own included."""
-    causal: bool | NDArray[np.bool_] = True
-    """No query sees the keys of tokens after its own."""
     window: Number | None = None
     """Last tokens that a query sees; None means all."""
     shared_kv: bool = False
@@ -227,8 +225,6 @@ class CachedAttention(Operator):
     heads_apart: bool = False
     """Each query head walks along its keys and values by itself, on vector units, though heads share them."""
     decode: bool
-    dtype: str
-    element_bytes: float
     cache_bytes: Number
     """Bytes per cached element."""
 
@@ -307,14 +303,17 @@ def collective(
     module: Module,
     kind: CollectiveKind,
     buffer_bytes: Number,
-    count: Number = 1.0,
+    count: Any = 1.0,
     *,
     part: Part | None = None,
     ranks: CollectiveRanks = "tensor",
     overlapped_with: OverlappedWith = "projections",
     choices: tuple[float, float, float] | None = None,
 ) -> list[Operator]:
-    """Return a collective, called by its kind if it is no ``part`` of its own; nothing where no plan has it."""
+    """Return a collective, called by its kind if it is no ``part`` of its own; nothing where no plan has it.
+
+    ``count`` is how often it runs, or whether it does.
+    """
     if not anywhere(count):
         return []
     return [

@@ -12,6 +12,7 @@ import numpy as np
 from sightline.program.address import Direction, Module, Part
 from sightline.program.operators import Elementwise, Operator
 from sightline.quantities import Number
+from sightline.scenario.model import WeightPart
 
 
 class Step(NamedTuple):
@@ -26,20 +27,33 @@ class Step(NamedTuple):
     adapter_parameters: Number = 0.0
 
 
-class Layers(NamedTuple):
-    """Linear layers of a model that run as one product, where a framework or an engine joins them."""
+class LinearLayer(NamedTuple):
+    """A product of the tokens with a weight of ``inputs x outputs`` on one device, or several that run as one product."""
 
+    module: Module
+    part: Part
+    inputs: Number
+    outputs: Number
+    of: WeightPart | None = "attention"
+    """Part of the model whose format the weight has; None for one that engines never quantize."""
+    rows: Number | None = None
+    """None means all tokens."""
+    batch: Number = 1.0
+    bias: bool = False
+    kept: Number = 1.0
+    """Share of the input that it keeps for its weight's gradient."""
+    gathered: bool = False
+    """Sequence parallelism gathers the input."""
+    scattered: bool = False
+    """It scatters the output."""
     name: str = ""
-    """What an engine calls it to join them."""
+    """What an engine calls layers to join them."""
     pieces: tuple[tuple[Part, Number], ...] = ()
-    """Name and outputs on one device of each."""
+    """Name and outputs on one device of each layer that is joined."""
     shares: tuple[float, ...] = (1.0,)
     """Part that each has of all outputs."""
     targets: tuple[str, ...] = ()
     """Names of each among the projections that adapters may be put to."""
-
-
-ONE_LAYER = Layers()
 
 
 def moving(

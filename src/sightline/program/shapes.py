@@ -18,7 +18,6 @@ from sightline.program.techniques.recipes import LowPrecision
 from sightline.program.techniques.trained import Trained
 from sightline.quantities import Count, Number, larger, rounded_up
 from sightline.scenario import Heads, Model, Plan
-from sightline.scenario.plan import ContextExchange, ExpertDispatch
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
 """Bytes of an activation by compute dtype."""
@@ -99,11 +98,7 @@ class TrainingShapes(Shapes):
     """1.0 with sequence parallelism and t > 1, else 0.0."""
     c: Number
     y: Number
-    exchange: ContextExchange
     u: Number
-    capacity: float
-    """Tokens an expert takes from a rank over its even share; 0 takes all."""
-    dispatch: ExpertDispatch
     framework: Framework
     """What it fuses, pads and accumulates."""
     trained: Trained

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
 from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
 from sightline.program.operators import Operator, collective
-from sightline.program.program import Block, Program, Step, Sublayer, backward_of, elementwise, forward_of
+from sightline.program.program import Block, LinearLayer, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.techniques.context_parallel import exchange_bytes
 from sightline.program.techniques.low_precision import blended, low_precision_weights, stored_bytes
 from sightline.program.techniques.muon import with_muon
@@ -190,7 +190,7 @@ def prediction_block(x: TrainingKernels, head: Block) -> Block:
         last.norm("prediction"),
         elementwise("prediction", "joined", elements, (moved, moved)),
         Step(enter_region(last, "prediction")),
-        last.linear("prediction", "joining", 2.0 * x.h, outputs, kept=1.0 / x.r),
+        last.linear(LinearLayer("prediction", "joining", 2.0 * x.h, outputs, kept=1.0 / x.r)),
         Step(collective("prediction", "all_gather", x.hidden_bytes, x.t > 1)),
         Step(whole.forward, whole.backward),
         Step(head.forward, head.backward),

@@ -8,7 +8,7 @@ there are weight gradients alone.
 from sightline.program.address import Part
 from sightline.program.blocks.mixer import Figures, TokenMixer
 from sightline.program.kernels import Kernels
-from sightline.program.program import Layers, Step, Sublayer
+from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.program.techniques.adapters import QKV
 from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Heads, LayerKind, SparseAttention
@@ -67,23 +67,30 @@ class SoftmaxAttention(AttentionMixer[Heads]):
         keys, values = x.key_width, x.value_width * (not shape.values_are_keys)
         pieces: tuple[tuple[Part, Number], ...] = (("query", queries), ("key, value", keys), ("key, value", values))
         joined = x.projection(
-            "qkv",
-            "matmul",
-            x.h,
-            queries + keys + values,
-            layers=Layers("qkv", pieces, _shares(x), QKV),
-            kept=x.entered_share,
-            bias=model.attention_bias,
-            gathered=True,
+            LinearLayer(
+                "qkv",
+                "matmul",
+                x.h,
+                queries + keys + values,
+                name="qkv",
+                pieces=pieces,
+                shares=_shares(x),
+                targets=QKV,
+                kept=x.entered_share,
+                bias=model.attention_bias,
+                gathered=True,
+            )
         )
         output = x.projection(
-            "output projection",
-            "matmul",
-            x.context_width,
-            x.h,
-            layers=Layers(targets=("output",)),
-            bias=model.output_bias,
-            scattered=True,
+            LinearLayer(
+                "output projection",
+                "matmul",
+                x.context_width,
+                x.h,
+                targets=("output",),
+                bias=model.output_bias,
+                scattered=True,
+            )
         )
         return Sublayer(
             module="attention norm",
@@ -142,8 +149,8 @@ def indexer(x: Kernels, kind: LayerKind) -> list[Step]:
     if sparse is None or not kind.indexed:
         return []
     width = float(sparse.heads * sparse.head_dim)
-    query = x.linear("indexer", "query", _query_inputs(x), width, of="attention", kept=0.0)
-    keys = x.linear("indexer", "key, weights", x.h, _keys(x, sparse), of="attention", kept=0.0)
+    query = x.linear(LinearLayer("indexer", "query", _query_inputs(x), width, of="attention", kept=0.0))
+    keys = x.linear(LinearLayer("indexer", "key, weights", x.h, _keys(x, sparse), of="attention", kept=0.0))
     return [x.cut_off(query), x.cut_off(keys), x.index_rope(width + sparse.head_dim), *x.index_scores(kind, sparse)]
 
 

@@ -8,7 +8,7 @@ published code and configuration.
 
 from sightline.program.blocks.attention import AttentionMixer, indexer, indexer_weights
 from sightline.program.kernels import Kernels
-from sightline.program.program import Sublayer
+from sightline.program.program import LinearLayer, Sublayer
 from sightline.quantities import Number, larger, smaller
 from sightline.scenario import CompressedAttention
 
@@ -29,20 +29,22 @@ class FoldedAttention(AttentionMixer[CompressedAttention]):
         return Sublayer(
             module="attention norm",
             steps=[
-                x.projection("qkv", "down", x.h, down, rows=x.piece_tokens),
+                x.projection(LinearLayer("qkv", "down", x.h, down, rows=x.piece_tokens)),
                 x.latent_norm(rank + dim, norms=2.0),
                 *(x.fold(folding) if folds else []),
                 *x.gather_latents(rank + dim + dim * folds),
-                x.projection("qkv", "query up", rank, queries),
+                x.projection(LinearLayer("qkv", "query up", rank, queries)),
                 x.rope((x.heads + 1.0) * dim),
                 *x.cache_write(2.0 * dim),
                 *indexer(x, self.kind),
                 *x.share_keys(dim + dim / self.kind.compression * folds),
                 *(step for group in x.groups() for step in group.attention_to_folds(self.kind)),
                 x.linear(
-                    "output projection", "group down", grouped, outputs, of="attention", batch=larger(groups, 1.0)
+                    LinearLayer(
+                        "output projection", "group down", grouped, outputs, of="attention", batch=larger(groups, 1.0)
+                    )
                 ),
-                x.projection("output projection", "matmul", outputs * groups, x.h),
+                x.projection(LinearLayer("output projection", "matmul", outputs * groups, x.h)),
                 *x.leave("output projection"),
             ],
             small_parameters=x.model.mixer_parameters(self.kind) - whole_weights,

@@ -8,7 +8,7 @@ outputs, so that attention reads the latent vectors themselves: in decoding, and
 
 from sightline.program.blocks.attention import AttentionMixer, indexer, indexer_norms
 from sightline.program.kernels import Kernels
-from sightline.program.program import Step, Sublayer
+from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.quantities import Number
 from sightline.scenario import Heads, LatentAttention, LayerKind
 
@@ -31,7 +31,9 @@ class MultiHeadLatentAttention(AttentionMixer[LatentAttention]):
     def sublayer(self, x: Kernels) -> Sublayer:
         """Return its steps."""
         rank, rope = float(self.figures.kv_rank), float(self.figures.rope_head_dim)
-        output = x.projection("output projection", "matmul", x.context_width, x.h, bias=x.model.output_bias)
+        output = x.projection(
+            LinearLayer("output projection", "matmul", x.context_width, x.h, bias=x.model.output_bias)
+        )
         return Sublayer(
             module="attention norm",
             steps=[
@@ -59,11 +61,11 @@ def _projections(x: Kernels, latent: LatentAttention) -> list[Step]:
     rank = float(latent.query_rank or 0)
     down = rank + latent.kv_rank + latent.rope_head_dim
     if latent.query_rank is None:
-        queries = x.projection("qkv", "query", x.h, x.query_width, kept=0.0)
+        queries = x.projection(LinearLayer("qkv", "query", x.h, x.query_width, kept=0.0))
     else:
-        queries = x.projection("qkv", "query up", rank, x.query_width)
+        queries = x.projection(LinearLayer("qkv", "query up", rank, x.query_width))
     return [
-        x.projection("qkv", "down", x.h, down, rows=x.piece_tokens),
+        x.projection(LinearLayer("qkv", "down", x.h, down, rows=x.piece_tokens)),
         x.latent_norm(rank + latent.kv_rank, norms=2.0 if latent.query_rank else 1.0),
         *x.gather_latents(down),
         queries,
@@ -73,11 +75,11 @@ def _projections(x: Kernels, latent: LatentAttention) -> list[Step]:
 def _core(x: Kernels, kind: LayerKind, latent: LatentAttention) -> list[Step]:
     rank, nope, value = float(latent.kv_rank), float(latent.nope_head_dim), float(latent.value_head_dim)
     if not x.absorbs(kind):
-        up = x.projection("qkv", "key, value up", rank, x.heads * (nope + value), rows=x.seen_tokens)
+        up = x.projection(LinearLayer("qkv", "key, value up", rank, x.heads * (nope + value), rows=x.seen_tokens))
         return [up, *x.join_heads(), *x.expanded_attention(kind)]
     return [
         *x.share_keys(rank + latent.rope_head_dim),
-        x.linear("attention core", "absorb query", nope, rank, batch=x.heads),
+        x.linear(LinearLayer("attention core", "absorb query", nope, rank, batch=x.heads, of=None)),
         *x.attention_to_latents(kind),
-        x.linear("attention core", "expand value", rank, value, batch=x.heads),
+        x.linear(LinearLayer("attention core", "expand value", rank, value, batch=x.heads, of=None)),
     ]

@@ -2,7 +2,7 @@
 
 from sightline.program.address import Module, Part
 from sightline.program.kernels import Kernels
-from sightline.program.program import Layers, Step, Sublayer
+from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.quantities import Number
 from sightline.scenario import Experts
 from sightline.scenario.model import WeightPart
@@ -18,26 +18,25 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
     targets = ("gate", "up") if model.gated else ("up",)
     inputs = f * len(up)
     upward = x.projection(
-        module,
-        "up",
-        x.h,
-        inputs,
-        of=of,
-        layers=Layers("gate-up", up, (1.0 / len(up),) * len(up), targets),
-        kept=x.entered_share,
-        bias=model.mlp_bias,
-        gathered=True,
+        LinearLayer(
+            module,
+            "up",
+            x.h,
+            inputs,
+            of=of,
+            name="gate-up",
+            pieces=up,
+            shares=(1.0 / len(up),) * len(up),
+            targets=targets,
+            kept=x.entered_share,
+            bias=model.mlp_bias,
+            gathered=True,
+        )
     )
     downward = x.projection(
-        module,
-        "down",
-        f,
-        x.h,
-        of=of,
-        layers=Layers(targets=("down",)),
-        kept=x.product_share,
-        bias=model.mlp_bias,
-        scattered=True,
+        LinearLayer(
+            module, "down", f, x.h, of=of, targets=("down",), kept=x.product_share, bias=model.mlp_bias, scattered=True
+        )
     )
     return Sublayer(
         module="mlp norm",
@@ -86,5 +85,5 @@ def _latent(x: Kernels, of: Experts) -> tuple[list[Step], list[Step]]:
     if of.latent_width is None:
         return [], []
     width = float(of.latent_width)
-    into = x.linear("experts", "to latent", x.h, width, of="shared", kept=0.0, rows=x.own_tokens)
-    return [into], [x.linear("experts", "from latent", width, x.h, of="shared", rows=x.own_tokens)]
+    into = x.linear(LinearLayer("experts", "to latent", x.h, width, of="shared", kept=0.0, rows=x.own_tokens))
+    return [into], [x.linear(LinearLayer("experts", "from latent", width, x.h, of="shared", rows=x.own_tokens))]

@@ -13,7 +13,7 @@ from sightline.program.address import LINEAR_ATTENTION, STATE_SPACE, Module
 from sightline.program.blocks.mixer import TokenMixer
 from sightline.program.kernels import Kernels
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
-from sightline.program.program import Step, Sublayer
+from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.quantities import Number
 from sightline.scenario import LinearAttention, StateSpace
 
@@ -62,7 +62,7 @@ class GatedDeltaNet(StateMixer[LinearAttention]):
             steps=[
                 *x.region("qkv", _projections(x, linear, key, value)),
                 *x.whole_sequences(LINEAR_ATTENTION, exchanged, value, rule),
-                x.projection("output projection", "matmul", value, x.h),
+                x.projection(LinearLayer("output projection", "matmul", value, x.h)),
                 *x.leave("output projection"),
             ],
             small_parameters=linear.small_parameters / x.t,
@@ -80,15 +80,15 @@ def _projections(x: Kernels, linear: LinearAttention, key: Number, value: Number
     if linear.gate_rank is None:
         joined = 2.0 * key + 2.0 * value
         return [
-            x.projection("qkv", "query, key, value, gate", x.h, joined, kept=entered),
-            x.projection("qkv", "decay, strength", x.h, 2.0 * heads, kept=0.0),
+            x.projection(LinearLayer("qkv", "query, key, value, gate", x.h, joined, kept=entered)),
+            x.projection(LinearLayer("qkv", "decay, strength", x.h, 2.0 * heads, kept=0.0)),
         ]
     rank = float(linear.gate_rank)
     return [
-        x.projection("qkv", "query, key, value", x.h, 2.0 * key + value, kept=entered),
-        x.projection("qkv", "strength, gates down", x.h, heads + 2.0 * rank, kept=0.0),
-        x.projection("qkv", "decay up", rank, key),
-        x.projection("qkv", "gate up", rank, value),
+        x.projection(LinearLayer("qkv", "query, key, value", x.h, 2.0 * key + value, kept=entered)),
+        x.projection(LinearLayer("qkv", "strength, gates down", x.h, heads + 2.0 * rank, kept=0.0)),
+        x.projection(LinearLayer("qkv", "decay up", rank, key)),
+        x.projection(LinearLayer("qkv", "gate up", rank, value)),
     ]
 
 
@@ -155,9 +155,9 @@ class Mamba2(StateMixer[StateSpace]):
         return Sublayer(
             module="attention norm",
             steps=[
-                *x.region("qkv", [x.projection("qkv", "input", x.h, projected, kept=x.entered_share)]),
+                *x.region("qkv", [x.projection(LinearLayer("qkv", "input", x.h, projected, kept=x.entered_share))]),
                 *x.whole_sequences(STATE_SPACE, projected, inner, scan),
-                x.projection("output projection", "matmul", inner, x.h),
+                x.projection(LinearLayer("output projection", "matmul", inner, x.h)),
                 *x.leave("output projection"),
             ],
             small_parameters=space.small_parameters / x.t,

@@ -16,10 +16,9 @@ from sightline.program.operators import (
     Operator,
     collective,
 )
-from sightline.program.program import ONE_LAYER, Layers, Step
+from sightline.program.program import LinearLayer, Step
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, anywhere, identity
-from sightline.scenario.model import WeightPart
 from sightline.scenario.operation import CollectiveKind
 
 
@@ -86,53 +85,20 @@ class InferenceLinear(Shapes):
         """Whether the engine runs these operators as one kernel."""
         return kernel in self.engine.kernels.fused
 
-    def projection(
-        self,
-        module: Module,
-        part: Part,
-        inputs: Number,
-        outputs: Number,
-        *,
-        of: WeightPart = "attention",
-        layers: Layers = ONE_LAYER,
-        kept: Number = 1.0,
-        bias: bool = False,
-        rows: Number | None = None,
-        batch: Number = 1.0,
-        gathered: bool = False,
-        scattered: bool = False,
-    ) -> Step:
-        """A product with weights of the model's part ``of``; ``layers`` of it run apart unless the engine fuses them.
+    def projection(self, layer: LinearLayer) -> Step:
+        """A product with weights in the format of their part; joined layers run apart unless the engine fuses them.
 
         Pieces of one name and width are executions of one operator.
         """
-        rows = self.tokens if rows is None else rows
-        kernel = self.formats.parts[of]
-        if not layers.pieces or self.fuses(layers.name):
-            return Step((self.matmul(module, part, rows, outputs, inputs, kernel, batch=batch),))
-        products: list[Matmul] = []
-        for (name, n), copies in _alike(layers.pieces):
-            products.append(self.matmul(module, name, rows, n, inputs, kernel, count=copies))
-        return Step(products)
-
-    def linear(
-        self,
-        module: Module,
-        part: Part,
-        inputs: Number,
-        outputs: Number,
-        *,
-        of: WeightPart | None = None,
-        kept: Number = 1.0,
-        bias: bool = False,
-        rows: Number | None = None,
-        batch: Number = 1.0,
-        trained: bool = True,
-    ) -> Step:
-        """``batch`` products with weights of the model's part ``of``; None for those that engines never quantize."""
+        module, part, k, n, of, rows, batch, *_ = layer
+        m = self.tokens if rows is None else rows
         kernel = self.formats.plain if of is None else self.formats.parts[of]
-        rows = self.tokens if rows is None else rows
-        return Step((self.matmul(module, part, rows, outputs, inputs, kernel, batch=batch),))
+        if not layer.pieces or self.fuses(layer.name):
+            return Step((self.matmul(module, part, m, n, k, kernel, batch=batch),))
+        pieces = _alike(layer.pieces)
+        return Step([self.matmul(module, name, m, width, k, kernel, count=copies) for (name, width), copies in pieces])
+
+    linear = projection
 
     def matmul(
         self,

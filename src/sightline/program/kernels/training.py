@@ -9,7 +9,7 @@ from sightline.program.address import LINEAR_ATTENTION, Module
 from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.kernels.training_experts import TrainingExperts, training_experts
 from sightline.program.operators import Elementwise, Operator
-from sightline.program.program import Step, elementwise, moving
+from sightline.program.program import LinearLayer, Step, elementwise, moving
 from sightline.program.shapes import ELEMENT_BYTES, as_number, framework_under
 from sightline.program.techniques.context_parallel import exchange
 from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
@@ -153,7 +153,7 @@ class TrainingKernels(TrainingAttention):
     def logits(self) -> list[Step]:
         """The logits of all tokens over the (sharded) vocabulary; the product is as low in precision as ``low`` says."""
         trained, kept = self.trained.head, self.entered_share * self.trained.head
-        plain = self.linear("head", "logits", self.h, self.vocabulary, kept=kept, trained=trained)
+        plain = self.linear(LinearLayer("head", "logits", self.h, self.vocabulary, kept=kept), trained=trained)
         inputs = quantized(self, "head", "input quantization", self.tokens * self.h, for_weights=trained)
         outputs = self.tokens * self.vocabulary
         backward = [
@@ -205,12 +205,9 @@ def training_kernels(scenario: Scenario) -> TrainingKernels:
         split=split,
         c=c,
         y=as_number(head_ranks(plan, scenario.model, scenario.cluster.per_node)),
-        exchange=plan.context_exchange,
         e=as_number(plan.expert_parallel),
         u=as_number(plan.expert_tensor_parallel),
         skew=plan.expert_skew,
-        capacity=plan.expert_capacity,
-        dispatch=plan.expert_dispatch,
         shape=scenario.model.own_heads,
         framework=framework_under(plan),
         trained=trained_by(plan, tied=scenario.model.tied_embeddings),

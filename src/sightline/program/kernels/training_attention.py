@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Self
 
-from sightline.program.address import ATTENTION_CORE, Direction, Module, Part
+from sightline.program.address import ATTENTION_CORE, Module
 from sightline.program.kernels.attention_core import Scores, flash, mean_seen, selected
 from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
 from sightline.program.mixer_operators import Indexer, SelectedAttention
@@ -140,6 +140,17 @@ class TrainingAttention(TrainingElementwise):
         entries = 0.5 * (self.context + self.s) / kind.compression
         chosen = selected(self, kind)
         learns = self.trained.projections
+        scores = Indexer(
+            module="indexer",
+            part="scores",
+            sequences=self.b,
+            new_tokens=self.s,
+            context_tokens=entries,
+            heads=float(sparse.heads),
+            head_dim=float(sparse.head_dim),
+            dtype=self.dtype,
+            key_bytes=self.element_bytes,
+        )
         shared = self._gathered_tokens("indexer", sparse.head_dim / kind.compression)
         # Scores in fp32 are read twice; the chosen places are kept as 32-bit numbers.
         choice = moving(
@@ -152,30 +163,16 @@ class TrainingAttention(TrainingElementwise):
         )
         return [
             shared if learns else shared._replace(backward=()),
-            Step((self._scored(sparse, entries),), (self._scored(sparse, chosen, backward=True),) if learns else ()),
+            Step((scores,), (replace(scores, direction="backward", context_tokens=chosen),) if learns else ()),
             Step((choice,), self._index_loss(chosen) if learns else ()),
         ]
-
-    def _scored(self, sparse: SparseAttention, entries: Number, *, backward: bool = False) -> Indexer:
-        return Indexer(
-            module="indexer",
-            part="scores",
-            direction="backward" if backward else "forward",
-            sequences=self.b,
-            new_tokens=self.s,
-            context_tokens=entries,
-            heads=float(sparse.heads),
-            head_dim=float(sparse.head_dim),
-            dtype=self.dtype,
-            key_bytes=self.element_bytes,
-        )
 
     def _index_loss(self, chosen: Number) -> list[Operator]:
         """Attention's weights of the selected tokens, summed over ranks' heads, and the loss towards them."""
         latent = self.model.latent
         width = float(self.shape.head_dim if latent is None else latent.kv_rank + latent.rope_head_dim)
         size = 4.0 * self.tokens * chosen
-        target = self._reading(chosen, width, 0.0, module="indexer", part="target")
+        target = replace(self._reading(chosen, width, 0.0), module="indexer", part="target")
         elements = self.tokens * chosen
         loss = moving("indexer", "loss", 4.0 * size, 6.0, elements=elements)
         return [target, *collective("indexer", "all_reduce", size, self.t > 1), loss]
@@ -186,27 +183,14 @@ class TrainingAttention(TrainingElementwise):
 
     def _selected(self, tokens: Number, key: float, value: float, kept: Number, *, backward_kernels: float) -> Step:
         """Attention to so many selected tokens, with the bytes that it keeps."""
-        forward = self._reading(tokens, key, value, saved_bytes=kept)
-        return Step((forward,), (self._reading(tokens, key, value, direction="backward", kernels=backward_kernels),))
+        reading = self._reading(tokens, key, value)
+        backward = replace(reading, direction="backward", kernels=backward_kernels)
+        return Step((replace(reading, saved_bytes=kept),), (backward,))
 
-    def _reading(
-        self,
-        tokens: Number,
-        key: float,
-        value: float,
-        *,
-        module: Module = ATTENTION_CORE,
-        part: Part = "selected attention",
-        direction: Direction = "forward",
-        kernels: float = 1.0,
-        saved_bytes: Number = 0.0,
-    ) -> SelectedAttention:
+    def _reading(self, tokens: Number, key: float, value: float) -> SelectedAttention:
         return SelectedAttention(
-            module=module,
-            part=part,
-            direction=direction,
-            kernels=kernels,
-            saved_bytes=saved_bytes,
+            module=ATTENTION_CORE,
+            part="selected attention",
             sequences=self.b,
             new_tokens=self.s,
             context_tokens=self.context,

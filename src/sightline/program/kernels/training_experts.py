@@ -14,7 +14,7 @@ import numpy as np
 from sightline.program.address import Part
 from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.operators import Matmul, Operator, collective
-from sightline.program.program import Step, elementwise
+from sightline.program.program import LinearLayer, Step, elementwise
 from sightline.program.routing import busiest_share, distinct_ranks
 from sightline.quantities import Number, rounded_up
 from sightline.scenario import Experts
@@ -57,7 +57,7 @@ class TrainingExperts:
         """The router's product, whose input shared experts keep where there are any, and the choice, in fp32."""
         x, of = self.x, self.of
         kept = 1.0 * reads_norm
-        product = x.linear("router", "router", x.h, float(of.count), kept=kept, rows=x.own_tokens)
+        product = x.linear(LinearLayer("router", "router", x.h, float(of.count), kept=kept, rows=x.own_tokens))
         scores = x.own_tokens * of.count
         choice = elementwise(
             "router",
@@ -94,7 +94,7 @@ class TrainingExperts:
     def product(self, part: Part, inputs: Number, outputs: Number, *, kept: Number = 1.0) -> Step:
         """The products of all the rank's experts; some libraries launch a kernel for each."""
         x = self.x
-        step = x.projection("experts", part, inputs, outputs, kept=kept, rows=self.each, batch=self.local)
+        step = x.projection(LinearLayer("experts", part, inputs, outputs, kept=kept, rows=self.each, batch=self.local))
         biases = self.local * outputs * x.model.mlp_bias
         step = step._replace(other_parameters=biases)
         if not x.framework.transformer_engine.launches_each_expert:
@@ -119,7 +119,7 @@ class TrainingExperts:
     @property
     def _sorts_again(self) -> Number:
         """1.0 where copies arrive plainly from several ranks."""
-        return 1.0 * (self.x.e > 1) * (self.x.dispatch == "all-to-all")
+        return 1.0 * (self.x.e > 1) * (self.x.plan.expert_dispatch == "all-to-all")
 
     def _sorting(self, part: Part, forward: Number, backward: Number, saved: Number = 0.0) -> Step:
         kernels, elements = 1.0 + self._sorts_again, self._copied_bytes / self.x.element_bytes
@@ -133,7 +133,7 @@ class TrainingExperts:
         x = self.x
         share = self.of.chosen_groups / self.of.groups
         sent, once = self._copied_bytes, None
-        if x.dispatch != "all-to-all":
+        if x.plan.expert_dispatch != "all-to-all":
             sent = self._token_bytes * distinct_ranks(self.of.count, self.of.per_token, x.e, group_share=share)
             once = (float(self.of.per_token), float(self.of.count), share)
         leg = partial(collective, "experts", part=part, overlapped_with="micro-batch")
@@ -160,8 +160,8 @@ def training_experts(x: TrainingAttention, of: Experts) -> TrainingExperts:
     same number of rows from every rank, dropped or padded.
     """
     own, ranks, width = x.own_tokens, x.e * x.u, float(of.latent_width or x.h)
-    if x.capacity > 0:
-        taken = np.ceil(own * of.per_token / of.count * x.capacity)
+    if x.plan.expert_capacity > 0:
+        taken = np.ceil(own * of.per_token / of.count * x.plan.expert_capacity)
         return TrainingExperts(x=x, of=of, width=width, each=taken * ranks, copies=taken * of.count)
     chosen = own * ranks * of.per_token
     each = chosen * busiest_share(x.e, chosen, skew=x.skew) / rounded_up(of.count / x.e)

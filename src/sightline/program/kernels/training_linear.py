@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from sightline.program.address import Module, Part
+from sightline.program.address import Module
 from sightline.program.operators import Elementwise, Matmul, Operator
-from sightline.program.program import ONE_LAYER, Layers, Step, moving, one_step
+from sightline.program.program import LinearLayer, Step, moving, one_step
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.adapters import adapter_steps, adapters_of, enter_adapted
 from sightline.program.techniques.low_precision import (
@@ -18,8 +19,7 @@ from sightline.program.techniques.low_precision import (
     transposed_weights,
 )
 from sightline.program.techniques.tensor_parallel import enter_region, leave_backward, leave_region, reenter_region
-from sightline.quantities import Number, anywhere
-from sightline.scenario.model import WeightPart
+from sightline.quantities import anywhere
 
 
 class TrainingLinear(TrainingShapes):
@@ -27,41 +27,21 @@ class TrainingLinear(TrainingShapes):
 
     __slots__ = ()
 
-    def linear(
-        self,
-        module: Module,
-        part: Part,
-        inputs: Number,
-        outputs: Number,
-        *,
-        of: WeightPart | None = None,
-        kept: Number = 1.0,
-        bias: bool = False,
-        shares: tuple[float, ...] = (1.0,),
-        rows: Number | None = None,
-        batch: Number = 1.0,
-        trained: bool = True,
-    ) -> Step:
-        """A product of ``rows x inputs`` (the tokens) by ``inputs x outputs`` at 16 bits, of which ``batch`` run as one.
-
-        ``kept`` is the share of the input that this product keeps for its weight's gradient; ``shares`` are the parts of
-        the outputs that models keep as layers of their own. Where a weight is not ``trained``, the gradient only passes.
-        """
+    def linear(self, layer: LinearLayer, *, trained: bool = True) -> Step:
+        """A product at 16 bits; where its weight is not ``trained``, the gradient only passes."""
+        module, part, inputs, outputs, _, rows, batch, bias, kept, *_ = layer
         rows = self.tokens if rows is None else rows
         size = self.element_bytes * batch * rows
-        sizes: Any = {"batch": batch, "shares": shares}
-        forward = self.product(module, part, rows, outputs, inputs, saved_bytes=kept * size * inputs, **sizes)
-        backward: list[Operator] = [self.product(module, part, rows, inputs, outputs, "input gradient", **sizes)]
-        biases: list[Operator] = []
-        if bias and (trained or self.trained.rest):
-            traffic = size * outputs
-            biases = [moving(module, "bias", traffic, direction="weight gradient")]
+        product = partial(self.product, module, part, batch=batch, shares=layer.shares)
+        forward = product(rows, outputs, inputs, saved_bytes=kept * size * inputs)
+        backward: list[Operator] = [product(rows, inputs, outputs, "input gradient")]
+        accumulation: list[Operator] = []
         if trained:
-            product, *accumulation = self._weight_gradient(forward)
-            backward += [product, *biases, *accumulation]
-        else:
-            backward += biases
-        return Step((forward,), backward, batch * inputs * outputs, batch * outputs * bias)
+            gradient, *accumulation = self._weight_gradient(forward)
+            backward.append(gradient)
+        if bias and (trained or self.trained.rest):
+            backward.append(moving(module, "bias", size * outputs, direction="weight gradient"))
+        return Step((forward,), [*backward, *accumulation], batch * inputs * outputs, batch * outputs * bias)
 
     def _weight_gradient(self, of: Matmul) -> list[Operator]:
         """The product that makes a weight's gradient, and its addition to those of other micro-batches.
@@ -79,44 +59,26 @@ class TrainingLinear(TrainingShapes):
             moving(module, "accumulation", traffic * n, direction="weight gradient", elements=n),
         ]
 
-    def projection(
-        self,
-        module: Module,
-        part: Part,
-        inputs: Number,
-        outputs: Number,
-        *,
-        of: WeightPart = "attention",
-        layers: Layers = ONE_LAYER,
-        kept: Number = 1.0,
-        bias: bool = False,
-        rows: Number | None = None,
-        batch: Number = 1.0,
-        gathered: bool = False,
-        scattered: bool = False,
-    ) -> Step:
+    def projection(self, layer: LinearLayer) -> Step:
         """A linear layer that is trained, or a frozen one, quantized or not, with adapters; below 16 bits as recipes say.
 
-        ``gathered``: sequence parallelism gathers the input; ``scattered``: it scatters the output. A frozen matmul needs
-        no input for its backward pass; an adapter next to it does, and some libraries keep it anyway.
+        A frozen matmul needs no input for its backward pass; an adapter next to it does, and some libraries keep it anyway.
         """
         trained = self.trained.projections
         keeps = trained or (self.trained.quantization != "none" and self.framework.litgpt.quantized_keeps_inputs)
-        sizes: Any = {"shares": layers.shares, "rows": rows, "batch": batch}
-        plain = self.linear(module, part, inputs, outputs, kept=kept * keeps, bias=bias, trained=trained, **sizes)
-        each = batch * (self.tokens if rows is None else rows)
-        step = self._quantized(module, plain, each * inputs, each * outputs, gathered=gathered, scattered=scattered)
-        if trained or not layers.targets:
+        step = self._quantized(layer, self.linear(layer._replace(kept=layer.kept * keeps), trained=trained))
+        if trained or not layer.targets:
             return step
         steps = [step]
-        for i, one in enumerate(adapters_of(self, inputs, outputs, layers.targets, layers.shares)):
-            steps += adapter_steps(self, module, one, input_is_kept=keeps or i > 0)
+        for i, one in enumerate(adapters_of(self, layer.inputs, layer.outputs, layer.targets, layer.shares)):
+            steps += adapter_steps(self, layer.module, one, input_is_kept=keeps or i > 0)
         return one_step(steps)
 
-    def _quantized(
-        self, module: Module, plain: Step, inputs: Number, outputs: Number, *, gathered: bool, scattered: bool
-    ) -> Step:
+    def _quantized(self, layer: LinearLayer, plain: Step) -> Step:
         """A linear layer with what makes its operands: from 16 bits to fewer, or from fewer to 16 bits."""
+        module, gathered, scattered = layer.module, layer.gathered, layer.scattered
+        each = layer.batch * (self.tokens if layer.rows is None else layer.rows)
+        inputs, outputs = each * layer.inputs, each * layer.outputs
         trained, weights = self.trained.projections, plain.weights
         forward, backward = plain.forward, plain.backward
         if trained:

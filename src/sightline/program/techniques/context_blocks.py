@@ -9,6 +9,7 @@ Legend as in `sightline.program.shapes`; ``n`` ranks on the ring.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.program.kernels.attention_core import Scores, flash
@@ -52,13 +53,13 @@ def live_bytes(x: TrainingElementwise) -> Number:
     if not x.framework.native.joins_attention_in_fp32:
         return 4.0 * block
     ratio = FP32 / x.element_bytes
-    kept = x.c * block if x.exchange == "all-gather" else 2.0 * block
+    kept = x.c * block if x.plan.context_exchange == "all-gather" else 2.0 * block
     # Gradients of keys and values at hand, joined for the journey, and received; those of queries, added up.
     return kept + 3.0 * ratio * block + FP32 * x.tokens * x.query_width
 
 
 def exchanged(
-    kind: CollectiveKind, size: Number, count: Number, ranks: CollectiveRanks, overlapped_with: OverlappedWith
+    kind: CollectiveKind, size: Number, count: Any, ranks: CollectiveRanks, overlapped_with: OverlappedWith
 ) -> list[Operator]:
     """Return a collective of keys and values among the ranks of a sequence."""
     return collective(
@@ -141,7 +142,7 @@ def _fetched(x: TrainingElementwise, n: Number) -> list[Operator]:
     """Keys and values from the other ranks: gathered, or sent round; made contiguous and put into one buffer before."""
     many, block = (n > 1) * 1.0, block_bytes(x)
     overlapped_with: OverlappedWith = "nothing" if x.framework.native.waits_for_keys else "attention"
-    gathers = x.exchange == "all-gather"
+    gathers = x.plan.context_exchange == "all-gather"
     fetched = (
         exchanged("all_gather", block * n, many, "context", overlapped_with)
         if gathers

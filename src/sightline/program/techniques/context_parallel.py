@@ -69,7 +69,7 @@ def exchange_bytes(x: TrainingElementwise) -> Number:
         return 0.0
     inner = _with_split_heads(x)
     swapped = 2.0 * _qkv_bytes(x, inner) * (x.y > 1)
-    if x.exchange == "all-gather" and not x.framework.native.joins_attention_in_fp32:
+    if x.plan.context_exchange == "all-gather" and not x.framework.native.joins_attention_in_fp32:
         return swapped + 2.0 * x.c * block_bytes(x) * (x.c > 1)
     return swapped + live_bytes(inner) * (x.c / x.y > 1)
 
@@ -80,11 +80,11 @@ def _with_split_heads(x: TrainingElementwise) -> TrainingElementwise:
 
 
 def _inner_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
-    if x.exchange == "all-to-all":
+    if x.plan.context_exchange == "all-to-all":
         return core(x, kind)
     # Selected tokens lie anywhere; blocks know no windows.
     fp32 = x.framework.native.joins_attention_in_fp32 and kind.mixer in ("attention", "latent")
-    if kind.mixer == "sparse" or (x.exchange == "all-gather" and not fp32):
+    if kind.mixer == "sparse" or (x.plan.context_exchange == "all-gather" and not fp32):
         return [Step(_gathered(x, kind, backward=False), _gathered(x, kind, backward=True))]
     return [Step(blocks(x, backward=False), blocks(x, backward=True))]
 

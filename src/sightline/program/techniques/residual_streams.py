@@ -7,7 +7,7 @@ residual, which `sightline.program.kernels.training_elementwise` has; here it ad
 
 from sightline.program.address import Part
 from sightline.program.kernels.training_linear import TrainingLinear
-from sightline.program.program import Step, elementwise
+from sightline.program.program import LinearLayer, Step, elementwise
 from sightline.quantities import Number
 
 SINKHORN_KERNELS = 3.0
@@ -23,7 +23,7 @@ def read_streams(x: TrainingLinear) -> list[Step]:
     mixed = x.piece_tokens * columns
     return [
         _mix(x, "streams' norm", (n * stream, 3.0 * n * stream), kernels=(2.0, 2.0)),
-        x.linear("residual", "coefficients", n * x.h, columns, kept=0.0, rows=x.piece_tokens),
+        x.linear(LinearLayer("residual", "coefficients", n * x.h, columns, kept=0.0, rows=x.piece_tokens)),
         _mix(
             x, "mixing", (32.0 * mixed, 64.0 * mixed), kernels=(SINKHORN_KERNELS, SINKHORN_KERNELS), saved=8.0 * mixed
         ),
@@ -46,7 +46,7 @@ def join_streams(x: TrainingLinear) -> list[Step]:
     if n == 1.0:
         return []
     return [
-        x.linear("head", "coefficients", n * x.h, n, rows=x.piece_tokens),
+        x.linear(LinearLayer("head", "coefficients", n * x.h, n, rows=x.piece_tokens)),
         _mix(x, "streams joined", ((n + 1.0) * stream, (3.0 * n + 1.0) * stream), kernels=(1.0, 1.0)),
     ]
 
