@@ -306,13 +306,11 @@ def collective(
     count: Any = 1.0,
     *,
     part: Part | None = None,
-    ranks: CollectiveRanks = "tensor",
-    overlapped_with: OverlappedWith = "projections",
-    choices: tuple[float, float, float] | None = None,
+    **further: Any,
 ) -> list[Operator]:
     """Return a collective, called by its kind if it is no ``part`` of its own; nothing where no plan has it.
 
-    ``count`` is how often it runs, or whether it does.
+    ``count`` is how often it runs, or whether it does; ``further`` fields are those of `Collective`.
     """
     if not anywhere(count):
         return []
@@ -322,9 +320,7 @@ def collective(
             part=COLLECTIVE_PARTS[kind] if part is None else part,
             kind=kind,
             buffer_bytes=buffer_bytes,
-            ranks=ranks,
-            overlapped_with=overlapped_with,
-            choices=choices,
             count=count * 1.0,
+            **further,
         )
     ]

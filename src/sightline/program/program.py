@@ -5,11 +5,11 @@ A block lists its steps in forward order; its backward pass is theirs in reverse
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.program.address import Direction, Module, Part
+from sightline.program.address import Module, Part
 from sightline.program.operators import Elementwise, Operator
 from sightline.quantities import Number
 from sightline.scenario.model import WeightPart
@@ -56,30 +56,9 @@ class LinearLayer(NamedTuple):
     """Names of each among the projections that adapters may be put to."""
 
 
-def moving(
-    module: Module,
-    part: Part,
-    traffic_bytes: Number,
-    kernels: Number = 1.0,
-    *,
-    direction: Direction = "forward",
-    elements: Number = 0.0,
-    saved_bytes: Number = 0.0,
-    arithmetic: Number = 0.0,
-    count: Number = 1.0,
-) -> Elementwise:
-    """Return a bandwidth-bound operator that moves ``traffic_bytes`` in so many ``kernels``."""
-    return Elementwise(
-        module=module,
-        part=part,
-        direction=direction,
-        traffic_bytes=traffic_bytes,
-        kernels=kernels,
-        elements=elements,
-        saved_bytes=saved_bytes,
-        arithmetic=arithmetic,
-        count=count,
-    )
+def moving(module: Module, part: Part, traffic_bytes: Number, kernels: Number = 1.0, **further: Any) -> Elementwise:
+    """Return a bandwidth-bound operator that moves ``traffic_bytes`` in so many ``kernels``; `Elementwise` has the rest."""
+    return Elementwise(module=module, part=part, traffic_bytes=traffic_bytes, kernels=kernels, **further)
 
 
 def elementwise(
@@ -88,11 +67,10 @@ def elementwise(
     elements: Number,
     traffic_bytes: tuple[Number, Number],
     kernels: tuple[Number, Number] = (1.0, 1.0),
-    *,
-    saved_bytes: Number = 0.0,
+    **forward_alone: Any,
 ) -> Step:
-    """Return an element-wise step over ``elements``: bytes and kernels of its two passes, and what it saves."""
-    forward = moving(module, part, traffic_bytes[0], kernels[0], elements=elements, saved_bytes=saved_bytes)
+    """Return an element-wise step over ``elements``: bytes and kernels of its two passes, and what the first one saves."""
+    forward = moving(module, part, traffic_bytes[0], kernels[0], elements=elements, **forward_alone)
     backward = moving(module, part, traffic_bytes[1], kernels[1], direction="backward", elements=elements)
     return Step((forward,), (backward,))
 

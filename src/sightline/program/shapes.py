@@ -6,17 +6,14 @@ else 1; ``c`` context-parallel ranks, of which ``y`` split heads, ``e`` expert-p
 ranks.
 """
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from sightline.frameworks import Framework
 from sightline.program.address import Direction, Module, Part
 from sightline.program.operators import Matmul
-from sightline.program.techniques.compiler import compiled
-from sightline.program.techniques.recipes import LowPrecision
-from sightline.program.techniques.trained import Trained
-from sightline.quantities import Count, Number, larger, rounded_up
+from sightline.program.settings import LowPrecision, Trained
+from sightline.quantities import Number, larger, rounded_up
 from sightline.scenario import Heads, Model, Plan
 
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
@@ -141,49 +138,13 @@ class TrainingShapes(Shapes):
         n: Number,
         k: Number,
         direction: Direction = "forward",
-        *,
-        batch: Number = 1.0,
-        saved_bytes: Number = 0.0,
-        output_bytes: Number | None = None,
-        row: Number | None = None,
-        shares: tuple[float, ...] = (1.0,),
+        **further: Any,
     ) -> Matmul:
-        """A product of 16-bit operands, or of ``element_bytes`` each; see `Matmul` for the other sizes."""
+        """A product of 16-bit operands, or of ``element_bytes`` each; ``further`` fields are those of `Matmul`."""
         e = self.element_bytes
-        return Matmul(
-            module=module,
-            part=part,
-            direction=direction,
-            m=m,
-            n=n,
-            k=k,
-            batch=batch,
-            dtype=self.dtype,
-            element_bytes=e,
-            output_bytes=e if output_bytes is None else output_bytes,
-            input_row=row,
-            saved_bytes=saved_bytes,
-            shares=shares,
-        )
+        sizes = {"m": m, "n": n, "k": k, "dtype": self.dtype, "element_bytes": e, "output_bytes": e}
+        return Matmul(module=module, part=part, direction=direction, **{**sizes, **further})
 
     def fuses(self, kernel: str) -> bool:
         """Whether the framework runs these element-wise operators as one kernel."""
         return kernel in self.framework.fusion.fused
-
-
-def framework_under(plan: Plan) -> Framework:
-    """Return the framework's behavior under a plan: compiled or not, products in chunks only with collectives in chunks."""
-    framework = compiled(plan.framework) if plan.compile else plan.framework
-    whole = framework.native.pipeline_accumulation_traffic
-    if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):
-        traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.kernels.accumulation_traffic)
-        kernels = replace(framework.kernels, accumulation_traffic=traffic if traffic.ndim else float(traffic))
-        framework = replace(framework, kernels=kernels)
-    if plan.tensor_overlap != "all" and framework.native.chunked_products:
-        return replace(framework, native=replace(framework.native, chunked_products=False))
-    return framework
-
-
-def as_number(degree: Count) -> Number:
-    """Return a degree as a float or an array of floats."""
-    return np.asarray(degree, dtype=float) if np.ndim(degree) else float(degree)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sightline.prediction.memory.moments import collected
 from sightline.prediction.training.stages import ProgramSizes, StageContents, layer_sum
 from sightline.program import Block, Matmul, Program
-from sightline.program.techniques.compiler import compiled
+from sightline.program.settings import compiled
 from sightline.quantities import Number, either, identity, larger, rounded_up, smaller
 from sightline.scenario import Plan, Scenario
 

@@ -3,8 +3,8 @@
 from sightline.prediction.training.update import update_flops
 from sightline.program import Program
 from sightline.program.blocks.layer import mixer_of
+from sightline.program.settings import trained_by
 from sightline.program.techniques.adapters import adapter_parameters
-from sightline.program.techniques.trained import trained_by
 from sightline.quantities import Number
 from sightline.scenario import LayerKind, Model, Scenario
 

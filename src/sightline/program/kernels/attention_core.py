@@ -136,7 +136,7 @@ def _eager(x: TrainingElementwise) -> list[Step]:
         # The values, and the probabilities after dropout, are kept.
         Step((product("context", s, v, c, saved_bytes=e * (values + elements * drops)),), (to_scores, to_values)),
         elementwise(ATTENTION_CORE, "layout", 0.0, (moved, 3.0 * e * (queries + keys + values)), (3.0, 4.0)),
-        *([_alibi(e * elements)] if x.model.positions == "alibi" else []),
+        *([Step((moving(ATTENTION_CORE, "alibi", 2.0 * e * elements),))] if x.model.positions == "alibi" else []),
         *([_dropout(e, elements)] if drops else []),
     ]
 
@@ -148,30 +148,18 @@ def _softmax(x: TrainingElementwise, elements: Number) -> Step:
     """
     e = x.element_bytes
     fused = x.fuses("softmax") * (x.b * x.heads % x.framework.fusion.softmax_granule == 0) * 1.0
-    forward = moving(
+    forward, backward = 6.0 * e + 12.0 - fused * (4.0 * e + 12.0), 5.0 * e + 12.0 - fused * (2.0 * e + 12.0)
+    return elementwise(
         ATTENTION_CORE,
         "softmax",
-        (6.0 * e + 12.0 - fused * (4.0 * e + 12.0)) * elements,
-        9.0 - 8.0 * fused,
+        0.0,
+        (forward * elements, backward * elements),
+        (9.0 - 8.0 * fused, 7.0 - 6.0 * fused),
         arithmetic=SOFTMAX_ARITHMETIC * elements,
         saved_bytes=(e + 4.0 * (1.0 - fused)) * elements,
     )
-    backward = moving(
-        ATTENTION_CORE,
-        "softmax",
-        (5.0 * e + 12.0 - fused * (2.0 * e + 12.0)) * elements,
-        7.0 - 6.0 * fused,
-        direction="backward",
-    )
-    return Step((forward,), (backward,))
-
-
-def _alibi(size: Number) -> Step:
-    return Step((moving(ATTENTION_CORE, "alibi", 2.0 * size),))
 
 
 def _dropout(e: float, elements: Number) -> Step:
-    traffic = (2.0 * e + 1.0) * elements
-    forward = moving(ATTENTION_CORE, "dropout", traffic, arithmetic=RANDOM_ARITHMETIC * elements, saved_bytes=elements)
-    backward = moving(ATTENTION_CORE, "dropout", traffic, direction="backward")
-    return Step((forward,), (backward,))
+    traffic, drawn = (2.0 * e + 1.0) * elements, RANDOM_ARITHMETIC * elements
+    return elementwise(ATTENTION_CORE, "dropout", 0.0, (traffic, traffic), arithmetic=drawn, saved_bytes=elements)

@@ -96,13 +96,10 @@ class InferenceExperts:
         destinations = smaller(self.of.per_token, x.e)
         dispatch = x.engine.collectives.dispatch
         direct = np.less(destinations, x.d) if dispatch == "fewest-bytes" else dispatch == "all-to-all"
-        operators: list[Operator] = []
-        if anywhere(direct):
-            sent = moved * destinations
-            operators += x.collective("experts", "all_to_all", sent, "data", count=1.0 * direct)
-        if not np.all(direct):
-            operators += x.collective("experts", among_all, moved * x.d, "data", count=1.0 - 1.0 * direct)
-        return operators
+        return [
+            *x.collective("experts", "all_to_all", moved * destinations, "data", count=1.0 * direct),
+            *x.collective("experts", among_all, moved * x.d, "data", count=1.0 - 1.0 * direct),
+        ]
 
 
 def inference_experts(x: InferenceAttention, of: Experts) -> InferenceExperts:

@@ -10,14 +10,13 @@ from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.kernels.training_experts import TrainingExperts, training_experts
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import LinearLayer, Step, elementwise, moving
-from sightline.program.shapes import ELEMENT_BYTES, as_number, framework_under
+from sightline.program.settings import framework_under, low_precision_of, trained_by
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.program.techniques.context_parallel import exchange
 from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
-from sightline.program.techniques.recipes import low_precision_of
 from sightline.program.techniques.residual_streams import join_streams
 from sightline.program.techniques.tensor_parallel import enter_region, leave_region
-from sightline.program.techniques.trained import trained_by
-from sightline.quantities import Number, either
+from sightline.quantities import Number, either, plain
 from sightline.scenario import Experts, LayerKind, LinearAttention, Scenario
 from sightline.scenario.context_exchange import head_ranks
 
@@ -153,17 +152,17 @@ class TrainingKernels(TrainingAttention):
     def logits(self) -> list[Step]:
         """The logits of all tokens over the (sharded) vocabulary; the product is as low in precision as ``low`` says."""
         trained, kept = self.trained.head, self.entered_share * self.trained.head
-        plain = self.linear(LinearLayer("head", "logits", self.h, self.vocabulary, kept=kept), trained=trained)
+        product = self.linear(LinearLayer("head", "logits", self.h, self.vocabulary, kept=kept), trained=trained)
         inputs = quantized(self, "head", "input quantization", self.tokens * self.h, for_weights=trained)
         outputs = self.tokens * self.vocabulary
         backward = [
             *transposed_weights(self, "head", self.h * self.vocabulary),
             *quantized(self, "head", "gradient quantization", outputs, for_weights=trained),
-            *(low_precision(self, op) for op in plain.backward),
+            *(low_precision(self, op) for op in product.backward),
         ]
-        product = Step([*inputs, *(low_precision(self, op) for op in plain.forward)], backward)
+        step = Step([*inputs, *(low_precision(self, op) for op in product.forward)], backward)
         caps = [self.soft_cap("head", "capped logits", outputs)] if self.model.logit_cap else []
-        return [Step(enter_region(self, "head"), leave_region(self, "head")), product, *caps]
+        return [Step(enter_region(self, "head"), leave_region(self, "head")), step, *caps]
 
     def choose(self) -> list[Step]:
         """Cross-entropy; unfused it is several kernels in fp32, whose gradient autograd may write out."""
@@ -185,7 +184,7 @@ class TrainingKernels(TrainingAttention):
 def training_kernels(scenario: Scenario) -> TrainingKernels:
     """Return the kernels and sizes of ``scenario``'s micro-batch."""
     plan = scenario.plan
-    t, c = as_number(plan.tensor_parallel), as_number(plan.context_parallel)
+    t, c = plain(plan.tensor_parallel), plain(plan.context_parallel)
     split = (np.asarray(plan.sequence_parallel) != 0) & (np.asarray(t) > 1)
     split = split.astype(float) if split.ndim else float(split)
     rows = scenario.workload.rows(plan.sequences)
@@ -204,9 +203,9 @@ def training_kernels(scenario: Scenario) -> TrainingKernels:
         r=1.0 + split * (t - 1.0),
         split=split,
         c=c,
-        y=as_number(head_ranks(plan, scenario.model, scenario.cluster.per_node)),
-        e=as_number(plan.expert_parallel),
-        u=as_number(plan.expert_tensor_parallel),
+        y=plain(head_ranks(plan, scenario.model, scenario.cluster.per_node)),
+        e=plain(plan.expert_parallel),
+        u=plain(plan.expert_tensor_parallel),
         skew=plan.expert_skew,
         shape=scenario.model.own_heads,
         framework=framework_under(plan),

@@ -50,7 +50,7 @@ class TrainingLinear(TrainingShapes):
         add or copy it in a kernel of its own, for every micro-batch.
         """
         module, traffic = of.module, self.framework.kernels.accumulation_traffic
-        sizes: Any = {"batch": of.batch, "shares": of.shares, "row": of.n}
+        sizes: Any = {"batch": of.batch, "shares": of.shares, "input_row": of.n}
         if self.fuses("gradient-accumulation"):
             return [self.product(module, of.part, of.n, of.k, of.m, "weight gradient", output_bytes=traffic, **sizes)]
         n = of.batch * of.k * of.n

@@ -105,9 +105,9 @@ def adapter_steps(x: TrainingShapes, module: Module, one: AdapterShape, *, input
     narrow = x.element_bytes * tokens * one.rank
     b = x.product(module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=narrow)
     back = [
-        x.product(module, "adapter B", one.outputs, one.group_rank, tokens, "weight gradient", row=one.outputs),
+        x.product(module, "adapter B", one.outputs, one.group_rank, tokens, "weight gradient", input_row=one.outputs),
         x.product(module, "adapter B", tokens, one.group_rank, one.outputs, "input gradient"),
-        x.product(module, "adapter A", one.rank, one.inputs, tokens, "weight gradient", row=one.inputs),
+        x.product(module, "adapter A", one.rank, one.inputs, tokens, "weight gradient", input_row=one.inputs),
         x.product(module, "adapter A", tokens, one.inputs, one.rank, "input gradient"),
     ]
     around = _around(x, module, one)
