@@ -21,6 +21,11 @@ KNOWN_OBJECTS = 4096
 _ATOMS = frozenset((str, int, float, bool, type(None), np.float64, np.bool_, frozenset))
 
 
+def fields_of(description: Any) -> dict[str, Any]:
+    """Return the fields of a data class by name, as they are."""
+    return {f.name: getattr(description, f.name) for f in fields(description)}
+
+
 class LargeArrayError(Exception):
     """A description holds an array that is too large to be remembered."""
 

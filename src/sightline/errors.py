@@ -21,8 +21,10 @@ class WorkError(SightlineError):
 
 
 def nearest(value: object, allowed: Sequence[str]) -> str:
-    """Return `` - did you mean 'x'?`` for the closest allowed spelling, or an empty string."""
-    asked = str(value).lower()
+    """Return `` - did you mean 'x'?`` for the allowed spelling closest to a text, or an empty string."""
+    if not isinstance(value, str):
+        return ""
+    asked = value.lower()
     names = [str(a) for a in allowed]
     beginnings = [name for name in names if len(asked) > 2 and name.lower().startswith(asked)]
     matches = sorted(beginnings, key=len) or get_close_matches(asked, names, n=1, cutoff=0.6)

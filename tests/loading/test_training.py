@@ -111,9 +111,9 @@ def test_measured_is_kept() -> None:
         ({"workload__task": None}, "workload.task is missing; needed: pretrain, finetune"),
         (
             {"workload__task": "pretrian"},
-            "workload.task is 'pretrian'; allowed: pretrain, finetune, generate, serve, operator - did you mean 'pretrain'?",
+            "workload.task is 'pretrian'; allowed: pretrain, finetune, generate, operator - did you mean 'pretrain'?",
         ),
-        ({"workload__task": "serve"}, "workload.task is 'serve'; this version predicts only pretrain, finetune"),
+        ({"workload__task": "serve"}, "workload.task is 'serve'; allowed: pretrain, finetune, generate, operator"),
         ({"workload__seq_length": 1}, "workload.seq_length is not a known key - did you mean 'sequence_length'?"),
         (
             {"workload__lengths": {"distribution": "lognorm", "mean": 5, "deviation": 2}},
@@ -195,7 +195,7 @@ def test_measured_is_kept() -> None:
             {"plan__schedule": "zero-bubble"},
             "plan.schedule is 'zero-bubble'; deepspeed offers 1f1b",
         ),
-        ({"plan__max_sequences": 4}, "plan.max_sequences is for the tasks generate and serve"),
+        ({"plan__max_sequences": 4}, "plan.max_sequences is 4; it is for generation, training has no use for it"),
         (
             {"plan__micro_batch": [1, 2]},
             "plan.micro_batch is [1, 2]; allowed: a whole number of 1 or more (several values: list them under 'sweep'",
@@ -244,8 +244,8 @@ def test_measured_is_kept() -> None:
         ({"plan": {"virtual_stages": 2}}, "plan.virtual_stages is 2; allowed: 1 without pipeline parallelism"),
         ({"cluster": "8x v100-sxm2-32gb"}, "plan.dtype is 'bf16' (the default); v100-sxm2-32gb computes in fp32, fp16"),
         ({"cluster": "8x v100-sxm2-32gb", "plan__dtype": "bf16"}, "plan.dtype is 'bf16'; v100-sxm2-32gb computes in"),
-        ({"measured": 3}, "measured is 3; allowed: a mapping of result keys to values"),
-        ({"measured": {"step_time": 3}}, "measured.step_time is not a known result - did you mean 'step_time_s'?"),
+        ({"measured": 3}, "measured is 3; allowed: a mapping of keys to values"),
+        ({"measured": {"step_time": 3}}, "measured.step_time is not a known key - did you mean 'step_time_s'?"),
         ({"measured": {"step_time_s": "1 s"}}, "measured.step_time_s is '1 s'; allowed: a number of 0 or more"),
         ({"measured": {"phases": 3}}, "measured.phases is 3; allowed: a mapping of its parts to numbers"),
         ({"measured": {"fits": 1}}, "measured.fits is 1; allowed: true, false"),
@@ -273,10 +273,10 @@ def test_all_problems_at_once_and_none_invented() -> None:
         "modle",
         "model",
         "cluster.network.latncy",
+        "measured.source",
         "workload.global_batch",
         "plan.tensor_parallel",
         "plan.zero_stage",
-        "measured.source",
     ]
 
 

@@ -1,72 +1,55 @@
 """A scenario of ``task: generate`` into a `GenerationScenario`, or every mistake in it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.input.complaints import Complaints, check, require
-from sightline.loading.input.kinds import Keys, each, flag, text, whole
-from sightline.loading.parts import CLUSTER, MODEL, Parts, read_measured, read_parts
+from sightline.loading.input.complaints import Complaints, check
+from sightline.loading.input.kinds import Keys, Needed, each, flag, text, whole
+from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plans import ReadPlan, read_generation_plan, read_pools
-from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario, Model
-from sightline.scenario.rules import ENGINE_DEGREES, broken_rules, generation_questions, known_facts
+from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
+from sightline.scenario.rules import ENGINE_DEGREES, broken_rules, generation_questions
 
 GENERATE: Keys = {
     "task": text,
-    **each(whole(), "batch prompt_tokens output_tokens"),
+    "batch": Needed(whole(), "sequences in flight, a whole number of 1 or more"),
+    "prompt_tokens": Needed(whole(), "tokens of each prompt, a whole number of 1 or more"),
+    "output_tokens": Needed(whole(), "tokens generated per sequence, a whole number of 1 or more"),
     "prefix_tokens": whole(0),
     **each(flag, "continuous equal_lengths repeated_token"),
 }
 """``workload`` of generation."""
 LOW_PRECISION_WORDS = ("nvfp4", "fp8", "awq", "gptq", "int4", "w4a16")
 """What names of checkpoints with quantized weights have in them."""
-_NEEDED = {
-    "batch": "sequences in flight, a whole number of 1 or more",
-    "prompt_tokens": "tokens of each prompt, a whole number of 1 or more",
-    "output_tokens": "tokens generated per sequence, a whole number of 1 or more",
-}
-_OPTIONAL = {f.name: f.default for f in fields(Generate) if f.default is not MISSING}
 Values = Mapping[str, Any]
-
-
-def is_generation(mapping: object) -> bool:
-    """Whether a scenario's mapping asks for generation."""
-    workload = mapping.get("workload") if isinstance(mapping, Mapping) else None
-    return isinstance(workload, Mapping) and workload.get("task") == "generate"
 
 
 def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = None) -> GenerationScenario:
     """Return the scenario of a mapping whose task is generate; raise `InputError` with every mistake in it."""
     complaints = Complaints()
     parts = read_parts(mapping, {**MODEL, **CLUSTER}, base, complaints)
-    workload = _workload(parts.workload, complaints)
+    asked = check(GENERATE, parts.workload, "workload", complaints).values
+    workload = {key: value for key, value in asked.items() if key != "task"}
     plan = read_generation_plan(parts.plan, complaints)
     pools = read_pools(plan.stated.get("disaggregate"), complaints)
-    measured = read_measured(parts.measured, complaints)
     filled = _filled(plan, parts) if not pools else plan.values
-    complaints.add(*_broken(parts, workload, plan, filled, pools))
+    for rules, facts in generation_questions(facts_of(parts, workload, plan, filled), pools):
+        complaints.add(*broken_rules(rules, facts))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
         raise InputError(complaints.problems)
-    model, asked, chosen = parts.model.model, Generate(**workload), _plan(plan.framework, filled, pools)
-    return GenerationScenario(
+    scenario = GenerationScenario(
         name=parts.name,
-        model=model,
+        model=parts.model.model,
         cluster=parts.cluster,
-        workload=asked,
-        plan=chosen,
-        measured=measured,
-        warnings=(*parts.model.remarks, *_remarks(model, asked, chosen)),
+        workload=Generate(**workload),
+        plan=_plan(plan.framework, filled, pools),
+        measured=parts.measured,
     )
-
-
-def _workload(mapping: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
-    checked = check(GENERATE, mapping, "workload", complaints)
-    require(checked, _NEEDED, "workload", complaints)
-    values = {**_OPTIONAL, **checked.values}
-    return {k: v for k, v in values.items() if k != "task" and k not in checked.wrong}
+    return replace(scenario, warnings=(*parts.model.remarks, *_remarks(scenario)))
 
 
 def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
@@ -95,22 +78,6 @@ def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
     return {**values, taker: left * values[taker]}
 
 
-def _broken(
-    parts: Parts, workload: Values, plan: ReadPlan[Engine], values: Values, pools: Mapping[str, Values]
-) -> Iterator[str]:
-    """Yield a sentence for every rule that the scenario breaks; prefill and decode workers are looked at one by one."""
-    facts = known_facts(
-        model=None if parts.model is None else parts.model.model,
-        cluster=parts.cluster,
-        workload=workload,
-        plan=values,
-        framework=plan.framework,
-        stated=plan.stated,
-    )
-    for rules, known in generation_questions(facts, pools):
-        yield from broken_rules(rules, known)
-
-
 def _plan(engine: Engine, values: Values, pools: Mapping[str, Values]) -> GenerationPlan:
     """The resolved plan; with workers of their own that of the decode workers, which names the other."""
     if not pools:
@@ -122,17 +89,12 @@ def _plan(engine: Engine, values: Values, pools: Mapping[str, Values]) -> Genera
     return GenerationPlan(engine=engine, **{**values, **decode, "disaggregate": split})
 
 
-def _beyond_trained(model: Model, workload: Generate) -> tuple[str, ...]:
-    length = int(workload.prompt_tokens + workload.output_tokens)
-    if length <= model.max_positions:
-        return ()
-    asked = f"workload.prompt_tokens {workload.prompt_tokens} and output_tokens {workload.output_tokens}"
-    return (f"{asked} go beyond the {model.max_positions} tokens {model.name} was trained for",)
-
-
-def _remarks(model: Model, workload: Generate, plan: GenerationPlan) -> Iterator[str]:
+def _remarks(scenario: GenerationScenario) -> Iterator[str]:
     """What is answered although it may not be meant."""
-    yield from _beyond_trained(model, workload)
+    model, workload, plan = scenario.model, scenario.workload, scenario.plan
+    if workload.prompt_tokens + workload.output_tokens > model.max_positions:
+        asked = f"workload.prompt_tokens {workload.prompt_tokens} and output_tokens {workload.output_tokens}"
+        yield f"{asked} go beyond the {model.max_positions} tokens {model.name} was trained for"
     word = next((word for word in LOW_PRECISION_WORDS if word in model.name.lower()), None)
     if word and model.weights == "bf16" and plan.quantization is None:
         yield (

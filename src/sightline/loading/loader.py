@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sightline.errors import InputError
-from sightline.loading.generation import generation_from_mapping, is_generation
+from sightline.loading.generation import generation_from_mapping
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
 from sightline.loading.input.sources import Document, Source, cell_value, read_source
-from sightline.loading.operations import is_operation, operation_from_mapping
+from sightline.loading.operations import operation_from_mapping
 from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
@@ -75,11 +75,13 @@ def _scenarios(
 
 def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
     """The scenario of a mapping, read by its task's reader."""
-    if is_operation(mapping):
-        return operation_from_mapping(mapping)
-    return (
-        generation_from_mapping(mapping, folder) if is_generation(mapping) else scenario_from_mapping(mapping, folder)
-    )
+    workload = mapping.get("workload")
+    match workload.get("task") if isinstance(workload, Mapping) else None:
+        case "operator":
+            return operation_from_mapping(mapping)
+        case "generate":
+            return generation_from_mapping(mapping, folder)
+    return scenario_from_mapping(mapping, folder)
 
 
 def _expanded(

@@ -6,7 +6,8 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.errors import nearest
-from sightline.loading.plans.plan import DTYPES
+from sightline.loading.input.complaints import not_among
+from sightline.loading.plans.plan import dtype_problem
 from sightline.quantities import show
 from sightline.scenario.operation import CACHE_DTYPES, DTYPE_FORMATS, FORMATS, MODEL_DTYPES, PLAIN_DTYPES
 
@@ -23,11 +24,11 @@ def matmul_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     if dtype in FORMATS and dtype not in DTYPE_FORMATS:
         yield f"workload.dtype is {show(dtype)}, a format; workload.format takes it"
     elif dtype not in DTYPE_FORMATS:
-        yield f"workload.dtype is {show(dtype)}; {_instead(dtype, list(DTYPE_FORMATS))}"
+        yield f"workload.dtype is {dtype_problem(dtype, list(DTYPE_FORMATS))}"
     if chosen is None:
         return
     if chosen not in FORMATS:
-        yield f"workload.format is {show(chosen)}; allowed: {', '.join(FORMATS)}{nearest(chosen, FORMATS)}"
+        yield not_among("workload.format", chosen, FORMATS)
     elif dtype in DTYPE_FORMATS and dtype not in MODEL_DTYPES and not _is_own(chosen, dtype):
         yield (
             f"workload.format is {show(chosen)} with the dtype {dtype}; allowed: {', '.join(MODEL_DTYPES)}, the type of "
@@ -89,7 +90,7 @@ def collective_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
         return
     known = (*LIBRARIES, *_engines())
     if library not in known:
-        yield f"workload.library is {show(library)}; allowed: {', '.join(known)}{nearest(library, known)}"
+        yield not_among("workload.library", library, known)
     elif values["operator"] != "all_reduce":
         yield f"workload.library is {show(library)}; engines have kernels of their own for all_reduce alone, the rest is nccl"
     elif version is not None and library == "custom":
@@ -115,12 +116,5 @@ def elementwise_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]
 
 def plain_dtype_mistakes(values: Values) -> Iterator[str]:
     """Yield whether the dtype is one of 16 or 32 bits."""
-    predicted = list(PLAIN_DTYPES)
-    if values["dtype"] not in predicted:
-        yield f"workload.dtype is {show(values['dtype'])}; {_instead(values['dtype'], predicted)}"
-
-
-def _instead(dtype: str, predicted: list[str]) -> str:
-    if dtype in DTYPES:
-        return f"this version predicts only {', '.join(predicted)}"
-    return f"allowed: {', '.join(predicted)}{nearest(dtype, predicted)}"
+    if values["dtype"] not in PLAIN_DTYPES:
+        yield f"workload.dtype is {dtype_problem(values['dtype'], PLAIN_DTYPES)}"

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightline.errors import nearest
+from sightline.errors import InputError
 from sightline.loading.clusters import cluster_of
 from sightline.loading.input.complaints import Complaints, check, require
-from sightline.loading.input.dotted_keys import dotted
-from sightline.loading.input.kinds import Keys, anything, each, name_or_mapping, text
+from sightline.loading.input.kinds import Keys, Kind, anything, each, flag, name_or_mapping, text
 from sightline.loading.models import ReadModel, model_of
+from sightline.loading.plans import ReadPlan
 from sightline.quantities import show
 from sightline.scenario import Cluster
+from sightline.scenario.rules import known_facts
 
 SCENARIO: Keys = {
     "name": text,
@@ -23,18 +24,45 @@ SCENARIO: Keys = {
 MODEL = {"model": "a name of the catalog, a path or a mapping"}
 CLUSTER = {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}
 
-TEXTS = ("source", "bottleneck", "evidence", "note", "date")
-_NUMBERS = """
-    step_time_s tokens_per_s tokens_per_s_per_device model_flops_per_s_per_device flops_per_s_per_device mfu hfu
-    run_time_s energy_j cost_usd memory_bytes layer_activation_bytes relative_layer_activations ttft_s tpot_s itl_s
-    latency_s output_tokens_per_s requests_per_s goodput_requests_per_s completed failed cost_usd_per_million_tokens
-    time_s flops bytes
-"""
-NUMBERS = tuple(_NUMBERS.split())
-GROUPS = ("memory_bytes", "phases", "ttft_s", "tpot_s", "itl_s", "latency_s")
-"""Results that are mappings of parts, or of statistics, to numbers."""
+_NUMBER, _PARTS = "a number of 0 or more", "a mapping of its parts to numbers"
 
-KEYS = (*TEXTS, *NUMBERS, "phases", "fits")
+
+def _amount(*forms: str) -> Kind:
+    """A measured amount, in one of several forms."""
+
+    def check(value: Any) -> Any:
+        numbers = value.values() if isinstance(value, Mapping) else (value,)
+        form = _PARTS if isinstance(value, Mapping) else _NUMBER
+        if form not in forms or not all(_is_amount(number) for number in numbers):
+            raise InputError(f"is {show(value)}; allowed: {', or '.join(forms)}")
+        return value
+
+    return check
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _words(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"is {show(value)}; allowed: text")
+    return value
+
+
+MEASURED: Keys = {
+    **each(_words, "source bottleneck evidence note date"),
+    **each(
+        _amount(_NUMBER),
+        "step_time_s tokens_per_s tokens_per_s_per_device model_flops_per_s_per_device flops_per_s_per_device mfu hfu "
+        "run_time_s energy_j cost_usd layer_activation_bytes relative_layer_activations output_tokens_per_s requests_per_s "
+        "goodput_requests_per_s completed failed cost_usd_per_million_tokens time_s flops bytes",
+    ),
+    **each(_amount(_NUMBER, _PARTS), "memory_bytes ttft_s tpot_s itl_s latency_s"),
+    "phases": _amount(_PARTS),
+    "fits": flag,
+}
+"""``measured``: what somebody measured, under the keys of results."""
 
 
 class Parts(NamedTuple):
@@ -43,7 +71,7 @@ class Parts(NamedTuple):
     name: str
     model: ReadModel | None
     cluster: Cluster | None
-    measured: Any
+    measured: Mapping[str, Any]
     workload: Any
     plan: Any
 
@@ -59,51 +87,21 @@ def read_parts(
         name=top.values.get("name", ""),
         model=model_of(top, Path(base or ""), complaints) if "model" in needed else None,
         cluster=cluster_of(top, complaints),
-        measured=top.values.get("measured"),
+        measured=check(MEASURED, top.values.get("measured"), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
     )
 
 
-def read_measured(mapping: object, complaints: Complaints) -> dict[str, Any]:
-    """Return the measured values, mistakes noted."""
-    if mapping is None:
-        return {}
-    if not isinstance(mapping, Mapping):
-        complaints.add(f"measured is {show(mapping)}; allowed: a mapping of result keys to values")
-        return {}
-    for key, value in mapping.items():
-        if key not in KEYS:
-            near = nearest(key, KEYS) if isinstance(key, str) else ""
-            complaints.add(f"{dotted('measured', key)} is not a known result{near or '; known: ' + ', '.join(KEYS)}")
-        elif value is not None and not _is_right(key, value):
-            complaints.add(f"{dotted('measured', key)} is {show(value)}; allowed: {_allowed(key)}")
-    return {k: v for k, v in mapping.items() if v is not None}
-
-
-def _is_right(key: str, value: object) -> bool:
-    if key in TEXTS:
-        return isinstance(value, str)
-    if key == "fits":
-        return isinstance(value, bool)
-    if key in GROUPS and isinstance(value, Mapping):
-        return all(isinstance(k, str) and _is_number(v) for k, v in value.items())
-    return key in NUMBERS and _is_number(value)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value) and value >= 0
-    except OverflowError:
-        return False
-
-
-def _allowed(key: str) -> str:
-    if key in TEXTS:
-        return "text"
-    if key == "fits":
-        return "true, false"
-    group = "a mapping of its parts to numbers"
-    return group if key not in NUMBERS else "a number of 0 or more" + (f", or {group}" if key in GROUPS else "")
+def facts_of(
+    parts: Parts, workload: Mapping[str, Any], plan: ReadPlan[Any], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what rules are asked about: the parts, the workload, and the ``values`` that the plan comes to."""
+    return known_facts(
+        model=None if parts.model is None else parts.model.model,
+        cluster=parts.cluster,
+        workload=workload,
+        plan=values,
+        framework=plan.framework,
+        stated=plan.stated,
+    )

@@ -5,21 +5,23 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
 from sightline.loading.input.complaints import Complaints, check, require
-from sightline.loading.input.kinds import Keys, anything, choice, each, flag, quantity, text, whole
+from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, flag, quantity, whole
 from sightline.loading.models import ReadModel
-from sightline.loading.parts import CLUSTER, MODEL, Parts, read_measured, read_parts
+from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plans import ReadPlan, read_training_plan
-from sightline.loading.plans.plan import PREDICTED_TASKS, TASKS
+from sightline.loading.plans.plan import TASKS
 from sightline.quantities import COUNT, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
-from sightline.scenario.rules import TRAINING_RULES, broken_rules, known_facts
+from sightline.scenario.rules import TRAINING_RULES, broken_rules
 
+_TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 WORKLOAD: Keys = {
-    "task": text,
-    **each(whole(), "sequence_length global_batch"),
+    "task": Needed(choice(*TASKS), ", ".join(TASKS)),
+    "sequence_length": Needed(whole(), "tokens per sample, a whole number of 1 or more"),
+    "global_batch": Needed(whole(), "samples per optimizer step, a whole number of 1 or more"),
     "total_tokens": quantity(COUNT),
     "lengths": anything,
     "packing": flag,
@@ -34,13 +36,12 @@ _NEEDED_OF: Mapping[str, Mapping[str, str]] = {
 }
 """Keys of each distribution."""
 _LENGTHS: Keys = {
-    "distribution": choice(*_NEEDED_OF),
+    "distribution": Needed(choice(*_NEEDED_OF), ", ".join(_NEEDED_OF)),
     "mean": quantity(COUNT),
     "deviation": quantity(COUNT, zero=True),
     **each(quantity(COUNT), "low high"),
     "values": anything,
 }
-_TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 _NEEDED_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
 
 
@@ -53,7 +54,6 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, complaints)
     plan = read_training_plan(parts.plan, complaints)
-    measured = read_measured(parts.measured, complaints)
     facts = _facts(parts, workload, plan)
     complaints.add(*broken_rules(TRAINING_RULES, facts))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
@@ -67,35 +67,18 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
         cluster=parts.cluster,
         workload=_task(workload),
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
-        measured=measured,
+        measured=parts.measured,
         warnings=_warnings(parts.model, workload),
     )
 
 
 def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
     """The workload's good values, mistakes noted."""
-    if mapping is None:
-        return {}
     task = mapping.get("task") if isinstance(mapping, Mapping) else None
-    if isinstance(task, str) and task in TASKS and task not in PREDICTED_TASKS:
-        # The keys of other tasks are not known yet; complaining about them would mislead.
-        complaints.add(f"workload.task is {show(task)}; this version predicts only {', '.join(PREDICTED_TASKS)}")
-        return {}
-    if task in ("operator", "generate"):
+    if task in TASKS and task not in _TASKS:
         complaints.add(f"workload.task is {show(task)}; needed here: {', '.join(_TASKS)}")
         return {}
-    checked = check(WORKLOAD, mapping, "workload", complaints)
-    if not isinstance(mapping, Mapping):
-        return {}
-    needs = {
-        "task": ", ".join(PREDICTED_TASKS),
-        "sequence_length": "tokens per sample, a whole number of 1 or more",
-        "global_batch": "samples per optimizer step, a whole number of 1 or more",
-    }
-    require(checked, needs, "workload", complaints)
-    if "task" in checked.values and task not in TASKS:
-        complaints.add(f"workload.task is {show(task)}; allowed: {', '.join(TASKS)}{nearest(task, TASKS)}")
-    return _with_lengths(checked.values, complaints)
+    return _with_lengths(check(WORKLOAD, mapping, "workload", complaints).values, complaints)
 
 
 def _with_lengths(workload: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
@@ -119,7 +102,6 @@ def _lengths(stated: object, complaints: Complaints) -> Lengths | None:
     before = len(complaints.problems)
     checked = check(_LENGTHS, stated, "workload.lengths", complaints)
     values = dict(checked.values)
-    require(checked, {"distribution": ", ".join(_NEEDED_OF)}, "workload.lengths", complaints)
     if "distribution" in values:
         needed = _NEEDED_OF[values["distribution"]]
         require(checked, needed, "workload.lengths", complaints)
@@ -154,14 +136,7 @@ def _task(values: Mapping[str, Any]) -> Workload:
 
 def _facts(parts: Parts, workload: Mapping[str, Any], plan: ReadPlan[Framework]) -> dict[str, Any]:
     """What is known of the scenario. Data parallelism takes what is left of the cluster where it is not stated."""
-    facts = known_facts(
-        model=None if parts.model is None else parts.model.model,
-        cluster=parts.cluster,
-        workload=workload,
-        plan=plan.values,
-        framework=plan.framework,
-        stated=plan.stated,
-    )
+    facts = facts_of(parts, workload, plan, plan.values)
     degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel")
     if "data_parallel" not in facts and {"devices", *degrees} <= facts.keys():
         left, rest = divmod(facts["devices"], prod(facts[degree] for degree in degrees))

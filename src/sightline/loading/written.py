@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from sightline.content import fields_of
 from sightline.loading.clusters.hardware import device_to_mapping, part_to_mapping
 from sightline.loading.models.blocks import BLOCKS
 from sightline.loading.models.config import FIELD_KEYS
 from sightline.loading.models.family import OWN_FAMILY
-from sightline.loading.plans.plan import PREDICTED
 from sightline.scenario import (
     Cluster,
     Generate,
@@ -28,25 +28,6 @@ POOL_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert
 """Degrees that disaggregated workers have of their own."""
 
 
-_WHERE_OTHER = (
-    "value_head_dim",
-    "window",
-    "attention_gate",
-    "qk_norm",
-    "wide_qk_norm",
-    "fp32_router",
-    "parallel_block",
-    "layer_norms",
-    "residual_streams",
-    "score_cap",
-    "logit_cap",
-    "prediction_layers",
-    "weights",
-    "kv_cache",
-)
-"""Fields written only where they are not the default, under their own names."""
-
-
 def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario) -> dict[str, Any]:
     """Return a scenario with the keys of a scenario file, every name resolved, in SI units; arrays become lists."""
     mapping: dict[str, Any] = {"cluster": _cluster(scenario.cluster)}
@@ -61,17 +42,25 @@ def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario) -> di
 
 def _model(model: Model) -> dict[str, Any]:
     """Every figure of a model under the keys of model_type ``transformer``, which load back as the same model."""
-    defaults = {f.name: f.default for f in fields(model)}
-    blocks = {name: getattr(model, name) for name in BLOCKS}
+    names = [f.name for f in fields(model)]
+    plain = names[1 : names.index("layer_kinds")]
+    other = (f for f in fields(model) if f.name not in ("name", *plain) and getattr(model, f.name) != f.default)
     return {
         "name": model.name,
         "model_type": OWN_FAMILY,
-        **{key: getattr(model, name) for name, key in FIELD_KEYS.items() if name not in (*_WHERE_OTHER, "name")},
-        **{name: getattr(model, name) for name in _WHERE_OTHER if getattr(model, name) != defaults[name]},
-        **{name: _stated(block) for name, block in blocks.items() if block is not None},
-        **({"layer_kinds": [_stated(kind) for kind in model.layer_kinds]} if model.layer_kinds else {}),
-        **({"weight_exceptions": dict(model.weight_exceptions)} if model.weight_exceptions else {}),
+        **{key: getattr(model, name) for name, key in FIELD_KEYS.items() if name in plain},
+        **{f.name: _beyond_plain(f.name, getattr(model, f.name)) for f in other},
     }
+
+
+def _beyond_plain(name: str, value: Any) -> Any:
+    """What only some models have, written only where it is not the default."""
+    match name:
+        case "layer_kinds":
+            return [_stated(kind) for kind in value]
+        case "weight_exceptions":
+            return dict(value)
+    return _stated(value) if name in BLOCKS else value
 
 
 def _stated(block: Any) -> dict[str, Any]:
@@ -101,7 +90,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
 
 
 def _workload(workload: Workload | Generate) -> dict[str, Any]:
-    written = {"task": workload.task} | {f.name: getattr(workload, f.name) for f in fields(workload)}
+    written = {"task": workload.task} | fields_of(workload)
     lengths = written.get("lengths")
     if isinstance(lengths, Lengths):
         return written | {"lengths": lengths.to_dict()}
@@ -109,15 +98,13 @@ def _workload(workload: Workload | Generate) -> dict[str, Any]:
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    written = {f.name: getattr(operation, f.name) for f in fields(operation)}
-    return {"task": operation.task, "operator": operation.operator} | written
+    return {"task": operation.task, "operator": operation.operator} | fields_of(operation)
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    """The plan's fields, and the neutral value of each key that this version does not predict yet."""
+    """The plan's fields, of which training has one replica."""
     written = plan.to_dict()
-    neutral = {key: values[0] for key, values in PREDICTED.items() if values and key not in written}
-    return {"framework": written.pop("framework")} | written | neutral
+    return {"framework": written.pop("framework"), **written, "replicas": 1}
 
 
 def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
@@ -125,7 +112,7 @@ def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
     written = plan.to_dict()
     split, speculative = plan.disaggregate, plan.speculative
     written["quantization"] = ["none"] if plan.quantization == () else plan.quantization
-    written["speculative"] = None if speculative is None else _fields(speculative)
+    written["speculative"] = None if speculative is None else fields_of(speculative)
     if split is not None:
         pools = {"prefill": _pool(split.prefill) | {"batch": split.prefill_batch}, "decode": _pool(plan)}
         written = {k: v for k, v in written.items() if k not in POOL_DEGREES} | {"disaggregate": pools}
@@ -134,10 +121,6 @@ def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
 
 def _pool(plan: GenerationPlan) -> dict[str, Any]:
     return {degree: getattr(plan, degree) for degree in POOL_DEGREES}
-
-
-def _fields(description: Any) -> dict[str, Any]:
-    return {f.name: getattr(description, f.name) for f in fields(description)}
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from sightline.content import fields_of
 from sightline.quantities import Count
 
 AdapterKind = Literal["lora", "qlora"]
@@ -64,3 +65,7 @@ class Adapter:
         if self.targets == ALL_LINEAR:
             return tuple(p for p in PROJECTIONS if gated or p != "gate")
         return tuple(self.targets)
+
+    def stated(self) -> dict[str, object]:
+        """The keys of a scenario file."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(self).items()}

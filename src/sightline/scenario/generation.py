@@ -1,9 +1,10 @@
 """Generation: prompts in, tokens out, by an engine on a cluster."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from sightline.content import fields_of
 from sightline.frameworks import Engine
 from sightline.quantities import Count, Number
 from sightline.scenario.cluster import Cluster
@@ -92,7 +93,7 @@ class GenerationPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan's fields by name, the engine under ``framework``."""
-        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        out = fields_of(self)
         out["framework"] = out.pop("engine").name
         if self.engine.version:
             out["framework_version"] = self.engine.version

@@ -1,8 +1,9 @@
 """How the work is laid out: parallelism, memory techniques, precision, framework."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
+from sightline.content import fields_of
 from sightline.frameworks import Framework, TensorOverlap
 from sightline.quantities import Count, Number
 from sightline.scenario.adapter import Adapter
@@ -157,20 +158,13 @@ class Plan:
 
     def to_dict(self) -> dict[str, object]:
         """The plan's fields by name, the framework by its name and version."""
-        out: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
-        out["framework"] = self.framework.name
+        out = fields_of(self) | {"framework": self.framework.name}
         out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
         if isinstance(self.recompute, Recomputation):
             out["recompute"] = self.recompute.stated()
-        out["adapter"] = "none" if self.adapter is None else _stated(self.adapter)
+        out["adapter"] = "none" if self.adapter is None else self.adapter.stated()
         if self.dtype != "fp8":
             del out["fp8_recipe"]
         if self.framework.version:
             out["framework_version"] = self.framework.version
         return out
-
-
-def _stated(adapter: Adapter) -> dict[str, object]:
-    """An adapter's fields by name, tuples as lists."""
-    values = {f.name: getattr(adapter, f.name) for f in fields(adapter)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

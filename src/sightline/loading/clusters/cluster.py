@@ -86,9 +86,8 @@ def _with_this_machine(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
         return mapping
     found = this_machine(count)
     stated = {k: v for k, v in mapping.items() if k != key}
-    changed = {
-        k: {**found[k], **v} for k, v in stated.items() if isinstance(v, Mapping) and k in found and "same_as" not in v
-    }
+    parts = {k: v for k, v in stated.items() if isinstance(v, Mapping) and isinstance(found.get(k), Mapping)}
+    changed = {k: {**found[k], **v} for k, v in parts.items() if "same_as" not in v}
     return found | stated | changed
 
 

@@ -1,15 +1,15 @@
 """The parts of a cluster - device, links, network, host - by catalog name, by mapping, or a mapping over a name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.input.complaints import Complaints, check
+from sightline.loading.input.complaints import Checked, Complaints, check, needs_of, not_among, require
 from sightline.loading.input.dotted_keys import dotted
-from sightline.loading.input.kinds import Keys, anything, choice, each, flag, quantity, text, whole
+from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, flag, quantity, text, whole
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,
@@ -22,6 +22,7 @@ from sightline.quantities import (
     show,
 )
 from sightline.scenario import Device, Host, Interconnect, Network
+from sightline.scenario.cluster import LinkTopology
 
 Values = dict[str, Any]
 """A part's figures by the catalog's keys, in SI units."""
@@ -47,13 +48,12 @@ SOURCED: Keys = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A kind of part: its key in ``cluster``, its folder in the catalog, its keys and what it cannot lack."""
+    """A kind of part: its key in ``cluster``, its folder in the catalog, and its keys."""
 
     key: str
     folder: str
     description: type
     keys: Keys
-    needs: Mapping[str, str] = field(default_factory=dict)
 
     def build(self, values: Values) -> Any:
         """Return the part's description."""
@@ -63,7 +63,7 @@ class Part:
             if _KEYS.get(f.name, f.name) in values
         }
         if self is DEVICE:
-            named = {"calibration": "generic", **named, "relatives": tuple(values.get("relatives", ()))}
+            named = {"calibration": "generic", **named, "relatives": tuple(named.get("relatives", ()))}
         if "beyond" in named:
             named["beyond"] = self.build(_of_catalog(self.folder, named["beyond"]))
         return self.description(**named)
@@ -94,30 +94,19 @@ DEVICE = Part(
     description=Device,
     keys={
         **SOURCED,
-        "peak_flops": anything,
-        "memory": quantity(BYTES),
-        "memory_bandwidth": _BANDWIDTH,
-        "l2": quantity(BYTES),
-        "l2_bandwidth": _BANDWIDTH,
-        "compute_units": whole(1, 10**6),
-        "vector_flops": quantity(FLOPS),
-        "tdp": quantity(WATTS),
-        "idle_power": quantity(WATTS, zero=True),
+        "peak_flops": Needed(anything, "dense peak FLOP/s by dtype, such as {bf16: 312 TFLOP/s}"),
+        "memory": Needed(quantity(BYTES), "the device memory, such as 80 GB"),
+        "memory_bandwidth": Needed(_BANDWIDTH, "the memory bandwidth, such as 2 TB/s"),
+        "l2": Needed(quantity(BYTES), "the size of the last-level cache, such as 40 MiB"),
+        "l2_bandwidth": Needed(_BANDWIDTH, "the bandwidth of the last-level cache, such as 5 TB/s"),
+        "compute_units": Needed(whole(1, 10**6), "the number of streaming multiprocessors or their like"),
+        "vector_flops": Needed(quantity(FLOPS), "FLOP/s of element-wise arithmetic in fp32, such as 19.5 TFLOP/s"),
+        "tdp": Needed(quantity(WATTS), "the power limit, such as 400 W"),
+        "idle_power": Needed(quantity(WATTS, zero=True), "the power without work, such as 60 W"),
         "calibration": text,
         "relatives": anything,
         "price": quantity(USD_PER_HOUR, zero=True),
         "server": anything,
-    },
-    needs={
-        "peak_flops": "dense peak FLOP/s by dtype, such as {bf16: 312 TFLOP/s}",
-        "memory": "the device memory, such as 80 GB",
-        "memory_bandwidth": "the memory bandwidth, such as 2 TB/s",
-        "l2": "the size of the last-level cache, such as 40 MiB",
-        "l2_bandwidth": "the bandwidth of the last-level cache, such as 5 TB/s",
-        "compute_units": "the number of streaming multiprocessors or their like",
-        "tdp": "the power limit, such as 400 W",
-        "idle_power": "the power without work, such as 60 W",
-        "vector_flops": "FLOP/s of element-wise arithmetic in fp32, such as 19.5 TFLOP/s",
     },
 )
 INTERCONNECT = Part(
@@ -126,20 +115,14 @@ INTERCONNECT = Part(
     description=Interconnect,
     keys={
         **SOURCED,
-        "bandwidth": _BANDWIDTH,
-        "latency": _LATENCY,
-        "topology": choice("switch", "full-mesh", "pcie", "ring", "torus", "pairs"),
+        "bandwidth": Needed(_BANDWIDTH, "bytes per second that one device sends, such as 300 GB/s"),
+        "latency": Needed(_LATENCY, "the time of a small message, such as 2 us"),
+        "topology": Needed(choice(*get_args(LinkTopology)), ", ".join(get_args(LinkTopology))),
         "dimensions": whole(1, 6),
         "closes_at": whole(1, 10**4),
-        "peer_to_peer": flag,
-        "in_network_reduction": flag,
+        **each(flag, "peer_to_peer in_network_reduction"),
         "beyond": text,
         "shares": _shares,
-    },
-    needs={
-        "bandwidth": "bytes per second that one device sends, such as 300 GB/s",
-        "latency": "the time of a small message, such as 2 us",
-        "topology": "switch, full-mesh, pcie, ring, torus or pairs",
     },
 )
 NETWORK = Part(
@@ -148,15 +131,11 @@ NETWORK = Part(
     description=Network,
     keys={
         **SOURCED,
-        "bandwidth_per_node": _BANDWIDTH,
-        "latency": _LATENCY,
+        "bandwidth_per_node": Needed(_BANDWIDTH, "bytes per second that one node sends, such as 50 GB/s"),
+        "latency": Needed(_LATENCY, "the time of a small message, such as 5 us"),
         "topology": choice("fat-tree", "dragonfly", "rail-optimized", "torus"),
         "oversubscription": quantity(COUNT),
         "nodes_per_switch": whole(1, 10**5),
-    },
-    needs={
-        "bandwidth_per_node": "bytes per second that one node sends, such as 50 GB/s",
-        "latency": "the time of a small message, such as 5 us",
     },
 )
 HOST = Part(
@@ -167,10 +146,9 @@ HOST = Part(
         **SOURCED,
         "launch_time": quantity(SECONDS),
         "speed": quantity(COUNT),
-        "memory_bandwidth": _BANDWIDTH,
+        **each(_BANDWIDTH, "memory_bandwidth device_bandwidth"),
         "memory": quantity(BYTES),
         "cores": whole(1, 10**5),
-        "device_bandwidth": _BANDWIDTH,
     },
 )
 
@@ -183,23 +161,20 @@ def read_part(part: Part, stated: object, below: object, complaints: Complaints)
     key = f"cluster.{part.key}"
     if stated is None:
         if below is None:
-            complaints.add(
-                f"{key} is missing; needed: a name of the catalog (`sightline catalog {part.folder}`) or a mapping"
-            )
+            complaints.add(f"{key} is missing; needed: {_allowed(part)}")
             return None
         stated, below = below, None
     if isinstance(stated, str):
-        return _named(part, stated, key, complaints)
+        known = catalog.names(part.folder)
+        if stated in known:
+            return _of_catalog(part.folder, stated)
+        complaints.add(f"{key} is {show(stated)}; allowed: {_allowed(part)}{nearest(stated, known)}")
+        return None
     return _mapped(part, stated, below, key, complaints)
 
 
-def _named(part: Part, name: str, key: str, complaints: Complaints) -> Values | None:
-    known = catalog.names(part.folder)
-    if name not in known:
-        listing = f"; allowed: a name of the catalog (`sightline catalog {part.folder}`) or a mapping"
-        complaints.add(f"{key} is {show(name)}{listing}{nearest(name, known)}")
-        return None
-    return _of_catalog(part.folder, name)
+def _allowed(part: Part) -> str:
+    return f"a name of the catalog (`sightline catalog {part.folder}`) or a mapping"
 
 
 @cache
@@ -207,7 +182,7 @@ def _of_catalog(folder: str, name: str) -> Values:
     part = next(p for p in (DEVICE, INTERCONNECT, NETWORK, HOST) if p.folder == folder)
     complaints = Complaints()
     values = _checked(part, catalog.entry(folder, name), f"catalog.{folder}.{name}", complaints)
-    _require_all(part, values, f"catalog.{folder}.{name}", complaints)
+    require(Checked(values=values), needs_of(part.keys), f"catalog.{folder}.{name}", complaints)
     complaints.raise_any()
     return {**values, "name": name}
 
@@ -228,36 +203,19 @@ def _mapped(part: Part, stated: object, below: object, key: str, complaints: Com
         merged["peak_flops"] = base["peak_flops"] | values["peak_flops"]
     if values:
         merged["source"] = values.get("source", "stated in the scenario")
-    _require_all(part, merged, key, complaints)
+    require(Checked(values=merged), needs_of(part.keys), key, complaints)
     return {"name": part.key, **merged} if len(complaints.problems) == before else None
 
 
-def _require_all(part: Part, values: Values, key: str, complaints: Complaints) -> None:
-    """Note what a part lacks."""
-    complaints.add(
-        *(f"{dotted(key, k)} is missing; needed: {what}" for k, what in part.needs.items() if k not in values)
-    )
-
-
 def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> Values:
-    values = check(part.keys, mapping, key, complaints).values
-    known = calibrations()
-    for name, family in [("calibration", values.get("calibration")), *(("relatives", r) for r in _relatives(values))]:
-        if family is not None and family not in known:
-            near = nearest(family, known)
-            complaints.add(f"{dotted(key, name)} is {show(family)}; allowed: {', '.join(known)}{near}")
+    values = check(part.keys, mapping, key, complaints, partial=True).values
+    for name in {"calibration", "relatives"} & values.keys():
+        families = values[name] if isinstance(values[name], list) else [values[name]]
+        complaints.add(*(not_among(dotted(key, name), f, calibrations()) for f in families if f not in calibrations()))
+        values[name] = families if name == "relatives" else values[name]
     if "peak_flops" in values:
         values["peak_flops"] = _peaks(values["peak_flops"], dotted(key, "peak_flops"), complaints)
     return values
-
-
-def _relatives(values: Values) -> list[object]:
-    """The relatives a device names, one or several."""
-    stated = values.get("relatives", [])
-    listed = stated if isinstance(stated, list) else [stated]
-    if "relatives" in values:
-        values["relatives"] = listed
-    return listed
 
 
 @cache

@@ -1,12 +1,12 @@
 """A mapping held against its structure, and every mistake as a sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.errors import InputError, nearest
 from sightline.loading.input.dotted_keys import dotted
-from sightline.loading.input.kinds import Keys
+from sightline.loading.input.kinds import Keys, Needed
 from sightline.quantities import show
 
 
@@ -34,8 +34,11 @@ class Checked:
     wrong: frozenset[str] = frozenset()
 
 
-def check(keys: Keys, mapping: object, key: str, complaints: Complaints) -> Checked:
-    """Return the good values of the ``mapping`` at a dotted ``key``; note every mistake."""
+def check(keys: Keys, mapping: object, key: str, complaints: Complaints, *, partial: bool = False) -> Checked:
+    """Return the good values of the ``mapping`` at a dotted ``key``; note every mistake.
+
+    A ``partial`` mapping may leave out what is needed.
+    """
     if mapping is None:
         return Checked(values={})
     if not isinstance(mapping, Mapping):
@@ -51,7 +54,15 @@ def check(keys: Keys, mapping: object, key: str, complaints: Complaints) -> Chec
         except InputError as error:
             complaints.add(f"{dotted(key, name)} {error}")
             wrong.add(name)
-    return Checked(values=values, wrong=frozenset(wrong))
+    checked = Checked(values=values, wrong=frozenset(wrong))
+    if not partial:
+        require(checked, needs_of(keys), key, complaints)
+    return checked
+
+
+def needs_of(keys: Keys) -> dict[str, str]:
+    """Return the keys that may not be left out, with what belongs there."""
+    return {name: kind.what for name, kind in keys.items() if isinstance(kind, Needed)}
 
 
 def require(checked: Checked, keys: Mapping[str, str], key: str, complaints: Complaints) -> None:
@@ -71,12 +82,16 @@ def words_of(
         if ours in known and ours not in found:
             found.append(str(ours))
         elif ours not in known and not (word == "none" and len(listed) == 1):
-            near = nearest(word, (*known, *same)) if isinstance(word, str) else ""
-            complaints.add(f"{key} is {show(word)}; allowed: none, {', '.join(known)}{near}")
+            complaints.add(not_among(key, word, ("none", *known), (*known, *same)))
     return tuple(found)
 
 
+def not_among(key: str, value: object, allowed: Sequence[str], spellings: Sequence[str] = ()) -> str:
+    """Return the sentence for a value that is none of those ``allowed``, with the nearest of them or of ``spellings``."""
+    return f"{key} is {show(value)}; allowed: {', '.join(allowed)}{nearest(value, spellings or allowed)}"
+
+
 def _unknown(key: str, name: object, known: Keys) -> str:
-    near = nearest(name, list(known)) if isinstance(name, str) else ""
+    near = nearest(name, list(known))
     listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(known)
     return f"{dotted(key, name)} is not a known key{near or listed}"

@@ -4,7 +4,7 @@ The half sentence reads "is 5; allowed: 0, 1, 2, 3"; `sightline.loading.input.co
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from unicodedata import category
 
 from sightline.errors import InputError, nearest
@@ -13,7 +13,20 @@ from sightline.quantities import Dimension, parse_quantity, show
 Kind: TypeAlias = Callable[[Any], Any]
 """Returns a good value as a description holds it; raises `InputError` with half a sentence for any other."""
 Keys: TypeAlias = Mapping[str, Kind]
-"""The structure of a mapping: its keys, all optional, and the kind of value of each."""
+"""The structure of a mapping: its keys, optional unless `Needed`, and the kind of value of each."""
+
+
+class Needed(NamedTuple):
+    """The kind of a key that may not be left out."""
+
+    kind: Kind
+    what: str
+    """What belongs there: "a whole number of 1 or more"."""
+
+    def __call__(self, value: Any) -> Any:
+        """Return a good value."""
+        return self.kind(value)
+
 
 LARGEST = 10**9
 """Largest whole number taken anywhere unless a key says otherwise; products of two still fit 64 bits."""
@@ -54,7 +67,7 @@ def choice(*values: str | int) -> Kind:
         for candidate in values:
             if type(value) is type(candidate) and value == candidate:
                 return candidate
-        near = nearest(value, [v for v in values if isinstance(v, str)]) if isinstance(value, str) else ""
+        near = nearest(value, [v for v in values if isinstance(v, str)])
         raise InputError(f"is {show(value)}; allowed: {allowed}{near or _hint(value)}")
 
     return check

@@ -1,13 +1,13 @@
 """``plan`` of training and of generation: what is stated, else the framework's or engine's defaults, else our own."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Generic, TypeVar
 
 from sightline.errors import InputError, nearest
 from sightline.frameworks import read_engine, read_framework
-from sightline.loading.input.complaints import Checked, Complaints, check, require
-from sightline.loading.input.kinds import Keys, anything, choice, each, flag, fraction, quantity, text, whole
+from sightline.loading.input.complaints import Checked, Complaints, check
+from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, flag, fraction, quantity, text, whole
 from sightline.loading.plans.techniques import read_quantization, read_techniques
 from sightline.quantities import COUNT, show
 from sightline.scenario import Engine, Framework, GenerationPlan, Plan, Speculation
@@ -35,7 +35,7 @@ PLAN: Keys = {
     "bf16_layers": whole(0, 10**5),
     "narrow_head": flag,
     **each(anything, "quantization adapter"),
-    "optimizer": text,
+    "optimizer": choice(*OPTIMIZERS),
     "compile": flag,
     "replicas": DEGREE,
     **each(whole(), "max_batched_tokens max_sequences"),
@@ -51,39 +51,23 @@ PLAN: Keys = {
 }
 """``plan`` of every task."""
 
-SPECULATION: Keys = {"tokens": whole(1, 1000), "acceptance": fraction}
+SPECULATION: Keys = {
+    "tokens": Needed(whole(1, 1000), "tokens drafted per pass"),
+    "acceptance": Needed(fraction, "a number from 0 to below 1"),
+}
+"""``plan.speculative``."""
 POOL: Keys = {
     **each(DEGREE, "tensor_parallel pipeline_parallel data_parallel expert_parallel replicas"),
     "batch": whole(),
 }
 """The workers of one kind in ``plan.disaggregate``."""
 
-TASKS = ("pretrain", "finetune", "generate", "serve", "operator")
-"""Every task of the interface."""
+TASKS = ("pretrain", "finetune", "generate", "operator")
+"""Every task."""
 
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8")
 """Every compute dtype of the interface."""
-
-PREDICTED_TASKS = ("pretrain", "finetune", "generate", "operator")
-
-PREDICTED: Mapping[str, tuple[object, ...]] = {
-    "schedule": ("gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"),
-    "dtype": ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"),
-    "optimizer": OPTIMIZERS,
-    "replicas": (1,),
-    "max_batched_tokens": (),
-    "max_sequences": (),
-    "chunked_prefill": (),
-    "prefix_cache": (),
-    "kv_block_tokens": (),
-    "memory_fraction": (),
-    "cuda_graphs": (),
-    "speculative": (),
-    "disaggregate": (),
-}
-"""Plan key to the values predicted so far; no values: the key belongs to generation and serving."""
-
-_SPELLINGS: Mapping[str, tuple[str, ...]] = {"dtype": DTYPES, "optimizer": OPTIMIZERS}
+TRAINED_DTYPES = DTYPES[:-1]
 
 DEFAULT_FRAMEWORK = "reference"
 """Of training and of generation."""
@@ -91,7 +75,7 @@ DEFAULT_FRAMEWORK = "reference"
 _TECHNIQUES = ("offload", "recompute", "quantization", "adapter")
 """Keys of training whose values are words, lists or mappings."""
 
-_TRAINING_ONLY: Mapping[str, object] = {
+TRAINING_ONLY: Mapping[str, object] = {
     "sequence_parallel": False,
     "virtual_stages": 1,
     "context_parallel": 1,
@@ -106,7 +90,14 @@ _TRAINING_ONLY: Mapping[str, object] = {
     "compile": False,
     "attention": "flash",
 }
-"""Plan keys that generation has no use for, with the value that says so."""
+"""Plan keys that are for training alone, with the value that asks for nothing."""
+
+GENERATION_ONLY: Mapping[str, object] = {
+    "replicas": 1,
+    **dict.fromkeys(("max_batched_tokens", "max_sequences", "chunked_prefill", "prefix_cache", "kv_block_tokens")),
+    **dict.fromkeys(("memory_fraction", "cuda_graphs", "speculative", "disaggregate")),
+}
+"""The same for generation."""
 
 F = TypeVar("F", Framework, Engine)
 
@@ -125,14 +116,15 @@ class ReadPlan(Generic[F]):
 def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Framework]:
     """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated."""
     checked = check(PLAN, mapping, "plan", complaints)
-    wrong = dict(unpredicted(checked.values))
-    complaints.add(*wrong.values())
-    stated = {key: value for key, value in checked.values.items() if key not in wrong}
+    stated = checked.values
+    note_useless(stated, GENERATION_ONLY, "generation, training", complaints)
+    untrained = {"dtype"} if stated.get("dtype", "bf16") not in TRAINED_DTYPES else set()
+    complaints.add(*(f"plan.dtype is {dtype_problem(stated[key], TRAINED_DTYPES)}" for key in untrained))
     framework = _framework(read_framework, checked, complaints)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **framework.defaults}
     techniques = {key: stated[key] for key in _TECHNIQUES if key in stated}
     read = read_techniques(techniques, complaints)
-    bad = checked.wrong | wrong.keys() | (techniques.keys() - read.keys())
+    bad = checked.wrong | untrained | (techniques.keys() - read.keys())
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
@@ -143,9 +135,7 @@ def read_generation_plan(mapping: object, complaints: Complaints) -> ReadPlan[En
     """Return what of a plan of generation is right, its mistakes noted."""
     checked = check(PLAN, mapping, "plan", complaints)
     stated = checked.values
-    for key, nothing in _TRAINING_ONLY.items():
-        if key in stated and not _says_nothing(stated[key], nothing):
-            complaints.add(f"plan.{key} is {show(stated[key])}; it is for training, generation has no use for it")
+    note_useless(stated, TRAINING_ONLY, "training, generation", complaints)
     engine = _framework(read_engine, checked, complaints)
     behavior = {} if engine is None else {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
     values = {**behavior, **stated}
@@ -178,18 +168,32 @@ def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str]
     }
 
 
-def _says_nothing(value: object, nothing: object) -> bool:
-    """Whether a value is the one that asks for nothing, of its very type: ``true`` is not 1."""
-    return value in ([], ["none"], {"kind": "none"}) or (type(value) is type(nothing) and value == nothing)
+def note_useless(plan: Mapping[str, Any], useless: Mapping[str, object], why: str, complaints: Complaints) -> None:
+    """Note the keys of a plan that its task has no use for, unless they hold the value that asks for nothing.
+
+    ``why`` names the task that they are for and the one that is asked.
+    """
+    for key, value in plan.items():
+        nothing = useless.get(key)
+        # Of its very type: true is not 1.
+        is_nothing = type(value) is type(nothing) and value == nothing
+        is_nothing |= nothing == "none" and value in ([], ["none"], {"kind": "none"})
+        if key in useless and not is_nothing:
+            complaints.add(f"plan.{key} is {show(value)}; it is for {why} has no use for it")
+
+
+def dtype_problem(dtype: str, predicted: Sequence[str]) -> str:
+    """Return what to say about a dtype that is not among those ``predicted``."""
+    if dtype in DTYPES:
+        return f"{show(dtype)}; this version predicts only {', '.join(predicted)}"
+    return f"{show(dtype)}; allowed: {', '.join(predicted)}{nearest(dtype, predicted)}"
 
 
 def _speculation(mapping: object, complaints: Complaints) -> Speculation | None:
     if mapping is None:
         return None
-    key = "plan.speculative"
-    checked = check(SPECULATION, mapping, key, complaints)
-    require(checked, {"tokens": "tokens drafted per pass", "acceptance": "a number from 0 to below 1"}, key, complaints)
-    return Speculation(**checked.values) if {"tokens", "acceptance"} <= checked.values.keys() else None
+    stated = check(SPECULATION, mapping, "plan.speculative", complaints).values
+    return Speculation(**stated) if stated.keys() == SPECULATION.keys() else None
 
 
 def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, Any]]:
@@ -203,24 +207,3 @@ def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, A
         pool: check(POOL, mapping[pool], f"plan.disaggregate.{pool}", complaints).values
         for pool in ("prefill", "decode")
     }
-
-
-def unpredicted(plan: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the plan keys whose value this version does not predict, each with the sentence that says so."""
-    for key, values in PREDICTED.items():
-        value = plan.get(key)
-        if value is None or any(type(value) is type(v) and value == v for v in values):
-            continue
-        spellings = _SPELLINGS.get(key)
-        if spellings and value not in spellings:
-            near = nearest(value, spellings)
-            yield key, f"plan.{key} is {show(value)}; allowed: {', '.join(spellings)}{near}"
-        elif not values:
-            listed = ", ".join(PREDICTED_TASKS)
-            yield (
-                key,
-                f"plan.{key} is for the tasks generate and serve; this version predicts only {listed}",
-            )
-        else:
-            only = ", ".join(show(v).strip("'") for v in values if not isinstance(v, list | dict))
-            yield key, f"plan.{key} is {show(value)}; this version predicts only {only}"

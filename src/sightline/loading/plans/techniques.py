@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sightline.errors import nearest
 from sightline.loading.input.complaints import Complaints, check, words_of
-from sightline.loading.input.kinds import Keys, anything, choice, each, fraction, quantity, whole
+from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, fraction, quantity, whole
 from sightline.quantities import COUNT, show
 from sightline.scenario.adapter import ALL_LINEAR, JOINED, MODULE_NAMES, PROJECTIONS, Adapter
 from sightline.scenario.plan import OFFLOADABLE, TRAINING_QUANTIZATIONS
@@ -23,7 +22,7 @@ ALSO_TRAINED = ("embedding", "head")
 
 
 _ADAPTER: Keys = {
-    "kind": choice("lora", "qlora", "none"),
+    "kind": Needed(choice("lora", "qlora", "none"), "lora, qlora"),
     "rank": whole(1, 10**5),
     "alpha": quantity(COUNT),
     "dropout": fraction,
@@ -64,8 +63,6 @@ def _adapter(value: object, quantization: str | None, complaints: Complaints) ->
     before = len(complaints.problems)
     checked = check(_ADAPTER, {"kind": value} if isinstance(value, str) else value, "plan.adapter", complaints)
     values = dict(checked.values)
-    if "kind" not in values and "kind" not in checked.wrong:
-        complaints.add("plan.adapter.kind is missing; needed: lora, qlora")
     if values.get("kind") == "none":
         return {"adapter": None}
     if "targets" in values and values["targets"] != ALL_LINEAR:
@@ -119,17 +116,10 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     """Return the formats that a plan lists: none stated is None, ``none`` is the empty tuple; mistakes are noted."""
     if value is None:
         return None
-    words = list(value) if isinstance(value, list | tuple) else [value]
-    if words == ["none"]:
-        return ()
-    wrong = [w for w in words if w not in QUANTIZATIONS]
-    for word in wrong:
-        near = nearest(word, QUANTIZATIONS) if isinstance(word, str) else ""
-        complaints.add(f"{key} is {show(word)}; allowed: none, {', '.join(QUANTIZATIONS)}{near}")
-    known = [str(w) for w in words if w not in wrong]
+    known = words_of(value, key, QUANTIZATIONS, {}, complaints)
     cache = [w for w in known if w in CACHE_BYTES]
     router = [w for w in known if w in ROUTER_DTYPES]
     if len(cache) > 1 or len(router) > 1 or len(known) - len(cache) - len(router) > 1:
         allowed = "one format of the weights, one of the cache and one of the router"
         complaints.add(f"{key} lists {', '.join(known)}; allowed: {allowed}")
-    return tuple(known)
+    return known

@@ -1,10 +1,10 @@
 """What a plan may be: one list of rules per task, by which loading reports, meshes mask and searches count."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from math import prod
 from typing import Any
 
+from sightline.content import fields_of
 from sightline.frameworks import Engine, Framework
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.generation import GenerationPlan, GenerationScenario
@@ -138,7 +138,7 @@ def generation_questions(
 
 def verdict(scenario: Scenario | GenerationScenario) -> Verdict:
     """Return which plans of a scenario with array-valued fields break no rule, and how many break each."""
-    plan, workload = _fields(scenario.plan), _fields(scenario.workload)
+    plan, workload = fields_of(scenario.plan), fields_of(scenario.workload)
     facts = known_facts(
         model=scenario.model,
         cluster=scenario.cluster,
@@ -158,10 +158,6 @@ def verdict(scenario: Scenario | GenerationScenario) -> Verdict:
 def breaks_no_rule(scenario: Scenario | GenerationScenario) -> bool:
     """Return whether a scenario with one plan breaks no rule."""
     return bool(verdict(scenario).valid)
-
-
-def _fields(description: Any) -> dict[str, Any]:
-    return {f.name: getattr(description, f.name) for f in fields(description)}
 
 
 def _degrees(plan: GenerationPlan) -> dict[str, Any]:
