@@ -54,32 +54,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sightline.errors": ("InputError", "SightlineError"),
-    "sightline.explanation.comparison": ("Comparison", "compare"),
-    "sightline.loading": ("load",),
-    "sightline.measurement.measure": ("measure",),
-    "sightline.prediction": ("predict",),
-    "sightline.profile": ("Profile",),
-    "sightline.scenario": (
-        "Cluster",
-        "Device",
-        "Finetune",
-        "Generate",
-        "GenerationPlan",
-        "GenerationScenario",
-        "Model",
-        "OperatorScenario",
-        "Plan",
-        "Pretrain",
-        "Scenario",
-    ),
-    "sightline.validation": ("validate",),
+    "sightline.errors": "InputError SightlineError",
+    "sightline.explanation.comparison": "Comparison compare",
+    "sightline.loading": "load",
+    "sightline.measurement.measure": "measure",
+    "sightline.prediction": "predict",
+    "sightline.profile": "Profile",
+    "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model OperatorScenario "
+    "Plan Pretrain Scenario",
+    "sightline.validation": "validate",
 }
+"""The module that each name is loaded from."""
 
 
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
-        if name in names:
+        if name in names.split():
             value = globals()[name] = getattr(import_module(home), name)
             return value
     raise AttributeError(f"module 'sightline' has no attribute '{name}'")

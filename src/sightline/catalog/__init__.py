@@ -1,5 +1,3 @@
 """What is known: models, devices, links, hosts, clusters, frameworks, calibrations and published results, with sources."""
 
 from sightline.catalog.index import KINDS, VARIABLE, entry, names, shipped
-
-__all__ = ["KINDS", "VARIABLE", "entry", "names", "shipped"]

@@ -4,16 +4,3 @@ from sightline.frameworks.allocation import PLAIN_ALLOCATION, Allocation
 from sightline.frameworks.behavior import offering, read_engine, read_framework
 from sightline.frameworks.engine import Engine, ExpertDispatch
 from sightline.frameworks.framework import Framework, StateBytes, TensorOverlap
-
-__all__ = [
-    "PLAIN_ALLOCATION",
-    "Allocation",
-    "Engine",
-    "ExpertDispatch",
-    "Framework",
-    "StateBytes",
-    "TensorOverlap",
-    "offering",
-    "read_engine",
-    "read_framework",
-]

@@ -5,12 +5,3 @@ from sightline.loading.loader import load, load_all
 from sightline.loading.operations import operation_from_mapping
 from sightline.loading.training import scenario_from_mapping
 from sightline.loading.written import to_mapping
-
-__all__ = [
-    "generation_from_mapping",
-    "load",
-    "load_all",
-    "operation_from_mapping",
-    "scenario_from_mapping",
-    "to_mapping",
-]

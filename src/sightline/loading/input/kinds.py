@@ -4,7 +4,8 @@ The half sentence reads "is 5; allowed: 0, 1, 2, 3"; `sightline.loading.input.co
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 from unicodedata import category
 
 from sightline.errors import InputError, nearest
@@ -16,7 +17,8 @@ Keys: TypeAlias = Mapping[str, Kind]
 """The structure of a mapping: its keys, optional unless `Needed`, and the kind of value of each."""
 
 
-class Needed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Needed:
     """The kind of a key that may not be left out."""
 
     kind: Kind

@@ -2,5 +2,3 @@
 
 from sightline.loading.models.config import ReadModel, read_model
 from sightline.loading.models.sources import model_of, resolve_model
-
-__all__ = ["ReadModel", "model_of", "read_model", "resolve_model"]

@@ -10,67 +10,16 @@ from sightline.scenario.cluster import Cluster
 from sightline.scenario.generation import GenerationPlan, GenerationScenario
 from sightline.scenario.model import Model
 from sightline.scenario.rules import degrees, generation, techniques
-from sightline.scenario.rules.rulebook import Rule, Verdict, broken_rules, judged
+from sightline.scenario.rules.rulebook import Rule, Verdict, broken_rules, judged, rules_of
 from sightline.scenario.scenario import Scenario
 
-__all__ = [
-    "ENGINE_DEGREES",
-    "GENERATION_RULES",
-    "POOL_RULES",
-    "TRAINING_RULES",
-    "Verdict",
-    "breaks_no_rule",
-    "broken_rules",
-    "generation_questions",
-    "known_facts",
-    "verdict",
-]
-
-TRAINING_RULES: tuple[Rule, ...] = (
-    degrees.tensor_heads,
-    degrees.state_heads,
-    degrees.device_count,
-    degrees.expert_ranks,
-    degrees.replica_groups,
-    degrees.expert_options,
-    degrees.context_length,
-    degrees.context_heads,
-    degrees.context_kernel,
-    degrees.context_windows,
-    degrees.sample_lengths,
-    degrees.global_batch,
-    degrees.stage_layers,
-    degrees.virtual_stages,
-    degrees.interleaving,
-    degrees.dualpipe,
-    techniques.dtype,
-    techniques.low_precision,
-    techniques.framework_options,
-    techniques.offloading,
-    techniques.muon,
-    techniques.recomputed_modules,
-    techniques.adapter_task,
-    techniques.adapter_targets,
-    techniques.adapter_layers,
-    techniques.adapter_weights,
-    techniques.prediction_layers,
-)
+TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques))
 """What a training plan may be."""
 
 POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, generation.engine_stages, generation.engine_experts)
 """What the degrees of an engine, or of its prefill or decode workers, may be."""
 
-GENERATION_RULES: tuple[Rule, ...] = (
-    *POOL_RULES,
-    generation.engine_devices,
-    generation.disaggregated_devices,
-    generation.engine_expert_tensor_parallel,
-    generation.engine_dtype,
-    techniques.framework_options,
-    generation.engine_quantization,
-    generation.sequences_in_flight,
-    generation.prefix_tokens,
-)
+GENERATION_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *rules_of(generation), techniques.framework_options)
 """What a plan of generation may be."""
 
 

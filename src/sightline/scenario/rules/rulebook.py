@@ -1,6 +1,6 @@
 """How rules are written down, worded for one plan and evaluated for many.
 
-A rule is a function whose parameters name facts of a scenario. It yields pairs: a mask that is true where a plan is
+A rule is a function whose parameters name facts of a scenario. It yields checks: a mask that is true where a plan is
 allowed, and the sentence for a plan that is not. Facts may be arrays that broadcast, so one rule serves the loader,
 which reports sentences, and a search, which masks a million plans. A rule runs when all its facts are known: one wrong
 value of a file then hides no other mistake and causes no misleading one. The name of the function is the rule's name
@@ -12,15 +12,39 @@ from functools import cache, reduce
 from inspect import signature
 from math import prod
 from operator import and_
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Mask: TypeAlias = bool | np.bool_ | NDArray[np.bool_]
-Sentence: TypeAlias = str | Callable[[], str]
-"""A sentence, or what words it: wording an array would be slow, and nobody reads it."""
-Checks: TypeAlias = Iterator[tuple[Mask, Sentence]]
+
+
+class Check(NamedTuple):
+    """What a rule says of the plans: which are allowed, and why one that is not is refused."""
+
+    allowed: Mask
+    sentence: str | Callable[[], str]
+    """With the rule's facts and ``figures`` in braces, or what words it. That is done for one plan only: wording arrays would
+    be slow, and nobody reads it."""
+    figures: Mapping[str, Any] = {}
+
+
+class Beyond(NamedTuple):
+    """Words of a sentence about a degree, which are left out where it is 1."""
+
+    words: str
+    degree: Any
+    figure: Any = None
+    """What the words name in addition."""
+
+    def __format__(self, _: str) -> str:
+        """The words, with the degree and the figure in place of their braces."""
+        return self.words.format(self.degree, self.figure) if self.degree > 1 else ""
+
+
+Checks: TypeAlias = Iterator[Check]
 Rule: TypeAlias = Callable[..., Checks]
 Facts: TypeAlias = Mapping[str, Any]
 """What is known of a scenario: fields of plan and workload, figures of model and cluster, by name."""
@@ -35,6 +59,12 @@ class Verdict(NamedTuple):
     """Plans that break each rule; a plan that breaks several counts for each of them."""
 
 
+def rules_of(module: ModuleType) -> tuple[Rule, ...]:
+    """Return the rules of a module in order: its functions that return `Checks`."""
+    own = (f for f in vars(module).values() if isinstance(f, FunctionType) and f.__module__ == module.__name__)
+    return tuple(f for f in own if f.__annotations__["return"] is Checks)
+
+
 @cache
 def needed(rule: Rule) -> tuple[str, ...]:
     """Return the names of the facts that a rule looks at."""
@@ -45,9 +75,10 @@ def broken_rules(rules: Iterable[Rule], facts: Facts) -> Iterator[str]:
     """Yield a sentence for everything that one plan breaks, as far as the facts are known."""
     for rule in rules:
         if all(name in facts for name in needed(rule)):
-            for allowed, sentence in rule(**{name: facts[name] for name in needed(rule)}):
+            known = {name: facts[name] for name in needed(rule)}
+            for allowed, sentence, figures in rule(**known):
                 if not allowed:
-                    yield sentence() if callable(sentence) else sentence
+                    yield sentence() if callable(sentence) else sentence.format(**{**known, **figures})
 
 
 def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:
@@ -76,7 +107,7 @@ def _allowed(rule: Rule, facts: Facts) -> NDArray[np.bool_]:
     names = needed(rule)
     if not all(name in facts for name in names):
         return np.asarray(True)
-    masks = (mask for mask, _ in rule(**{name: facts[name] for name in names}))
+    masks = (check.allowed for check in rule(**{name: facts[name] for name in names}))
     # A check that nothing breaks is left out, so that its axes do not enlarge the mask.
     allowed = np.asarray(reduce(and_, (mask for mask in masks if not np.all(mask)), True))
     if "data_parallel" not in names or not np.any(part := np.mod(facts["data_parallel"], 1)):

@@ -1,6 +1,6 @@
 """Whether the techniques of a training plan fit the model, the device, the framework and each other."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,17 +14,21 @@ from sightline.scenario.low_precision import LOW_PRECISION, computes_in
 from sightline.scenario.model import Model
 from sightline.scenario.plan import TRAINING_QUANTIZATIONS
 from sightline.scenario.recomputation import Recomputation
-from sightline.scenario.rules.rulebook import Checks, Mask, is_one_of
+from sightline.scenario.rules.rulebook import Check, Checks, Mask, is_one_of
 
 LOW = ", ".join(LOW_PRECISION)
 
 
 def dtype(device: Device, dtype: str, dtype_is_stated: bool) -> Checks:
     """The datasheet has a matmul rate in that dtype."""
-    by_default = "" if dtype_is_stated else " (the default)"
-    yield (
+    yield Check(
         computes_in(device, dtype),
-        lambda: f"plan.dtype is {show(dtype)}{by_default}; {device.name} computes in {', '.join(device.peak_flops)}",
+        "plan.dtype is {shown}{by_default}; {device.name} computes in {rates}",
+        {
+            "shown": show(dtype),
+            "by_default": "" if dtype_is_stated else " (the default)",
+            "rates": ", ".join(device.peak_flops),
+        },
     )
 
 
@@ -38,26 +42,17 @@ def low_precision(
     fp8_recipe_is_stated: bool,
 ) -> Checks:
     """Recipes are for plain fp8, 16-bit layers for low precision; quantized weights are multiplied in 16 bits."""
-    low = dtype in LOW_PRECISION
-    yield (
+    low, with_dtype = dtype in LOW_PRECISION, " with plan.dtype {dtype}; allowed: "
+    yield Check(
         dtype == "fp8" or not fp8_recipe_is_stated,
-        f"plan.fp8_recipe is {fp8_recipe} with plan.dtype {dtype}; allowed: only with plan.dtype fp8",
+        "plan.fp8_recipe is {fp8_recipe}" + with_dtype + "only with plan.dtype fp8",
     )
-    yield (
-        low | (bf16_layers == 0),
-        lambda: f"plan.bf16_layers is {bf16_layers} with plan.dtype {dtype}; allowed: 0, or plan.dtype {LOW}",
-    )
-    yield (
-        low or not narrow_head,
-        f"plan.narrow_head is true with plan.dtype {dtype}; allowed: false, or plan.dtype {LOW}",
-    )
-    yield (
-        bf16_layers <= layers,
-        lambda: f"plan.bf16_layers is {bf16_layers}; allowed: up to the model's {layers} layers",
-    )
-    yield (
+    yield Check(low | (bf16_layers == 0), "plan.bf16_layers is {bf16_layers}" + with_dtype + "0, or plan.dtype " + LOW)
+    yield Check(low or not narrow_head, "plan.narrow_head is true" + with_dtype + "false, or plan.dtype " + LOW)
+    yield Check(bf16_layers <= layers, "plan.bf16_layers is {bf16_layers}; allowed: up to the model's {layers} layers")
+    yield Check(
         quantization == "none" or not low,
-        f"plan.quantization is {quantization} with plan.dtype {dtype}; allowed: none, or a plan.dtype of 16 or 32 bits",
+        "plan.quantization is {quantization}" + with_dtype + "none, or a plan.dtype of 16 or 32 bits",
     )
 
 
@@ -65,15 +60,15 @@ def framework_options(framework: Framework | Engine, plan: Mapping[str, Any]) ->
     """The framework or engine has the options the plan takes."""
     for field, allowed in framework.offers.items():
         for value, without_effect in _taken(field, plan, framework.offers):
-            yield without_effect | is_one_of(value, allowed), partial(_not_offered, framework, field, value)
+            offered = without_effect | is_one_of(value, allowed)
+            yield Check(offered, partial(_not_offered, framework, field, value))
 
 
 def _not_offered(framework: Framework | Engine, field: str, value: Any) -> str:
     known = offering(field, value) if isinstance(framework, Framework) else []
     others = [name for name in known if name != framework.name]
     elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""
-    listed = ", ".join(show(v).strip("'") for v in framework.offers[field]) or "none"
-    return f"plan.{field} is {show(value)}; {framework.name} offers {listed}{elsewhere}"
+    return f"plan.{field} is {show(value)}; {framework.name} offers {_listed(framework.offers[field])}{elsewhere}"
 
 
 def _taken(field: str, plan: Mapping[str, Any], offers: Mapping[str, Any]) -> Iterator[tuple[Any, Mask]]:
@@ -116,26 +111,26 @@ def offloading(framework: Framework, plan: Mapping[str, Any]) -> Checks:
             any_allowed: Mask = False
             for option in options:
                 any_allowed = any_allowed | is_one_of(option, allowed)
-            yield any_allowed, partial(_needs, framework.name, part, field, options, allowed)
+            yield Check(
+                any_allowed,
+                "plan.{field} is {stated}; plan.offload {part} of {framework.name} needs plan.{field} {listed}",
+                {"field": field, "stated": _listed(options), "part": part, "listed": _listed(allowed)},
+            )
 
 
-def _needs(framework: str, part: str, field: str, options: list[Any], allowed: tuple[Any, ...]) -> str:
-    stated, listed = (", ".join(show(v).strip("'") for v in values) for values in (options, allowed))
-    return f"plan.{field} is {stated or 'none'}; plan.offload {part} of {framework} needs plan.{field} {listed}"
+def _listed(options: Iterable[Any]) -> str:
+    return ", ".join(show(option).strip("'") for option in options) or "none"
 
 
 def muon(optimizer: str, offload: frozenset[str], adapter: Adapter | None) -> Checks:
     """Muon's matrix products are for accelerators, and for matrices that are trained themselves."""
-    yield (
+    yield Check(
         optimizer != "muon" or "optimizer" not in offload,
         "plan.offload is optimizer with plan.optimizer muon, whose matrix products the host would run; allowed: adamw",
     )
-    yield (
+    yield Check(
         optimizer != "muon" or adapter is None,
-        lambda: (
-            f"plan.optimizer is muon with plan.adapter {adapter and adapter.kind}; allowed with adapters: adamw, "
-            "adamw-8bit, sgd"
-        ),
+        "plan.optimizer is muon with plan.adapter {adapter.kind}; allowed with adapters: adamw, adamw-8bit, sgd",
     )
 
 
@@ -150,21 +145,23 @@ def recomputed_modules(model: Model, recompute: str | Recomputation, attention: 
     }
     what = {"latent_up": "latent attention", "shared_experts": "shared experts"}
     for word in sorted(modules & missing.keys()):
-        yield not missing[word], f"plan.recompute names {word}; {model.name} has no {what.get(word, 'experts')}"
-    yield (
+        yield Check(
+            not missing[word],
+            "plan.recompute names {word}; {model.name} has no {what}",
+            {"word": word, "what": what.get(word, "experts")},
+        )
+    yield Check(
         "per_op" not in modules or attention == "flash",
-        f"plan.recompute is per_op with plan.attention {attention}; allowed: attention flash",
+        "plan.recompute is per_op with plan.attention {attention}; allowed: attention flash",
     )
 
 
 def adapter_task(task: str, adapter: Adapter | None) -> Checks:
     """Adapters are trained next to frozen weights that already know something."""
-    yield (
+    yield Check(
         task != "pretrain" or adapter is None,
-        lambda: (
-            f"plan.adapter is {adapter and adapter.kind} with workload.task pretrain, which trains every weight; "
-            "allowed: none, or workload.task finetune"
-        ),
+        "plan.adapter is {adapter.kind} with workload.task pretrain, which trains every weight; allowed: none, or "
+        "workload.task finetune",
     )
 
 
@@ -172,17 +169,17 @@ def adapter_targets(model: Model, adapter: Adapter | None) -> Checks:
     """What an adapter names exists in the model."""
     if adapter is None:
         return
-    yield (
+    yield Check(
         model.gated or "gate" not in adapter.targets,
-        f"plan.adapter.targets names gate; {model.name} has no gated MLP, its projections: up, down",
+        "plan.adapter.targets names gate; {model.name} has no gated MLP, its projections: up, down",
     )
-    yield (
+    yield Check(
         JOINED not in adapter.targets or not {"query", "key", "value"} & set(adapter.targets),
         f"plan.adapter.targets names {JOINED} together with query, key or value; allowed: one or the other",
     )
-    yield (
+    yield Check(
         not model.tied_embeddings or set(adapter.also_trained) != {"head"},
-        f"plan.adapter.also_trained is head; {model.name} ties its head to the embedding: embedding trains both",
+        "plan.adapter.also_trained is head; {model.name} ties its head to the embedding: embedding trains both",
     )
 
 
@@ -193,46 +190,40 @@ def adapter_layers(model: Model, adapter: Adapter | None) -> Checks:
     """
     if adapter is None:
         return
-    mixers = {kind.mixer for kind in model.kinds}
-    yield (
-        not mixers - {"attention", "sliding", "chunked", "none"},
-        (
-            f"plan.adapter is {adapter.kind}; {model.name} has {', '.join(sorted(mixers - {'none'}))} layers; adapters are "
-            "predicted next to softmax attention, dense MLPs and shared experts; allowed: none"
-        ),
+    mixers = {kind.mixer for kind in model.kinds} - {"none"}
+    yield Check(
+        mixers <= {"attention", "sliding", "chunked"},
+        "plan.adapter is {adapter.kind}; {model.name} has {mixers} layers; adapters are predicted next to softmax "
+        "attention, dense MLPs and shared experts; allowed: none",
+        {"mixers": ", ".join(sorted(mixers))},
     )
     routed = any(kind.mlp == "experts" for kind in model.kinds)
     mlp = [name for name in adapter.projections(gated=model.gated) if name in ("gate", "up", "down")]
-    yield (
+    yield Check(
         not (routed and mlp),
-        (
-            f"plan.adapter.targets is {show(adapter.targets)}, which has {', '.join(mlp)}; {model.name} has routed "
-            "experts, next to which no adapters are predicted; allowed: query, key, value, output"
-        ),
+        "plan.adapter.targets is {targets}, which has {mlp}; {model.name} has routed experts, next to which no adapters are "
+        "predicted; allowed: query, key, value, output",
+        {"targets": show(adapter.targets), "mlp": ", ".join(mlp)},
     )
 
 
 def adapter_weights(adapter: Adapter | None, quantization: str) -> Checks:
     """QLoRA keeps the frozen weights in 4 bits."""
-    yield (
+    yield Check(
         adapter is None or adapter.kind != "qlora" or quantization != "none",
-        (
-            "plan.quantization is none with plan.adapter.kind qlora, which keeps the frozen weights in 4 bits; allowed: "
-            f"{', '.join(TRAINING_QUANTIZATIONS)}, or adapter.kind lora"
-        ),
+        "plan.quantization is none with plan.adapter.kind qlora, which keeps the frozen weights in 4 bits; allowed: "
+        f"{', '.join(TRAINING_QUANTIZATIONS)}, or adapter.kind lora",
     )
 
 
 def prediction_layers(model: Model, prediction_layers: int, adapter: Adapter | None) -> Checks:
     """A model is trained with as many layers for multi-token prediction as it has, or with fewer."""
     most = model.prediction_layers
-    yield (
+    yield Check(
         prediction_layers <= most,
-        f"plan.prediction_layers is {prediction_layers}; allowed: up to {most}, as many as {model.name} has",
+        "plan.prediction_layers is {prediction_layers}; allowed: up to {model.prediction_layers}, as many as {model.name} has",
     )
-    yield (
+    yield Check(
         prediction_layers > most or not prediction_layers or adapter is None,
-        lambda: (
-            f"plan.prediction_layers is {prediction_layers} with plan.adapter {adapter and adapter.kind}; allowed: 0"
-        ),
+        "plan.prediction_layers is {prediction_layers} with plan.adapter {adapter.kind}; allowed: 0",
     )
