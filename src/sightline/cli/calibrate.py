@@ -4,12 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
-
-import typer
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.cli import calibrate_here, output
-from sightline.cli.options import AsJson, Chart, RunStore, takes
+from sightline.cli.options import AsJson, Chart, RunStore, option, takes
 from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -24,51 +22,25 @@ Made: TypeAlias = "tuple[list[Calibration], dict[str, Path], str]"
 class CalibrateOptions:
     """What constants are fitted to, and where they go."""
 
-    tables: Annotated[
-        list[Path] | None,
-        typer.Option("--from", metavar="TABLES", help="A table or a folder of tables; repeatable.", show_default=False),
-    ] = None
-    device: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The catalog device that the tables were measured on.", show_default=False),
-    ] = None
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Measure the standard suite on this machine, and fit to it.")
-    ] = False
-    runs: Annotated[
-        list[str] | None,
-        typer.Option("--from-run", metavar="RUN", help="Fit to a stored run, or to a suite's runs; repeatable."),
-    ] = None
-    quick: Annotated[
-        bool, typer.Option("--quick", help="With --measure: a coarser suite, in five minutes instead of ten.")
-    ] = False
-    rerun: Annotated[bool, typer.Option("--rerun", help="With --measure: measure again what is stored.")] = False
-    dtype: Annotated[str, typer.Option(metavar="NAME", help="With --measure: fp32, bf16 or fp16.")] = "fp32"
+    tables: list[Path] | None = option(None, "A table or a folder of tables; repeatable.", "--from", metavar="TABLES")
+    device: str | None = option(None, "The catalog device that the tables were measured on.", metavar="NAME")
+    measure: bool = option(False, "Measure the standard suite on this machine, and fit to it.")
+    runs: list[str] | None = option(
+        None, "Fit to a stored run, or to a suite's runs; repeatable.", "--from-run", metavar="RUN"
+    )
+    quick: bool = option(False, "With --measure: a coarser suite, in five minutes instead of ten.")
+    rerun: bool = option(False, "With --measure: measure again what is stored.")
+    dtype: str = option("fp32", "With --measure: fp32, bf16 or fp16.", metavar="NAME")
     store: RunStore = None
-    part: Annotated[
-        str | None, typer.Option(metavar="PART", help="Fit one part: matmul, collectives, grouped, ...")
-    ] = None
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", help="Keep the rows of one device or library; repeatable."),
-    ] = None
-    shape: Annotated[
-        str,
-        typer.Option(metavar="SHAPE", help="Heads of InferSim's attention if the file's name lacks them: 32-8-128."),
-    ] = ""
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model whose layers LLMServingSim's tables name.")
-    ] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR|FILE", help="Write the constants: into a catalog folder, or one part into a .yaml file."
-        ),
-    ] = None
-    family: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the calibration; default: the device's.")
-    ] = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are already there.")] = False
+    part: str | None = option(None, "Fit one part: matmul, collectives, grouped, ...", metavar="PART")
+    only: list[str] | None = option(None, "Keep the rows of one device or library; repeatable.", metavar="COLUMN=VALUE")
+    shape: str = option("", "Heads of InferSim's attention if the file's name lacks them: 32-8-128.", metavar="SHAPE")
+    model: str | None = option(None, "The model whose layers LLMServingSim's tables name.", metavar="NAME")
+    out: Path | None = option(
+        None, "Write the constants: into a catalog folder, or one part into a .yaml file.", metavar="DIR|FILE"
+    )
+    family: str | None = option(None, "Name of the calibration; default: the device's.", metavar="NAME")
+    overwrite: bool = option(False, "Replace files that are already there.")
     chart: Chart = None
     as_json: AsJson = False
 

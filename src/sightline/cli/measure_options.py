@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import AsCsv, AsJson, Html, RunStore, Settings, Sweeps
+from sightline.cli.options import AsCsv, AsJson, Html, RunStore, Settings, Sweeps, option
 from sightline.errors import InputError
 
 TRAINING, GENERATION, OPERATOR = "training", "generation", "single operators"
@@ -25,59 +25,38 @@ class MeasureOptions:
             metavar="[FILE...]", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
         ),
     ] = None
-    suite: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Measure a suite: standard, the operators `calibrate` takes; 2311.03687, that study's grid.",
-        ),
-    ] = None
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, and half of a suite.")] = False
-    rerun: Annotated[
-        bool, typer.Option("--rerun", help="Measure again what an earlier run of the suite has measured.")
-    ] = False
-    implementation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="PyTorch's implementation: flash, math, eager, ... (attention), fused, foreach, loop (adam), "
-            "host-to-device, ... (copy), dynamic, static, compiled, eager (generation).",
-        ),
-    ] = None
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Run the checkpoint in this folder; default: random weights."),
-    ] = None
-    level: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,C", help="Levels of training: end-to-end, module, operator; default: end-to-end,module."
-        ),
-    ] = None
-    steps: Annotated[int | None, typer.Option(help="Training steps timed in each run; default: 100.")] = None
-    warmup: Annotated[int | None, typer.Option(help="Warm-up steps before them; default: 30.")] = None
-    repeats: Annotated[
-        int | None, typer.Option(help="Independent training runs, each in new processes; default: 3.")
-    ] = None
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Time limit for training a scenario; default: 3600.")
-    ] = None
-    force: Annotated[bool, typer.Option("--force", help="Run also plans that are predicted not to fit.")] = False
-    nnodes: Annotated[int | None, typer.Option(help="Number of nodes; or start with torchrun.")] = None
-    node_rank: Annotated[int | None, typer.Option(help="Rank of this node, from 0.")] = None
-    rendezvous: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address of node 0 for the other nodes.")
-    ] = None
-    dtype: Annotated[str, typer.Option(metavar="NAME", help="The suite's dtype: fp32, bf16 or fp16.")] = "fp32"
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The suite's cluster, such as '8x h100-sxm-80gb'; default: this-machine."),
-    ] = None
+    suite: str | None = option(
+        None,
+        "Measure a suite: standard, the operators `calibrate` takes; 2311.03687, that study's grid.",
+        metavar="NAME",
+    )
+    quick: bool = option(False, "Fewer repeats, and half of a suite.")
+    rerun: bool = option(False, "Measure again what an earlier run of the suite has measured.")
+    implementation: str | None = option(
+        None,
+        "PyTorch's implementation: flash, math, eager, ... (attention), fused, foreach, loop (adam), "
+        "host-to-device, ... (copy), dynamic, static, compiled, eager (generation).",
+        metavar="NAME",
+    )
+    weights: str | None = option(None, "Run the checkpoint in this folder; default: random weights.", metavar="DIR")
+    level: str | None = option(
+        None, "Levels of training: end-to-end, module, operator; default: end-to-end,module.", metavar="A,B,C"
+    )
+    steps: int | None = option(None, "Training steps timed in each run; default: 100.")
+    warmup: int | None = option(None, "Warm-up steps before them; default: 30.")
+    repeats: int | None = option(None, "Independent training runs, each in new processes; default: 3.")
+    time_limit: float | None = option(None, "Time limit for training a scenario; default: 3600.", metavar="SECONDS")
+    force: bool = option(False, "Run also plans that are predicted not to fit.")
+    nnodes: int | None = option(None, "Number of nodes; or start with torchrun.")
+    node_rank: int | None = option(None, "Rank of this node, from 0.")
+    rendezvous: str | None = option(None, "Address of node 0 for the other nodes.", metavar="HOST:PORT")
+    dtype: str = option("fp32", "The suite's dtype: fp32, bf16 or fp16.", metavar="NAME")
+    cluster: str | None = option(
+        None, "The suite's cluster, such as '8x h100-sxm-80gb'; default: this-machine.", metavar="NAME"
+    )
     as_json: AsJson = False
     as_csv: AsCsv = False
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the results as .json, which `calibrate --from` reads.")
-    ] = None
+    out: str | None = option(None, "Write the results as .json, which `calibrate --from` reads.", metavar="FILE")
     html: Html = None
     store: RunStore = None
     settings: Settings = None

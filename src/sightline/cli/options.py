@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, field, fields
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
@@ -34,13 +34,28 @@ Sweeps = Annotated[
 Options = TypeVar("Options")
 
 
+def option(default: Any, text: str, *names: str, metavar: str | None = None) -> Any:
+    """Return a field of an options dataclass: its default, its help, and its names where they are not the field's."""
+    return field(default=default, metadata={"names": names, "metavar": metavar, "help": text})
+
+
+def _typed(one: Field[Any], hint: Any) -> Any:
+    """A field's type with its option, as Typer has it."""
+    if not one.metadata:
+        return hint
+    told = dict(one.metadata)
+    names = told.pop("names") or (f"--{one.name.replace('_', '-')}",)
+    return Annotated[hint, typer.Option(*names, show_default=bool(one.default), **told)]
+
+
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """Make a function of an ``options`` dataclass a command whose options are its fields, in their order.
 
-    Each field is annotated as Typer has it: ``Annotated[type, typer.Option(...)]``.
+    A field is an ``option``, or annotated as Typer has it: ``Annotated[type, typer.Option(...)]``.
     """
-    hints = get_type_hints(options, include_extras=True)
     asked: tuple[Field[Any], ...] = fields(options)  # type: ignore[arg-type]
+    hints = get_type_hints(options, include_extras=True)
+    hints |= {one.name: _typed(one, hints[one.name]) for one in asked}
 
     def command(call: Callable[[Options], None]) -> Callable[..., None]:
         def invoke(**given: Any) -> None:
@@ -51,12 +66,9 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
         invoke.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter(
-                    field.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=inspect.Parameter.empty if field.default is MISSING else field.default,
-                    annotation=hints[field.name],
+                    one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name]
                 )
-                for field in asked
+                for one in asked
             ]
         )
         return invoke
