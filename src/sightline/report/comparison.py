@@ -62,6 +62,12 @@ def interval(row: Difference) -> str:
     return "" if row.interval is None else " to ".join(units.digits(end) for end in row.interval)
 
 
+def figures(row: Difference) -> tuple[str, str, str, str]:
+    """Return both sides' values, their ratio and its interval."""
+    ratio = "" if row.ratio is None else units.digits(row.ratio)
+    return value(row, row.a), value(row, row.b), ratio, interval(row)
+
+
 def verdict(row: Difference) -> str:
     """Return how b differs from a, in few words."""
     return _VERDICTS.get(row.verdict, row.verdict)
@@ -83,27 +89,23 @@ def footnote(comparison: Comparison) -> str:
 def comparison_table(comparison: Comparison) -> "RenderableType":
     """Return both sides' names, how the plans differ, and the rows level by level."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
-    table.add_column("", overflow="fold", min_width=_NAMES)
-    for heading in ("A", "B", "B / A"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    from sightline.report.terminal.parts import plain_table
+
+    table = plain_table(("",), ("A", "B", "B / A"), gap=1)
+    table.columns[0].min_width = _NAMES
     table.add_column("interval", no_wrap=True)
     table.add_column("B is", no_wrap=True, min_width=_VERDICT)
     for level in LEVELS:
         rows = [row for row in comparison.rows if row.level == level]
-        if not rows:
-            continue
-        if table.row_count:
+        if rows and table.row_count:
             table.add_row()
-        table.add_row(Text(LEVEL_TITLES[level], style="bold"))
+        if rows:
+            table.add_row(Text(LEVEL_TITLES[level], style="bold"))
         for row in rows:
-            ratio = "" if row.ratio is None else units.digits(row.ratio)
             said = Text(verdict(row), style=_VERDICT_COLORS.get(row.verdict, ""))
-            cells = (label(row), value(row, row.a), value(row, row.b), ratio, interval(row))
-            table.add_row(*(Text(cell) for cell in cells), said)
+            table.add_row(*(Text(cell) for cell in (label(row), *figures(row))), said)
     sides = [Text(f"{letter}  {side_line(s)}") for letter, s in (("A", comparison.a), ("B", comparison.b))]
     about = [Text(comparison.about, style="dim")] if comparison.about else []
     return Group(*sides, *about, Text(), table, Text(), Text(footnote(comparison), style="dim"))

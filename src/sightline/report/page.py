@@ -44,7 +44,7 @@ def page(profiles: Sequence[Profile]) -> str:
         for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
     chart = chart_element(profile_chart(profiles), "chart")
-    figures = _table(("scenario", *summary.columns(profiles)), [(label, *summary.cells(p)) for label, p in named])
+    figures = table(("scenario", *summary.columns(profiles)), [(label, *summary.cells(p)) for label, p in named])
     body = f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{figures}<h2>In full</h2>{details}</main>"
     return html_document(title, body, STYLE)
 
@@ -96,7 +96,7 @@ def _modules(profile: Profile) -> str:
     sums = [sum(times.get(phase, 0.0) for _, times in tables) for phase in phases]
     rows.append(("total", *map(units.seconds, sums), units.seconds(sum(sums))))
     heading = "<h2>Time by module and phase</h2>"
-    return heading + _table(("module", *(summary.LABELS.get(p, p) for p in phases), "total"), rows)
+    return heading + table(("module", *(summary.LABELS.get(p, p) for p in phases), "total"), rows)
 
 
 def _stages(profile: Profile) -> str:
@@ -108,10 +108,10 @@ def _stages(profile: Profile) -> str:
     items = list(dict.fromkeys(i for stage in profile.stages for i, v in stage.items.items() if float(v) != 0))
     rows = [(summary.LABELS.get(p, p), *(units.gib(float(s.parts.get(p, 0))) for s in profile.stages)) for p in parts]
     rows.append(("total", *(units.gib(float(s.total)) for s in profile.stages)))
-    text = "<h2>Memory by pipeline stage</h2>" + _table(("part", *names), rows)
+    text = "<h2>Memory by pipeline stage</h2>" + table(("part", *names), rows)
     if items:
         lines = [(item, *(units.gib(float(s.items.get(item, 0))) for s in profile.stages)) for item in items]
-        text += "<h2>Lines behind it</h2>" + _table(("line", *names), lines)
+        text += "<h2>Lines behind it</h2>" + table(("line", *names), lines)
     return text
 
 
@@ -119,10 +119,12 @@ def _evidence(profile: Profile) -> str:
     if not profile.evidence:
         return ""
     rows = [(name, str(value)) for name, value in profile.evidence.items()]
-    return "<h2>Where the constants come from</h2>" + _table(("for", "evidence"), rows, numbers=False)
+    return "<h2>Where the constants come from</h2>" + table(("for", "evidence"), rows, numbers=False)
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> str:
+    """Return a table of texts, of which all but the first of a row are ``numbers``."""
+
     def cells(tag: str, values: Sequence[str]) -> str:
         kind = ' class="n"' if numbers else ""
         return "".join(f"<{tag}{kind if i else ''}>{escape(v)}</{tag}>" for i, v in enumerate(values))

@@ -3,7 +3,7 @@
 Each cell has the measured and the predicted figure. Out of memory is a dash, other failures are named.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sightline.explanation.comparison import Comparison
 from sightline.measurement.studies.arxiv_2311_03687 import Cell, Table
 from sightline.report import comparison as words
-from sightline.report import units
+from sightline.report import page, units
 from sightline.report.charts.accuracy import study_chart
 from sightline.report.charts.drawing import chart_element, html_document
-from sightline.report.page import STYLE
 from sightline.report.terminal import parts
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def study_page(title: str, machine: Sequence[str], study: Study) -> str:
     lines = "".join(f'<p class="faint">{escape(line)}</p>' for line in (*machine, _outcomes(study)))
     sections = "".join(_section(i, table, cells) for i, (table, cells) in enumerate(study))
     body = f"<main><h1>{escape(title)}</h1>{lines}{sections}{_missing(study)}</main>"
-    return html_document(title, body, STYLE)
+    return html_document(title, body, page.STYLE)
 
 
 def study_terminal(study: Study) -> "RenderableType":
@@ -118,12 +117,11 @@ def _outcomes(study: Study) -> str:
 
 def _section(position: int, table: Table, cells: Sequence[Answered]) -> str:
     notes = "".join(f'<p class="faint">{escape(note)}</p>' for note in table.notes)
-    compared = [a for a in cells if a.comparison is not None]
     chart = study_chart([_dots(table, a) for a in cells])
     return (
         f"<h2>{escape(table.title)}</h2>{notes}{_matrix(table, cells)}"
         + (f'<div class="scroll">{chart_element(chart, f"chart{position}")}</div>' if chart else "")
-        + "".join(_modules(a) for a in compared)
+        + "".join(_modules(a.cell.row, a.comparison) for a in cells if a.comparison is not None)
     )
 
 
@@ -161,29 +159,11 @@ def _cell(table: Table, answered: Answered | None) -> str:
     )
 
 
-def _modules(answered: Answered) -> str:
+def _modules(name: str, comparison: Comparison) -> str:
     """Phases and modules of one cell, measured and predicted."""
-    comparison = answered.comparison
-    assert comparison is not None  # noqa: S101 - narrowed by the caller
-    rows = "".join(
-        f"<tr><td>{escape(words.label(row))}</td>"
-        + "".join(f'<td class="n">{escape(text)}</td>' for text in _compared(row))
-        + "</tr>"
-        for row in comparison.rows
-        if row.level in ("phase", "module")
-    )
-    heads = "".join(f'<th class="n">{h}</th>' for h in ("measured", "predicted", "ratio", "interval"))
-    return (
-        f"<details><summary>{escape(answered.cell.row)}: phases and modules</summary>"
-        f'<div class="scroll"><table><tr><th></th>{heads}</tr>{rows}</table></div></details>'
-    )
-
-
-def _compared(row: Any) -> Iterable[str]:
-    yield words.value(row, row.a)
-    yield words.value(row, row.b)
-    yield "" if row.ratio is None else units.digits(row.ratio)
-    yield words.interval(row)
+    rows = [(words.label(row), *words.figures(row)) for row in comparison.rows if row.level in ("phase", "module")]
+    found = page.table(("", "measured", "predicted", "ratio", "interval"), rows)
+    return f"<details><summary>{escape(name)}: phases and modules</summary>{found}</details>"
 
 
 def _missing(study: Study) -> str:

@@ -71,18 +71,15 @@ def quantity_name(quantity: str) -> str:
 
 def case_table(result: "Result") -> RenderableType:
     """Return the cases of one part of a suite: measured, predicted and the error between them."""
-    table = plain_table(
-        ("case",), ("measured", "predicted", "error"), title=f"{result.suite}, {result.split}: {result.quantity}"
-    )
-    for answer in result.answers:
-        measured = units.digits(answer.case.measured, 4)
-        if answer.predicted is None:
-            table.add_row(case_label(answer), measured, NOTHING, answer.reason.splitlines()[0])
-        else:
-            table.add_row(
-                case_label(answer), measured, units.digits(answer.predicted, 4), _error(answer.error, signed=True)
-            )
-    return table
+    title = f"{result.suite}, {result.split}: {result.quantity}"
+    return plain_table(("case",), ("measured", "predicted", "error"), map(_case, result.answers), title=title)
+
+
+def _case(answer: "Answer") -> tuple[str, ...]:
+    of = (case_label(answer), units.digits(answer.case.measured, 4))
+    if answer.predicted is None:
+        return *of, NOTHING, answer.reason.splitlines()[0]
+    return *of, units.digits(answer.predicted, 4), _error(answer.error, signed=True)
 
 
 def case_label(answer: "Answer") -> str:
@@ -109,14 +106,9 @@ def _error_cells(result: "Result") -> list[str]:
 
 
 def _answer_to_dict(answer: "Answer") -> dict[str, Any]:
-    answered = answer.predicted is not None
-    return {
-        "scenario": answer.case.scenario,
-        "measured": answer.case.measured,
-        "predicted": answer.predicted,
-        "error": answer.error if answered else None,
-        "reason": answer.reason,
-    }
+    case, predicted = answer.case, answer.predicted
+    said = {"scenario": case.scenario, "measured": case.measured, "predicted": predicted}
+    return {**said, "error": None if predicted is None else answer.error, "reason": answer.reason}
 
 
 def _error(value: float | None, *, signed: bool = False) -> str:

@@ -1,6 +1,6 @@
 """A calibration for people and as JSON: constants, rows, range covered, and what the fit leaves unexplained."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -40,48 +40,41 @@ def to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, An
 
 
 def _constants(calibration: "Calibration") -> Table:
-    kernels = calibration.fit.constants
+    kernels, fitted, covered = calibration.fit.constants, calibration.fit.rows, calibration.covered
+    title = f"{calibration.device}, {calibration.part}: constants"
     if len(kernels) > MOST_COLUMNS:
-        return _by_row(calibration)
-    table = plain_table(("constant",), title=f"{calibration.device}, {calibration.part}: constants")
-    for kernel in kernels:
-        table.add_column(kernel, justify="right", no_wrap=True)
-    rows = dict.fromkeys(name for constants in kernels.values() for name in constants)
-    for name in rows:
-        table.add_row(name, *(_value(name, constants.get(name)) for constants in kernels.values()))
-    table.add_section()
-    fitted = calibration.fit.rows
-    for count in dict.fromkeys(name for counts in fitted.values() for name in counts):
-        table.add_row(
-            f"rows, {count.replace('_', ' ')}", *(_count(fitted.get(kernel, {}), count) for kernel in kernels)
-        )
-    for column in dict.fromkeys(c for ranges in calibration.covered.values() for c in ranges):
-        table.add_row(f"{column} covered", *(_range(calibration.covered.get(kernel, {}), column) for kernel in kernels))
-    table.add_row("evidence", *("calibrated" if kernel in fitted else "with it" for kernel in kernels))
-    return table
+        return plain_table(("kernel", "rows", "constants"), rows=_by_row(calibration), title=title)
+    names = dict.fromkeys(name for constants in kernels.values() for name in constants)
+    counts = dict.fromkeys(name for counts in fitted.values() for name in counts)
+    columns = dict.fromkeys(c for ranges in covered.values() for c in ranges)
+    rows = [
+        *((name, *(_value(name, constants.get(name)) for constants in kernels.values())) for name in names),
+        *((f"rows, {c.replace('_', ' ')}", *(_count(fitted.get(kernel, {}), c) for kernel in kernels)) for c in counts),
+        *((f"{c} covered", *(_range(covered.get(kernel, {}), c) for kernel in kernels)) for c in columns),
+        ("evidence", *("calibrated" if kernel in fitted else "with it" for kernel in kernels)),
+    ]
+    return plain_table(("constant",), tuple(kernels), rows, title=title)
 
 
-def _by_row(calibration: "Calibration") -> Table:
+def _by_row(calibration: "Calibration") -> Iterator[tuple[str, str, str]]:
     """The constants of very many kernels: a row for each, with its constants in words."""
-    table = plain_table(("kernel",), title=f"{calibration.device}, {calibration.part}: constants")
-    table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("constants", overflow="fold")
     for kernel, constants in calibration.fit.constants.items():
         said = ", ".join(f"{name} {_value(name, value)}" for name, value in constants.items())
-        table.add_row(kernel, _count(calibration.fit.rows.get(kernel, {}), "fitted"), said)
-    return table
+        yield kernel, _count(calibration.fit.rows.get(kernel, {}), "fitted"), said
 
 
 def _residuals(calibration: "Calibration") -> Table:
-    table = plain_table(("kernel",), title="Errors of the fit: predicted over measured, less one")
-    table.add_column("rows of", overflow="fold")
-    for heading in ("rows", "median", "90th percentile", "bias"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for kernel, ranges in calibration.fit.residuals.items():
-        for name, figures in ranges.items():
-            shares = (f"{100 * figures[key]:.1f} %" for key in ("median", "p90"))
-            table.add_row(kernel, name, f"{figures['rows']:.0f}", *shares, f"{100 * figures['bias']:+.1f} %")
-    return table
+    rows = (
+        (
+            *(kernel, name, f"{figures['rows']:.0f}"),
+            *(f"{100 * figures[key]:.1f} %" for key in ("median", "p90")),
+            f"{100 * figures['bias']:+.1f} %",
+        )
+        for kernel, ranges in calibration.fit.residuals.items()
+        for name, figures in ranges.items()
+    )
+    title = "Errors of the fit: predicted over measured, less one"
+    return plain_table(("kernel", "rows of"), ("rows", "median", "90th percentile", "bias"), rows, title=title)
 
 
 def _value(name: str, value: Any) -> str:

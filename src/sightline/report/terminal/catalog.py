@@ -13,62 +13,48 @@ from sightline.report.terminal.parts import plain_table
 from sightline.scenario import Heads, LayerKind, Model
 from sightline.scenario.blocks import MIXERS
 
-_COLUMNS: Mapping[str, Sequence[str | tuple[str, ...]]] = {
-    "models": (
-        ("parameters",),
-        ("active_parameters",),
-        ("hidden_size", "n_embd", "d_model"),
-        ("num_hidden_layers", "n_layer", "n_layers"),
-        ("num_attention_heads", "n_head", "n_heads"),
-        ("num_key_value_heads", "num_kv_heads"),
-    ),
-    "devices": (("memory",), ("memory_bandwidth",), ("peak_flops.bf16", "peak_flops.fp16"), ("tdp",), ("price",)),
-    "interconnects": (("bandwidth",), ("latency",), ("topology",), ("peer_to_peer",)),
-    "networks": (("bandwidth_per_node",), ("latency",), ("topology",)),
-    "hosts": (("cores",), ("memory",), ("memory_bandwidth",)),
-    "clusters": (("devices",), ("intra_node",), ("network",)),
-    "engines": (
-        ("all_reduce",),
-        ("defaults.chunked_prefill",),
-        ("defaults.max_batched_tokens",),
-        ("defaults.cuda_graphs",),
-        ("memory_fraction",),
-    ),
-    "inference": (
-        ("constants.iteration_s",),
-        ("constants.prefill_s",),
-        ("constants.matmul_slowdown",),
-        ("constants.ttft_spread",),
-        ("constants.tpot_spread",),
-        ("evidence",),
-    ),
+_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "models": {
+        "size": "parameters",
+        "active": "active_parameters",
+        "hidden": "hidden_size n_embd d_model",
+        "layers": "num_hidden_layers n_layer n_layers",
+        "heads": "num_attention_heads n_head n_heads",
+        "kv": "num_key_value_heads num_kv_heads",
+    },
+    "devices": {
+        "memory": "memory",
+        "bandwidth": "memory_bandwidth",
+        "16b FLOP/s": "peak_flops.bf16 peak_flops.fp16",
+        "tdp": "tdp",
+        "$/hour": "price",
+    },
+    "interconnects": {
+        "bandwidth": "bandwidth",
+        "latency": "latency",
+        "topology": "topology",
+        "peer to peer": "peer_to_peer",
+    },
+    "networks": {"per node": "bandwidth_per_node", "latency": "latency", "topology": "topology"},
+    "hosts": {"cores": "cores", "memory": "memory", "bandwidth": "memory_bandwidth"},
+    "clusters": {"devices": "devices", "in the node": "intra_node", "network": "network"},
+    "engines": {
+        "all-reduce": "all_reduce",
+        "chunked prefill": "defaults.chunked_prefill",
+        "token budget": "defaults.max_batched_tokens",
+        "CUDA graphs": "defaults.cuda_graphs",
+        "of memory": "memory_fraction",
+    },
+    "inference": {
+        "iteration, s": "constants.iteration_s",
+        "prefill, s": "constants.prefill_s",
+        "matmul x": "constants.matmul_slowdown",
+        "TTFT spread": "constants.ttft_spread",
+        "TPOT spread": "constants.tpot_spread",
+        "evidence": "evidence",
+    },
 }
-"""Figures worth a column by kind; of several spellings the first that an entry has is shown."""
-
-_HEADINGS = {
-    "parameters": "size",
-    "active_parameters": "active",
-    "hidden_size": "hidden",
-    "num_hidden_layers": "layers",
-    "num_attention_heads": "heads",
-    "num_key_value_heads": "kv",
-    "memory_bandwidth": "bandwidth",
-    "peak_flops.bf16": "16b FLOP/s",
-    "bandwidth_per_node": "per node",
-    "peer_to_peer": "peer to peer",
-    "price": "$/hour",
-    "intra_node": "in the node",
-    "all_reduce": "all-reduce",
-    "defaults.chunked_prefill": "chunked prefill",
-    "defaults.max_batched_tokens": "token budget",
-    "defaults.cuda_graphs": "CUDA graphs",
-    "memory_fraction": "of memory",
-    "constants.iteration_s": "iteration, s",
-    "constants.prefill_s": "prefill, s",
-    "constants.matmul_slowdown": "matmul x",
-    "constants.ttft_spread": "TTFT spread",
-    "constants.tpot_spread": "TPOT spread",
-}
+"""Figures worth a column by kind, under their headings; of several keys the first that an entry has is shown."""
 
 _UNITS = {"price": " USD/hour", "peak_flops": "FLOP/s"}
 """Units that a list's heading already has, by the beginning of the key."""
@@ -81,19 +67,19 @@ _ABOUT = ("source", "sources", "date", "evidence", "evidences")
 
 def kinds_table(listing: Mapping[str, Sequence[str]]) -> RenderableType:
     """Return the kinds with their number of entries and a few names."""
-    table = plain_table(("kind", "entries", "for example"))
-    for kind, names in listing.items():
-        table.add_row(kind, str(len(names)), ", ".join(names[:4]) + (", ..." if len(names) > 4 else ""))
-    return table
+    rows = (
+        (kind, str(len(names)), ", ".join(names[:4]) + (", ..." if len(names) > 4 else ""))
+        for kind, names in listing.items()
+    )
+    return plain_table(("kind", "entries", "for example"), rows=rows)
 
 
 def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     """Return the entries of a kind, one line each, with their main figures."""
-    columns = _COLUMNS.get(kind, (("source",),))
-    table = plain_table(("name", *(_HEADINGS.get(c[0], c[0].replace("_", " ")) for c in columns)))
-    for name, fields in entries.items():
-        table.add_row(name, *(_first(fields, spellings) for spellings in columns))
-    return table
+    columns = _COLUMNS.get(kind, {"source": "source"})
+    flat = {name: flatten(fields) for name, fields in entries.items()}
+    rows = ((name, *(_first(fields, keys.split()) for keys in columns.values())) for name, fields in flat.items())
+    return plain_table(("name", *columns), rows=rows)
 
 
 def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[str, str]] = ()) -> RenderableType:
@@ -110,16 +96,13 @@ def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[st
         root = key.partition(".")[0]
         note = [str(part) for part in (sources.get(root), evidences.get(root)) if part]
         table.add_row(key, _figure(key, value), *(["; ".join(note)] if sources or evidences else []))
-    read = plain_table(("read as", ""))
-    for row in meaning:
-        read.add_row(*row)
     heading = Group(Text(name, style="bold"), Text(about, style="dim"), Text())
-    return Group(heading, read, Text(), table) if meaning else Group(heading, table)
+    read = (plain_table(("read as", ""), rows=meaning), Text()) if meaning else ()
+    return Group(heading, *read, table)
 
 
-def _first(fields: Mapping[str, Any], spellings: str | tuple[str, ...]) -> str:
-    flat = flatten(fields)
-    return next((_listed(s, flat[s]) for s in spellings if s in flat), "")
+def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return next((_listed(key, fields[key]) for key in keys if key in fields), "")
 
 
 def _figure(key: str, value: Any) -> str:

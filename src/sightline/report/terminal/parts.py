@@ -1,6 +1,6 @@
 """Pieces of what the terminal shows: tables, grids of figures, parts of a whole with bars."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,15 +12,24 @@ from sightline.report.summary import Part
 BAR_WIDTH = 24
 
 
-def plain_table(words: Sequence[str], numbers: Sequence[str] = (), *, title: str = "") -> Table:
-    """Return an empty table without lines: columns of words, which fold, then columns of numbers."""
-    found = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+def plain_table(
+    words: Sequence[str],
+    numbers: Sequence[str] = (),
+    rows: Iterable[Sequence[RenderableType]] = (),
+    *,
+    title: str = "",
+    gap: int = 2,
+) -> Table:
+    """Return a table without lines: columns of words, which fold, then columns of numbers."""
+    found = Table(box=None, pad_edge=False, header_style="dim", padding=(0, gap, 0, 0))
     if title:
         found.title, found.title_justify = title, "left"
     for heading in words:
-        found.add_column(heading, overflow="fold", no_wrap=heading in ("name", "kind"))
+        found.add_column(heading, overflow="fold", no_wrap=heading in ("name", "kind", "run"))
     for heading in numbers:
         found.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        found.add_row(*row)
     return found
 
 

@@ -31,14 +31,14 @@ def summary(run: Run) -> dict[str, Any]:
 
 def listing(runs: Sequence[Run]) -> Table:
     """Return a line per run."""
-    table = plain_table(("run", "status", "result", "name"))
-    table.columns[0].no_wrap = True
-    for run in runs:
-        said = summary(run)
-        key = next((key for key in _HEADLINES if key in said), None)
-        status = run.status.replace("_", " ") + (", contended" if said["contended"] else "")
-        table.add_row(run.id, status, f"{key} {said[key]:.4g}" if key else run.reason, run.name)
-    return table
+    return plain_table(("run", "status", "result", "name"), rows=map(_line, runs))
+
+
+def _line(run: Run) -> tuple[str, ...]:
+    said = summary(run)
+    key = next((key for key in _HEADLINES if key in said), None)
+    status = run.status.replace("_", " ") + (", contended" if said["contended"] else "")
+    return run.id, status, f"{key} {said[key]:.4g}" if key else run.reason, run.name
 
 
 def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> RenderableType:
@@ -65,10 +65,7 @@ def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> Rend
 
 def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """Return what a query gave."""
-    table = plain_table(tuple(columns))
-    for row in rows:
-        table.add_row(*(Text(_short(value)) for value in row))
-    return table
+    return plain_table(tuple(columns), rows=([Text(_short(value)) for value in row] for row in rows))
 
 
 def _short(value: Any) -> str:
