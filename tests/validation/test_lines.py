@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.validation.adapters import lines
+from sightline.validation.adapters import training as lines
 from sightline.validation.tables import suites
 
 NEW = {"model": "LLAMA3_70B", "System": "DGX-GB200", "Model": "", "Precision": "MXFP8", "Tokens / sec / GPU": "3837"}

@@ -18,7 +18,7 @@ from sightline.calibration.parts.leave_out import (
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.families import load_collectives
-from sightline.validation.operators.never_fitted import never_fitted_suites
+from sightline.validation.operators import never_fitted_suites
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -84,9 +84,15 @@ def _printed(cells: Cells, columns: Mapping[str, str], where: str) -> dict[str, 
     return {key: scalar(text) for key, text in texts.items() if text}
 
 
+def require(cells: Cells, columns: Iterable[str], where: str) -> None:
+    """Raise `InputError` naming ``where`` when the table lacks a column."""
+    for column in columns:
+        if column not in cells:
+            raise InputError(f"{where}: column '{column}' is missing")
+
+
 def _cell(cells: Cells, column: str, where: str) -> str:
-    if column not in cells:
-        raise InputError(f"{where}: column '{column}' is missing")
+    require(cells, (column,), where)
     return cells[column] or ""
 
 

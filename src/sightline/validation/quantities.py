@@ -1,6 +1,6 @@
 """The quantities that suites measure, taken out of a predicted profile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sightline.prediction.memory.moments import RESERVED
@@ -47,25 +47,14 @@ def rise_bytes(stage: StageMemory) -> float:
     return passes - float(stage.moments[BETWEEN_PASSES])
 
 
-def _attribute(name: str) -> Callable[[Any], float]:
-    """Return what reads a result that every profile of generation has under its own name."""
-    return lambda profile: float(getattr(profile, name))
-
-
-QUANTITIES: dict[str, Callable[[Any], float]] = {
-    "step_time_s": lambda profile: float(profile.step_time_s),
-    "tokens_per_s_per_device": lambda profile: float(profile.tokens_per_s_per_device),
-    "model_flops_per_s_per_device": lambda profile: float(profile.model_flops_per_s_per_device),
-    "forward_pass_s": lambda profile: float(profile.forward_pass_s),
-    "tokens_per_s": lambda profile: float(profile.tokens_per_s),
+QUANTITIES: Mapping[str, Callable[[Profile], float]] = {
     "layer_activation_bytes": layer_activation_bytes,
     "relative_layer_activations": layer_activation_bytes,
     "all_devices_bytes": all_devices_bytes,
     "allocated_bytes": allocated_bytes,
     "reserved_bytes": reserved_bytes,
-    **{name: _attribute(name) for name in ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s")},
 }
-"""By the name a suite's ``quantity`` key gives; a relative one is divided by that of the case's baseline."""
+"""Those that no profile has under its own name; a relative one is divided by that of the case's baseline."""
 
 OF_A_STAGE: dict[str, Callable[[StageMemory], float]] = {
     "state_bytes": state_bytes,
@@ -76,5 +65,7 @@ OF_A_STAGE: dict[str, Callable[[StageMemory], float]] = {
 
 
 def quantity_of(name: str, profile: Any, stage: int = 0) -> float:
-    """Return a quantity of a profile, of that pipeline stage where it is one stage's."""
-    return OF_A_STAGE[name](profile.stages[stage]) if name in OF_A_STAGE else QUANTITIES[name](profile)
+    """Return a quantity of a profile, of that pipeline stage where it is one stage's, by a suite's ``quantity``."""
+    if name in OF_A_STAGE:
+        return OF_A_STAGE[name](profile.stages[stage])
+    return QUANTITIES[name](profile) if name in QUANTITIES else float(getattr(profile, name))

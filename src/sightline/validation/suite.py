@@ -1,10 +1,10 @@
 """What a suite of measurements is: cases, each a scenario with a measured value, fit or test; and statistics of errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from statistics import fmean
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,16 +81,6 @@ class Answer:
         return self.predicted / self.case.measured - 1
 
 
-class Figures(TypedDict):
-    """Statistics of relative errors; None where there are none."""
-
-    mape: float | None
-    median_ape: float | None
-    p90_ape: float | None
-    max_ape: float | None
-    bias: float | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """How well one split of a suite is predicted; errors are fractions of the measured value."""
@@ -116,35 +106,17 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented result keys."""
-        keys = (
-            "suite",
-            "quantity",
-            "split",
-            "cases",
-            "unanswered",
-            "mape",
-            "median_ape",
-            "p90_ape",
-            "max_ape",
-            "bias",
-            "coverage",
-        )
-        return {key: getattr(self, key) for key in keys}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("kind", "answers")}
 
 
-def figures_of(errors: Sequence[float] | NDArray[np.float64]) -> Figures:
-    """Return the statistics of signed relative errors."""
+def figures_of(errors: Sequence[float] | NDArray[np.float64]) -> dict[str, Any]:
+    """Return the statistics of signed relative errors; None where there are none."""
     if not len(errors):
-        return Figures(mape=None, median_ape=None, p90_ape=None, max_ape=None, bias=None)
+        return dict.fromkeys(("mape", "median_ape", "p90_ape", "max_ape", "bias"))
     signed = np.asarray(errors, dtype=float)
     sizes = np.abs(signed)
-    return Figures(
-        mape=float(sizes.mean()),
-        median_ape=float(np.median(sizes)),
-        p90_ape=float(np.quantile(sizes, 0.9)),
-        max_ape=float(sizes.max()),
-        bias=float(signed.mean()),
-    )
+    figures = {"mape": sizes.mean(), "median_ape": np.median(sizes), "p90_ape": np.quantile(sizes, 0.9)}
+    return {name: float(value) for name, value in (figures | {"max_ape": sizes.max(), "bias": signed.mean()}).items()}
 
 
 def result_of(suite: str, quantity: str, split: Split, answers: Sequence[Answer], kind: Kind = "training") -> Result:

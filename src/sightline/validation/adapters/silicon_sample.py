@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sightline.errors import InputError
 from sightline.validation.adapters.silicon_launches import launched
-from sightline.validation.cells import Cells, catalog_name, scalar
+from sightline.validation.cells import Cells, catalog_name, require, scalar
 from sightline.validation.rows import Row
 
 COLUMNS = (
@@ -82,9 +81,7 @@ class Deployment(NamedTuple):
 
 def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
     """Return a line of the sample under our keys; raise `InputError` naming ``where`` when the table lacks a column."""
-    missing = [column for column in COLUMNS if column not in cells]
-    if missing:
-        raise InputError(f"{where}: column '{missing[0]}' is missing")
+    require(cells, COLUMNS, where)
     asked = _asked(cells, spec)
     disaggregated = cells["mode"] == "disagg" or (_is_inferencex(cells) and _int(cells, "tp_size") not in _DEGREES)
     layout = {} if disaggregated else _aggregated(cells)

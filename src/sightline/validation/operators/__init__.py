@@ -1,16 +1,57 @@
 """All suites of measured operators that a data folder has tables for."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from sightline.validation.operators.collectives import collective_suites
-from sightline.validation.operators.fitted import fitted_suites
-from sightline.validation.operators.never_fitted import never_fitted_suites
-from sightline.validation.operators.suite import OperatorSuite
+from sightline.validation.operators import collectives, kernels, matmul
+from sightline.validation.operators.suite import Compared, OperatorSuite
 
-PARTS: Sequence[Callable[[Path], Iterator[OperatorSuite]]] = (fitted_suites, collective_suites, never_fitted_suites)
+GOAL = "median 15 %"
+"""Of devices that are predicted as if they had never been measured."""
+DECISION = (
+    "The device is predicted as if nobody had measured it: with constants of the most similar device, or of all other"
+    " devices, fitted without its table, and without a residual surface."
+)
+NAME = "never fitted"
 
 
 def operator_suites(data: Path | str | None) -> tuple[OperatorSuite, ...]:
     """Return the suites of operators; none without a data folder."""
-    return () if data is None else tuple(suite for part in PARTS for suite in part(Path(data)))
+    return () if data is None else (*_fitted_suites(Path(data)), *never_fitted_suites(Path(data)))
+
+
+def _fitted_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites of constants that were fitted, with the parts of their tables that were held out."""
+    for products in matmul.matmul_products(data):
+        yield from matmul.matmul_suites(products)
+    yield from (reading.suite() for reading in kernels.grouped_readings(data))
+    yield from kernels.chart_suites(data)
+    yield from (r.suite() for r in chain(kernels.attention_readings(data), kernels.elementwise_readings(data)))
+    yield from collectives.collective_suites(data)
+
+
+def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield a suite for every measured family and kind of operator, predicted without its own measurements."""
+    for reading in chain(
+        (products.reading for products in matmul.matmul_products(data)),
+        kernels.attention_readings(data),
+        kernels.elementwise_readings(data),
+        kernels.grouped_readings(data),
+    ):
+        yield _never_fitted(reading.name, reading.source, partial(reading.compare, True))
+    for name, compare, decisions in collectives.never_fitted(data):
+        suite = _never_fitted(name, collectives.NCCL_SOURCE, compare, *decisions)
+        yield suite if decisions else replace(suite, name=f"{suite.name}, server unknown", goal="")
+
+
+def _never_fitted(name: str, source: str, compare: Callable[[], Compared], *decisions: str) -> OperatorSuite:
+    return OperatorSuite(
+        name=f"{name} {NAME}",
+        source=source,
+        decisions=(DECISION, *decisions),
+        compare=lambda: {"test": compare()},
+        goal=GOAL,
+    )

@@ -1,6 +1,7 @@
 """Suites of measured collectives: NCCL by version, and the engines' own all-reduce, by device family."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from sightline.calibration.manifest import has_tables, manifest, samples
 from sightline.calibration.parts.collective_systems import System, engine_tables, system_tables, systems
 from sightline.calibration.parts.collectives import CollectiveTable, MeasuredNode, measured_node, predicted
+from sightline.calibration.parts.leave_out import collectives_without, server_shares
 from sightline.catalog import entry
 from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
-from sightline.cost.collectives.families import load_collectives, load_custom
+from sightline.cost.collectives.families import PCIE, load_collectives, load_custom
+from sightline.errors import InputError
 from sightline.validation.operators.suite import Compared, OperatorSuite, joined
 from sightline.validation.suite import Split
 
@@ -28,6 +31,17 @@ CUSTOM_DECISIONS = (
     "All-reduce as the engine calls it inside CUDA graphs, for all measured releases, with its own kernels up to their limit and NCCL beyond, 2 to 8 ranks, 1 KiB to 1 GiB.",
     "All rows are used for fitting. The catalog entry has the errors with ranks and message ranges left out.",
 )
+SERVER_DECISION = (
+    "With PCIe, the sharing of link bandwidth depends on the server, not on the device. The longest all-reduce for each"
+    " number of ranks gives it, as a cluster's `shares` may state it, and is left out of the errors. The suites with an"
+    " unknown server do not use it."
+)
+SPACING_DECISION = (
+    "Of messages that differ by less than 3 % one counts. Otherwise the point-to-point transfers of another library in"
+    " even steps of 64 KiB would outweigh all other kinds on A100."
+)
+NCCL_SOURCE = "NCCL inside a node"
+SPACING = 0.03
 
 
 def collective_suites(data: Path) -> Iterator[OperatorSuite]:
@@ -114,3 +128,48 @@ def compared(
 def _is_wanted(table: CollectiveTable) -> NDArray[np.bool_]:
     inside = (table.ranks >= 2) & (table.ranks <= MOST_RANKS) & (table.ranks == table.ranks_per_node)
     return np.asarray(inside & (table.bytes >= SMALLEST) & (table.bytes <= LARGEST))
+
+
+def never_fitted(data: Path) -> Iterator[tuple[str, Callable[[], Compared], tuple[str, ...]]]:
+    """Yield name, comparison and decisions of every system as if its devices had never been measured.
+
+    Servers with PCIe come twice. Without decisions, nothing is known of the server.
+    """
+    for system in systems():
+        if not is_measured(data, system):
+            continue
+        known, unknown = (partial(_left_out, data, system, server_known=told) for told in (True, False))
+        yield f"nccl {system.family}", known, (SERVER_DECISION, SPACING_DECISION)
+        if measured_node(system.interconnect).intra_node.topology == PCIE:
+            yield f"nccl {system.family}", unknown, ()
+
+
+def _left_out(data: Path, system: System, *, server_known: bool) -> Compared:
+    """The newest version of NCCL, all kinds that both the table and the lender have."""
+    tables = dict(
+        system_tables(partial(samples, data, "collectives"), system)[
+            entry("calibrations", f"{system.family}/collectives")["default"]
+        ]
+    )
+    _, kinds = collectives_without(system.family)
+    node = measured_node(system.interconnect)
+    if server_known and node.intra_node.topology == PCIE:
+        sums = tables["all_reduce"]
+        shares, told = server_shares(sums, node, kinds)
+        tables["all_reduce"] = sums.where(~told)
+        kinds = {kind: replace(k, shares=shares) for kind, k in kinds.items()}
+    part = compared([table.where(_apart(table)) for table in tables.values()], node, kinds)
+    if part is None:
+        raise InputError(f"no collective of {system.family} is in the table")
+    return part
+
+
+def _apart(table: CollectiveTable) -> NDArray[np.bool_]:
+    """The rows with the smallest message of every step of ``SPACING``, for each number of ranks."""
+    kept = np.zeros(len(table), dtype=bool)
+    for ranks in np.unique(table.ranks):
+        own = table.ranks == ranks
+        sizes = np.unique(table.bytes[own])
+        _, first = np.unique(np.floor(np.log(sizes) / np.log1p(SPACING)), return_index=True)
+        kept |= own & np.isin(table.bytes, sizes[first])
+    return kept

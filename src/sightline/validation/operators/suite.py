@@ -1,12 +1,12 @@
 """A suite of measured operators: a table of thousands of times that is predicted at once, as arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.validation.suite import Answer, Case, Figures, Result, Split, figures_of
+from sightline.validation.suite import Answer, Case, Result, Split, figures_of, result_of
 
 Array = NDArray[np.float64]
 
@@ -56,6 +56,38 @@ class OperatorSuite:
     quantity: str = "time_s"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A table of one kind of operator on one device family, which is predicted twice.
+
+    Once with the constants that were fitted to it, and once with those of a device that was never measured.
+    """
+
+    kind: str
+    family: str
+    source: str
+    decisions: tuple[str, ...]
+    """What had to be decided for this table."""
+    compare: Callable[[bool], Compared]
+    """Reads the table and predicts it; with True as if the device had never been measured."""
+    goal: str = ""
+
+    @property
+    def name(self) -> str:
+        """The suite's name."""
+        return f"{self.kind} {self.family}"
+
+    def suite(self) -> OperatorSuite:
+        """Return the suite of the constants that were fitted to the table."""
+        return OperatorSuite(
+            name=self.name,
+            source=self.source,
+            decisions=self.decisions,
+            compare=lambda: {"fit": self.compare(False)},
+            goal=self.goal,
+        )
+
+
 def results_of(suite: OperatorSuite) -> list[Result]:
     """Return the errors of the suite's parts; intervals are as wide as the fitted part's errors, of rows left out if known.
 
@@ -73,18 +105,14 @@ def _width(part: Compared) -> float:
 
 
 def _result(suite: OperatorSuite, split: Split, part: Compared, width: float | None) -> Result:
-    found: Figures = figures_of(part.predicted / part.measured - 1)
+    """The errors of all rows of a part, and some of its rows."""
     shown = np.unique(np.linspace(0, len(part.measured) - 1, SHOWN).astype(int))
-    return Result(
-        suite=suite.name,
-        kind="operators",
-        quantity=suite.quantity,
-        split=split,
+    answers = [_answer(part, int(row), split, width) for row in shown]
+    return replace(
+        result_of(suite.name, suite.quantity, split, answers, "operators"),
         cases=len(part.measured),
-        unanswered=0,
-        **found,
         coverage=None if width is None or split == "fit" else _inside(part, width),
-        answers=tuple(_answer(part, int(row), split, width) for row in shown),
+        **figures_of(part.predicted / part.measured - 1),
     )
 
 

@@ -1,11 +1,6 @@
-"""The tables of measured operators that a data folder has, as the manifests name them, and what predicts their rows.
+"""Suites of grouped matmuls, attention and bandwidth-bound kernels, whose tables the manifests name."""
 
-Every table is predicted twice: with the constants that were fitted to it, and with those of a device that was never
-measured.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,26 +10,44 @@ import numpy as np
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
 from sightline.calibration.parts.elementwise import ElementwiseTable
 from sightline.calibration.parts.elementwise import predicted_seconds as elementwise_seconds
+from sightline.calibration.parts.fused_attention import AttentionTable
+from sightline.calibration.parts.fused_attention import predicted_seconds as fused_seconds
 from sightline.calibration.parts.grouped import FITTED, TILES, grouped_table
 from sightline.calibration.parts.grouped import predicted_seconds as grouped_seconds
 from sightline.calibration.parts.leave_out import (
     attention_without,
     elementwise_without,
     grouped_without,
-    matmul_without,
 )
-from sightline.calibration.parts.matmul import MatmulTable, possible, predicted_seconds
 from sightline.calibration.parts.serving_attention import HOST, ServingAttentionTable
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.calibration.parts.serving_joint import Measured, beside_seconds
 from sightline.calibration.samples import by_kernel
 from sightline.catalog import entry
+from sightline.cost.attention.constants import load_attention
 from sightline.cost.elementwise import load_elementwise
 from sightline.cost.families import UNMEASURED
-from sightline.cost.matmul.constants import load_matmul
 from sightline.cost.matmul.grouped import load_grouped
-from sightline.validation.operators.suite import Array, Compared, joined
+from sightline.validation.operators.suite import Array, Compared, OperatorSuite, Reading, joined
+from sightline.validation.suite import Split
 
+GROUPED_DECISIONS = (
+    "DeepGEMM's grouped matmuls with fp8 blocks, up and down matrices of the experts of published models. Rows per expert are drawn within 30 % of the stated number.",
+    "All rows are used for fitting. The catalog entry has the errors with each model left out in turn.",
+)
+CHART_DECISIONS = (
+    "Bars of the published charts, self-attention of 16,384 tokens at a hidden size of 2,048, for the forward pass alone or both passes.",
+    "All rows are used for fitting. The catalog entry has the errors with every head dimension left out in turn.",
+)
+ENGINE_DECISIONS = (
+    "Attention of serving engines, the prefills and decoding steps of the table, one layer repeated.",
+    "All rows are used for fitting. The catalog entry has the errors with head shapes left out.",
+)
+ENGINE_GOAL = "median 3 %, p90 11 %"
+ELEMENTWISE_DECISIONS = (
+    "Every tensor counts once per read or write at 16 bits.",
+    "All rows are used for fitting, class by class. The catalog entry has the errors with whole widths left out.",
+)
 PHASES: Mapping[str, str] = {"masked": "decode", "contiguous": "prefill"}
 """Phase of an engine that each layout of experts' products serves."""
 ATTENTION: Mapping[str, str] = {
@@ -45,62 +58,38 @@ ATTENTION: Mapping[str, str] = {
 """Calibration part by the beginning of the suites' names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A table of one kind of operator on one device family."""
-
-    kind: str
-    family: str
-    source: str
-    compare: Callable[[bool], Compared]
-    """Reads the table and predicts it; with True as if the device had never been measured."""
-    notes: tuple[str, ...] = ()
-    """What had to be decided for this table."""
-
-    @property
-    def name(self) -> str:
-        """The suite's name."""
-        return f"{self.kind} {self.family}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Products:
-    """Products of one number format that a family was measured in."""
-
-    data: Path
-    family: str
-    kernel: str
-    tables: Mapping[str, Any]
-
-    @property
-    def spans_plane(self) -> bool:
-        """Whether the table has shapes of its own, and not the layers of a few models alone."""
-        return "relative" not in self.tables
-
-    def read(self) -> MatmulTable:
-        """The products that no cache can have made shorter than memory allows."""
-        table = MatmulTable.of(by_kernel(samples(self.data, "matmul", self.tables))[self.kernel])
-        return table.where(possible(table, device_of(self.family), self.kernel))
-
-    def compare(self, unseen: bool) -> Compared:
-        """The products with the family's constants, or with those of others."""
-        table, own = self.read(), load_matmul(self.family, self.kernel)
-        constants = matmul_without(self.family, self.kernel)[1] if unseen else own
-        return matmul_compared(table, predicted_seconds(table, device_of(self.family), constants, self.kernel))
+def chart_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites of fused attention as training calls it."""
+    stated = manifest("attention")
+    for family, told in stated["families"].items():
+        if not has_tables(data, told["tables"]):
+            continue
+        for kernel, shipped in entry("calibrations", f"{family}/attention")["kernels"].items():
+            if "rows" in shipped and kernel in stated["kernels"]:
+                chart = stated["kernels"][kernel]["chart"]
+                yield OperatorSuite(
+                    name=f"attention-{kernel} {family}",
+                    source=stated["source"],
+                    decisions=CHART_DECISIONS,
+                    compare=partial(_compare_chart, data, family, kernel, told["tables"], chart),
+                )
 
 
-def matmul_products(data: Path) -> Iterator[Products]:
-    """Yield every number format of every family whose tables are there."""
-    for family, told in manifest("matmul")["families"].items():
-        for tables in told["tables"]:
-            for kernel in tables["kernels"] if has_tables(data, tables) else ():
-                yield Products(data=data, family=family, kernel=kernel, tables=tables)
-
-
-def matmul_compared(table: MatmulTable, predicted: Array, rows: Any = slice(None)) -> Compared:
-    """Predicted and measured seconds of some products, or of all."""
-    sizes = {name: getattr(table, name)[rows] for name in ("m", "n", "k")}
-    return Compared(predicted=predicted[rows], measured=table.seconds[rows], sizes=sizes)
+def _compare_chart(
+    data: Path, family: str, kernel: str, tables: Mapping[str, Any], chart: str
+) -> Mapping[Split, Compared]:
+    rows = by_kernel(samples(data, "attention", tables))
+    if chart not in rows:
+        return {}
+    table = AttentionTable.of(rows[chart])
+    predicted = fused_seconds(table, device_of(family), load_attention(family, kernel))
+    sizes = {
+        "tokens": table.query_tokens,
+        "head": table.head_dim,
+        "causal": table.causal.astype(float),
+        "backward": table.backward.astype(float),
+    }
+    return {"fit": Compared(predicted=np.asarray(predicted), measured=table.seconds, sizes=sizes)}
 
 
 def grouped_readings(data: Path) -> Iterator[Reading]:
@@ -109,7 +98,7 @@ def grouped_readings(data: Path) -> Iterator[Reading]:
         for layout in TILES if has_tables(data, told["tables"]) else ():
             compare = partial(_grouped, data, family, layout, told["tables"])
             kind = f"grouped-matmul-{PHASES[layout]}"
-            yield Reading(kind=kind, family=family, source=told["source"], compare=compare)
+            yield Reading(kind=kind, family=family, source=told["source"], decisions=GROUPED_DECISIONS, compare=compare)
 
 
 def _grouped(data: Path, family: str, layout: str, tables: Mapping[str, Any], unseen: bool) -> Compared:
@@ -128,8 +117,14 @@ def attention_readings(data: Path) -> Iterator[Reading]:
         for family, measured in measured_families(part).items():
             if has_tables(data, measured.tables):
                 compare = partial(_attention, data, part, family, measured)
-                notes = tuple(measured.filters)
-                yield Reading(kind=kind, family=family, source=measured.source, compare=compare, notes=notes)
+                yield Reading(
+                    kind=kind,
+                    family=family,
+                    source=measured.source,
+                    decisions=(*ENGINE_DECISIONS, *measured.filters),
+                    compare=compare,
+                    goal=ENGINE_GOAL,
+                )
 
 
 def _attention(data: Path, part: str, family: str, measured: Measured, unseen: bool) -> Compared:
@@ -157,7 +152,13 @@ def elementwise_readings(data: Path) -> Iterator[Reading]:
     for family, suite in manifest("elementwise")["suites"].items():
         if has_tables(data, suite["tables"]):
             compare = partial(_elementwise, data, family, suite)
-            yield Reading(kind="element-wise", family=family, source=suite["source"], compare=compare)
+            yield Reading(
+                kind="element-wise",
+                family=family,
+                source=suite["source"],
+                decisions=ELEMENTWISE_DECISIONS,
+                compare=compare,
+            )
 
 
 def _elementwise(data: Path, family: str, suite: Mapping[str, Any], unseen: bool) -> Compared:

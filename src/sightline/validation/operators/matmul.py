@@ -1,0 +1,133 @@
+"""Suites of measured matmuls: every number format of every family, fitted, held out, and by the formula alone."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.calibration.manifest import device_of, has_tables, manifest, samples
+from sightline.calibration.parts.leave_out import matmul_without
+from sightline.calibration.parts.matmul import MatmulTable, held_out, next_in_line, possible, predicted_seconds
+from sightline.calibration.parts.matmul_surface import surface_over
+from sightline.calibration.samples import by_kernel
+from sightline.cost.matmul.constants import MatmulConstants, load_matmul
+from sightline.validation.operators.suite import Array, Compared, OperatorSuite, Reading
+from sightline.validation.suite import Split
+
+GRID_DECISIONS = (
+    "Device time of one matmul. Rows that are faster than one read of the operands from device memory are left out.",
+    "Split by (n, k), whole weight matrices: a quarter of them is held out of the fit of the constants.",
+    "The fitted part is predicted as shipped, with the residual surface if the format has one. The test part is predicted with a surface that has not seen it.",
+    "The width of intervals comes from the errors of a quarter of the fitted matrices with a surface that has not seen them.",
+)
+FORMULA_DECISIONS = (*GRID_DECISIONS[:2], "Predicted by the formula alone, without the residual surface.")
+LAYER_DECISIONS = (
+    "Linear layers of a few models. Rows that are faster than one read of the operands are left out.",
+    "All rows are used for fitting, because there are too few matrices to hold some out. The catalog entry has the errors with each left out in turn.",
+)
+GOAL, FORMULA_GOAL = "median 3 %, p90 9 % fitted; median 5 % on test", "median 7 %"
+Parts = Mapping[Split, Compared]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Products:
+    """Products of one number format that a family was measured in."""
+
+    data: Path
+    family: str
+    kernel: str
+    tables: Mapping[str, Any]
+
+    @property
+    def reading(self) -> Reading:
+        """The table with the family's constants, and with those of others."""
+        return Reading(
+            kind=f"matmul-{self.kernel}",
+            family=self.family,
+            source=str(self.tables["source"]),
+            decisions=LAYER_DECISIONS,
+            compare=self.compare,
+        )
+
+    @property
+    def spans_plane(self) -> bool:
+        """Whether the table has shapes of its own, and not the layers of a few models alone."""
+        return "relative" not in self.tables
+
+    def read(self) -> MatmulTable:
+        """The products that no cache can have made shorter than memory allows."""
+        table = MatmulTable.of(by_kernel(samples(self.data, "matmul", self.tables))[self.kernel])
+        return table.where(possible(table, device_of(self.family), self.kernel))
+
+    def compare(self, unseen: bool) -> Compared:
+        """The products with the family's constants, or with those of others."""
+        table, own = self.read(), load_matmul(self.family, self.kernel)
+        constants = matmul_without(self.family, self.kernel)[1] if unseen else own
+        return _compared(table, predicted_seconds(table, device_of(self.family), constants, self.kernel))
+
+
+def matmul_products(data: Path) -> Iterator[Products]:
+    """Yield every number format of every family whose tables are there."""
+    for family, told in manifest("matmul")["families"].items():
+        for tables in told["tables"]:
+            for kernel in tables["kernels"] if has_tables(data, tables) else ():
+                yield Products(data=data, family=family, kernel=kernel, tables=tables)
+
+
+def _compared(table: MatmulTable, predicted: Array, rows: Any = slice(None)) -> Compared:
+    """Predicted and measured seconds of some products, or of all."""
+    sizes = {name: getattr(table, name)[rows] for name in ("m", "n", "k")}
+    return Compared(predicted=predicted[rows], measured=table.seconds[rows], sizes=sizes)
+
+
+def matmul_suites(products: Products) -> Iterator[OperatorSuite]:
+    """Yield the suite of one number format, and one of the formula alone where a surface corrects it."""
+    reading = products.reading
+    if not products.spans_plane:
+        yield reading.suite()
+        return
+    corrected = load_matmul(products.family, products.kernel).surface is not None
+    for kind, compare, decisions, goal in (
+        (reading.kind, _compare_grid if corrected else _compare_formula, GRID_DECISIONS, GOAL),
+        (f"{reading.kind}-formula", _compare_formula, FORMULA_DECISIONS, FORMULA_GOAL),
+    )[: 2 if corrected else 1]:
+        yield OperatorSuite(
+            name=f"{kind} {products.family}",
+            source=reading.source,
+            decisions=decisions,
+            compare=partial(compare, products),
+            goal=goal,
+        )
+
+
+def _compare_formula(products: Products) -> Parts:
+    table = products.read()
+    plain, test = _formula(products, table), held_out(table)
+    return {"fit": _compared(table, plain, ~test), "test": _compared(table, plain, test)}
+
+
+def _formula(products: Products, table: MatmulTable) -> Array:
+    constants = load_matmul(products.family, products.kernel).without_surface()
+    return predicted_seconds(table, device_of(products.family), constants, products.kernel)
+
+
+def _compare_grid(products: Products) -> Parts:
+    table, constants = products.read(), load_matmul(products.family, products.kernel)
+    plain, test = _formula(products, table), held_out(table)
+    factor = np.where(
+        test, _unseen_factor(table, plain, constants, ~test), constants.correction(table.m, table.n, table.k)
+    )
+    fitted, near = _compared(table, plain * factor, ~test), next_in_line(table)
+    left_out = plain[near] * _unseen_factor(table, plain, constants, ~test & ~near)[near]
+    unseen = np.log(left_out / table.seconds[near])
+    return {"fit": replace(fitted, unseen=unseen), "test": _compared(table, plain * factor, test)}
+
+
+def _unseen_factor(table: MatmulTable, plain: Array, constants: MatmulConstants, seen: NDArray[np.bool_]) -> Array:
+    """Return what a surface fitted to the ``seen`` rows alone corrects everywhere."""
+    fitted = replace(constants, surface=surface_over(table, plain, seen))
+    return np.asarray(fitted.correction(table.m, table.n, table.k))
