@@ -102,10 +102,10 @@ def trains_on_two_ranks_of_which_one_is_late(arguments, emit):
     """Two real replicas on a clock that the second one alone moves on, by 1 before each of its passes."""
     import tempfile
 
+    from sightline.measurement.models.build import preload
     from sightline.measurement.processes.ranks import Ranks, run_ranks
-    from sightline.measurement.training.frameworks import preload
 
-    preload("ddp")
+    preload()
     ranks = Ranks(here=2, threads=1, variables={"SIGHTLINE_DEVICE": "cpu"})
     with tempfile.TemporaryDirectory() as folder:
         clock = Path(folder) / "clock"

@@ -8,12 +8,13 @@ import tempfile
 import threading
 import uuid
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from measurement.running import alive, gone
 
 from sightline.errors import WorkError
-from sightline.measurement.processes.case import FINISHED, STATUSES, Limits
+from sightline.measurement.processes.case import FINISHED, Limits, Status
 from sightline.measurement.processes.isolation import run_case
 
 CASES = "measurement.cases"
@@ -66,7 +67,7 @@ def test_samples_come_while_the_case_runs(mark):
 def test_an_end_has_a_reason(name, status, reason):
     outcome = run(name)
     assert (outcome.status, outcome.reason) == (status, reason)
-    assert outcome.status in STATUSES
+    assert outcome.status in get_args(Status)
     assert outcome.result == {}
 
 

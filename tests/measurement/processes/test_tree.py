@@ -26,10 +26,10 @@ def test_a_family_is_its_descendants_and_their_memory():
         born = family.look() - before
         assert root.pid in born
         assert len(born) == 3
-        assert set(tree.descendants(root.pid)) == born - {root.pid}
+        assert set(tree.Descendants(root.pid).look()) == born - {root.pid}
         assert 100e6 < tree.memory_held(born) < 300e6
     finally:
-        ended = tree.descendants(root.pid)
+        ended = tree.Descendants(root.pid).look()
         for pid in (*ended, root.pid):
             os.kill(pid, 9)
         root.wait()
@@ -49,7 +49,7 @@ def test_names_with_spaces_and_parentheses_are_read(tmp_path):
     process = subprocess.Popen([odd, "-c", "print('up', flush=True); import time; time.sleep(1000)"], stdout=-1)
     try:
         process.stdout.readline()
-        assert process.pid in tree.descendants(os.getpid())
+        assert process.pid in tree.Descendants(os.getpid()).look()
     finally:
         process.kill()
         process.wait()

@@ -11,12 +11,13 @@ pytest.importorskip("transformers")
 
 from sightline.errors import InputError  # noqa: E402
 from sightline.loading import scenario_from_mapping, to_mapping  # noqa: E402
+from sightline.measurement.machine import record  # noqa: E402
 from sightline.measurement.machine.resources import state_bytes  # noqa: E402
 from sightline.measurement.models.build import build_model  # noqa: E402
 from sightline.measurement.processes.case import Limits, UnsupportedCaseError  # noqa: E402
 from sightline.measurement.processes.isolation import run_case  # noqa: E402
 from sightline.measurement.processes.results import profile_of  # noqa: E402
-from sightline.measurement.training import case, runs  # noqa: E402
+from sightline.measurement.training import case  # noqa: E402
 from sightline.measurement.training.case import resolved, why_too_large  # noqa: E402
 from sightline.measurement.training.deepspeed import stale_locks  # noqa: E402
 from sightline.measurement.training.frameworks import way_of  # noqa: E402
@@ -243,8 +244,8 @@ def test_a_checkpoint_that_is_not_what_its_config_says_is_refused(tmp_path) -> N
 
 
 def test_a_missing_package_is_a_sentence(monkeypatch, tmp_path) -> None:
-    real = runs.find_spec
-    monkeypatch.setattr(runs, "find_spec", lambda name: None if name == "deepspeed" else real(name))
+    real = record.find_spec
+    monkeypatch.setattr(record, "find_spec", lambda name: None if name == "deepspeed" else real(name))
     with pytest.raises(InputError, match="needs deepspeed, which is not installed: DS_BUILD_OPS=0 pip install"):
         measure_trainings([asked(framework="deepspeed")], open_store(str(tmp_path)), Settings())
 

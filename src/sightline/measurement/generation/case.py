@@ -18,7 +18,7 @@ from sightline.measurement.generation.results import result_of
 from sightline.measurement.machine.devices import Machine, import_torch, machine_of
 from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, state_bytes
 from sightline.measurement.machine.timing import Clock, HostClock, Rule, measure_calls
-from sightline.measurement.models.build import SEED, build_plain_model
+from sightline.measurement.models.build import SEED, build_plain_model, preload
 from sightline.measurement.models.weights import quantize
 from sightline.measurement.modules.instrument import instrument, rows_of, without_overhead
 from sightline.measurement.modules.readers import reader_of
@@ -65,22 +65,19 @@ def measure_generation_run(scenario: GenerationScenario, asked: Asked, emit: Emi
     if dtype not in machine.dtypes:
         raise InputError(f"plan.dtype is '{dtype}'; measured on this machine: {', '.join(machine.dtypes)}")
     machine.dtype(dtype)
-    _import_models()
+    preload()
     memory = MemoryWatch(device)
     generation = _generation(scenario, asked, device)
     memory.restart()
     timed = _timed(generation, machine, QUICK if asked.quick else FULL, emit)
-    held = {**memory.read(), "kv_cache": cached_bytes(generation.cache), **_weights(generation)}
+    held = {
+        **memory.read(),
+        "kv_cache": cached_bytes(generation.cache),
+        "weights": state_bytes(generation.model, None)["weights"],
+    }
     plain_s = np.median([(passes[0], sum(passes[1:])) for passes in timed["passes_s"]], axis=0)
     modules = {} if WAYS[asked.way].compiled else _by_module(generation, scenario, machine, plain_s, quick=asked.quick)
     return {**timed, "memory": held, **modules, "record": _record(generation, machine, asked)}
-
-
-def _import_models() -> None:
-    """Load what models are made of: its code is not theirs to account for."""
-    import transformers
-
-    _ = transformers.AutoModelForCausalLM
 
 
 def _generation(scenario: GenerationScenario, asked: Asked, device: str) -> Generation:
@@ -138,10 +135,6 @@ def _timed(generation: Generation, machine: Machine, rule: Rule, emit: Emit) -> 
         "stable": timing.stable,
         "energy_j": None if joules is None else joules / answers.answers,
     }
-
-
-def _weights(generation: Generation) -> dict[str, float]:
-    return {"weights": state_bytes(generation.model, None)["weights"]}
 
 
 def _by_module(
@@ -218,10 +211,5 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     runs = []
     for number in range(1 if arguments["quick"] else RUNS):
         ranks = Ranks(here=1, threads=arguments["threads"])
-        runs += run_ranks(RUN, own, ranks, _numbered(number, emit))
+        runs += run_ranks(RUN, own, ranks, lambda sample, run=number: emit({"run": run, **sample}))  # type: ignore[misc]
     return result_of(generation_from_mapping(arguments["scenario"]), runs)
-
-
-def _numbered(run: int, emit: Emit) -> Emit:
-    """What sends a run's samples off with its number."""
-    return lambda sample: emit({"run": run, **sample})

@@ -1,25 +1,24 @@
 """How transformers may generate, and the loop: prefill, then token by token with a cache of keys and values."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.errors import InputError, nearest
+from sightline.measurement.machine.devices import wait_for
 from sightline.measurement.machine.timing import Phase
 from sightline.measurement.modules.readers import Reader
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import GenerationScenario
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import torch
 
 FRAMEWORKS = ("transformers", "reference")
 """Frameworks that a scenario may name: transformers itself, or none in particular."""
-WEIGHTS = {"nf4": "nf4", "int8": "int8"}
-"""Formats of weights that bitsandbytes has, by the plan's word."""
+WEIGHTS = ("nf4", "int8")
+"""Formats of weights that bitsandbytes has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,7 @@ def way_of(scenario: GenerationScenario, implementation: str | None) -> str:
 
 def weight_format(scenario: GenerationScenario) -> str:
     """Return what the weights of matmuls are kept in: none (the plan's dtype), nf4 or int8."""
-    return next((WEIGHTS[word] for word in scenario.plan.quantization or () if word in WEIGHTS), "none")
+    return next((word for word in scenario.plan.quantization or () if word in WEIGHTS), "none")
 
 
 def _unsupported(scenario: GenerationScenario) -> Iterator[str]:
@@ -111,7 +110,7 @@ class Generation:
         with torch.inference_mode(), _attention(self._way, self.prompts.device.type):
             self.cache = self._empty_cache()
             read = (lambda: None) if reader is None else reader.read
-            _wait_for(self.prompts.device)
+            wait_for(self.prompts.device.type)
             readings = [read()]
             with phase("prefill"):
                 token = self._pass(self.model, self.prompts)
@@ -170,21 +169,9 @@ def _compiled(model: Any, kind: str) -> Any:
     return compiled
 
 
-@contextmanager
-def _attention(way: Way, kind: str) -> "Iterator[None]":
+def _attention(way: Way, kind: str) -> AbstractContextManager[None]:
     """Fused kernels where the way has them; a decode step's mask may leave a GPU only the plain one."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     fused = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]
-    with ExitStack() as around:
-        if way.attention == "flash" and kind == "cuda":
-            around.enter_context(sdpa_kernel(fused, set_priority=True))
-        yield
-
-
-def _wait_for(device: "torch.device") -> None:
-    """What was asked of a device before does not count."""
-    if device.type == "cuda":
-        import torch
-
-        torch.cuda.synchronize(device)
+    return sdpa_kernel(fused, set_priority=True) if way.attention == "flash" and kind == "cuda" else nullcontext()

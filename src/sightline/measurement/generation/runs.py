@@ -10,12 +10,14 @@ from sightline.loading.clusters.this_machine import processor
 from sightline.measurement.generation.case import CASE, Asked, measure_generation_run
 from sightline.measurement.generation.loop import way_of
 from sightline.measurement.generation.results import result_of
+from sightline.measurement.machine.record import require
 from sightline.measurement.models.build import check_checkpoint
 from sightline.measurement.processes.case import FORCED, Limits, UnsupportedCaseError
 from sightline.measurement.processes.results import Measured, measured, profile_of
-from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, require, run_suite
+from sightline.measurement.processes.suite import VARIABLES, Case, Step, run_suite
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
+from sightline.runs import Store
 from sightline.scenario import GenerationScenario
 
 LONGEST_S = 3600.0
@@ -38,7 +40,7 @@ class Settings:
 
 def measure_generations(
     scenarios: Sequence[GenerationScenario],
-    store: RowStore,
+    store: Store,
     settings: Settings,
     *,
     suite: str = "",

@@ -10,10 +10,10 @@ from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.machine.hardware import gpus
+from sightline.measurement.machine.record import require
 from sightline.measurement.machine.timing import Clock, HostClock
 from sightline.scenario import Cluster, Device
 
-INSTALL = "pip install 'sightline[measure]'"
 CPU_DTYPES = ("fp32", "bf16", "fp16")
 GPU_DTYPES = ("fp32", "tf32", "bf16", "fp16")
 TORCH_DTYPES: Mapping[str, str] = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -22,10 +22,9 @@ TORCH_DTYPES: Mapping[str, str] = {"fp32": "float32", "tf32": "float32", "bf16":
 
 def import_torch() -> Any:
     """Return PyTorch; raises `InputError` with the command that installs it."""
-    try:
-        import torch
-    except ImportError:
-        raise InputError(f"measuring needs PyTorch, which is not installed: {INSTALL}") from None
+    require("torch")
+    import torch
+
     return torch
 
 
@@ -58,6 +57,12 @@ class Machine:
         if name == "tf32":
             torch.backends.cuda.matmul.allow_tf32 = True
         return getattr(torch, TORCH_DTYPES[name])
+
+
+def wait_for(device: str) -> None:
+    """Wait until a device has done all that it was asked for; on a processor calls return when their work is done."""
+    if device != "cpu":
+        import_torch().cuda.synchronize()
 
 
 class DeviceClock(HostClock):

@@ -5,8 +5,10 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
+from sightline.errors import InputError
 from sightline.measurement.machine.hardware import cpu, cpu_frequency_hz, gpu_conditions, gpus, load_average, memory
 
 LIBRARIES = (
@@ -80,6 +82,31 @@ def environment_class(environment: Mapping[str, Any]) -> dict[str, Any]:
         "libraries": {k: v for k, v in environment["libraries"].items() if k != "sightline"},
         "variables": environment["variables"],
     }
+
+
+PACKAGES = {"torch": "PyTorch"}
+"""What a package is called, where that is not its name."""
+INSTALL = "pip install 'sightline[measure]'"
+INSTALLS = {
+    "deepspeed": "DS_BUILD_OPS=0 pip install --no-build-isolation 'sightline[measure,deepspeed]'",
+    "megatron": "pip install 'sightline[measure,megatron]'",
+}
+"""Commands that install what the extra named measure leaves out."""
+
+
+def missing(*packages: str, what: str = "measuring") -> list[str]:
+    """Return a sentence for each package that ``what`` needs and that is not installed, with the command for it."""
+    return [
+        f"{what} needs {PACKAGES.get(name, name)}, which is not installed: {INSTALLS.get(name, INSTALL)}"
+        for name in packages
+        if find_spec(name) is None
+    ]
+
+
+def require(*packages: str, what: str = "measuring") -> None:
+    """Raise `InputError` where one of these packages is missing."""
+    if sentences := missing(*packages, what=what):
+        raise InputError(sentences)
 
 
 def libraries() -> dict[str, str]:

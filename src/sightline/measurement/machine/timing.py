@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import ceil, exp, hypot, log, sqrt
+from statistics import NormalDist
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
@@ -114,13 +115,12 @@ class Timing:
 
     def to_dict(self) -> dict[str, Any]:
         """The samples' figures for a record."""
-        least, low, high, most = (float(x) for x in np.quantile(self.samples, (0, 0.1, 0.9, 1)))
         return {
             "repeats": len(self.samples),
             "calls_per_repeat": self.calls_per_sample,
             "warm_up": self.warm_up,
             "stable": self.stable,
-            "spread_s": {"min": least, "p10": low, "p90": high, "max": most},
+            "spread_s": spread_of_samples([self.samples]),
         }
 
 
@@ -130,15 +130,9 @@ def median_interval(samples: Sequence[float], probability: float = INTERVAL) -> 
     Assumes independent samples of one distribution, whatever its form.
     """
     ordered, n = sorted(samples), len(samples)
-    reach = _normal_quantile(0.5 + probability / 2) * sqrt(n) / 2
+    reach = NormalDist().inv_cdf(0.5 + probability / 2) * sqrt(n) / 2
     low, high = ceil(n / 2 - reach), ceil(n / 2 + reach)
     return ordered[max(low, 1) - 1], ordered[min(high, n) - 1]
-
-
-def _normal_quantile(p: float) -> float:
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf(p)
 
 
 def measure_calls(

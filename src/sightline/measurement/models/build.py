@@ -1,7 +1,9 @@
 """A scenario's model as the Hugging Face class that people train, with random weights or the user's own."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +56,21 @@ def precision_of(plan: Plan) -> Precision:
         weights=plan.dtype if low_precision else "fp32",
         masters=low_precision and states.optimizer > MOMENTS_BYTES,
     )
+
+
+def preload(*libraries: str) -> None:
+    """Import what models are made of, and ``libraries``, without running any of it.
+
+    Processes that are forked from here have it at once, and its code is not accounted to a model. A library that is
+    missing is complained about where it is used.
+    """
+    import torch
+    import transformers
+
+    _ = torch.nn.Linear, transformers.AutoModelForCausalLM
+    for library in libraries:
+        with suppress(ImportError):
+            import_module(library)
 
 
 SEED = 2311

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError
+from sightline.measurement.machine.record import require
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario.adapter import ALL_LINEAR, MODULE_NAMES, Adapter
 
@@ -25,12 +25,9 @@ def quantize(model: "torch.nn.Module", form: str, compute: str, device: str) -> 
     """
     import torch
 
-    try:
-        import bitsandbytes
-    except ImportError:
-        raise InputError(
-            "quantized weights need bitsandbytes, which is not installed: pip install 'sightline[measure]'"
-        ) from None
+    require("bitsandbytes", what="plan.quantization")
+    import bitsandbytes
+
     if form not in ("nf4", "nf4-single", "int8"):
         raise UnsupportedCaseError(f"plan.quantization is '{form}'; bitsandbytes has nf4, nf4-single and int8")
     linear = [(n, m) for n, m in model.named_modules() if type(m) is torch.nn.Linear and n not in HEADS]
@@ -92,10 +89,9 @@ def with_adapter(model: Any, adapter: Adapter, *, gated: bool) -> "torch.nn.Modu
         InputError: peft is missing.
         UnsupportedCaseError: The model has no such projections.
     """
-    try:
-        import peft
-    except ImportError:
-        raise InputError("adapters need peft, which is not installed: pip install 'sightline[measure]'") from None
+    require("peft", what="plan.adapter")
+    import peft
+
     names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
     wanted = adapter.projections(gated=gated)
     targets = [name for name, word in MODULE_NAMES.items() if word in wanted and name in names]

@@ -5,38 +5,13 @@ counted from the shapes of the tensors that PyTorch's kernels are really given.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from math import prod
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from sightline.measurement.machine.devices import DeviceClock, import_torch
 from sightline.measurement.machine.timing import Clock, host_time
-
-
-class WorkCounters:
-    """PyTorch's own counter of FLOPs, told of the kernels it does not know, and the bytes that kernels read and write.
-
-    Only totals are read: what that counter attributes to modules is wrong in backward.
-    """
-
-    def __enter__(self) -> Self:
-        from torch.utils.flop_counter import FlopCounterMode
-
-        self._modes = ExitStack()
-        self._bytes = self._modes.enter_context(_byte_counter())
-        self._flops = self._modes.enter_context(FlopCounterMode(display=False, custom_mapping=dict(_formulas())))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._modes.__exit__(kind, error, trace)
-
-    def read(self) -> tuple[float, float]:
-        """FLOPs and bytes so far."""
-        return float(self._flops.get_total_flops()), self._bytes.total
 
 
 def _formulas() -> Mapping[Any, Callable[..., int]]:
@@ -183,12 +158,19 @@ class EventReader:
 
 
 class WorkReader:
-    """FLOPs and bytes so far, as counted by ``counters``."""
+    """FLOPs by PyTorch's own counter, told of the kernels it does not know, and bytes that kernels read and write.
+
+    Only totals are read: what that counter attributes to modules is wrong in backward.
+    """
 
     excludes_instrument = False
 
-    def __init__(self, counters: WorkCounters) -> None:
-        self.read = counters.read
+    def __init__(self, flops: Any, moved: Any) -> None:
+        self._flops, self._moved = flops, moved
+
+    def read(self) -> tuple[float, float]:
+        """FLOPs and bytes so far."""
+        return float(self._flops.get_total_flops()), self._moved.total
 
     def differences(self, readings: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
         """FLOPs and bytes."""
@@ -203,5 +185,7 @@ def reader_of(clock: Clock) -> Reader:
 @contextmanager
 def counted_work() -> Iterator[WorkReader]:
     """Count what PyTorch executes meanwhile."""
-    with WorkCounters() as counters:
-        yield WorkReader(counters)
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with _byte_counter() as moved, FlopCounterMode(display=False, custom_mapping=dict(_formulas())) as flops:
+        yield WorkReader(flops, moved)

@@ -41,7 +41,9 @@ def chosen(operator: str, asked: str | None, known: tuple[str, ...]) -> str:
 Tensors: TypeAlias = "tuple[Tensor, ...]"
 
 
-def rotating(sets: Sequence[Tensors], apply: Callable[..., object], implementation: str, **remarks: Any) -> Case:
+def rotating(
+    sets: Sequence[tuple[Any, ...]], apply: Callable[..., object], implementation: str, **remarks: Any
+) -> Case:
     """Return ``apply`` to the next of the sets in each call."""
     count = len(sets)
     return Case(

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sightline.loading import operation_from_mapping, to_mapping
+from sightline.measurement.machine.record import require
 from sightline.measurement.operators.measure import ONE, SEVERAL
 from sightline.measurement.operators.suite import COLLECTIVES, HOW
 from sightline.measurement.processes.case import Limits
 from sightline.measurement.processes.results import Measured, measured, profile_of
-from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, Store, complain, require, run_suite
+from sightline.measurement.processes.suite import VARIABLES, Case, Step, complain, run_suite
+from sightline.runs import Store
 from sightline.scenario import OperatorScenario
 
 GROUP = 48
@@ -22,7 +24,7 @@ OnStep = Callable[[Step], None]
 
 def measure_scenarios(
     scenarios: Sequence[OperatorScenario],
-    store: RowStore,
+    store: Store,
     *,
     implementation: str | None = None,
     quick: bool = False,

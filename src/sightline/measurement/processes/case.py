@@ -9,12 +9,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn
 
 from sightline.errors import InputError, SightlineError
 
 Status = Literal["ok", "out_of_memory", "timeout", "crashed", "unsupported", "interrupted"]
-STATUSES: tuple[Status, ...] = get_args(Status)
 
 FINISHED: tuple[Status, ...] = ("ok", "out_of_memory", "timeout", "unsupported")
 """Ends that say something about the case; after the others a rerun tries again."""

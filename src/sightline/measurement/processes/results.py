@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.measurement.processes.suite import RowStore
 from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, task_of
+from sightline.runs import Store
 
 PARTS = ("source", "fits", "phases", "limits", "memory_bytes", "evidence", "measurement")
 ENERGY = ("energy_per_step_j", "energy_j")
@@ -23,7 +23,7 @@ class Measured:
     """None where the run did not end well: ``run.status`` and ``run.reason`` say why."""
 
 
-def measured(scenarios: Sequence[Any], runs: Sequence[Any], store: RowStore) -> list[Measured]:
+def measured(scenarios: Sequence[Any], runs: Sequence[Any], store: Store) -> list[Measured]:
     """Return each scenario with its run and, where that ended well, its profile."""
     return [
         Measured(

@@ -2,57 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 from sightline.errors import InputError, WorkError
 from sightline.loading.clusters.this_machine import THIS_MACHINE
-from sightline.measurement.machine.devices import INSTALL
 from sightline.measurement.machine.record import conditions, contention, environment_class, record_environment
 from sightline.measurement.processes.case import FINISHED, Limits
 from sightline.measurement.processes.isolation import run_case
+from sightline.runs import Run, Store
 
 VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 """Environment of what is measured: the C library keeps freed memory, since fresh pages take longer than many a kernel."""
-PACKAGES = {"torch": "PyTorch", "transformers": "transformers"}
-
-
-def require(*packages: str) -> None:
-    """Raise `InputError` with the command that installs them where one of these packages is missing."""
-    missing = [PACKAGES[package] for package in packages if find_spec(package) is None]
-    if missing:
-        raise InputError(f"measuring needs {' and '.join(missing)}, which is not installed: {INSTALL}")
-
-
-class Writer(Protocol):
-    """A run that is being stored (``sightline.runs.RunWriter``)."""
-
-    def sample(self, sample: Mapping[str, Any]) -> None:
-        """Keep one sample."""
-
-    def finish(
-        self, *, status: str, reason: str, result: Mapping[str, Any], rows: Iterable[Any], **figures: Any
-    ) -> Any:
-        """End the run."""
-
-
-class Store(Protocol):
-    """Where runs go (``sightline.runs.Store``)."""
-
-    def ended(self, statuses: Collection[str]) -> Mapping[str, Any]:
-        """Return the newest run of each key that ended in one of these ways."""
-
-    def begin(self, name: str, *, scenario: Mapping[str, Any], suite: str, key: str) -> Writer:
-        """Begin a run."""
-
-
-class RowStore(Store, Protocol):
-    """A store that gives back what it holds (``sightline.runs.Store``)."""
-
-    def rows(self, run: Any) -> Any:
-        """Return a run's table as a data frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +63,7 @@ class Step:
     """How far a suite is."""
 
     case: Case
-    run: Any = None
+    run: Run | None = None
     """The stored run; None while the case has only begun."""
     resumed: bool = False
     """The run is of an earlier time: the case was not run again."""
@@ -114,7 +76,7 @@ def run_suite(
     suite: str = "",
     rerun: bool = False,
     on_step: Callable[[Step], None] = lambda _: None,
-) -> list[Any]:
+) -> list[Run]:
     """Run cases one after the other and return their stored runs in the same order.
 
     A case that ended before on a machine of this class (ok, out of memory, timeout, unsupported) is not run again;
@@ -136,7 +98,7 @@ def run_suite(
     runs = []
     for case in cases:
         key = case.key(environment)
-        run: Any = ended.get(key)
+        run = ended.get(key)
         resumed = run is not None
         if not resumed:
             on_step(Step(case=case))
@@ -149,7 +111,7 @@ def run_suite(
     return runs
 
 
-def complain(runs: Sequence[Any]) -> None:
+def complain(runs: Sequence[Run]) -> None:
     """Raise what kept scenarios from being measured: the request's mistakes, else what failed."""
     wrong = [run.reason for run in runs if run.status == "unsupported"]
     if wrong:
@@ -159,7 +121,7 @@ def complain(runs: Sequence[Any]) -> None:
         raise WorkError("\n".join(failed))
 
 
-def _run_and_store(case: Case, store: Store, suite: str, key: str, environment: Mapping[str, Any]) -> Any:
+def _run_and_store(case: Case, store: Store, suite: str, key: str, environment: Mapping[str, Any]) -> Run:
     writer = store.begin(case.name, scenario=case.scenario, suite=suite, key=key)
     before = conditions()
     outcome = run_case(case.entry, case.arguments, case.limits, writer.sample, variables=case.variables)

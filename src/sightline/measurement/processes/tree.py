@@ -35,19 +35,6 @@ def be_first_out_of_memory() -> None:
         (PROC / "self/oom_score_adj").write_text("1000")
 
 
-def descendants(root: int) -> list[int]:
-    """Return the process ids of all living descendants of ``root``, without ``root`` itself."""
-    children: dict[int, list[int]] = {}
-    for pid in _pids():
-        children.setdefault(_parent(pid), []).append(pid)
-    found, open_ = [], [root]
-    while open_:
-        born = children.get(open_.pop(), [])
-        found += born
-        open_ += born
-    return found
-
-
 class Descendants:
     """The descendants of a process, looked at again and again: only processes that are new since cost anything.
 
@@ -60,7 +47,7 @@ class Descendants:
         self._strangers: set[int] = {root}
 
     def look(self) -> set[int]:
-        """Return the process ids of all living descendants."""
+        """Return the process ids of all living descendants, without the root itself."""
         there = set(_pids())
         self._members &= there
         self._strangers &= there
@@ -88,14 +75,14 @@ def memory_held(pids: Iterable[int]) -> float:
     return float((private + shared) * page)
 
 
-def end_all(find: Callable[[], list[int]], group: int | None = None) -> list[int]:
+def end_all(find: Callable[[], Iterable[int]], group: int | None = None) -> list[int]:
     """Kill every process ``find`` gives, again and again until it gives none; return those that would not die."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         if group is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
-        alive = find()
+        alive = list(find())
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

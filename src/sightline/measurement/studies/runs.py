@@ -8,9 +8,10 @@ from sightline.errors import InputError
 from sightline.loading import load_all
 from sightline.measurement.generation.runs import Settings as GenerationSettings
 from sightline.measurement.generation.runs import measure_generations
-from sightline.measurement.processes.suite import RowStore, Step
+from sightline.measurement.processes.suite import Step
 from sightline.measurement.studies.arxiv_2311_03687 import STUDY, Cell, Table
 from sightline.measurement.training.runs import QUICK, Effort, Settings, measure_trainings
+from sightline.runs import Store
 from sightline.scenario import GenerationScenario, Scenario
 
 UNSUPPORTED = "unsupported"
@@ -32,7 +33,7 @@ class MeasuredCell:
 
 def measure_study(
     tables: Sequence[Table],
-    store: RowStore,
+    store: Store,
     *,
     quick: bool = False,
     rerun: bool = False,
@@ -50,7 +51,7 @@ def measure_study(
 
 
 def _measured(
-    table: Table, cell: Cell, store: RowStore, on_step: Callable[[Step], None], *, quick: bool, rerun: bool
+    table: Table, cell: Cell, store: Store, on_step: Callable[[Step], None], *, quick: bool, rerun: bool
 ) -> MeasuredCell:
     try:
         (scenario,) = load_all([dict(named(table, cell))])

@@ -8,10 +8,11 @@ from typing import Any
 
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.machine.devices import machine_of, threads_asked
+from sightline.measurement.models.build import preload
 from sightline.measurement.processes.case import FORCED, Emit, OutOfMemoryError
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.training.deepspeed import refuse_stale_locks
-from sightline.measurement.training.frameworks import preload, way_of
+from sightline.measurement.training.frameworks import LIBRARIES, way_of
 from sightline.measurement.training.rank import ENTRY as RANK
 from sightline.measurement.training.results import result_of
 from sightline.prediction import predict
@@ -93,7 +94,7 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
         threads=threads,
         variables={**machine.variables, **_place(nodes)},
     )
-    preload(way)
+    preload(*LIBRARIES.get(way, ()))
     samples: list[dict[str, Any]] = []
     repeats = []
     for repeat in range(arguments["repeats"]):

@@ -6,7 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError, WorkError
+from sightline.errors import WorkError
+from sightline.measurement.machine.record import require
 from sightline.measurement.machine.timing import Phase
 from sightline.measurement.models.build import build_model
 from sightline.measurement.processes.case import UnsupportedCaseError
@@ -17,8 +18,6 @@ from sightline.scenario import Scenario
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install setuptools wheel ninja && DS_BUILD_OPS=0 pip install --no-build-isolation 'sightline[deepspeed]'"
-
 
 def deepspeed(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
     """Return one rank's trainer; the group of processes is there already.
@@ -27,10 +26,8 @@ def deepspeed(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         InputError: DeepSpeed is missing.
         UnsupportedCaseError: It has no such combination.
     """
-    try:
-        engine_of: Any = import_module("deepspeed")
-    except ImportError:
-        raise InputError(f"plan.framework deepspeed needs DeepSpeed, which is not installed: {INSTALL}") from None
+    require("deepspeed", what="plan.framework deepspeed")
+    engine_of: Any = import_module("deepspeed")
     import torch.distributed as dist
 
     plan = scenario.plan

@@ -1,7 +1,6 @@
 """Which way of training a plan's framework stands for."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -82,17 +81,3 @@ def setup_of(way: str) -> Setup:
     module, _, name = WAYS[way].partition(":")
     setup: Setup = getattr(import_module(module), name)
     return setup
-
-
-def preload(way: str) -> None:
-    """Import what training needs, without running any of it: processes that are forked from here have it at once.
-
-    A library that is missing is complained about where it is used.
-    """
-    import torch
-    import transformers
-
-    _ = torch.nn.Linear, transformers.AutoModelForCausalLM
-    for module in LIBRARIES.get(way, ()):
-        with suppress(ImportError):
-            import_module(module)

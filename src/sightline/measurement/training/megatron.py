@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sightline.errors import InputError
 from sightline.measurement.machine.devices import TORCH_DTYPES
+from sightline.measurement.machine.record import require
 from sightline.measurement.machine.timing import Phase
 from sightline.measurement.models.build import SEED, precision_of
 from sightline.measurement.modules.communication import EXPOSED
@@ -20,7 +20,6 @@ from sightline.measurement.training.steps import LARGEST_GRADIENT, Trainer, own_
 from sightline.scenario import Model, Plan, Scenario
 from sightline.scenario.recomputation import Recomputation
 
-INSTALL = "pip install 'sightline[megatron]'"
 SHIMMED = (
     "shimmed, functional only: Megatron's calls to CUDA are answered by the processor, so its times stand for nothing"
 )
@@ -37,10 +36,8 @@ def megatron(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
     import torch.distributed as dist
 
     _refuse(scenario, weights)
-    try:
-        core = import_module("megatron.core")
-    except ImportError:
-        raise InputError(f"plan.framework megatron needs megatron-core, which is not installed: {INSTALL}") from None
+    require("megatron", what="plan.framework megatron")
+    core = import_module("megatron.core")
     if device == "cpu":
         _shim()
     plan, state = scenario.plan, core.parallel_state

@@ -14,7 +14,7 @@ from sightline.measurement.modules.communication import EXPOSED, wrap_waits
 from sightline.measurement.modules.readers import EventReader, HostReader
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
 from sightline.measurement.processes.ranks import device_of_rank, join
-from sightline.measurement.training.frameworks import preload, setup_of, way_of
+from sightline.measurement.training.frameworks import setup_of, way_of
 from sightline.measurement.training.steps import Trainer, token_batches
 from sightline.measurement.training.times import StepClock, StepTime, times_by_module
 from sightline.scenario import Scenario
@@ -60,7 +60,6 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     clock = StepClock(HostReader()) if device == "cpu" else StepClock(EventReader(), LATE)
     _flush_denormal_numbers(device)
     setup = setup_of(way)
-    preload(way)
     memory = MemoryWatch(device)
     trainer = setup(scenario, device, None if asked.weights is None else Path(asked.weights))
     wrap_waits(trainer.model, lambda: clock.phase(EXPOSED))

@@ -1,32 +1,28 @@
 """Measure training, each scenario stored as a run with the samples of all its repeats."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError, WorkError
 from sightline.loading import to_mapping
-from sightline.measurement.machine.devices import INSTALL, machine_of
+from sightline.measurement.machine.devices import machine_of
+from sightline.measurement.machine.record import missing, require
 from sightline.measurement.models.build import check_checkpoint
 from sightline.measurement.processes.case import Limits, UnsupportedCaseError
 from sightline.measurement.processes.isolation import run_case
 from sightline.measurement.processes.results import Measured, measured, profile_of
-from sightline.measurement.processes.suite import VARIABLES, Case, RowStore, Step, require, run_suite
+from sightline.measurement.processes.suite import VARIABLES, Case, Step, run_suite
 from sightline.measurement.training.case import ENTRY, resolved
-from sightline.measurement.training.frameworks import way_of
+from sightline.measurement.training.frameworks import LIBRARIES, way_of
 from sightline.measurement.training.nodes import Nodes, rendezvous_of
 from sightline.measurement.training.times import LEVELS
 from sightline.profile import Profile
+from sightline.runs import Store
 from sightline.scenario import Scenario
 
-EXTRAS = {
-    "deepspeed": ("deepspeed", "DS_BUILD_OPS=0 pip install --no-build-isolation 'sightline[measure,deepspeed]'"),
-    "megatron": ("megatron", "pip install 'sightline[measure,megatron]'"),
-}
-"""What a way of training needs besides: the package, and the command that installs it."""
 OnStep = Callable[[Step], None]
 
 
@@ -60,7 +56,7 @@ class Settings:
 
 def measure_trainings(
     scenarios: Iterable[Scenario],
-    store: RowStore,
+    store: Store,
     settings: Settings,
     *,
     suite: str = "",
@@ -165,25 +161,19 @@ def _check(scenarios: Sequence[Scenario], settings: Settings) -> None:
                 check_checkpoint(scenario.model, Path(settings.weights))
         except InputError as error:
             problems += error.problems
-        problems += _missing_extra(scenario)
+        problems += _missing_extras(scenario)
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
 
 
-def _missing_extra(scenario: Scenario) -> list[str]:
-    """The extra that the scenario's framework or technique needs and that is not installed."""
-    plan, found = scenario.plan, []
+def _missing_extras(scenario: Scenario) -> list[str]:
+    """Sentences about packages that the scenario's framework or techniques need and that are not installed."""
+    plan = scenario.plan
     try:
         way = way_of(scenario)
     except UnsupportedCaseError:
         return []
-    package, command = EXTRAS.get(way, ("", ""))
-    if package and find_spec(package) is None:
-        found.append(f"plan.framework {plan.framework.name} needs {package}, which is not installed: {command}")
-    needs: Mapping[str, bool] = {"bitsandbytes": plan.quantization != "none", "peft": plan.adapter is not None}
-    found += [
-        f"this plan needs {name}, which is not installed: {INSTALL}"
-        for name, needed in needs.items()
-        if needed and find_spec(name) is None
-    ]
-    return found
+    libraries = [name.partition(".")[0] for name in LIBRARIES.get(way, ())]
+    quantized = missing("bitsandbytes", what="plan.quantization") if plan.quantization != "none" else []
+    adapted = missing("peft", what="plan.adapter") if plan.adapter is not None else []
+    return [*missing(*libraries, what=f"plan.framework {plan.framework.name}"), *quantized, *adapted]

@@ -3,7 +3,7 @@
 Steps are timed on the host, or on a device that the host runs ahead of.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from time import perf_counter
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.measurement.machine.devices import DeviceClock
+from sightline.measurement.machine.devices import DeviceClock, wait_for
 from sightline.measurement.machine.timing import HostClock
 from sightline.measurement.modules.instrument import instrument, without_overhead
 from sightline.measurement.modules.operator_trace import trace_operators
@@ -106,17 +106,16 @@ def times_by_module(
     """
     on_host = device == "cpu"
     on_model = instrument(trainer.model, None, HostClock() if on_host else DeviceClock())
-    wait = _no_wait if on_host else _device_wait()
     try:
         with on_model.counting():
             trainer.step(batches[0], on_model.phase)
         seconds = []
         for number in range(min(steps, MOST_STEPS)):
-            wait()
+            wait_for(device)
             begin = perf_counter()
             with on_model.recording():
                 trainer.step(batches[number % len(batches)], on_model.phase)
-            wait()
+            wait_for(device)
             seconds.append(perf_counter() - begin)
         rows = on_model.rows(scenario.cluster.device, scenario.plan.dtype)
         rows = without_overhead(rows, plain_s) if on_host else rows
@@ -150,14 +149,3 @@ def _by_module(rows: Sequence[Row]) -> dict[tuple[str, str, str], float]:
         where = (row.phase, row.block, row.module)
         found[where] = found.get(where, 0.0) + float(row.time_s)
     return found
-
-
-def _no_wait() -> None:
-    """Calls have returned when their work is done."""
-
-
-def _device_wait() -> Callable[[], None]:
-    import torch
-
-    wait: Callable[[], None] = torch.cuda.synchronize
-    return wait
