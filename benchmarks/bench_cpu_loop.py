@@ -18,9 +18,8 @@ import numpy as np
 from sightline.calibration.processor.dispatch import llama_keys, module_times
 from sightline.cost.device_model import device_model
 from sightline.loading import generation_from_mapping, scenario_from_mapping
-from sightline.measurement.generation.runs import Settings as GenerationSettings
-from sightline.measurement.generation.runs import measure_generations
-from sightline.measurement.training.runs import Effort, Settings, measure_trainings
+from sightline.measurement.measure import measure_scenarios
+from sightline.measurement.processes.suite import Effort, Settings
 from sightline.prediction import predict
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
@@ -120,7 +119,7 @@ def _compare(name: str, mapping: Mapping[str, Any], steps: int) -> dict[str, Any
     predicted = predict(scenario)
     settings = Settings(effort=Effort(warm_up=3, steps=steps, repeats=1), force=True)
     with tempfile.TemporaryDirectory() as folder:
-        (measured,) = measure_trainings([scenario], open_store(folder), settings)
+        (measured,) = measure_scenarios([scenario], open_store(folder), settings)
         if measured.profile is None:
             return {"name": name, "reason": measured.run.reason}
     actual = measured.profile
@@ -143,7 +142,7 @@ def _compare_generation(name: str, mapping: Mapping[str, Any]) -> dict[str, Any]
     _need_constants(scenario.cluster.device)
     predicted = predict_generation(scenario)
     with tempfile.TemporaryDirectory() as folder:
-        (measured,) = measure_generations([scenario], open_store(folder), GenerationSettings(force=True))
+        (measured,) = measure_scenarios([scenario], open_store(folder), Settings(force=True))
     if measured.profile is None:
         return {"name": name, "reason": measured.run.reason}
     actual = measured.profile

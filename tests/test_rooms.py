@@ -23,7 +23,7 @@ ROOMS = (
     *("program", "cost", "prediction", "calibration", "validation", "explanation", "measurement", "report", "cli"),
 )
 """From the ground up."""
-MEASUREMENT = ("machine", "processes", "models", "modules", "operators", "generation", "training", "studies", "measure")
+MEASUREMENT = ("machine", "processes", "models", "modules", "operators", "generation", "training", "measure", "studies")
 """Shelves of the measurement package, from the ground up."""
 
 

@@ -33,21 +33,19 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
     A suite that cannot be measured, for want of transformers or of a second core, is left out.
     """
     from sightline.loading.clusters.this_machine import processor
-    from sightline.measurement.generation.runs import Settings as GenerationSettings
-    from sightline.measurement.generation.runs import measure_generations
-    from sightline.measurement.training.runs import Effort, Settings, measure_trainings
+    from sightline.measurement.measure import measure_scenarios
+    from sightline.measurement.processes.suite import Effort, Settings
     from sightline.runs import open_store
 
     opened = open_store(store)
-    settings = Settings(effort=Effort(warm_up=5, steps=30, repeats=3, levels=("end-to-end", "module")), force=True)
-    generation = GenerationSettings(quick=True, force=True)
+    settings = Settings(effort=Effort(warm_up=5, steps=30), quick=True, force=True)
     found = {}
     for suite, scenarios, answers, cores in _suites(dtype):
         if processor().cores < cores:
             output.print_remark(f"not measured: {suite}: it takes {cores} processes, and there is one core")
             continue
         try:
-            measured = measure_trainings(scenarios, opened, settings, suite=suite, rerun=rerun)
+            measured = measure_scenarios(scenarios, opened, settings, suite=suite, rerun=rerun)
         except InputError as error:
             output.print_remark(f"not measured: {suite}: {error}")
             continue
@@ -55,7 +53,7 @@ def measured_steps(store: str | None, dtype: str, *, rerun: bool) -> Mapping[str
         if failed is not None:
             output.print_remark(f"not measured: {suite}: {failed}")
             continue
-        generated = measure_generations(answers, opened, generation, suite=suite, rerun=rerun) if answers else []
+        generated = measure_scenarios(answers, opened, settings, suite=suite, rerun=rerun)
         found[suite] = {dtype: _seconds(opened, [one.run for one in measured], [one.run for one in generated])}
     return found
 

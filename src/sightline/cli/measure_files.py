@@ -10,8 +10,7 @@ from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Step
-    from sightline.measurement.training.runs import Settings
+    from sightline.measurement.processes.suite import Settings, Step
     from sightline.runs import Store
 
 
@@ -25,7 +24,9 @@ def measure_files(
         WorkError: Something failed, and nothing could be measured.
     """
     from sightline.loading import load_all
-    from sightline.measurement.training.nodes import nodes_of
+    from sightline.measurement.measure import measure_scenarios
+    from sightline.measurement.processes.nodes import nodes_of
+    from sightline.measurement.processes.suite import complain
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
     scenarios: list[Any] = load_all(options.files or [], options.settings or [], options.sweeps or [])
@@ -39,24 +40,29 @@ def measure_files(
     if nodes.count > 1 and len(by_task[Scenario]) < len(scenarios):
         raise InputError("several nodes measure training together; workload.task must be pretrain or finetune")
     if nodes.rank > 0:
-        _follow(list(by_task[Scenario].values()), training_settings(options))
+        _follow(list(by_task[Scenario].values()), settings_of(options))
         return []
     with output.progress(len(scenarios), "measuring", least=2) as advance:
 
         def tell(step: "Step") -> None:
             on_step(step, advance)
 
-        for kind, run in ((OperatorScenario, _operators), (GenerationScenario, _generations), (Scenario, _trainings)):
-            if by_task[kind]:
-                measured |= zip(by_task[kind], run(list(by_task[kind].values()), store, options, tell), strict=True)
+        settings = settings_of(options)
+        for kind in (OperatorScenario, GenerationScenario, Scenario):
+            if asked := by_task[kind]:
+                answered = measure_scenarios(list(asked.values()), store, settings, on_step=tell)
+                if kind is Scenario:
+                    _check_trainings(answered)
+                else:
+                    complain([one.run for one in answered])
+                measured |= zip(asked, answered, strict=True)
     return [measured[i] for i in range(len(scenarios))]
 
 
-def training_settings(options: MeasureOptions) -> "Settings":
-    """Return how training is measured."""
-    from sightline.measurement.training.nodes import nodes_of
-    from sightline.measurement.training.runs import QUICK, Effort, Settings
-    from sightline.measurement.training.times import LEVELS
+def settings_of(options: MeasureOptions) -> "Settings":
+    """Return how scenarios are measured."""
+    from sightline.measurement.processes.nodes import nodes_of
+    from sightline.measurement.processes.suite import LEVELS, QUICK, Effort, Settings
 
     problems = [
         f"{option} is {value}; allowed: {least} or more"
@@ -85,35 +91,22 @@ def training_settings(options: MeasureOptions) -> "Settings":
     }
     effort = replace(QUICK if options.quick else Effort(), **{k: v for k, v in stated.items() if v is not None})
     nodes = nodes_of(options.nnodes, options.node_rank, options.rendezvous)
-    return Settings(effort=effort, weights=options.weights, force=options.force, nodes=nodes)
-
-
-def _operators(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":
-    from sightline.measurement.operators.runs import measure_scenarios
-
-    return measure_scenarios(scenarios, store, implementation=options.implementation, quick=options.quick, on_step=tell)
-
-
-def _generations(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":
-    from sightline.measurement.generation.runs import Settings, measure_generations
-    from sightline.measurement.processes.suite import complain
-
-    settings = Settings(
-        implementation=options.implementation, weights=options.weights, quick=options.quick, force=options.force
+    return Settings(
+        implementation=options.implementation,
+        quick=options.quick,
+        effort=effort,
+        weights=options.weights,
+        force=options.force,
+        nodes=nodes,
     )
-    measured = measure_generations(scenarios, store, settings, on_step=tell)
-    complain([one.run for one in measured])
-    return measured
 
 
-def _trainings(scenarios: list[Any], store: "Store", options: MeasureOptions, tell: Any) -> "Sequence[Measured]":
-    """Measure training; how a scenario ended is a result, unless none was measured at all."""
+def _check_trainings(measured: "Sequence[Measured]") -> None:
+    """Raise why no training scenario was measured, if none was: how a single one ended is a result."""
     from sightline.measurement.processes.case import was_refused
-    from sightline.measurement.training.runs import measure_trainings
 
-    measured = measure_trainings(scenarios, store, training_settings(options), on_step=tell)
     if any(m.profile is not None for m in measured):
-        return measured
+        return
     if all(m.run.status == "unsupported" or was_refused(m.run.reason) for m in measured):
         raise InputError(list(dict.fromkeys(m.run.reason for m in measured)))
     raise WorkError("\n".join(f"{m.run.name}: {outcome(m.run)}" for m in measured))

@@ -1,13 +1,21 @@
-"""Measure a scenario of any task."""
+"""Measure scenarios of any task: one in a call, or several that are stored as runs."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
 
 from sightline.errors import InputError
-from sightline.measurement.generation.runs import Settings as GenerationSettings
-from sightline.measurement.generation.runs import measure_generation
-from sightline.measurement.machine.timing import FULL, QUICK
+from sightline.measurement.generation import runs as generation
+from sightline.measurement.machine.timing import FULL
+from sightline.measurement.machine.timing import QUICK as QUICK_OPERATOR
+from sightline.measurement.operators import runs as operators
 from sightline.measurement.operators.measure import measure_operator
-from sightline.measurement.training.runs import QUICK as QUICK_TRAINING
-from sightline.measurement.training.runs import Effort, Settings, measure_training
+from sightline.measurement.processes.nodes import rendezvous_of
+from sightline.measurement.processes.results import Measured, measured
+from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Settings, Step, run_suite
+from sightline.measurement.training import runs as training
 from sightline.profile import Profile
+from sightline.runs import Store
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 
@@ -20,11 +28,51 @@ def measure(scenario: object, *, implementation: str | None = None, quick: bool 
         InputError: it is of another task, PyTorch is missing, or this machine cannot do what is asked.
         WorkError: memory ran out, or a process of a collective failed.
     """
+    settings = Settings(implementation=implementation, quick=quick, effort=QUICK if quick else Effort())
     if isinstance(scenario, GenerationScenario):
-        return measure_generation(scenario, GenerationSettings(implementation=implementation, quick=quick))
+        return generation.measure_generation(scenario, settings)
     if isinstance(scenario, Scenario):
-        return measure_training(scenario, Settings(effort=QUICK_TRAINING if quick else Effort()))
+        return training.measure_training(scenario, settings)
     if not isinstance(scenario, OperatorScenario):
         task = getattr(getattr(scenario, "workload", None), "task", type(scenario).__name__)
         raise InputError(f"workload.task is '{task}'; measured are pretrain, finetune, generate, operator")
-    return measure_operator(scenario, implementation, QUICK if quick else FULL)
+    return measure_operator(scenario, implementation, QUICK_OPERATOR if quick else FULL)
+
+
+def measure_scenarios(
+    scenarios: Sequence[Any],
+    store: Store,
+    settings: Settings,
+    *,
+    suite: str = "",
+    rerun: bool = True,
+    on_step: OnStep = lambda _: None,
+) -> list[Measured]:
+    """Measure scenarios of one task, each in processes of its own; how each one ended is in its run.
+
+    With ``settings.nodes``, the other nodes are told what is run next.
+
+    Raises:
+        InputError: A package is missing, or the machine cannot do what some scenario asks.
+        WorkError: A run could not be stored.
+    """
+    cases = _cases_of(scenarios, settings)
+    with ExitStack() as nodes:
+        rendezvous = nodes.enter_context(rendezvous_of(settings.nodes)) if settings.nodes.count > 1 else None
+
+        def tell(step: Step) -> None:
+            if step.run is None and rendezvous is not None:
+                rendezvous.announce(cases.index(step.case))
+            on_step(step)
+
+        runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=tell)
+    return measured(cases, runs, store)
+
+
+def _cases_of(scenarios: Sequence[Any], settings: Settings) -> list[Case]:
+    if not scenarios:
+        return []
+    if isinstance(scenarios[0], Scenario):
+        return training.cases_of(scenarios, settings)
+    task = generation if isinstance(scenarios[0], GenerationScenario) else operators
+    return task.cases_of(scenarios, settings)

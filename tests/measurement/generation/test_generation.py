@@ -17,6 +17,7 @@ from sightline.measurement.models.weights import quantize  # noqa: E402
 from sightline.measurement.modules.readers import HostReader  # noqa: E402
 from sightline.measurement.processes.case import UnsupportedCaseError  # noqa: E402
 from sightline.measurement.processes.results import profile_of  # noqa: E402
+from sightline.measurement.processes.suite import Settings  # noqa: E402
 
 TINY = {
     "model_type": "llama",
@@ -237,7 +238,7 @@ def test_a_checkpoint_answers_and_one_of_another_model_is_refused(scenario, tmp_
     assert answering.run()[0].equal(generation_of_seed(scenario).run()[0])
     other = sl.load(SCENARIO, {"model.intermediate_size": 128})
     with pytest.raises(InputError, match="has intermediate_size 160; the scenario's model has 128"):
-        runs.measure_generation(other, runs.Settings(weights=str(tmp_path), quick=True))
+        runs.measure_generation(other, Settings(weights=str(tmp_path), quick=True))
 
 
 def generation_of_seed(scenario):

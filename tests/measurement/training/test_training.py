@@ -13,17 +13,18 @@ from sightline.errors import InputError  # noqa: E402
 from sightline.loading import scenario_from_mapping, to_mapping  # noqa: E402
 from sightline.measurement.machine import record  # noqa: E402
 from sightline.measurement.machine.resources import state_bytes  # noqa: E402
+from sightline.measurement.measure import measure_scenarios  # noqa: E402
 from sightline.measurement.models.build import build_model  # noqa: E402
 from sightline.measurement.processes.case import Limits, UnsupportedCaseError  # noqa: E402
 from sightline.measurement.processes.isolation import run_case  # noqa: E402
+from sightline.measurement.processes.nodes import nodes_of  # noqa: E402
 from sightline.measurement.processes.results import profile_of  # noqa: E402
+from sightline.measurement.processes.suite import Effort, Settings  # noqa: E402
 from sightline.measurement.training import case  # noqa: E402
 from sightline.measurement.training.case import resolved, why_too_large  # noqa: E402
 from sightline.measurement.training.deepspeed import stale_locks  # noqa: E402
 from sightline.measurement.training.frameworks import way_of  # noqa: E402
-from sightline.measurement.training.nodes import nodes_of  # noqa: E402
 from sightline.measurement.training.results import _phases, result_of, waiting_s  # noqa: E402
-from sightline.measurement.training.runs import Effort, Settings, measure_trainings  # noqa: E402
 from sightline.measurement.training.steps import token_batches  # noqa: E402
 from sightline.prediction import predict  # noqa: E402
 from sightline.profile.results import profile_to_dict  # noqa: E402
@@ -151,7 +152,7 @@ def test_a_single_process_trains_and_is_stored(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     store = open_store(str(tmp_path))
     effort = replace(SHORT, repeats=2, levels=("end-to-end", "module", "operator"))
-    (measured,) = measure_trainings([asked()], store, Settings(effort=effort, force=True))
+    (measured,) = measure_scenarios([asked()], store, Settings(effort=effort, force=True))
     assert measured.run.status == "ok", measured.run.reason
     profile = measured.profile
     assert sum(profile.phases.values()) == pytest.approx(profile.step_time_s)
@@ -174,7 +175,7 @@ def test_latent_attention_is_measured_beside_its_prediction(tmp_path, monkeypatc
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     scenario = asked(model=LATENT)
     effort = replace(SHORT, levels=("end-to-end", "module"))
-    (measured,) = measure_trainings([scenario], open_store(str(tmp_path)), Settings(effort=effort, force=True))
+    (measured,) = measure_scenarios([scenario], open_store(str(tmp_path)), Settings(effort=effort, force=True))
     assert measured.run.status == "ok", measured.run.reason
     predicted = predict(measured.scenario)
     for module in ("qkv", "output projection", "mlp", "shared experts"):
@@ -227,7 +228,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(TINY | {"vocab_size": 640}))
     settings = Settings(weights=str(tmp_path))
     with pytest.raises(InputError, match="has vocab_size 640; the scenario's model has 320"):
-        measure_trainings([asked()], open_store(str(tmp_path / "runs")), settings)
+        measure_scenarios([asked()], open_store(str(tmp_path / "runs")), settings)
 
 
 def test_a_checkpoint_that_is_not_what_its_config_says_is_refused(tmp_path) -> None:
@@ -247,7 +248,7 @@ def test_a_missing_package_is_a_sentence(monkeypatch, tmp_path) -> None:
     real = record.find_spec
     monkeypatch.setattr(record, "find_spec", lambda name: None if name == "deepspeed" else real(name))
     with pytest.raises(InputError, match="needs deepspeed, which is not installed: DS_BUILD_OPS=0 pip install"):
-        measure_trainings([asked(framework="deepspeed")], open_store(str(tmp_path)), Settings())
+        measure_scenarios([asked(framework="deepspeed")], open_store(str(tmp_path)), Settings())
 
 
 def test_a_lock_that_nobody_holds_is_found(tmp_path) -> None:

@@ -1,7 +1,6 @@
-"""Measure generation, each scenario stored as a run."""
+"""Generation: scenarios as cases, and one scenario in this process."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from sightline.errors import InputError
@@ -13,48 +12,23 @@ from sightline.measurement.generation.results import result_of
 from sightline.measurement.machine.record import require
 from sightline.measurement.models.build import check_checkpoint
 from sightline.measurement.processes.case import FORCED, Limits, UnsupportedCaseError
-from sightline.measurement.processes.results import Measured, measured, profile_of
-from sightline.measurement.processes.suite import VARIABLES, Case, Step, run_suite
+from sightline.measurement.processes.results import profile_of
+from sightline.measurement.processes.suite import VARIABLES, Case, Settings
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
-from sightline.runs import Store
 from sightline.scenario import GenerationScenario
 
 LONGEST_S = 3600.0
 """A case may take so long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What holds for all scenarios of a request."""
-
-    implementation: str | None = None
-    """Which way of `WAYS`; None leaves it to the plan."""
-    weights: str | None = None
-    """Folder of a checkpoint; None draws random weights."""
-    quick: bool = False
-    """One run instead of three, and fewer repeats."""
-    force: bool = False
-    """Run also what is predicted not to fit."""
-
-
-def measure_generations(
-    scenarios: Sequence[GenerationScenario],
-    store: Store,
-    settings: Settings,
-    *,
-    suite: str = "",
-    rerun: bool = True,
-    on_step: Callable[[Step], None] = lambda _: None,
-) -> list[Measured]:
-    """Measure every scenario in processes of its own; how each one ended is in its run.
+def cases_of(scenarios: Sequence[GenerationScenario], settings: Settings) -> list[Case]:
+    """Return a case for each scenario.
 
     Raises:
         InputError: A package is missing, the machine cannot do what some scenario asks, or a model does not fit into it.
-        WorkError: A run could not be stored.
     """
-    ways = _checked(scenarios, settings)
-    cases = [
+    return [
         Case(
             name=scenario.name or f"{scenario.model.name} generate",
             entry=CASE,
@@ -66,12 +40,12 @@ def measure_generations(
                 "threads": processor().cores,
             },
             scenario=mapping,
+            measures=scenario,
             limits=Limits(time_s=LONGEST_S),
             variables=VARIABLES,
         )
-        for scenario, way in zip(scenarios, ways, strict=True)
+        for scenario, way in zip(scenarios, _checked(scenarios, settings), strict=True)
     ]
-    return measured(scenarios, run_suite(cases, store, suite=suite, rerun=rerun, on_step=on_step), store)
 
 
 def measure_generation(scenario: GenerationScenario, settings: Settings) -> Profile:

@@ -1,6 +1,6 @@
 """Measure operators, each stored as a run: what a scenario file asks for, or a suite of very many."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sightline.loading import operation_from_mapping, to_mapping
@@ -8,8 +8,8 @@ from sightline.measurement.machine.record import require
 from sightline.measurement.operators.measure import ONE, SEVERAL
 from sightline.measurement.operators.suite import COLLECTIVES, HOW
 from sightline.measurement.processes.case import Limits
-from sightline.measurement.processes.results import Measured, measured, profile_of
-from sightline.measurement.processes.suite import VARIABLES, Case, Step, complain, run_suite
+from sightline.measurement.processes.results import Measured, profile_of
+from sightline.measurement.processes.suite import VARIABLES, Case, OnStep, Settings, run_suite
 from sightline.runs import Store
 from sightline.scenario import OperatorScenario
 
@@ -19,37 +19,22 @@ SECONDS_EACH = 60.0
 ROUNDS = 3
 """Times that a brief suite goes through a group's operators; processes of a collective take too long to start."""
 
-OnStep = Callable[[Step], None]
 
-
-def measure_scenarios(
-    scenarios: Sequence[OperatorScenario],
-    store: Store,
-    *,
-    implementation: str | None = None,
-    quick: bool = False,
-    on_step: OnStep = lambda _: None,
-) -> list[Measured]:
-    """Measure every scenario in a process of its own, again even where it was measured before.
-
-    Raises:
-        InputError: PyTorch is missing, or this machine cannot do what some scenario asks.
-        WorkError: memory or time ran out, or a process crashed; what was measured is stored.
-    """
+def cases_of(scenarios: Sequence[OperatorScenario], settings: Settings) -> list[Case]:
+    """Return a case for each scenario; raises `InputError` where PyTorch is missing."""
     require("torch")
-    cases = [
+    asked = {"implementation": settings.implementation, "quick": settings.quick}
+    return [
         Case(
             name=str(scenario.name or scenario.workload.operator),
             entry=ONE,
-            arguments={"scenario": (mapping := to_mapping(scenario)), "implementation": implementation, "quick": quick},
+            arguments={"scenario": (mapping := to_mapping(scenario)), **asked},
             scenario=mapping,
+            measures=scenario,
             variables=VARIABLES,
         )
         for scenario in scenarios
     ]
-    runs = run_suite(cases, store, rerun=True, on_step=on_step)
-    complain(runs)
-    return measured(scenarios, runs, store)
 
 
 def measure_suite(

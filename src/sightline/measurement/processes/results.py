@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sightline.measurement.processes.suite import Case
 from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, task_of
-from sightline.runs import Store
+from sightline.runs import Run, Store
 
 PARTS = ("source", "fits", "phases", "limits", "memory_bytes", "evidence", "measurement")
 ENERGY = ("energy_per_step_j", "energy_j")
@@ -18,20 +19,20 @@ class Measured:
     """A scenario and the run it is stored in."""
 
     scenario: Any
-    run: Any
+    run: Run
     profile: Profile | None
     """None where the run did not end well: ``run.status`` and ``run.reason`` say why."""
 
 
-def measured(scenarios: Sequence[Any], runs: Sequence[Any], store: Store) -> list[Measured]:
-    """Return each scenario with its run and, where that ended well, its profile."""
+def measured(cases: Sequence[Case], runs: Sequence[Run], store: Store) -> list[Measured]:
+    """Return each case's scenario with its run and, where that ended well, its profile."""
     return [
         Measured(
-            scenario=scenario,
+            scenario=case.measures,
             run=run,
-            profile=profile_of(scenario, run.result, store.rows(run).to_dicts()) if run.status == "ok" else None,
+            profile=profile_of(case.measures, run.result, store.rows(run).to_dicts()) if run.status == "ok" else None,
         )
-        for scenario, run in zip(scenarios, runs, strict=True)
+        for case, run in zip(cases, runs, strict=True)
     ]
 
 

@@ -9,12 +9,49 @@ from typing import Any
 from sightline.errors import InputError, WorkError
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.measurement.machine.record import conditions, contention, environment_class, record_environment
-from sightline.measurement.processes.case import FINISHED, Limits
+from sightline.measurement.processes.case import FINISHED, Limits, Outcome
 from sightline.measurement.processes.isolation import run_case
+from sightline.measurement.processes.nodes import Nodes
 from sightline.runs import Run, Store
 
 VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 """Environment of what is measured: the C library keeps freed memory, since fresh pages take longer than many a kernel."""
+
+
+LEVELS = ("end-to-end", "module", "operator")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much is measured of each training scenario; the defaults are those of arXiv 2311.03687."""
+
+    warm_up: int = 30
+    steps: int = 100
+    repeats: int = 3
+    """Independent runs, each by new processes."""
+    levels: Sequence[str] = ("end-to-end", "module")
+    """Of ``LEVELS``."""
+    limit_s: float = 3600.0
+    """What a scenario may take, all repeats together."""
+
+
+QUICK = Effort(warm_up=3, steps=10, repeats=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds for all scenarios of a request."""
+
+    implementation: str | None = None
+    """Which of several ways that PyTorch or transformers have; None leaves it to the plan."""
+    quick: bool = False
+    """Fewer runs of generation, and fewer repeats of operators and answers."""
+    effort: Effort = field(default_factory=Effort)
+    weights: str | None = None
+    """Folder of a checkpoint; None draws random weights."""
+    force: bool = False
+    """Run also what is predicted not to fit."""
+    nodes: Nodes = field(default_factory=Nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +64,15 @@ class Case:
     arguments: Mapping[str, Any]
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """What it is the measurement of, as a scenario file would say it."""
+    measures: Any = None
+    """The same as an object."""
     limits: Limits = field(default_factory=Limits)
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables set for it."""
+
+    def run(self, on_sample: Callable[[Mapping[str, Any]], None] | None = None) -> Outcome:
+        """Run it in processes of its own and return how it ended."""
+        return run_case(self.entry, self.arguments, self.limits, on_sample, variables=self.variables)
 
     def key(self, environment: Mapping[str, Any]) -> str:
         """Return the content hash of the case on machines of this environment's class.
@@ -69,13 +112,16 @@ class Step:
     """The run is of an earlier time: the case was not run again."""
 
 
+OnStep = Callable[[Step], None]
+
+
 def run_suite(
     cases: Sequence[Case],
     store: Store,
     *,
     suite: str = "",
     rerun: bool = False,
-    on_step: Callable[[Step], None] = lambda _: None,
+    on_step: OnStep = lambda _: None,
 ) -> list[Run]:
     """Run cases one after the other and return their stored runs in the same order.
 
@@ -124,7 +170,7 @@ def complain(runs: Sequence[Run]) -> None:
 def _run_and_store(case: Case, store: Store, suite: str, key: str, environment: Mapping[str, Any]) -> Run:
     writer = store.begin(case.name, scenario=case.scenario, suite=suite, key=key)
     before = conditions()
-    outcome = run_case(case.entry, case.arguments, case.limits, writer.sample, variables=case.variables)
+    outcome = case.run(writer.sample)
     after = conditions()
     disturbed = contention(before, after, outcome.others_cpu_fraction)
     result = dict(outcome.result)

@@ -56,9 +56,8 @@ class _Supervisor:
         kills, cpu, start = tree.kernel_kills(), CpuWatch(), time.monotonic()
         wake = _wake_on_ended_child()
         self.case = self._start()
-        family = tree.Descendants(os.getpid())
-        status = self._watch(family, wake, start + self.request["limits"]["time_s"])
-        stuck = tree.end_all(family.look, group=self.case)
+        status = self._watch(wake, start + self.request["limits"]["time_s"])
+        stuck = tree.end_all(lambda: tree.Descendants(os.getpid()).look(), group=self.case)
         return {
             "verdict": self.verdict,
             "exit": None if status is None else os.waitstatus_to_exitcode(status),
@@ -98,9 +97,10 @@ class _Supervisor:
         os.dup2(written, 2)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.scratch)
 
-    def _watch(self, family: tree.Descendants, wake: int, deadline: float) -> int | None:
+    def _watch(self, wake: int, deadline: float) -> int | None:
         """Return the case's wait status once it has ended, or None where a verdict ended it."""
         limit = self.request["limits"]["memory_bytes"]
+        family = tree.Descendants(os.getpid())
         while True:
             wait = min(_LOOK_EVERY_S, max(0.0, deadline - time.monotonic()))
             ready, _, _ = select.select([0, wake], [], [], wait)

@@ -1,18 +1,15 @@
 """Measure a study: every cell of its tables as a case of its own; what cannot run is an outcome, never an end."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading import load_all
-from sightline.measurement.generation.runs import Settings as GenerationSettings
-from sightline.measurement.generation.runs import measure_generations
-from sightline.measurement.processes.suite import Step
+from sightline.measurement.measure import measure_scenarios
+from sightline.measurement.processes.suite import QUICK, Effort, OnStep, Settings
 from sightline.measurement.studies.arxiv_2311_03687 import STUDY, Cell, Table
-from sightline.measurement.training.runs import QUICK, Effort, Settings, measure_trainings
 from sightline.runs import Store
-from sightline.scenario import GenerationScenario, Scenario
 
 UNSUPPORTED = "unsupported"
 
@@ -37,7 +34,7 @@ def measure_study(
     *,
     quick: bool = False,
     rerun: bool = False,
-    on_step: Callable[[Step], None] = lambda _: None,
+    on_step: OnStep = lambda _: None,
 ) -> Iterator[MeasuredCell]:
     """Measure the tables' cells in order and yield each as it ends; cells that an earlier run finished are not repeated.
 
@@ -50,17 +47,11 @@ def measure_study(
             yield _measured(table, cell, store, on_step, quick=quick, rerun=rerun)
 
 
-def _measured(
-    table: Table, cell: Cell, store: Store, on_step: Callable[[Step], None], *, quick: bool, rerun: bool
-) -> MeasuredCell:
+def _measured(table: Table, cell: Cell, store: Store, on_step: OnStep, *, quick: bool, rerun: bool) -> MeasuredCell:
     try:
         (scenario,) = load_all([dict(named(table, cell))])
-        common: dict[str, Any] = {"suite": STUDY, "rerun": rerun, "on_step": on_step}
-        if isinstance(scenario, GenerationScenario):
-            (one,) = measure_generations([scenario], store, GenerationSettings(quick=quick), **common)
-        else:
-            assert isinstance(scenario, Scenario)  # noqa: S101 - the grid has no single operators
-            (one,) = measure_trainings([scenario], store, Settings(effort=_effort(table, quick=quick)), **common)
+        settings = Settings(quick=quick, effort=_effort(table, quick=quick))
+        (one,) = measure_scenarios([scenario], store, settings, suite=STUDY, rerun=rerun, on_step=on_step)
     except InputError as error:
         return MeasuredCell(table=table, cell=cell, status=UNSUPPORTED, reason="; ".join(error.problems))
     return MeasuredCell(

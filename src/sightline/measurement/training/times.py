@@ -85,7 +85,6 @@ class StepClock:
         return StepTime(step_time_s=sum(seconds), phases=phases)
 
 
-LEVELS = ("end-to-end", "module", "operator")
 MOST_STEPS = 20
 """Recorded steps; more would only repeat them."""
 
