@@ -23,7 +23,17 @@ ROOMS = (
     *("program", "cost", "prediction", "calibration", "validation", "explanation", "measurement", "report", "cli"),
 )
 """From the ground up."""
-MEASUREMENT = ("machine", "processes", "models", "modules", "operators", "generation", "training", "measure", "studies")
+MEASUREMENT = (
+    "machine",
+    "processes",
+    "models",
+    "modules",
+    "operators",
+    "generation",
+    "training",
+    "measure",
+    "arxiv_2311_03687",
+)
 """Shelves of the measurement package, from the ground up."""
 
 

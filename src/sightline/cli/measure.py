@@ -12,9 +12,9 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from sightline.measurement.arxiv_2311_03687 import Cell, Table
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Step
-    from sightline.measurement.studies.runs import MeasuredCell
+    from sightline.measurement.processes.suite import Settings, Step
     from sightline.report.study import Answered
     from sightline.runs import Store
 
@@ -152,9 +152,8 @@ def _result(measured: "Measured") -> dict[str, Any]:
 
 def _study(store: "Store", options: MeasureOptions) -> None:
     """Measure the grid, write its report and print its tables."""
+    from sightline.measurement.arxiv_2311_03687 import STUDY, study_tables
     from sightline.measurement.machine.devices import hardware_at_hand
-    from sightline.measurement.studies.arxiv_2311_03687 import STUDY, study_tables
-    from sightline.measurement.studies.runs import measure_study
     from sightline.report.study import study_page, study_terminal, study_to_list
 
     hardware = hardware_at_hand()
@@ -162,9 +161,10 @@ def _study(store: "Store", options: MeasureOptions) -> None:
     total = sum(len(table.cells) for table in tables)
     answered: dict[str, list[Answered]] = {table.name: [] for table in tables}
     with output.progress(total, "measuring", least=2) as advance:
-        for cell in measure_study(tables, store, quick=options.quick, rerun=options.rerun):
-            answered[cell.table.name].append(_answered(cell, store))
-            advance()
+        for table in tables:
+            for cell in table.cells:
+                answered[table.name].append(_answered(table, cell, store, options))
+                advance()
     study = [(table, answered[table.name]) for table in tables]
     if options.html is not None:
         title = f"The study of arXiv {STUDY} on {hardware.cluster(hardware.count)}"
@@ -173,33 +173,57 @@ def _study(store: "Store", options: MeasureOptions) -> None:
     output.show(lambda: study_to_list(study), lambda: [study_terminal(study)], json=options.as_json)
 
 
-def _answered(cell: "MeasuredCell", store: "Store") -> "Answered":
-    """A cell's figures, its prediction's beside them and, at module level, the two compared."""
-    from sightline.errors import InputError
+def _answered(table: "Table", cell: "Cell", store: "Store", options: MeasureOptions) -> "Answered":
+    """A cell, measured and predicted; at module level the two are also compared.
+
+    A cell that an earlier run finished is not measured again, and one that cannot run says why.
+    """
     from sightline.explanation.comparison import compare
-    from sightline.prediction import predict
-    from sightline.profile.results import flatten, profile_to_dict
+    from sightline.loading import load_all
+    from sightline.measurement.arxiv_2311_03687 import STUDY, named
+    from sightline.measurement.measure import measure_scenarios
+    from sightline.profile.results import flatten
     from sightline.report.study import Answered
 
-    predicted: dict[str, Any] = {}
-    if cell.scenario is not None:
-        try:
-            predicted = flatten(profile_to_dict(predict(cell.scenario)))
-        except InputError as error:
-            output.print_remark(f"not predicted: {cell.cell.row}, {cell.cell.column}: {'; '.join(error.problems)}")
-    done = cell.status == "ok"
-    compared = None
-    if done and predicted and cell.table.level != "end-to-end":
-        compared = compare(cell.run.id, "predicted", levels=("phase", "module"), store=store.place)
+    try:
+        scenarios = load_all([dict(named(table, cell))])
+        settings = _study_settings(table, quick=options.quick)
+        (one,) = measure_scenarios(scenarios, store, settings, suite=STUDY, rerun=options.rerun)
+    except InputError as error:
+        return Answered(cell=cell, status="unsupported", reason="; ".join(error.problems))
+    run, predicted = one.run, _predicted(one.scenario, cell)
+    done = run.status == "ok"
+    compared = done and predicted and table.level != "end-to-end"
     return Answered(
-        cell=cell.cell,
-        status=cell.status,
-        reason=cell.reason,
-        measured=flatten(cell.run.result) if done else {},
+        cell=cell,
+        status=run.status,
+        reason=run.reason,
+        measured=flatten(run.result) if done else {},
         predicted=predicted,
-        shimmed=done and bool(cell.run.result["measurement"].get("shimmed")),
-        comparison=compared,
+        shimmed=done and bool(run.result["measurement"].get("shimmed")),
+        comparison=compare(run.id, "predicted", levels=("phase", "module"), store=store.place) if compared else None,
     )
+
+
+def _study_settings(table: "Table", *, quick: bool) -> "Settings":
+    from dataclasses import replace
+
+    from sightline.measurement.processes.suite import QUICK, Effort, Settings
+
+    levels = tuple(dict.fromkeys(("end-to-end", table.level)))
+    return Settings(quick=quick, effort=replace(QUICK if quick else Effort(), levels=levels))
+
+
+def _predicted(scenario: Any, cell: "Cell") -> dict[str, Any]:
+    """The prediction's figures; none where it is refused."""
+    from sightline.prediction import predict
+    from sightline.profile.results import flatten, profile_to_dict
+
+    try:
+        return flatten(profile_to_dict(predict(scenario)))
+    except InputError as error:
+        output.print_remark(f"not predicted: {cell.row}, {cell.column}: {'; '.join(error.problems)}")
+        return {}
 
 
 def _machine() -> list[str]:

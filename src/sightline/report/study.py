@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import Comparison
-from sightline.measurement.studies.arxiv_2311_03687 import Cell, Table
+from sightline.measurement.arxiv_2311_03687 import Cell, Table
 from sightline.report import comparison as words
 from sightline.report import page, units
 from sightline.report.charts.accuracy import study_chart

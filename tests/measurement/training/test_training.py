@@ -23,9 +23,8 @@ from sightline.measurement.processes.suite import Effort, Settings  # noqa: E402
 from sightline.measurement.training import case  # noqa: E402
 from sightline.measurement.training.case import resolved, why_too_large  # noqa: E402
 from sightline.measurement.training.deepspeed import stale_locks  # noqa: E402
-from sightline.measurement.training.frameworks import way_of  # noqa: E402
 from sightline.measurement.training.results import _phases, result_of, waiting_s  # noqa: E402
-from sightline.measurement.training.steps import token_batches  # noqa: E402
+from sightline.measurement.training.steps import token_batches, way_of  # noqa: E402
 from sightline.prediction import predict  # noqa: E402
 from sightline.profile.results import profile_to_dict  # noqa: E402
 from sightline.runs import open_store  # noqa: E402

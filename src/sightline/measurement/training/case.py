@@ -12,9 +12,9 @@ from sightline.measurement.models.build import preload
 from sightline.measurement.processes.case import FORCED, Emit, OutOfMemoryError
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.training.deepspeed import refuse_stale_locks
-from sightline.measurement.training.frameworks import LIBRARIES, way_of
 from sightline.measurement.training.rank import ENTRY as RANK
 from sightline.measurement.training.results import result_of
+from sightline.measurement.training.steps import LIBRARIES, way_of
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.quantities import BYTES, format_quantity

@@ -23,6 +23,14 @@ from sightline.scenario.recomputation import Recomputation
 SHIMMED = (
     "shimmed, functional only: Megatron's calls to CUDA are answered by the processor, so its times stand for nothing"
 )
+LEFT_OUT = (
+    *("add_bias_linear", "gradient_accumulation_fusion", "masked_softmax_fusion", "bias_activation_fusion"),
+    *("bias_dropout_fusion", "apply_rope_fusion", "batch_p2p_sync"),
+)
+RECOMPUTATION = {
+    "full": {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
+    "selective": {"recompute_granularity": "selective"},
+}
 LOCAL = "Megatron's local layers have the eager attention alone, and PyTorch updates their weights"
 
 
@@ -137,31 +145,19 @@ def _configuration(model: Model, plan: Plan) -> dict[str, Any]:
         "normalization": "RMSNorm",
         "gated_linear_unit": True,
         "activation_func": torch.nn.functional.silu,
-        "add_bias_linear": False,
         "add_qkv_bias": model.attention_bias,
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,
         "use_cpu_initialization": True,
-        "gradient_accumulation_fusion": False,
-        "masked_softmax_fusion": False,
-        "bias_activation_fusion": False,
-        "bias_dropout_fusion": False,
-        "apply_rope_fusion": False,
         "tensor_model_parallel_size": int(plan.tensor_parallel),
         "pipeline_model_parallel_size": int(plan.pipeline_parallel),
         "sequence_parallel": bool(plan.sequence_parallel),
-        "batch_p2p_sync": False,
         "params_dtype": dtype,
         "pipeline_dtype": dtype,
         "bf16": plan.dtype == "bf16",
         "fp16": plan.dtype == "fp16",
-        **(
-            {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
-            if plan.recompute == "full"
-            else {"recompute_granularity": "selective"}
-            if plan.recompute == "selective"
-            else {}
-        ),
+        **dict.fromkeys(LEFT_OUT, False),
+        **RECOMPUTATION.get(str(plan.recompute), {}),
     }
 
 

@@ -14,8 +14,7 @@ from sightline.measurement.modules.communication import EXPOSED, wrap_waits
 from sightline.measurement.modules.readers import EventReader, HostReader
 from sightline.measurement.processes.case import Emit, UnsupportedCaseError
 from sightline.measurement.processes.ranks import device_of_rank, join
-from sightline.measurement.training.frameworks import setup_of, way_of
-from sightline.measurement.training.steps import Trainer, token_batches
+from sightline.measurement.training.steps import Trainer, setup_of, token_batches, way_of
 from sightline.measurement.training.times import StepClock, StepTime, times_by_module
 from sightline.scenario import Scenario
 

@@ -14,7 +14,7 @@ from sightline.measurement.processes.nodes import rendezvous_of
 from sightline.measurement.processes.results import profile_of
 from sightline.measurement.processes.suite import LEVELS, VARIABLES, Case, Settings
 from sightline.measurement.training.case import ENTRY, resolved
-from sightline.measurement.training.frameworks import LIBRARIES, way_of
+from sightline.measurement.training.steps import LIBRARIES, way_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

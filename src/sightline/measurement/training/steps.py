@@ -1,8 +1,10 @@
-"""What every way of training shares: tokens, attention kernel, mixed precision, optimizer, and a step of micro-batches."""
+"""Ways of training, and what they share: tokens, attention kernel, mixed precision, optimizer, a step of micro-batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.measurement.machine.devices import TORCH_DTYPES
@@ -11,6 +13,7 @@ from sightline.measurement.models.build import SEED, Precision, precision_of
 from sightline.measurement.modules.communication import waiting_after_gradients
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import Plan, Scenario
+from sightline.scenario.low_precision import LOW_PRECISION
 
 if TYPE_CHECKING:
     import torch
@@ -176,3 +179,76 @@ def own_optimizer(plan: Plan, model: Any, precision: Precision, device: str) -> 
     if not parameters:
         raise UnsupportedCaseError("nothing of this model is trained")
     return MasterWeights(plan, parameters, device) if precision.masters else optimizer_of(plan, parameters, device)
+
+
+Setup = Callable[[Scenario, str, Path | None], Trainer]
+"""Builds this rank's trainer of a scenario on a device, with the weights of a checkpoint or random ones."""
+
+WAYS = {
+    "single": "sightline.measurement.training.pytorch:single",
+    "ddp": "sightline.measurement.training.pytorch:ddp",
+    "fsdp2": "sightline.measurement.training.pytorch:fsdp2",
+    "deepspeed": "sightline.measurement.training.deepspeed:deepspeed",
+    "megatron": "sightline.measurement.training.megatron:megatron",
+}
+UNMEASURED = {
+    "context_parallel": 1,
+    "expert_capacity": 0.0,
+    "expert_parallel": 1,
+    "expert_tensor_parallel": 1,
+    "expert_dispatch": "all-to-all",
+    "expert_overlap": False,
+    "prediction_layers": 0,
+}
+"""What no way of measuring does, and the value that leaves it out."""
+LIBRARIES = {"deepspeed": ("deepspeed",), "megatron": ("megatron.core",)}
+"""What a way needs besides PyTorch and transformers."""
+ENGINES = {"deepspeed": "deepspeed", "megatron": "megatron", "megatron-deepspeed": "megatron"}
+"""Frameworks with an engine of their own; the others are PyTorch's."""
+
+
+def way_of(scenario: Scenario) -> str:
+    """Return the way of training, by its name in ``WAYS``.
+
+    Raises:
+        UnsupportedCaseError: The scenario needs what the framework's way does not do.
+    """
+    plan = scenario.plan
+    way = ENGINES.get(plan.framework.name)
+    if way is None:
+        alone = plan.data_parallel == 1 and plan.tensor_parallel * plan.pipeline_parallel == 1
+        way = "single" if alone else "fsdp2" if plan.zero_stage else "ddp"
+    for reason in _unsupported(scenario, way):
+        raise UnsupportedCaseError(reason)
+    return way
+
+
+def _unsupported(scenario: Scenario, way: str) -> Iterator[str]:
+    """What a way of training does not do and the scenario asks for."""
+    plan, framework = scenario.plan, scenario.plan.framework
+    if scenario.workload.lengths is not None:
+        yield "workload.lengths: measured are samples that all have workload.sequence_length tokens"
+    if plan.dtype in LOW_PRECISION:
+        yield f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits"
+    for degree in ("tensor_parallel", "pipeline_parallel"):
+        if way != "megatron" and getattr(plan, degree) > 1:
+            yield (
+                f"plan.{degree} is {getattr(plan, degree)} with plan.framework {framework.name}; "
+                "measured with it: 1, or with framework megatron"
+            )
+    defaults: dict[str, Any] = {"tensor_overlap": framework.overlap.tensor}
+    if way != "fsdp2":
+        defaults["data_parallel_shard"] = plan.data_parallel
+    for name, default in defaults.items():
+        if getattr(plan, name) not in (None, default):
+            yield f"plan.{name} is {getattr(plan, name)}; measured with framework {framework.name}: {default}"
+    for name, plain in UNMEASURED.items():
+        if getattr(plan, name) != plain:
+            yield f"plan.{name} is {getattr(plan, name)}; measured with any framework: {plain}"
+
+
+def setup_of(way: str) -> Setup:
+    """Return the function that builds a rank's trainer."""
+    module, _, name = WAYS[way].partition(":")
+    setup: Setup = getattr(import_module(module), name)
+    return setup

@@ -108,6 +108,11 @@ def made_small(name: str) -> dict[str, Any]:
     }
 
 
+def named(table: Table, cell: Cell) -> Mapping[str, Any]:
+    """Return the cell's scenario under a name that says where it stands."""
+    return {"name": f"{table.name}: {cell.row}, {cell.column}", **cell.scenario}
+
+
 class _Grid:
     """Writes scenarios for one machine."""
 

@@ -5,8 +5,7 @@ import pytest
 import sightline as sl
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.measurement.machine.devices import Hardware
-from sightline.measurement.studies.arxiv_2311_03687 import (
+from sightline.measurement.arxiv_2311_03687 import (
     FINETUNING,
     PRETRAINING,
     QUICK,
@@ -14,6 +13,7 @@ from sightline.measurement.studies.arxiv_2311_03687 import (
     plan_of,
     study_tables,
 )
+from sightline.measurement.machine.devices import Hardware
 
 PROCESSOR = Hardware(device=read_cluster("this-machine").device, count=2)
 SERVER = Hardware(device=read_cluster("8x a800-sxm-80gb").device, count=8)

@@ -1,1 +1,0 @@
-"""Published studies, measured anew on the machine at hand."""
