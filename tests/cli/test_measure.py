@@ -51,7 +51,7 @@ def test_a_matmul_is_measured_stored_and_written(in_process, scenario, tmp_path)
         (("{scenario}", "--set", "workload.operator=matmull"), "did you mean 'matmul'?"),
         (
             ("{training}", "--set", "plan.framework=fsdp"),
-            "a scenario is measured on the machine at hand, which has no GPU whose driver answers",
+            "a scenario is measured on the machine at hand, which has no GPU that PyTorch ",
         ),
         (("{training}", "--level", "modul"), "--level is 'modul'; allowed: end-to-end, module, operator"),
         (("{training}", "--steps", "0"), "--steps is 0; allowed: 1 or more"),
