@@ -74,5 +74,6 @@ def _cases_of(scenarios: Sequence[Any], settings: Settings) -> list[Case]:
         return []
     if isinstance(scenarios[0], Scenario):
         return training.cases_of(scenarios, settings)
-    task = generation if isinstance(scenarios[0], GenerationScenario) else operators
-    return task.cases_of(scenarios, settings)
+    if isinstance(scenarios[0], GenerationScenario):
+        return generation.cases_of(scenarios, settings)
+    return operators.cases_of(scenarios, settings)

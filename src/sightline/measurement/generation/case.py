@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
 from sightline.measurement.generation.loop import WAYS, Generation, cached_bytes, random_prompts, weight_format
 from sightline.measurement.generation.results import result_of
@@ -61,10 +60,8 @@ def measure_generation_run(scenario: GenerationScenario, asked: Asked, emit: Emi
     """
     machine = machine_of(scenario.cluster)
     import_torch().set_num_threads(machine.threads)
-    device, dtype = machine.kind, scenario.plan.dtype
-    if dtype not in machine.dtypes:
-        raise InputError(f"plan.dtype is '{dtype}'; measured on this machine: {', '.join(machine.dtypes)}")
-    machine.dtype(dtype)
+    device = machine.kind
+    machine.dtype(scenario.plan.dtype, "plan.dtype")
     preload()
     memory = MemoryWatch(device)
     generation = _generation(scenario, asked, device)

@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sightline.errors import InputError, nearest
 from sightline.measurement.machine.devices import wait_for
 from sightline.measurement.machine.timing import Phase
 from sightline.measurement.modules.readers import Reader
+from sightline.measurement.operators.case import chosen
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import GenerationScenario
 
@@ -48,16 +48,12 @@ def way_of(scenario: GenerationScenario, implementation: str | None) -> str:
         InputError: There is no such way.
         UnsupportedCaseError: The scenario asks for something that transformers is not measured with.
     """
-    if implementation is not None and implementation not in WAYS:
-        raise InputError(
-            f"--implementation is '{implementation}'; of generation there are: {', '.join(WAYS)}"
-            f"{nearest(implementation, list(WAYS))}"
-        )
+    name = chosen("generation", implementation, tuple(WAYS))
     reasons = list(_unsupported(scenario))
     if reasons:
         raise UnsupportedCaseError("; ".join(reasons))
     captures = scenario.plan.cuda_graphs and scenario.plan.engine.name == "transformers"
-    return implementation or ("compiled" if captures else "dynamic")
+    return "compiled" if implementation is None and captures else name
 
 
 def weight_format(scenario: GenerationScenario) -> str:

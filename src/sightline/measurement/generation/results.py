@@ -11,8 +11,8 @@ from sightline.measurement.processes.results import (
     limits_of,
     memory_by_part,
     remarks_on_times,
-    seconds_by_bound,
 )
+from sightline.profile import BOUNDS
 from sightline.scenario import GenerationScenario
 
 Runs = Sequence[Mapping[str, Any]]
@@ -99,10 +99,9 @@ def _memory(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _limits(rows: Sequence[Mapping[str, Any]], ttft_s: float, whole_s: float) -> dict[str, float]:
     """The latency by what bounds it: as the rows have it; without any, arithmetic in prefill and memory in decode."""
-    seconds = seconds_by_bound(rows)
-    if not rows:
-        seconds |= {"compute": ttft_s, "memory": whole_s - ttft_s}
-    return limits_of(seconds, whole_s)
+    if rows:
+        return limits_of(rows, whole_s)
+    return {**dict.fromkeys(BOUNDS, 0.0), "compute": ttft_s, "memory": whole_s - ttft_s}
 
 
 def _measurement(runs: Runs, times: Mapping[str, list[list[float]]]) -> dict[str, Any]:

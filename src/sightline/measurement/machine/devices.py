@@ -49,11 +49,11 @@ class Machine:
         accelerator = {"DS_ACCELERATOR": "cpu"} if self.kind == "cpu" else {}
         return {"SIGHTLINE_DEVICE": self.kind, **accelerator}
 
-    def dtype(self, name: str) -> Any:
+    def dtype(self, name: str, key: str = "workload.dtype") -> Any:
         """Return PyTorch's type; raises `InputError` for one that this machine is not measured in."""
         torch = import_torch()
         if name not in self.dtypes:
-            raise InputError(f"workload.dtype is '{name}'; measured on this machine: {', '.join(self.dtypes)}")
+            raise InputError(f"{key} is '{name}'; measured on this machine: {', '.join(self.dtypes)}")
         if name == "tf32":
             torch.backends.cuda.matmul.allow_tf32 = True
         return getattr(torch, TORCH_DTYPES[name])

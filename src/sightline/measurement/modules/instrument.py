@@ -69,21 +69,37 @@ def rows_of(
 def _row(address: Address, steps: Sequence[Mapping[Address, Passage]], work: Passage | None, intensity: float) -> Row:
     passages = [step[address] for step in steps if address in step]
     came_by = [p.count for p in passages] if steps else [work.count] if work else []
-    phase, (block, module, operator) = address
+    phase, operator = address.phase, address.region.operator
     flops, moved = (0.0, 0.0) if work is None else (float(x) for x in np.sum(work.parts, axis=0))
     time_s = sum(float(np.sum(p.parts)) for p in passages) / max(1, len(steps))
+    return row_at(
+        address,
+        f"{operator} gradient" if phase == "backward" and operator != "all" else operator,
+        count=sum(came_by) / max(1, len(steps)),
+        time_s=time_s,
+        bound=_bound(phase, flops, moved, intensity),
+        work=(flops, moved),
+    )
+
+
+def row_at(
+    address: Address, operator: str, *, count: float, time_s: float, bound: str, work: tuple[float, float] = (0.0, 0.0)
+) -> Row:
+    """Return the row of an operator at an address; ``work`` is its FLOPs and bytes."""
+    phase, (block, module, _) = address
+    flops, moved = work
     return Row(
         phase=phase,
         block=block,
         module=module,
-        operator=f"{operator} gradient" if phase == "backward" and operator != "all" else operator,
-        count=sum(came_by) / max(1, len(steps)),
+        operator=operator,
+        count=float(count),
         flops=flops,
         bytes=moved,
         network_bytes=0.0,
         time_s=time_s,
         exposed_s=time_s,
-        bound=_bound(phase, flops, moved, intensity),
+        bound=bound,
     )
 
 

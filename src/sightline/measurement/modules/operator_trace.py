@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sightline.measurement.machine.devices import import_torch
-from sightline.measurement.modules.instrument import Instrument
+from sightline.measurement.modules.instrument import Instrument, row_at
 from sightline.measurement.modules.timeline import Address, Passage
 from sightline.profile import Row
 
@@ -155,19 +155,29 @@ def _rows(
 
 
 def _row(address: Address, operator: str, count: int, time_s: float) -> Row:
-    phase, (block, module, _) = address
     product = any(word in operator for word in PRODUCTS)
     bound = "host" if operator == HOST else "compute" if product else "memory"
-    return Row(
-        phase=phase,
-        block=block,
-        module=module,
-        operator=operator,
-        count=float(count),
-        flops=0.0,
-        bytes=0.0,
-        network_bytes=0.0,
-        time_s=time_s,
-        exposed_s=time_s,
-        bound=bound,
-    )
+    return row_at(address, operator, count=count, time_s=time_s, bound=bound)
+
+
+def split_by_operator(modules: Sequence[Row], operators: Sequence[Row]) -> list[Row]:
+    """Return operators' rows, among which the module's seconds are split; modules that the trace lacks stay whole."""
+    seconds, traced = (_by_module(rows) for rows in (modules, operators))
+    scaled = [
+        row.lasting(row.time_s * seconds[where] / traced[where])
+        for row in operators
+        if traced[where := _module_of(row)] and where in seconds
+    ]
+    there = {_module_of(row) for row in scaled}
+    return [*scaled, *(row for row in modules if _module_of(row) not in there)]
+
+
+def _module_of(row: Row) -> tuple[str, str, str]:
+    return row.phase, row.block, row.module
+
+
+def _by_module(rows: Sequence[Row]) -> dict[tuple[str, str, str], float]:
+    found: dict[tuple[str, str, str], float] = defaultdict(float)
+    for row in rows:
+        found[_module_of(row)] += float(row.time_s)
+    return found

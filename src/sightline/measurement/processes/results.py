@@ -69,15 +69,10 @@ def memory_by_part(memory: Mapping[str, float], states: Mapping[str, float]) -> 
     return {**parts, "total": sum(parts.values())}
 
 
-def limits_of(seconds: Mapping[str, float], whole_s: float) -> dict[str, float]:
-    """Return ``whole_s`` split by what bounds it, in the proportions of ``seconds`` by bound."""
-    total = sum(seconds.values())
-    return {bound: s / total * whole_s for bound, s in seconds.items()}
-
-
-def seconds_by_bound(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the seconds of ``rows`` by what bounds them."""
-    return {bound: sum(row["time_s"] for row in rows if row["bound"] == bound) for bound in BOUNDS}
+def limits_of(rows: Sequence[Mapping[str, Any]], whole_s: float) -> dict[str, float]:
+    """Return ``whole_s`` split by what bounds it, in the proportions of the rows' seconds."""
+    total = sum(row["time_s"] for row in rows)
+    return {bound: sum(row["time_s"] for row in rows if row["bound"] == bound) / total * whole_s for bound in BOUNDS}
 
 
 def remarks_on_times(

@@ -144,12 +144,11 @@ def run_suite(
     runs = []
     for case in cases:
         key = case.key(environment)
-        run = ended.get(key)
-        resumed = run is not None
+        resumed = key in ended
         if not resumed:
             on_step(Step(case=case))
-            run = _run_and_store(case, store, suite, key, environment)
-            ended = {**ended, key: run}
+            ended[key] = _run_and_store(case, store, suite, key, environment)
+        run = ended[key]
         on_step(Step(case=case, run=run, resumed=resumed))
         runs.append(run)
         if not resumed and run.status == "interrupted":

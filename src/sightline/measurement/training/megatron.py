@@ -4,7 +4,7 @@ Gradients of replicas are summed and weights updated by PyTorch. On a processor 
 shimmed, so that such runs show that a plan works and not how fast it is.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +27,7 @@ LEFT_OUT = (
     *("add_bias_linear", "gradient_accumulation_fusion", "masked_softmax_fusion", "bias_activation_fusion"),
     *("bias_dropout_fusion", "apply_rope_fusion", "batch_p2p_sync"),
 )
-RECOMPUTATION = {
+RECOMPUTATION: Mapping[str, Mapping[str, Any]] = {
     "full": {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
     "selective": {"recompute_granularity": "selective"},
 }

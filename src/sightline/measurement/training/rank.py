@@ -62,16 +62,15 @@ def _measure(scenario: Scenario, asked: Asked, emit: Emit) -> dict[str, Any]:
     memory = MemoryWatch(device)
     trainer = setup(scenario, device, None if asked.weights is None else Path(asked.weights))
     wrap_waits(trainer.model, lambda: clock.phase(EXPOSED))
-    losses = _train(scenario, trainer, clock, asked, device, memory, emit)
-    taken = memory.read()
-    levels = _levels(scenario, trainer, asked, device, losses.plain_s)
-    own = {
-        "memory": taken,
-        "states": state_bytes(trainer.model, trainer.optimizer),
-        "energy_j": losses.energy_j,
-        "losses": losses.values,
-        "exposed_s": losses.exposed_s,
-    }
+    batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
+    seen = _train(trainer, batches, clock, asked, memory, emit)
+    own = {**seen, "memory": memory.read(), "states": state_bytes(trainer.model, trainer.optimizer)}
+    levels: dict[str, Any] = {}
+    if {"module", "operator"} & set(asked.levels) and not trainer.record.get("shimmed"):
+        plain_s, operators = float(np.median(seen["step_s"])), "operator" in asked.levels
+        levels["module"] = times_by_module(
+            scenario, trainer, batches, asked.steps, device, plain_s, operators=operators
+        )
     ranks = _everyone(own) if way != "single" else [own]
     return {"ranks": ranks, "levels": levels, "remarks": list(trainer.remarks), "record": dict(trainer.record)}
 
@@ -87,32 +86,24 @@ def _flush_denormal_numbers(device: str) -> None:
         torch.set_flush_denormal(True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Trained:
-    values: list[float]
-    """Mean loss of this rank's sequences, by step, warm-up included."""
-    energy_j: float | None
-    plain_s: float
-    """Median seconds of a step."""
-    exposed_s: list[float]
-    """Seconds in collectives by step, waiting for ranks that come later included."""
-
-
 def _train(
-    scenario: Scenario,
-    trainer: Trainer,
-    clock: StepClock,
-    asked: Asked,
-    device: str,
-    memory: MemoryWatch,
-    emit: Emit,
-) -> _Trained:
-    """Warm up, then take samples; nothing waits for the device but readings that are two steps old."""
-    batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
+    trainer: Trainer, batches: Sequence[Any], clock: StepClock, asked: Asked, memory: MemoryWatch, emit: Emit
+) -> dict[str, Any]:
+    """Warm up, then take samples; nothing waits for the device but readings that are two steps old.
+
+    Returns seconds of each step, in all and in collectives (waiting for ranks that come later included), joules of all
+    of them, and mean losses of this rank's sequences by step, those of the warm-up included.
+    """
     losses: list[Any] = []
+    taken: list[StepTime] = []
 
     def step(number: int) -> None:
         losses.append(trainer.step(batches[number % len(batches)], clock.phase))
+
+    def keep(readings: Sequence[StepTime]) -> None:
+        for reading in readings:
+            emit({"step": len(taken), **asdict(reading)})
+            taken.append(reading)
 
     clock.start()
     for number in range(asked.warm_up):
@@ -120,36 +111,18 @@ def _train(
         clock.end_step()
     clock.drain()
     memory.restart()
-    energy = EnergyWatch(device)
+    energy = EnergyWatch(memory.device)
     clock.start()
-    taken: list[float] = []
-    exposed: list[float] = []
-
-    def keep(readings: Sequence[StepTime]) -> None:
-        for reading in readings:
-            emit({"step": len(taken), **asdict(reading)})
-            taken.append(reading.step_time_s)
-            exposed.append(reading.phases.get(EXPOSED, 0.0))
-
     for number in range(asked.warm_up, asked.warm_up + asked.steps):
         step(number)
         keep(clock.end_step())
     keep(clock.drain())
-    return _Trained(
-        values=[float(loss) for loss in losses],
-        energy_j=energy.joules(),
-        plain_s=float(np.median(taken)),
-        exposed_s=exposed,
-    )
-
-
-def _levels(scenario: Scenario, trainer: Trainer, asked: Asked, device: str, plain_s: float) -> dict[str, Any]:
-    """What the levels below the step show, as far as they were asked for."""
-    if not {"module", "operator"} & set(asked.levels) or trainer.record.get("shimmed"):
-        return {}
-    batches = token_batches(scenario, trainer.replica, trainer.replicas, device)
-    operators = "operator" in asked.levels
-    return {"module": times_by_module(scenario, trainer, batches, asked.steps, device, plain_s, operators=operators)}
+    return {
+        "step_s": [reading.step_time_s for reading in taken],
+        "exposed_s": [reading.phases.get(EXPOSED, 0.0) for reading in taken],
+        "energy_j": energy.joules(),
+        "losses": [float(loss) for loss in losses],
+    }
 
 
 def _everyone(own: Mapping[str, Any]) -> list[Mapping[str, Any]]:

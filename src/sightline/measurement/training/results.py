@@ -12,7 +12,6 @@ from sightline.measurement.processes.results import (
     limits_of,
     memory_by_part,
     remarks_on_times,
-    seconds_by_bound,
 )
 from sightline.profile import TRAINING, Profile
 from sightline.scenario import Scenario
@@ -102,7 +101,7 @@ def _limits(rows: Sequence[Mapping[str, Any]], phases: Mapping[str, float], pred
     """
     step_s = sum(phases.values())
     if rows:
-        return limits_of(seconds_by_bound(rows), step_s)
+        return limits_of(rows, step_s)
     network, host = phases["communication_exposed"], phases["host"]
     work = step_s - network - host
     compute, memory = (float(predicted.limits[bound]) for bound in ("compute", "memory"))

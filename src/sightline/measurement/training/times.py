@@ -14,10 +14,9 @@ import numpy as np
 from sightline.measurement.machine.devices import DeviceClock, wait_for
 from sightline.measurement.machine.timing import HostClock
 from sightline.measurement.modules.instrument import instrument, without_overhead
-from sightline.measurement.modules.operator_trace import trace_operators
+from sightline.measurement.modules.operator_trace import split_by_operator, trace_operators
 from sightline.measurement.modules.readers import Reader
 from sightline.measurement.training.steps import Trainer
-from sightline.profile import Row
 from sightline.scenario import Scenario
 
 
@@ -119,32 +118,11 @@ def times_by_module(
         rows = on_model.rows(scenario.cluster.device, scenario.plan.dtype)
         rows = without_overhead(rows, plain_s) if on_host else rows
         if operators:
-            rows = _by_operator(rows, trace_operators(on_model, lambda: trainer.step(batches[0], on_model.phase)))
+            rows = split_by_operator(rows, trace_operators(on_model, lambda: trainer.step(batches[0], on_model.phase)))
     finally:
         on_model.remove()
     return {
         "rows": [asdict(row) for row in rows],
         "recorded_steps": len(seconds),
         "instrumentation_overhead": float(np.median(seconds)) / plain_s - 1.0,
-        "by_module": on_model.by_module,
     }
-
-
-def _by_operator(modules: Sequence[Row], operators: Sequence[Row]) -> list[Row]:
-    """Operators' rows, among which the module's seconds are split; modules that the trace lacks stay whole."""
-    seconds, traced = (_by_module(rows) for rows in (modules, operators))
-    scaled = [
-        row.lasting(row.time_s * seconds[where] / traced[where])
-        for row in operators
-        if (where := (row.phase, row.block, row.module)) in seconds and traced[where]
-    ]
-    there = {(row.phase, row.block, row.module) for row in scaled}
-    return [*scaled, *(row for row in modules if (row.phase, row.block, row.module) not in there)]
-
-
-def _by_module(rows: Sequence[Row]) -> dict[tuple[str, str, str], float]:
-    found: dict[tuple[str, str, str], float] = {}
-    for row in rows:
-        where = (row.phase, row.block, row.module)
-        found[where] = found.get(where, 0.0) + float(row.time_s)
-    return found
