@@ -1,7 +1,17 @@
-"""What the tests of running cases share: looking for processes that were left behind."""
+"""What the tests of measurement share: a model, and looking for processes that were left behind."""
 
 import time
 from pathlib import Path
+
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 160,
+    "vocab_size": 320,
+}
 
 
 def alive(mark):

@@ -5,7 +5,7 @@ and together: ZeRO-2 and -3 (Z2, Z3), offload (O), 4-bit weights (Q), recomputat
 QLoRA (QL); N is none of them. A processor gets the same grid over the same three models made small.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -63,9 +63,9 @@ class Table:
 
     name: str
     title: str
-    quantities: Sequence[str]
-    """Result keys that each cell shows."""
     cells: Sequence[Cell]
+    quantities: Sequence[str] = RATE_AND_MEMORY
+    """Result keys that each cell shows."""
     level: Level = "end-to-end"
     notes: Sequence[str] = field(default=())
 
@@ -73,8 +73,81 @@ class Table:
 def study_tables(hardware: Hardware, *, quick: bool = False) -> list[Table]:
     """Return the study's tables for this hardware; ``quick`` keeps one model and the rows of `QUICK`."""
     grid = _Grid(hardware, quick=quick)
-    made = (grid.frameworks, grid.pretraining, grid.scaling, grid.modules, grid.finetuning, grid.generation)
-    return [table for make in made if (table := make()).cells]
+    smallest = grid.models[0]
+    by_framework = [
+        grid.training("pretrain", framework, smallest, "N", batch=batch, framework=framework)
+        for framework in ("deepspeed", "megatron")
+        for batch in ((1, 4) if grid.small else (1, 2, 4, 8, 16, 32))
+    ]
+    on_one_device = [
+        grid.training("pretrain", row, smallest, row, batch=2, devices=1, framework="transformers")
+        for row in ("N", "F", "R")
+    ]
+    tables = (
+        Table(name="frameworks", title="Pre-training: DeepSpeed and Megatron by batch per device", cells=by_framework),
+        Table(
+            name="pretraining",
+            title="Pre-training with DeepSpeed by technique, batch 1 per device",
+            cells=grid.by_technique("pretrain", PRETRAINING, grid.models[:2]),
+        ),
+        _scaling(grid),
+        Table(
+            name="modules",
+            title="Phases and modules of a step on one device, batch 2",
+            quantities=("step_time_s",),
+            cells=on_one_device,
+            level="module",
+        ),
+        Table(
+            name="finetuning",
+            title="Fine-tuning by technique, batch 1 per device",
+            cells=grid.by_technique("finetune", FINETUNING, grid.models),
+        ),
+        _generation(grid),
+    )
+    return [table for table in tables if table.cells]
+
+
+def _scaling(grid: "_Grid") -> Table:
+    """From one device to all: the smallest model, batch 2, quantized."""
+    counts = [n for n in (1, 2, 4, 8) if n <= grid.hardware.count]
+    cells = [
+        grid.training("pretrain", "1 device" if n == 1 else f"{n} devices", grid.models[0], "Q", batch=2, devices=n)
+        for n in counts
+    ]
+    return Table(
+        name="scaling",
+        title="From one device to all: batch 2 per device, 4-bit weights",
+        quantities=("tokens_per_s", "tokens_per_s_per_device"),
+        cells=cells if len(counts) > 1 else (),
+        notes=("On a processor the processes share its cores, so one alone has them all.",) if grid.small else (),
+    )
+
+
+def _generation(grid: "_Grid") -> Table:
+    """Prefill and decode of a prompt with transformers on one device, plain and with 4-bit weights."""
+    prompt, output = (tokens // 8 if grid.small else tokens for tokens in (PROMPT, OUTPUT))
+    cells = [
+        Cell(
+            row=f"{'4-bit' if quantization == 'nf4' else '16-bit'}, batch {batch}",
+            column=model,
+            scenario={
+                "model": grid.model(model),
+                "cluster": grid.hardware.cluster(1),
+                "workload": {"task": "generate", "batch": batch, "prompt_tokens": prompt, "output_tokens": output},
+                "plan": {"framework": "transformers", "dtype": "bf16", "quantization": quantization},
+            },
+        )
+        for quantization in ("none", "nf4")
+        for batch in (1, 8)
+        for model in grid.models
+    ]
+    return Table(
+        name="generation",
+        title=f"Generation on one device: {prompt} tokens in, {output} out",
+        quantities=("ttft_s", "tpot_s", "output_tokens_per_s"),
+        cells=cells,
+    )
 
 
 def plan_of(row: str) -> dict[str, Any]:
@@ -117,96 +190,16 @@ class _Grid:
     """Writes scenarios for one machine."""
 
     def __init__(self, hardware: Hardware, *, quick: bool) -> None:
-        self._hardware = hardware
-        self._small = hardware.is_processor
-        self._models = MODELS[:1] if quick else MODELS
-        self._quick = quick
-        self._sequence = SEQUENCE // 5 if self._small else SEQUENCE
-        self._batches = (1, 4) if self._small else (1, 2, 4, 8, 16, 32)
+        self.hardware, self.quick = hardware, quick
+        self.small = hardware.is_processor
+        self.models = MODELS[:1] if quick else MODELS
 
-    def frameworks(self) -> Table:
-        """DeepSpeed against Megatron on the smallest model by batch, all devices and no technique."""
-        cells = [
-            self._training("pretrain", framework, self._models[0], "N", batch=batch, framework=framework)
-            for framework in ("deepspeed", "megatron")
-            for batch in self._batches
-        ]
-        title = "Pre-training: DeepSpeed and Megatron by batch per device"
-        return Table(name="frameworks", title=title, quantities=RATE_AND_MEMORY, cells=cells)
+    def by_technique(self, task: str, rows: Sequence[str], models: Sequence[str]) -> list[Cell]:
+        """Every row of techniques with DeepSpeed and batch 1."""
+        kept = [row for row in rows if not self.quick or row in QUICK]
+        return [self.training(task, row, model, row, batch=1) for row in kept for model in models]
 
-    def pretraining(self) -> Table:
-        """Every row of techniques with DeepSpeed, batch 1 and the study's next ones."""
-        cells = self._by_technique("pretrain", PRETRAINING, self._models[:2])
-        title = "Pre-training with DeepSpeed by technique, batch 1 per device"
-        return Table(name="pretraining", title=title, quantities=RATE_AND_MEMORY, cells=cells)
-
-    def scaling(self) -> Table:
-        """From one device to all: the smallest model, batch 2, quantized."""
-        counts = [n for n in (1, 2, 4, 8) if n <= self._hardware.count]
-        cells = [
-            self._training(
-                "pretrain", "1 device" if n == 1 else f"{n} devices", self._models[0], "Q", batch=2, devices=n
-            )
-            for n in counts
-        ]
-        return Table(
-            name="scaling",
-            title="From one device to all: batch 2 per device, 4-bit weights",
-            quantities=("tokens_per_s", "tokens_per_s_per_device"),
-            cells=cells if len(counts) > 1 else (),
-            notes=("On a processor the processes share its cores, so one alone has them all.",) if self._small else (),
-        )
-
-    def modules(self) -> Table:
-        """Phases and modules of one step: the smallest model, batch 2, with and without FlashAttention."""
-        cells = [
-            self._training("pretrain", row, self._models[0], row, batch=2, devices=1, framework="transformers")
-            for row in ("N", "F", "R")
-        ]
-        title = "Phases and modules of a step on one device, batch 2"
-        return Table(name="modules", title=title, quantities=("step_time_s",), cells=cells, level="module")
-
-    def finetuning(self) -> Table:
-        """LoRA and QLoRA with every row of techniques, batch 1."""
-        cells = self._by_technique("finetune", FINETUNING, self._models)
-        title = "Fine-tuning by technique, batch 1 per device"
-        return Table(name="finetuning", title=title, quantities=RATE_AND_MEMORY, cells=cells)
-
-    def generation(self) -> Table:
-        """Prefill and decode of a prompt with transformers on one device, plain and with 4-bit weights."""
-        shrink = 8 if self._small else 1
-        cells = [
-            self._generation(model, quantization, batch, PROMPT // shrink, OUTPUT // shrink)
-            for quantization in ("none", "nf4")
-            for batch in (1, 8)
-            for model in self._models
-        ]
-        return Table(
-            name="generation",
-            title=f"Generation on one device: {PROMPT // shrink} tokens in, {OUTPUT // shrink} out",
-            quantities=("ttft_s", "tpot_s", "output_tokens_per_s"),
-            cells=cells,
-        )
-
-    def _generation(self, model: str, quantization: str, batch: int, prompt: int, output: int) -> Cell:
-        return Cell(
-            row=f"{'4-bit' if quantization == 'nf4' else '16-bit'}, batch {batch}",
-            column=model,
-            scenario={
-                "model": self._model(model),
-                "cluster": self._hardware.cluster(1),
-                "workload": {"task": "generate", "batch": batch, "prompt_tokens": prompt, "output_tokens": output},
-                "plan": {"framework": "transformers", "dtype": "bf16", "quantization": quantization},
-            },
-        )
-
-    def _by_technique(self, task: str, rows: Sequence[str], models: Sequence[str]) -> list[Cell]:
-        return [self._training(task, row, model, row, batch=1) for row in self._rows(rows) for model in models]
-
-    def _rows(self, rows: Sequence[str]) -> Iterator[str]:
-        return (row for row in rows if not self._quick or row in QUICK)
-
-    def _training(
+    def training(
         self,
         task: str,
         row: str,
@@ -217,23 +210,26 @@ class _Grid:
         devices: int | None = None,
         framework: str = "deepspeed",
     ) -> Cell:
-        devices = devices or self._hardware.count
+        """A step of training, on all devices where their number is not said."""
+        devices = devices or self.hardware.count
         plan = plan_of(techniques) | {"framework": framework, "dtype": "bf16", "micro_batch": batch}
         ranks = devices
         if framework == "megatron":
             # The study splits matrices over all of a server's devices.
             plan |= {"tensor_parallel": devices}
             ranks = 1
+        length = SEQUENCE // 5 if self.small else SEQUENCE
         return Cell(
             row=row,
             column=f"{model}, batch {batch}",
             scenario={
-                "model": self._model(model),
-                "cluster": self._hardware.cluster(devices),
-                "workload": {"task": task, "sequence_length": self._sequence, "global_batch": batch * ranks},
+                "model": self.model(model),
+                "cluster": self.hardware.cluster(devices),
+                "workload": {"task": task, "sequence_length": length, "global_batch": batch * ranks},
                 "plan": plan,
             },
         )
 
-    def _model(self, name: str) -> Any:
-        return made_small(name) if self._small else name
+    def model(self, name: str) -> Any:
+        """The model by its name, or made small for a processor."""
+        return made_small(name) if self.small else name

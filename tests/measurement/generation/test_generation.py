@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from measurement.running import TINY  # noqa: E402
+
 import sightline as sl  # noqa: E402
 from sightline.errors import InputError  # noqa: E402
 from sightline.measurement.generation import case, runs  # noqa: E402
@@ -19,15 +21,6 @@ from sightline.measurement.processes.case import UnsupportedCaseError  # noqa: E
 from sightline.measurement.processes.results import profile_of  # noqa: E402
 from sightline.measurement.processes.suite import Settings  # noqa: E402
 
-TINY = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 160,
-    "vocab_size": 320,
-}
 SCENARIO = {
     "name": "tiny",
     "model": TINY,

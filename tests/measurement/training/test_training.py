@@ -9,6 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from measurement.running import TINY  # noqa: E402
+
 from sightline.errors import InputError  # noqa: E402
 from sightline.loading import scenario_from_mapping, to_mapping  # noqa: E402
 from sightline.measurement.machine import record  # noqa: E402
@@ -29,15 +31,6 @@ from sightline.prediction import predict  # noqa: E402
 from sightline.profile.results import profile_to_dict  # noqa: E402
 from sightline.runs import open_store  # noqa: E402
 
-TINY = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 160,
-    "vocab_size": 320,
-}
 EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 LATENT = {
     **{key: value for key, value in TINY.items() if key != "num_key_value_heads"},

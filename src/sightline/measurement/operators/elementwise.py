@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.measurement.machine.devices import Machine, import_torch
-from sightline.measurement.operators.case import MOST_OF_MEMORY, SEED, Case, Tensors, chosen, rotated, rotating
-from sightline.quantities import BYTES, format_quantity
+from sightline.measurement.operators.case import SEED, Case, Tensors, chosen, rotated, rotating, sets_of
 from sightline.scenario import ElementwiseOperation
 from sightline.scenario.operation import ElementwiseName
 
@@ -51,6 +50,7 @@ OPTIMIZERS = ("fused", "foreach", "loop", "clipped")
 BYTES_PER_PARAMETER = 16
 """Parameter, gradient and two moments in fp32."""
 TENSORS = 16
+MOST_OPTIMIZERS = 64
 LARGEST_GRADIENT = 1e9
 """Norm to which gradients are clipped: so large that repeated steps leave them as they are."""
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -68,15 +68,8 @@ def adam_case(x: ElementwiseOperation, machine: Machine, implementation: str) ->
     """
     torch = import_torch()
     elements = int(x.elements)
-    size = elements * BYTES_PER_PARAMETER
-    room = MOST_OF_MEMORY * machine.memory_bytes
-    if size > room:
-        needs = format_quantity(float(size), BYTES)
-        raise InputError(
-            f"Adam's states of {elements:,} parameters take {needs}, more than 60 % of this machine's memory"
-        )
     torch.manual_seed(SEED)
-    count = max(1, min(64, int(2 * machine.cache_bytes // size) + 1, int(room // size)))
+    count = min(MOST_OPTIMIZERS, sets_of(machine, elements * BYTES_PER_PARAMETER))
     optimizers = [(_optimizer(torch, elements, machine.kind, implementation),) for _ in range(count)]
 
     def step(optimizer: Any) -> object:
