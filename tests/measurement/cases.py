@@ -122,8 +122,7 @@ def is_one_of_two(arguments, emit):
 
     from sightline.measurement.modules.communication import EXPOSED
     from sightline.measurement.modules.readers import HostReader
-    from sightline.measurement.training.rank import measure_rank
-    from sightline.measurement.training.times import StepClock
+    from sightline.measurement.training.rank import StepClock, measure_rank
 
     with Path(arguments["clock"]).open("r+b") as file:
         shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")

@@ -118,7 +118,7 @@ def outcome(run: Any) -> str:
 
 
 def _follow(scenarios: list[Any], settings: "Settings") -> None:
-    from sightline.measurement.training.runs import follow
+    from sightline.measurement.training.case import follow
 
     failed = follow(scenarios, settings)
     if failed:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.measurement.generation import runs as generation
+from sightline.measurement.generation import case as generation
 from sightline.measurement.machine.timing import FULL
 from sightline.measurement.machine.timing import QUICK as QUICK_OPERATOR
 from sightline.measurement.operators import runs as operators
@@ -13,7 +13,7 @@ from sightline.measurement.operators.measure import measure_operator
 from sightline.measurement.processes.nodes import rendezvous_of
 from sightline.measurement.processes.results import Measured, measured
 from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Settings, Step, run_suite
-from sightline.measurement.training import runs as training
+from sightline.measurement.training import case as training
 from sightline.profile import Profile
 from sightline.runs import Store
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario

@@ -11,9 +11,9 @@ from measurement.running import TINY  # noqa: E402
 
 import sightline as sl  # noqa: E402
 from sightline.errors import InputError  # noqa: E402
-from sightline.measurement.generation import case, runs  # noqa: E402
+from sightline.measurement.generation import case, run  # noqa: E402
+from sightline.measurement.generation.case import result_of  # noqa: E402
 from sightline.measurement.generation.loop import WAYS, Generation, cached_bytes, random_prompts, way_of  # noqa: E402
-from sightline.measurement.generation.results import result_of  # noqa: E402
 from sightline.measurement.models.build import build_plain_model  # noqa: E402
 from sightline.measurement.models.weights import quantize  # noqa: E402
 from sightline.measurement.modules.readers import HostReader  # noqa: E402
@@ -101,9 +101,9 @@ def test_the_cache_holds_a_key_and_a_value_per_token_and_layer(scenario):
 
 @pytest.fixture(scope="module")
 def measured(scenario):
-    rule = replace(case.QUICK, warm_up_s=0.1, longest_s=0.2)
+    rule = replace(run.QUICK, warm_up_s=0.1, longest_s=0.2)
     patch = pytest.MonkeyPatch()
-    patch.setattr(case, "QUICK", rule)
+    patch.setattr(run, "QUICK", rule)
     profile = sl.measure(scenario, quick=True)
     patch.undo()
     return profile
@@ -176,17 +176,17 @@ def test_runs_are_joined_by_their_medians():
 
 def test_on_a_device_what_the_allocator_keeps_is_buffers():
     asked = sl.load(SCENARIO, {"workload.output_tokens": 3})
-    run = a_run()
-    run["memory"] = {"before": 50.0, "allocated": 200.0, "reserved": 260.0, "weights": 120.0, "kv_cache": 30.0}
-    memory = result_of(asked, [run])["memory_bytes"]
+    seen = a_run()
+    seen["memory"] = {"before": 50.0, "allocated": 200.0, "reserved": 260.0, "weights": 120.0, "kv_cache": 30.0}
+    memory = result_of(asked, [seen])["memory_bytes"]
     assert (memory["framework"], memory["buffers"], memory["activations"]) == (50.0, 60.0, 50.0)
     assert memory["total"] == 50.0 + 260.0
 
 
 def test_a_single_token_has_no_time_per_further_token():
     asked = sl.load(SCENARIO, {"workload.output_tokens": 1})
-    run = a_run() | {"passes_s": [[0.4], [0.4]]}
-    result = result_of(asked, [run])
+    seen = a_run() | {"passes_s": [[0.4], [0.4]]}
+    result = result_of(asked, [seen])
     assert (result["tpot_s"], result["latency_s"]) == (0.0, 0.4)
     assert "tpot_s" not in result["interval"]
 
@@ -226,17 +226,17 @@ def test_wrong_requests_are_refused_in_a_sentence(scenario):
 
 def test_a_checkpoint_answers_and_one_of_another_model_is_refused(scenario, tmp_path):
     generation(scenario).model.save_pretrained(tmp_path)
-    asked = case.Asked(way="dynamic", quick=True, weights=str(tmp_path))
-    answering = case._generation(scenario, asked, "cpu")
+    asked = run.Asked(way="dynamic", quick=True, weights=str(tmp_path))
+    answering = run._generation(scenario, asked, "cpu")
     assert answering.run()[0].equal(generation_of_seed(scenario).run()[0])
     other = sl.load(SCENARIO, {"model.intermediate_size": 128})
     with pytest.raises(InputError, match="has intermediate_size 160; the scenario's model has 128"):
-        runs.measure_generation(other, Settings(weights=str(tmp_path), quick=True))
+        case.measure_generation(other, Settings(weights=str(tmp_path), quick=True))
 
 
 def generation_of_seed(scenario):
     """The model of random weights that a run would draw, with a run's own prompts."""
-    return case._generation(scenario, case.Asked(way="dynamic", quick=True), "cpu")
+    return run._generation(scenario, run.Asked(way="dynamic", quick=True), "cpu")
 
 
 def test_captured_graphs_and_the_default_framework_choose_the_way(scenario):
