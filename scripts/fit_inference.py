@@ -19,7 +19,7 @@ from sightline.calibration.inference import MeasuredGeneration, fit_inference
 from sightline.calibration.manifest import manifest
 from sightline.catalog.versions import line_of, release_line
 from sightline.loading import generation_from_mapping
-from sightline.prediction.generation.latencies import price_workers
+from sightline.prediction.generation.policies import price_workers
 from sightline.scenario import GenerationScenario
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite

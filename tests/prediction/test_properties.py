@@ -93,7 +93,9 @@ def test_no_operator_is_faster_than_its_flops_or_bytes(scenario):
 def test_the_rows_of_a_phase_are_its_time(scenario):
     profile = profile_of(scenario)
     rows = profile.rows
-    assert {phase: sum(row.exposed_s for row in rows if row.phase == phase) for phase in profile.phases} == pytest.approx(profile.phases, rel=1e-9)
+    assert {
+        phase: sum(row.exposed_s for row in rows if row.phase == phase) for phase in profile.phases
+    } == pytest.approx(profile.phases, rel=1e-9)
     assert all(row.exposed_s <= row.time_s * (1 + ROUNDING) for row in profile.rows if row.phase != "optimizer")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.errors import InputError
-from sightline.prediction.training.mesh import open_mesh, valid_plans
+from sightline.prediction.training.mesh import open_mesh
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES, broken_rules, verdict
 
@@ -155,7 +155,7 @@ def test_a_mesh_and_the_loader_agree(
 def agreed(model: str, cluster: str, plan: dict[str, Any], axes: dict[str, list[int]]) -> list[bool]:
     """Which plans of a mesh load, the same as are valid in it."""
     frame = {"cluster": cluster, "sequence_length": 24576, "global_batch": 192}
-    valid = valid_plans(mesh_of(model, frame, plan, axes))
+    valid = verdict(mesh_of(model, frame, plan, axes)).valid
     seen = [loads(model, frame, plan | dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
     assert valid.ravel().tolist() == seen
     return seen

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sightline.calibration.fits.fitting import FitResult, error_statistics
 from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.latencies import Workers, latencies
+from sightline.prediction.generation.latencies import latencies
+from sightline.prediction.generation.policies import Workers
 from sightline.quantities import significant
 
 Array = NDArray[np.float64]

@@ -1,5 +1,32 @@
-"""Predictions: training steps, memory ledgers, schedules, energy and money, and single operators."""
+"""Predictions: the one way in, from a scenario of any task to its answer."""
 
-from sightline.prediction.answer import predict
+from sightline.prediction.training.framework import TrainingConstants
+from sightline.profile import Profile
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
-__all__ = ["predict"]
+
+def predict(
+    scenario: Scenario | OperatorScenario | GenerationScenario, constants: TrainingConstants | None = None
+) -> Profile:
+    """Predict a training step of a `Scenario`, a `GenerationScenario`, or the operator of an `OperatorScenario`.
+
+    Sizes, degrees and the device's numbers may be arrays that broadcast; then every number of the answer is an array.
+    ``constants`` replace those of the catalog's calibration of a training step, as a fit does.
+
+    Raises:
+        InputError: no micro-batch divides the batch.
+    """
+    # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
+    match scenario:
+        case OperatorScenario():
+            from sightline.prediction.operators.predict import predict_operator
+
+            return predict_operator(scenario)
+        case GenerationScenario():
+            from sightline.prediction.generation.predict import predict_generation
+
+            return predict_generation(scenario)
+        case Scenario():
+            from sightline.prediction.training.predict import predict as predict_step
+
+            return predict_step(scenario, constants)

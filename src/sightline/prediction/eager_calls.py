@@ -27,19 +27,13 @@ def in_eager_step(program: Program, prices: Prices, scenario: Scenario, model: D
     if model.asynchronous:
         return prices
     around = around_step(program, model)
-    summed = 1.0 - 1.0 / _micro_batches(scenario)
-    parts = {id(op): op.part for op in program.operators}
+    # The first micro-batch's gradients are kept as they are, the others' are added to them.
+    summed = 1.0 - 1.0 / scenario.micro_batches
+    adding = {id(op) for op in program.operators if op.part == ACCUMULATION}
     return {
-        # The first micro-batch's gradients are kept as they are, the others' are added to them.
-        one: cost._replace(time_s=cost.time_s * (summed if parts[one] == ACCUMULATION else 1.0) + around.get(one, 0.0))
+        one: cost._replace(time_s=cost.time_s * (summed if one in adding else 1.0) + around.get(one, 0.0))
         for one, cost in prices.items()
     }
-
-
-def _micro_batches(scenario: Scenario) -> Number:
-    plan = scenario.plan
-    number: Number = np.ceil(scenario.workload.global_batch / (plan.data_parallel * plan.sequences))
-    return number
 
 
 def step_execution(program: Program, scenario: Scenario) -> Execution:

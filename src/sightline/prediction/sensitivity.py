@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.prediction.answer import predict
+from sightline.prediction import predict
 from sightline.prediction.changes import plans_beside
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import TRAINING, Profile

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sightline.quantities import Number, rounded_up
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
 from sightline.scenario.plan import Plan
@@ -22,3 +23,8 @@ class Scenario:
     """Measured values under the result keys, with ``source``."""
     warnings: tuple[str, ...] = ()
     """Remarks of loading that do not stop the prediction (a sequence beyond the trained context)."""
+
+    @property
+    def micro_batches(self) -> Number:
+        """Micro-batches of a step on one replica."""
+        return rounded_up(self.workload.global_batch / (self.plan.data_parallel * self.plan.sequences))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sightline.prediction.memory.moments import RESERVED
+from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 
 

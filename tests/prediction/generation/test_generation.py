@@ -42,7 +42,9 @@ def test_parts_add_up(sizes: dict[str, int], plan: dict[str, Any], continuous: b
     assert sum(profile.limits[b] for b in BOUNDS) == pytest.approx(profile.latency_s)
     assert sum(profile.memory_bytes[p] for p in MEMORY_PARTS) == pytest.approx(profile.memory_bytes["total"])
     rows = profile.rows
-    assert {phase: sum(row.exposed_s for row in rows if row.phase == phase) for phase in profile.phases} == pytest.approx(profile.phases, abs=1e-12)
+    assert {
+        phase: sum(row.exposed_s for row in rows if row.phase == phase) for phase in profile.phases
+    } == pytest.approx(profile.phases, abs=1e-12)
     device_s = sum(row.time_s for row in profile.rows if row.phase not in ("transfer", "host"))
     assert device_s <= profile.latency_s * plan.get("pipeline_parallel", 1) * (1 + 1e-9)
     assert profile.latency_s > 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.frameworks import read_engine
-from sightline.prediction.generation.prompts import micro_batches
+from sightline.prediction.generation.phases import micro_batches
 from sightline.scenario import GenerationPlan
 
 

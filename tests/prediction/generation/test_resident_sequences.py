@@ -7,8 +7,8 @@ import pytest
 from generation_scenarios import generation
 
 from sightline.prediction.generation.phases import price_generation
+from sightline.prediction.generation.policies import of_resident
 from sightline.prediction.generation.predict import predict_generation
-from sightline.prediction.generation.steady_loop import of_resident
 
 
 def loop(batch, framework="tensorrt-llm", **changes):

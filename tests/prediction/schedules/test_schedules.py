@@ -20,11 +20,11 @@ STAGES = st.integers(1, 12)
 MICRO_BATCHES = st.integers(1, 40)
 
 
-def play(schedule, chunks, forward_s, backward_s, micro_batches, transfer_s=0.0, overlapped=False) -> Simulation:
+def play(schedule, chunks, forward_s, backward_s, micro_batches, transfer_s=0.0) -> Simulation:
     """Play stages whose chunks are equal parts of them."""
     forward = [[s / chunks] * chunks for s in forward_s]
     backward = [[s / chunks] * chunks for s in backward_s]
-    return simulate(schedule, forward, backward, micro_batches, transfer_s, overlapped)
+    return simulate(schedule, forward, backward, micro_batches, transfer_s)
 
 
 def closed_form_s(chunks, forward_s, backward_s, micro_batches, transfer_s=0.0) -> float:
@@ -166,15 +166,6 @@ def test_every_stage_runs_every_pass_once(schedule, chunks, stages, micro_batche
         assert len(operations) == len(set(operations)) == 2 * micro_batches * chunks
     spans = play(schedule, chunks, [1.0] * stages, [2.0] * stages, micro_batches).spans
     assert len(spans) == 2 * stages * micro_batches * chunks
-
-
-@given(stages=st.integers(2, 8), micro_batches=MICRO_BATCHES)
-def test_transfers_beside_compute_only_delay_the_receiver(stages, micro_batches):
-    forward_s, backward_s = [1.0] * stages, [2.0] * stages
-    beside = play("1f1b", 1, forward_s, backward_s, micro_batches, 0.1, overlapped=True)
-    without = play("1f1b", 1, forward_s, backward_s, micro_batches)
-    assert without.total_s < beside.total_s
-    assert {span.kind for span in beside.spans} == {"forward", "backward"}
 
 
 @given(layers=st.integers(1, 200), data=st.data())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.prediction.changes import plans_beside
-from sightline.prediction.training.block_times import Overlap
 from sightline.prediction.training.mesh import open_mesh
+from sightline.prediction.training.micro_batch import Overlap
 from sightline.prediction.training.predict import predict, profile_of
 from sightline.profile import Profile
 

@@ -57,8 +57,10 @@ def cost(
     )
     on = Replication(
         plan=plan,
-        ranks=Ranks(*(data_group(1, n, scenario.cluster) for n in (replicas, shard, replicas / shard))),
-        expert_ranks=Ranks(*(data_group(2, n, scenario.cluster) for n in (replicas / 2, shard / 2, replicas / shard))),
+        ranks=(
+            Ranks(*(data_group(1, n, scenario.cluster) for n in (replicas, shard, replicas / shard))),
+            Ranks(*(data_group(2, n, scenario.cluster) for n in (replicas / 2, shard / 2, replicas / shard))),
+        ),
         cluster=scenario.cluster,
         library=cluster_collectives(scenario.cluster),
         constants=load_training("a100-sxm", "reference")[0],

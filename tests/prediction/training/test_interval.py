@@ -6,7 +6,8 @@ import pytest
 from training_scenarios import training
 
 from sightline.prediction import predict
-from sightline.prediction.training.predict import LONGER, SHORTER, intervals, spread_of
+from sightline.prediction.figures import intervals
+from sightline.prediction.training.predict import LONGER, SHORTER, spread_of
 from sightline.scenario import Scenario
 
 
@@ -27,7 +28,7 @@ def test_what_the_scenario_does_not_ask_has_no_interval() -> None:
 
 
 def test_without_a_spread_there_is_no_interval() -> None:
-    assert intervals(predict(training()), 0.0) == {}
+    assert intervals(predict(training()), {"step_time_s": 0.0}) == {}
 
 
 def test_a_framework_nobody_measured_is_less_certain() -> None:

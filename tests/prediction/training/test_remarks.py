@@ -2,7 +2,7 @@
 
 from training_scenarios import training
 
-from sightline.prediction.training.remarks import remarks
+from sightline.prediction.training.predict import remarks
 
 
 def cluster(cap: str) -> dict[str, object]:

@@ -24,7 +24,7 @@ from sightline.calibration.processor.dispatch import (
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
 from sightline.cost.processor.prices import ATTENTION, ELEMENTWISE, PRODUCTS, kind_of
-from sightline.prediction.training.data_parallel import Replica, Replication, data_parallel_time, ranks_of
+from sightline.prediction.training.data_parallel import Replica, data_parallel_time, replication
 from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.stages import program_sizes, stage_contents
 from sightline.prediction.training.update import elementwise_s
@@ -130,16 +130,7 @@ def _communication_s(
         backward_s=0.0,
         micro_batches=1.0,
     )
-    ranks, expert_ranks = ranks_of(plan, cluster)
-    on = Replication(
-        plan=plan,
-        ranks=ranks,
-        expert_ranks=expert_ranks,
-        cluster=cluster,
-        library=library,
-        constants=constants,
-        device_model=model_of(machine, scenario),
-    )
+    on = replication(plan, cluster, library, constants, model_of(machine, scenario))
     return float(data_parallel_time(replica, on).exposed_s)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.catalog.versions import line_of, release_line
-from sightline.cost.families import family_of
+from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul.constants import borrows
 from sightline.scenario import Device, Host
 
@@ -27,7 +27,7 @@ UNKNOWN = "reference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InferenceConstants:
+class InferenceConstants(Stated):
     """One set per engine and version; the catalog's entry holds value, source and residuals."""
 
     matmul_slowdown: float
@@ -84,7 +84,7 @@ class InferenceConstants:
     """The same of ``tpot_spread`` where prefill has workers of its own; 0 where it is no other."""
     unseen_spread: float = 0.0
     """What comes on top, as if independent, for a model on a device that the fit had no measurement of."""
-    fitted_on: frozenset[str] = frozenset()
+    fitted_on: tuple[str, ...] = ()
     """Models on devices that the fit had measurements of ("<model> on <device>"); empty where nobody tells them apart."""
 
     def on(self, host: Host) -> "InferenceConstants":
@@ -102,13 +102,6 @@ class InferenceConstants:
             return self
         return replace(self, fp8_block_slowdown=1.0)
 
-    @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> "InferenceConstants":
-        """The constants out of a catalog entry; its other keys are left alone."""
-        stated = [f.name for f in fields(cls) if f.name in mapping or f.default is MISSING]
-        numbers = {name: float(mapping[name]) for name in stated if name != "fitted_on"}
-        return cls(**numbers, fitted_on=frozenset(mapping.get("fitted_on", ())))
-
     def step_spread(self, model: str, device: str, *, pools: bool) -> float:
         """The spread of the time per further token for a model on a device, prefilled by workers of its own or not."""
         known = self.pools_spread if pools and self.pools_spread else self.tpot_spread
@@ -116,22 +109,9 @@ class InferenceConstants:
         return hypot(known, self.unseen_spread) if unseen else known
 
 
-ONE_BY_ONE = InferenceConstants(
-    matmul_slowdown=1.0,
-    prefill_attention_slowdown=1.0,
-    decode_attention_slowdown=1.0,
-    experts_slowdown=1.0,
-    elementwise_slowdown=1.0,
-    collective_slowdown=1.0,
-    meeting_s=0.0,
-    kernel_gap_s=0.0,
-    launch_s=0.0,
-    iteration_s=0.0,
-    sequence_s=0.0,
-    prefill_s=0.0,
-    prompt_token_s=0.0,
-    ttft_spread=0.25,
-    tpot_spread=0.25,
+ONE_BY_ONE = InferenceConstants.from_mapping(
+    {f.name: 1.0 if f.name.endswith("_slowdown") else 0.0 for f in fields(InferenceConstants) if f.default is MISSING}
+    | {"ttft_spread": 0.25, "tpot_spread": 0.25}
 )
 """Constants where operators are called one after the other and each call returns when its work is done: host time is in
 the calls. Spreads are estimated."""

@@ -1,18 +1,19 @@
 """Seconds of one iteration of an engine: a batch through all pipeline stages, on its devices and on the host.
 
 A pure function of the engine's replica and the batch, for plain numbers and arrays. Prefill, decoding and steady loops
-are made of iterations. Legend: ``p`` pipeline stages, ``m`` micro-batches that fill them.
+are made of iterations. With speculative decoding a pass verifies drafted tokens (arXiv 2211.17192), which a prediction
+layer may draft. Legend: ``p`` pipeline stages, ``m`` micro-batches that fill them.
 """
 
 from dataclasses import dataclass
 
-from sightline.cost.prices import price
+from sightline.cost.prices import Prices, price
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
-from sightline.prediction.generation.speculation import with_drafts
 from sightline.prediction.generation.worker import PricedPass, Worker
-from sightline.prediction.pass_times import PassTimes, seconds_of
+from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
 from sightline.program import Batch
 from sightline.quantities import Number, anywhere, either, larger
+from sightline.scenario import GenerationPlan
 
 HOST_OVERLAP = 4.0
 """Exponent of the norm in which the host's launches and the device's work join; infinity would be the maximum."""
@@ -51,7 +52,7 @@ def iteration_of(
     m, p, c = micro_batches, worker.plan.pipeline_parallel * 1.0, constants
     asked, prices = batch.kernels.batch, batch.in_engine(c)
     decodes = [group for group in asked.groups if group.decode]
-    times = with_drafts(worker, batch, prices, batch.times(prices))
+    times = _with_drafts(worker, batch, prices, batch.times(prices))
     times = _with_long_prompts(batch, times, c)
     copied = bool(worker.plan.engine.llama_cpp.copies_over_host) and not decodes
     rounds, sends = (1.0, either(p > 1.0, p, 0.0)) if decodes else ((p + m - 1.0) / p, p + m - 2.0)
@@ -62,6 +63,31 @@ def iteration_of(
         transfer_s=sends * _handover_s(worker, batch, c, over_host=copied),
         host_s=host_s + (0.0 if graphs else launch_waits_s(times, c)),
     )
+
+
+def drafted_tokens(plan: GenerationPlan) -> Number:
+    """Return the tokens that a decode pass verifies per sequence, besides its own."""
+    return 0.0 if plan.speculative is None else 1.0 * plan.speculative.tokens
+
+
+def tokens_per_pass(plan: GenerationPlan) -> Number:
+    """Return the tokens that a decode pass yields per sequence."""
+    return 1.0 if plan.speculative is None else plan.speculative.tokens_per_pass
+
+
+def _with_drafts(worker: Worker, decode: PricedPass, prices: Prices, times: PassTimes) -> PassTimes:
+    """Return the times of a decode pass with those of a prediction layer that drafts token by token.
+
+    It takes a layer and the head, each for one token of every sequence.
+    """
+    speculative, batch = worker.plan.speculative, decode.kernels.batch
+    decoding = [group.tokens for group in batch.groups if group.decode]
+    if speculative is None or not worker.model.prediction_layers or not decoding:
+        return times
+    blocks = (decode.program.layers[-1], decode.program.head)
+    share = speculative.tokens / (1.0 + speculative.tokens) * (sum(decoding) / batch.tokens)
+    drafts = [operator_times(block.operators, prices) for block in blocks]
+    return sum_of_passes((1.0, share, share), (times, *drafts))
 
 
 def _with_long_prompts(batch: PricedPass, times: PassTimes, c: InferenceConstants) -> PassTimes:

@@ -3,17 +3,18 @@
 import numpy as np
 
 from sightline.prediction.generation.phases import PricedGeneration
-from sightline.profile import MEMORY_PARTS
+from sightline.prediction.ledger import Ledger, fullest, parts_of, terms_of
+from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul
 from sightline.program.blocks.layer import cached_bytes
-from sightline.quantities import Number, either, larger, rounded_up
+from sightline.quantities import Number, added_up, rounded_up
 from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
 """Hidden-wide activations that are live together with the widest one: the residual stream, a norm's output, a block's output."""
 
 
-def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> dict[str, Number]:
+def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> NumbersOnDemand:
     """Return bytes by part, with ``total``, of the device that holds most when all sequences of ``work`` are there.
 
     Weights are those that the decode step's matmuls read, and the embedding; each pipeline stage holds its share of the
@@ -27,7 +28,6 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
     head = 0.0 if model.tied_embeddings else _weights(decode.head)
-    embedding_and_head = either(p == 1.0, table + head, larger(table, head))
     blocks = rounded_up((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     widest = max(
@@ -40,14 +40,19 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     )
     # A driver's context, or interpreter and libraries where memory is the host's.
     process_bytes = worker.ranks.device_model.process_bytes
-    parts: dict[str, Number] = dict.fromkeys(MEMORY_PARTS, 0.0)
-    parts |= {
-        "weights": layers * rounded_up(model.layers / p) / model.layers + embedding_and_head,
-        "kv_cache": sequences * cached_bytes(model, formats, blocks, t) / p,
-        "activations": activations,
-        "framework": plan.engine.memory.context_bytes if process_bytes is None else process_bytes,
+    others: Ledger = {
+        "kv_cache": (sequences * cached_bytes(model, formats, blocks, t) / p,),
+        "activations": (activations,),
+        "framework": (plan.engine.memory.context_bytes if process_bytes is None else process_bytes,),
     }
-    return {**parts, "total": sum(parts.values())}
+    of_layers = layers * rounded_up(model.layers / p) / model.layers
+    alone = 1.0 * (p == 1.0)
+    stages: list[Ledger] = [
+        {"weights": (of_layers, table + alone * head), **others},
+        {"weights": (of_layers, (1.0 - alone) * head), **others},
+    ]
+    totals = [added_up(terms_of(stage)) for stage in stages]
+    return NumbersOnDemand(fullest([parts_of(stage) for stage in stages], lambda: totals))
 
 
 def _weights(block: Block) -> Number:

@@ -13,8 +13,6 @@ from sightline.scenario import Device
 if TYPE_CHECKING:
     from sightline.cost.processor.model import ProcessorModel
 
-MEASURED_DTYPES = ("fp16", "bf16")
-"""Compute dtypes of the tables behind the calibrations, number formats of matmuls aside."""
 FROM_MEMORY = 1.0
 """Operands that are measured alone take turns, so that none is found in a processor's cache."""
 
@@ -50,23 +48,13 @@ def on_roofline(
     )
 
 
-def within(evidence: Evidence, *, measured: bool) -> Evidence:
-    """The evidence of constants, less where they are used outside what was measured."""
-    return evidence if measured or evidence == "datasheet" else "extrapolated"
-
-
 def chosen(mask: Any, one: OperatorAnswer, other: OperatorAnswer) -> OperatorAnswer:
     """Of two answers to arrays of sizes the one where ``mask`` holds, elsewhere the other; the weaker evidence of both."""
     ranks: tuple[Evidence, ...] = ("calibrated", "extrapolated", "datasheet")
-    return OperatorAnswer(
-        time_s=np.where(mask, one.time_s, other.time_s),
-        flops=np.where(mask, one.flops, other.flops),
-        bytes=np.where(mask, one.bytes, other.bytes),
-        bound=np.where(mask, one.bound, other.bound),
-        evidence=max(one.evidence, other.evidence, key=ranks.index),
-        half_width=np.where(mask, one.half_width, other.half_width),
-        warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
-    )
+    names = ("time_s", "flops", "bytes", "bound", "half_width")
+    figures = {name: np.where(mask, getattr(one, name), getattr(other, name)) for name in names}
+    evidence = max(one.evidence, other.evidence, key=ranks.index)
+    return OperatorAnswer(**figures, evidence=evidence, warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))))
 
 
 def on_processor(cost: OperatorCost, kind: str, dtype: str, model: "ProcessorModel") -> OperatorAnswer:

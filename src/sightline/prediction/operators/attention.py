@@ -11,14 +11,8 @@ from sightline.cost.attention.fused import attention_cost
 from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.families import covers, evidence_of, family_of, half_width
 from sightline.cost.operator_cost import OperatorCost
-from sightline.prediction.operators.answer import (
-    MEASURED_DTYPES,
-    OperatorAnswer,
-    chosen,
-    on_processor,
-    on_roofline,
-    within,
-)
+from sightline.prediction.evidence import MEASURED_DTYPES, within
+from sightline.prediction.operators.answer import OperatorAnswer, chosen, on_processor, on_roofline
 from sightline.program import CachedAttention
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number

@@ -1,6 +1,6 @@
 """The prediction of single matmuls in every number format, dense and of a mixture's experts."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -9,15 +9,8 @@ from sightline.cost.families import covers, evidence_of, family_of, half_width
 from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
-from sightline.prediction.operators.answer import (
-    FROM_MEMORY,
-    MEASURED_DTYPES,
-    OperatorAnswer,
-    chosen,
-    on_processor,
-    on_roofline,
-    within,
-)
+from sightline.prediction.evidence import MEASURED_DTYPES, within
+from sightline.prediction.operators.answer import FROM_MEMORY, OperatorAnswer, chosen, on_processor, on_roofline
 from sightline.profile import Evidence
 from sightline.program import GroupedMatmul, Matmul
 from sightline.program.formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
@@ -45,7 +38,8 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     sixteen_bit = x.kernel != "16-bit" or x.dtype in MEASURED_DTYPES
     constants = matmul_constants(device, kernel)
     corrected = constants if sixteen_bit and not warnings else constants.without_surface()
-    cost = matmul_cost(_product(x, stored), device, corrected)
+    product = Matmul(module="mlp", part="matmul", m=x.m, n=x.n, k=x.k, batch=x.batch, **_types(x, stored))
+    cost = matmul_cost(product, device, corrected)
     measured = x.kernel != "32-bit" and not warnings and _covers(constants, x, device, kernel)
     evidence = within(matmul_evidence(device, kernel), measured=measured)
     width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
@@ -58,21 +52,6 @@ def _on_processor(x: MatmulOperation, model: "ProcessorModel") -> OperatorAnswer
 
     cost = product_cost(x.m, x.n, x.k, x.batch, on=model.processor(), missing=FROM_MEMORY)
     return on_processor(cost, "product", x.dtype, model)
-
-
-def _product(x: MatmulOperation, stored: MatmulFormat) -> Matmul:
-    return Matmul(
-        module="mlp",
-        part="matmul",
-        m=x.m,
-        n=x.n,
-        k=x.k,
-        batch=x.batch,
-        dtype=stored.compute_dtype,
-        element_bytes=stored.activation_bytes,
-        weight_bytes=stored.weight_bytes,
-        output_bytes=_output_bytes(x),
-    )
 
 
 def _covers(constants: MatmulConstants, x: MatmulOperation, device: Device, kernel: str) -> bool:
@@ -114,12 +93,9 @@ def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -
         active=expected_active(x.experts, x.per_token, x.rows / x.per_token),
         n=x.n,
         k=x.k,
-        dtype=stored.compute_dtype,
-        element_bytes=stored.activation_bytes,
-        weight_bytes=stored.weight_bytes,
-        output_bytes=_output_bytes(x),
         kernel=kernel,
         decode=layout == "masked",
+        **_types(x, stored),
     )
     cost = grouped_matmul_cost(products, device, constants)
     evidence = within(evidence_of(device, "grouped"), measured=said == "calibrated" and not warnings)
@@ -133,27 +109,21 @@ def _kernel_of(
     x: MatmulOperation | GroupedMatmulOperation, device: Device
 ) -> tuple[str, MatmulFormat, tuple[str, ...]]:
     """The kernel, what it moves, and a remark where the device has no products in the format."""
+    # The 16-bit type around products in a format.
+    half = x.dtype if x.dtype in MEASURED_DTYPES else "bf16" if "bf16" in device.peak_flops else "fp16"
     native = MATMUL_FORMATS[x.kernel].compute_dtype
-    if native == MODEL_DTYPE or native in device.peak_flops:
-        return _constants_of(x.kernel), format_of(x.kernel, _model_dtype(x, device)), ()
-    stored = format_of(x.kernel, _half(x, device), device)
-    return WEIGHT_ONLY[x.kernel], stored, conversion(x.kernel, stored, device)
+    if native != MODEL_DTYPE and native not in device.peak_flops:
+        stored = format_of(x.kernel, half, device)
+        return WEIGHT_ONLY[x.kernel], stored, conversion(x.kernel, stored, device)
+    stored = format_of(x.kernel, x.dtype if x.kernel in ("16-bit", "32-bit") else half)
+    return "16-bit" if x.kernel == "32-bit" else x.kernel, stored, ()
 
 
-def _constants_of(kernel: str) -> str:
-    return "16-bit" if kernel == "32-bit" else kernel
-
-
-def _model_dtype(x: MatmulOperation | GroupedMatmulOperation, device: Device) -> str:
-    return x.dtype if x.kernel in ("16-bit", "32-bit") else _half(x, device)
-
-
-def _half(x: MatmulOperation | GroupedMatmulOperation, device: Device) -> str:
-    """The 16-bit type around products in a format."""
-    if x.dtype in MEASURED_DTYPES:
-        return x.dtype
-    return "bf16" if "bf16" in device.peak_flops else "fp16"
-
-
-def _output_bytes(x: MatmulOperation | GroupedMatmulOperation) -> float:
-    return 4.0 if x.kernel == "32-bit" else 2.0
+def _types(x: MatmulOperation | GroupedMatmulOperation, stored: MatmulFormat) -> dict[str, Any]:
+    """The type of the products, and bytes of an element of each operand and of the result."""
+    return {
+        "dtype": stored.compute_dtype,
+        "element_bytes": stored.activation_bytes,
+        "weight_bytes": stored.weight_bytes,
+        "output_bytes": 4.0 if x.kernel == "32-bit" else 2.0,
+    }

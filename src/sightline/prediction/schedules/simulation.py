@@ -48,7 +48,6 @@ def simulate(
     backward_s: StageSeconds,
     micro_batches: int,
     transfer_s: float = 0.0,
-    overlapped: bool = False,
     weight_s: StageSeconds | None = None,
 ) -> Simulation:
     """Play out ``schedule`` with ``forward_s[stage][chunk]`` and ``backward_s[stage][chunk]`` seconds per micro-batch.
@@ -57,9 +56,9 @@ def simulate(
     lies on the way of a micro-batch, and weight gradients fill what would be idle time. DualPipe has one chunk per stage;
     passes that run together take as long as both.
 
-    ``transfer_s`` is the time of one message between neighbouring stages in one direction. Overlapped, it only delays
-    the receiver; otherwise the sender is busy as well (Megatron's non-interleaved schedule exchanges an activation
-    against a gradient over the same full-duplex boundary, so each boundary costs each side one message time per pass).
+    ``transfer_s`` is the time of one message between neighbouring stages in one direction, in which the sender is busy as
+    well (Megatron's non-interleaved schedule exchanges an activation against a gradient over the same full-duplex
+    boundary, so each boundary costs each side one message time per pass); 0 where messages overlap with compute.
     Leaves out: contention between messages, and a sender waiting for a receiver that is not ready.
     """
     stages, chunks, both_ways = len(forward_s), len(forward_s[0]), schedule == "dualpipe"
@@ -77,7 +76,7 @@ def simulate(
 
     orders = [order(schedule, stage, stages, micro_batches, chunks) for stage in range(stages)]
     slots = [deque([passed(one, stage) for one in slot] for slot in own) for stage, own in enumerate(orders)]
-    spans, total_s = _play(slots, transfer_s if stages > 1 else 0.0, overlapped)
+    spans, total_s = _play(slots, transfer_s if stages > 1 else 0.0)
     return Simulation(spans=spans, total_s=total_s, in_flight=[_peak(own) / chunks for own in orders])
 
 
@@ -112,7 +111,7 @@ class _Pass(NamedTuple):
         return (FORWARD, micro_batch, self.piece + 1) if kind == FORWARD else (BACKWARD, micro_batch, self.piece - 1)
 
 
-def _play(waiting: Sequence[deque[list[_Pass]]], transfer_s: float, overlapped: bool) -> tuple[list[Span], float]:
+def _play(waiting: Sequence[deque[list[_Pass]]], transfer_s: float) -> tuple[list[Span], float]:
     """Return spans by stage and time, and the end of the last; a slot starts when its stage is free and its inputs are there."""
     arrived: dict[_Result | None, float] = {None: 0.0}
     free_at = [0.0] * len(waiting)
@@ -138,7 +137,7 @@ def _play(waiting: Sequence[deque[list[_Pass]]], transfer_s: float, overlapped: 
             for one in slot:
                 makes = one.makes
                 sent_s = transfer_s if makes and makes[2] != one.piece else 0.0
-                if sent_s and not overlapped:
+                if sent_s:
                     drawn(stage, TRANSFER, one.operation, sent_s)
                 if makes:
                     arrived[makes] = end_s + sent_s

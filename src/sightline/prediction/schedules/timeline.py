@@ -1,6 +1,5 @@
 """A predicted step drawn out in time: the schedule played out, then what happens once per step."""
 
-import math
 from dataclasses import replace
 
 from sightline.prediction.schedules.closed_forms import stage_layers
@@ -30,7 +29,7 @@ def timeline(profile: Profile) -> list[Span]:
         raise ValueError("a timeline needs the table of one predicted scenario")
     plan = profile.scenario.plan
     forward_s, backward_s, weight_s = _chunk_seconds(profile)
-    in_step = micro_batches(profile.scenario)
+    in_step = int(profile.scenario.micro_batches)
     drawn = drawn_micro_batches(profile.scenario)
     step_rows = {row.module: row for row in profile.rows if row.block == "step"}
     sent = step_rows.get("pipeline")
@@ -56,19 +55,13 @@ def timeline(profile: Profile) -> list[Span]:
     return sorted(spans, key=lambda span: (span.stage, span.start_s))
 
 
-def micro_batches(scenario: Scenario) -> int:
-    """Micro-batches of a step on one replica."""
-    plan = scenario.plan
-    return math.ceil(scenario.workload.global_batch / (plan.data_parallel * plan.sequences))
-
-
 def drawn_micro_batches(scenario: Scenario) -> int:
     """Micro-batches that the timeline draws one by one: all, or as many as ``MOST_SPANS`` lets it, in whole groups."""
     plan = scenario.plan
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
     # A pass is a span and may send a message, which is one more.
     most = max(1, MOST_SPANS // (4 * stages * chunks))
-    in_step = micro_batches(scenario)
+    in_step = int(scenario.micro_batches)
     if in_step <= most:
         return in_step
     return most - most % stages if most > stages else most

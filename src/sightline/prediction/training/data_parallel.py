@@ -130,27 +130,6 @@ class Ranks(NamedTuple):
     """One of each replica group, with the same shard (hybrid sharding)."""
 
 
-def ranks_of(plan: Plan, cluster: Cluster) -> tuple[Ranks, Ranks]:
-    """Return the ranks with the same common parameters, and those with the same experts.
-
-    Ranks of a replica group are neighbours, one in every tensor-parallel group; the other groups lie beyond them.
-    """
-    t, groups, replicas = plan.tensor_parallel, plan.replica_groups, 1.0 * plan.replicas
-
-    def ranks(inside: Number, replicas: Number, shards: Number) -> Ranks:
-        return Ranks(
-            all=data_group(inside, replicas, cluster),
-            sharding=data_group(inside, shards, cluster),
-            across=data_group(inside * shards, groups, cluster),
-        )
-
-    expert_replicas = plan.expert_replicas
-    return (
-        ranks(1.0 * t, replicas, plan.shards),
-        ranks(t * replicas / expert_replicas, expert_replicas, expert_replicas / groups),
-    )
-
-
 def exposed(compute_s: Number, transfer_s: Number, layers: Number, slowdown: Number) -> Number:
     """Seconds that layer-wise transfers add to the compute they overlap with.
 
@@ -167,8 +146,8 @@ class Replication:
 
     plan: Plan
     cluster: Cluster
-    ranks: Ranks
-    expert_ranks: Ranks
+    ranks: tuple[Ranks, Ranks]
+    """Those with the same common parameters, and those with the same experts."""
     library: CollectiveConstants
     constants: TrainingConstants
     device_model: DeviceModel
@@ -176,62 +155,82 @@ class Replication:
 
     def seconds(self, kind: str, size: DenseAndExperts, messages: Number, among: Callable[[Ranks], Group]) -> Number:
         """Seconds of a collective in so many messages; experts' follow the others' over their own ranks."""
-        parts = [(size.dense, self.ranks), *([(size.experts, self.expert_ranks)] if anywhere(size.experts) else [])]
         once = sum(
             collective_time(kind, part / messages, group=among(ranks), cluster=self.cluster, constants=self.library)
-            for part, ranks in parts
+            for part, ranks in zip(size, self.ranks, strict=True)
+            if part is size.dense or anywhere(part)
         )
         return self.constants.collective_slowdown * messages * once
 
+    @property
+    def sharded(self) -> DenseAndExperts:
+        """1.0 where collectives move something: with shards on one rank there is nothing to gather or scatter."""
+        zero = self.plan.zero_stage > 0
+        return DenseAndExperts(*(either(zero, 1.0 * (ranks.sharding.size > 1), 1.0) for ranks in self.ranks))
 
-class _Transfers(NamedTuple):
-    """Seconds of one round of each transfer, nothing hidden."""
+    @property
+    def hybrid(self) -> Any:
+        """Whether there are several replica groups whose shards of the gradients are summed."""
+        return (self.ranks[0].across.size > 1) & (self.plan.zero_stage > 0)
 
-    before_forward_s: Number
-    in_backward_s: Number
-    """Gradients, and the second gather of ZeRO-3."""
+    def shards(self, gradients: DenseAndExperts) -> DenseAndExperts:
+        """Return a rank's shard of the gradients."""
+        parts = zip(gradients, self.ranks, strict=True)
+        return DenseAndExperts(*(part / ranks.sharding.size for part, ranks in parts))
+
+
+def replication(
+    plan: Plan, cluster: Cluster, library: CollectiveConstants, constants: TrainingConstants, model: DeviceModel
+) -> Replication:
+    """Return where a plan's replicas run and what prices their collectives.
+
+    Ranks of a replica group are neighbours, one in every tensor-parallel group; the other groups lie beyond them.
+    """
+    t, groups, replicas = plan.tensor_parallel, plan.replica_groups, 1.0 * plan.replicas
+
+    def ranks(inside: Number, replicas: Number, shards: Number) -> Ranks:
+        return Ranks(
+            all=data_group(inside, replicas, cluster),
+            sharding=data_group(inside, shards, cluster),
+            across=data_group(inside * shards, groups, cluster),
+        )
+
+    expert_replicas = plan.expert_replicas
+    return Replication(
+        plan=plan,
+        cluster=cluster,
+        ranks=(
+            ranks(1.0 * t, replicas, plan.shards),
+            ranks(t * replicas / expert_replicas, expert_replicas, expert_replicas / groups),
+        ),
+        library=library,
+        constants=constants,
+        device_model=model,
+    )
 
 
 def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     """Return the exposed seconds of a step's data-parallel collectives."""
     plan = on.plan
-    several, several_of_experts = (1.0 * (ranks.all.size > 1) for ranks in (on.ranks, on.expert_ranks))
-    if not anywhere(several) and not anywhere(several_of_experts):
+    several = DenseAndExperts(*(1.0 * (ranks.all.size > 1) for ranks in on.ranks))
+    if not any(map(anywhere, several)):
         return DataParallelTime(0.0, 0.0)
     moves = movement(replica, plan)
     layered = plan.framework.overlap.gradients or plan.framework.overlap.parameters
     messages = larger(replica.layers, 1.0) if layered else 1.0
-    forward_s, backward_s = _exposed(replica, moves, _transfers(moves, messages, on), messages, on)
+    forward_s, backward_s = _exposed(replica, moves, _transfers_s(moves, messages, on), messages, on)
     own_s = _code_around_collectives_s(replica, moves, on)
-    across = _hybrid(on) * moves.reductions
-    per_round = DenseAndExperts(
-        _sharded(on.ranks, plan) * (moves.reductions * moves.gradients.dense + moves.gathered.dense),
-        _sharded(on.expert_ranks, plan) * (moves.reductions * moves.gradients.experts + moves.gathered.experts),
-    )
-    shards = _shards(moves.gradients, on)
+    columns = zip(several, on.sharded, moves.gradients, moves.gathered, on.shards(moves.gradients), strict=True)
+    across = on.hybrid * moves.reductions
+    sent = (there * (cut * (moves.reductions * g + w) + across * shard) for there, cut, g, w, shard in columns)
     return DataParallelTime(
-        exposed_s=several * (moves.reductions * backward_s + moves.forward_gathers * forward_s + own_s),
-        network_bytes=several * (per_round.dense + across * shards.dense)
-        + several_of_experts * (per_round.experts + across * shards.experts),
+        exposed_s=several.dense * (moves.reductions * backward_s + moves.forward_gathers * forward_s + own_s),
+        network_bytes=sum(sent),
     )
 
 
-def _hybrid(on: Replication) -> Any:
-    """Whether there are several replica groups whose shards of the gradients are summed."""
-    return (on.ranks.across.size > 1) & (on.plan.zero_stage > 0)
-
-
-def _sharded(ranks: Ranks, plan: Plan) -> Number:
-    """1.0 where collectives move something: with shards on one rank there is nothing to gather or scatter."""
-    return either(plan.zero_stage > 0, 1.0 * (ranks.sharding.size > 1), 1.0)
-
-
-def _shards(gradients: DenseAndExperts, on: Replication) -> DenseAndExperts:
-    """A rank's shard of the gradients."""
-    return DenseAndExperts(gradients.dense / on.ranks.sharding.size, gradients.experts / on.expert_ranks.sharding.size)
-
-
-def _transfers(moves: Movement, messages: Number, on: Replication) -> _Transfers:
+def _transfers_s(moves: Movement, messages: Number, on: Replication) -> tuple[Number, Number]:
+    """Seconds of one round before the forward pass and in the backward pass, nothing hidden."""
     zero = on.plan.zero_stage
     reduce_s: Number = 0.0
     scatter_s: Number = 0.0
@@ -244,19 +243,18 @@ def _transfers(moves: Movement, messages: Number, on: Replication) -> _Transfers
     again_s = gather_s
     if moves.weights_again is not moves.weights and anywhere(zero == 3):
         again_s = on.seconds("all_gather", moves.weights_again, messages, lambda ranks: ranks.sharding)
-    hybrid = _hybrid(on)
-    if anywhere(hybrid):
-        shards = _shards(moves.gradients, on)
-        scatter_s = scatter_s + hybrid * on.seconds("all_reduce", shards, messages, lambda ranks: ranks.across)
-    return _Transfers(gather_s, either(zero == 0, reduce_s, scatter_s) + (zero == 3) * again_s)
+    if anywhere(on.hybrid):
+        across_s = on.seconds("all_reduce", on.shards(moves.gradients), messages, lambda ranks: ranks.across)
+        scatter_s = scatter_s + on.hybrid * across_s
+    return gather_s, either(zero == 0, reduce_s, scatter_s) + (zero == 3) * again_s
 
 
 def _exposed(
-    replica: Replica, moves: Movement, transfers: _Transfers, layers: Number, on: Replication
+    replica: Replica, moves: Movement, transfers_s: tuple[Number, Number], layers: Number, on: Replication
 ) -> tuple[Number, Number]:
     """Exposed seconds of one round of transfers before the forward and in the backward pass."""
     framework, slowdown = on.plan.framework, on.constants.overlap_slowdown
-    forward_s, backward_s = transfers
+    forward_s, backward_s = transfers_s
     if not on.device_model.asynchronous:
         return forward_s, backward_s
     if framework.overlap.gradients:
@@ -270,13 +268,12 @@ def _exposed(
 
 def _code_around_collectives_s(replica: Replica, moves: Movement, on: Replication) -> Number:
     """Seconds of copying what was gathered into place, and of a processor's code around collectives."""
-    framework, device = on.plan.framework, on.cluster.device
-    dense, experts = _sharded(on.ranks, on.plan), _sharded(on.expert_ranks, on.plan)
+    framework, device, sharded = on.plan.framework, on.cluster.device, on.sharded
     own_s: Number = 0.0
     if framework.native.copies_gathered_parameters:
-        in_place = 2.0 * (dense * moves.gathered.dense + experts * moves.gathered.experts)
+        in_place = 2.0 * (sharded.dense * moves.gathered.dense + sharded.experts * moves.gathered.experts)
         own_s = in_place / (device.memory_bandwidth * on.constants.memory_fraction)
-    return own_s + dense * sharding_code_s(moves, replica.layers, on.plan, on.device_model)
+    return own_s + sharded.dense * sharding_code_s(moves, replica.layers, on.plan, on.device_model)
 
 
 def waiting_s(

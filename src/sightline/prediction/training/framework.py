@@ -9,7 +9,7 @@ import numpy as np
 from sightline.catalog import entry, names
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, ring_neighbours, tensor_group
 from sightline.cost.elementwise import ElementwiseConstants
-from sightline.cost.families import Stated, family_of
+from sightline.cost.families import Stated, evidence_of, family_of
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.program import Collective, Elementwise, Matmul, Operator
@@ -110,6 +110,16 @@ def training_family(device: Device, framework: str) -> str:
 def _training_frameworks(family: str) -> frozenset[str]:
     """The frameworks that a family's training constants were fitted for, or given with a relative of."""
     return frozenset(name.partition("@")[0] for name in entry("calibrations", f"{family}/training")["frameworks"])
+
+
+def constants_of(scenario: Scenario) -> tuple[TrainingConstants, str]:
+    """Return the catalog's constants for the framework on the device, and what they rest on."""
+    framework, device = scenario.plan.framework, scenario.cluster.device
+    family = training_family(device, framework.name)
+    constants, evidence = load_training(family, framework.name, framework.version)
+    if evidence == "calibrated":
+        evidence = evidence_of(device, "training") if family == family_of(device, "training") else "extrapolated"
+    return constants, evidence
 
 
 HEAD = "head"

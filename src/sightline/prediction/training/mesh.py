@@ -22,7 +22,6 @@ from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 from sightline.scenario.plan import MESH_AXES
-from sightline.scenario.rules import verdict
 
 PLANS_PER_CHUNK = 1 << 17
 """About a megabyte per array, worked out in blocks that stay in a core's cache."""
@@ -44,7 +43,7 @@ _ON_DEMAND = (
 def open_mesh(scenario: Scenario, axes: Mapping[str, Sequence[int]]) -> Scenario:
     """Return ``scenario`` with the plan fields of ``axes`` as arrays, one dimension each in their order.
 
-    ``data_parallel`` becomes what is left of the cluster (a fraction where the degrees don't divide it; `valid_plans`
+    ``data_parallel`` becomes what is left of the cluster (a fraction where the degrees don't divide it; `verdict`
     tells). The micro-batch must be an axis or given.
 
     Raises:
@@ -74,10 +73,10 @@ def mesh_profiles(
     Plans that are not valid are priced all the same.
     """
     shape = tuple(len(values) for values in axes.values())
-    assembly = assemble(open_mesh(scenario, axes))
-    step_s = merged(assembly.times.terms)
-    memory = [merged(terms) for ledger in assembly.ledgers for terms in ledger.moments]
-    on_host = fits_on_host([ledger.memory for ledger in assembly.ledgers], scenario.cluster)
+    _, times, ledgers = assemble(open_mesh(scenario, axes))
+    step_s = merged(times.terms)
+    memory = [merged(terms) for ledger in ledgers for terms in ledger.moments]
+    on_host = fits_on_host([ledger.memory for ledger in ledgers], scenario.cluster)
     first, values = next(iter(axes.items()))
     step = max(1, plans_per_chunk // prod(shape[1:]))
     for start in range(0, len(values), step):
@@ -109,11 +108,6 @@ def _part(whole: Callable[[], Profile], name: str) -> Number:
 
 def _figure(whole: Callable[[], Profile], name: str, _: Profile) -> Any:
     return getattr(whole(), name)
-
-
-def valid_plans(scenario: Scenario) -> NDArray[np.bool_]:
-    """Return which plans of a mesh could run at all, by the rules that loading applies to a single one."""
-    return verdict(scenario).valid
 
 
 def merged(terms: Iterable[Number], joined: Callable[[Any, Any], Number] = add) -> Terms:

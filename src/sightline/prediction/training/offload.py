@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from sightline.cost.device_model import device_model
+from sightline.prediction.training.micro_batch import Slot
 from sightline.prediction.training.update import update_traffic
 from sightline.profile import StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
@@ -75,38 +76,37 @@ class OffloadTime(NamedTuple):
     """Over one device's PCIe link in a step, both directions."""
 
 
-class Share(NamedTuple):
-    """What one device is in charge of, and the passes that hide its transfers."""
+def offload_time(
+    plan: Plan,
+    cluster: Cluster,
+    slot: Slot,
+    micro_batches: Number,
+    *,
+    parameters: Number,
+    weight_bytes: Number,
+    activation_bytes: Number,
+) -> OffloadTime:
+    """Return the seconds of the host's update, and those of transfers that outlast the passes of a micro-batch.
 
-    parameters: Number
-    """Trained ones, after ZeRO."""
-    weight_bytes: Number
-    """Stored weights of its stage, after ZeRO."""
-    activation_bytes: Number
-    """Kept per micro-batch."""
-    forward_s: Number
-    backward_s: Number
-    micro_batches: Number
-
-
-def offload_time(share: Share, plan: Plan, cluster: Cluster) -> OffloadTime:
-    """Return the seconds of the host's update, and those of transfers that outlast the passes."""
+    A device is in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO; it keeps
+    ``activation_bytes`` per micro-batch.
+    """
     if not plan.offload:
         return OffloadTime(0.0, 0.0, 0.0)
-    host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.wide_dtype], share.micro_batches
+    host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.wide_dtype], micro_batches
     states = 1.0 * ("optimizer" in plan.offload)
     weights, kept = 1.0 * ("parameters" in plan.offload), 1.0 * ("activations" in plan.offload)
-    down = states * element_bytes * share.parameters
-    up_once = states * (1.0 - weights) * element_bytes * share.parameters
-    forward = weights * share.weight_bytes + kept * share.activation_bytes
-    backward = weights * share.weight_bytes + larger(kept * share.activation_bytes, down)
+    down = states * element_bytes * parameters
+    up_once = states * (1.0 - weights) * element_bytes * parameters
+    forward = weights * weight_bytes + kept * activation_bytes
+    backward = weights * weight_bytes + larger(kept * activation_bytes, down)
     link = host.device_bandwidth
-    exposed = m * larger(forward / link - share.forward_s, 0.0)
-    exposed = exposed + m * larger(backward / link - share.backward_s, 0.0) + up_once / link
+    exposed = m * larger(forward / link - slot.forward_s, 0.0)
+    exposed = exposed + m * larger(backward / link - slot.backward_s, 0.0) + up_once / link
     return OffloadTime(
-        update_s=states * host_update_s(share.parameters, plan, host, smaller(cluster.per_node, cluster.devices)),
+        update_s=states * host_update_s(parameters, plan, host, smaller(cluster.per_node, cluster.devices)),
         exposed_s=exposed,
-        moved_bytes=m * (forward + weights * share.weight_bytes + kept * share.activation_bytes + down) + up_once,
+        moved_bytes=m * (2.0 * forward + down) + up_once,
     )
 
 

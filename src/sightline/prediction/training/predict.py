@@ -1,31 +1,29 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from math import exp, isqrt
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.cost.clock import at_its_clock
-from sightline.cost.collectives.families import collective_evidence
-from sightline.cost.device_model import DeviceModel
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.energy import energy_per_step_j
-from sightline.prediction.memory.ledger import StageLedger, fullest, stage_ledgers
-from sightline.prediction.operators.answer import within
+from sightline.prediction.evidence import evidence_of_step
+from sightline.prediction.figures import energy_per_step_j, intervals
 from sightline.prediction.training.flops import hardware_flops, model_flops
-from sightline.prediction.training.framework import TrainingConstants, load_training, training_family
-from sightline.prediction.training.offload import as_kept, fits_on_host
+from sightline.prediction.training.framework import TrainingConstants, constants_of
+from sightline.prediction.training.memory import StageLedger, fullest_stage, stage_ledgers
+from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
-from sightline.prediction.training.remarks import host_remarks, remarks
 from sightline.prediction.training.rows import limits_of, rows_of
 from sightline.prediction.training.step import StepTimes, step_times
-from sightline.profile import Profile
-from sightline.scenario import Scenario
+from sightline.profile import Profile, StageMemory
+from sightline.scenario import Cluster, Scenario
 
+GB = 1e9
 LONGER = ("step_time_s", "run_time_s", "cost_usd")
 """Results that grow with the step."""
 SHORTER = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu", "hfu")
@@ -34,24 +32,7 @@ SHORTER = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_dev
 
 def spread_of(scenario: Scenario, constants: TrainingConstants | None = None) -> float:
     """Logarithmic half-width of the interval: that of the constants' set."""
-    if constants is None:
-        framework = scenario.plan.framework
-        family = training_family(scenario.cluster.device, framework.name)
-        constants, _ = load_training(family, framework.name, framework.version)
-    return constants.spread
-
-
-def intervals(profile: Profile, spread: float) -> dict[str, tuple[float, float]]:
-    """Return the interval of each result that follows from the step's time; none where the spread is unknown.
-
-    Symmetric in the logarithm: an error of a factor is as likely up as down. Left out: that some operators and some
-    plans are known better than others.
-    """
-    if spread <= 0:
-        return {}
-    factor = exp(spread)
-    values = {key: getattr(profile, key) for key in (*LONGER, *SHORTER)}
-    return {key: (float(v) / factor, float(v) * factor) for key, v in values.items() if v is not None}
+    return (constants or constants_of(scenario)[0]).spread
 
 
 def with_fastest_micro_batch(scenario: Scenario, profile_of: Callable[[Scenario], Profile]) -> Scenario:
@@ -93,32 +74,21 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
     return answer(scenario)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Assembly:
-    """A scenario's step and memory in terms that lie on few axes of a mesh each."""
-
-    run: Scenario
-    """The scenario as its devices run it."""
-    priced: Priced
-    times: StepTimes
-    ledgers: Sequence[StageLedger]
-
-
-def assemble(scenario: Scenario, constants: TrainingConstants | None = None) -> Assembly:
-    """Write, price and put together the step of a scenario whose micro-batch is given."""
-    run = as_kept(scenario)
-    priced = price(at_its_clock(run), constants)
+def assemble(
+    scenario: Scenario, constants: TrainingConstants | None = None
+) -> tuple[Priced, StepTimes, Sequence[StageLedger]]:
+    """Return a scenario's step, whose micro-batch is given, and its memory in terms that lie on few axes of a mesh each."""
+    priced = price(at_its_clock(as_kept(scenario)), constants)
     times = step_times(priced)
-    return Assembly(run=run, priced=priced, times=times, ledgers=stage_ledgers(run, priced, times))
+    return priced, times, stage_ledgers(priced, times)
 
 
 def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
     """The profile of a scenario whose micro-batch is given."""
-    assembly = assemble(scenario, constants)
-    priced, times = assembly.priced, assembly.times
+    priced, times, ledgers = assemble(scenario, constants)
     step_time_s = times.step_time_s
     scalar = np.ndim(step_time_s) == 0
-    stages, memory = [ledger.memory for ledger in assembly.ledgers], fullest(assembly.ledgers)
+    stages, memory = [ledger.memory for ledger in ledgers], fullest_stage(ledgers)
     answer = partial(profile_of, constants=constants)
     return Profile(
         scenario=scenario,
@@ -135,19 +105,57 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         stages=stages,
         stage_times=lambda _: times.slot_s,
         forward_pass_s=times.forward_pass_s,
-        interval=(lambda p: intervals(p, spread_of(scenario, constants))) if scalar else {},
+        interval=(lambda p: intervals(p, dict.fromkeys((*LONGER, *SHORTER), spread_of(scenario, constants))))
+        if scalar
+        else {},
         advice=(lambda p: what_would_fit(p, answer)) if scalar else (),
-        evidence=lambda _: {**_operator_evidence(scenario, priced.device_model), "framework": priced.evidence},
+        evidence=lambda _: {**evidence_of_step(scenario, priced.device_model), "framework": priced.evidence},
         warnings=lambda _: (*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
     )
 
 
-def _operator_evidence(scenario: Scenario, model: DeviceModel) -> dict[str, str]:
-    """Where the operators' constants come from: this device's measurements, a relative's, or the datasheet."""
-    cluster = scenario.cluster
-    inside = cluster.nodes == 1  # networks between nodes were measured on another cluster
-    return {
-        "matmul": model.evidence("matmul"),
-        "attention": model.evidence("attention"),
-        "collectives": within(collective_evidence(cluster, "all_reduce"), measured=inside),
-    }
+def remarks(scenario: Scenario) -> list[str]:
+    """Return a sentence for each thing the scenario asks for whose effect is not, or only roughly, predicted."""
+    plan, cluster, device = scenario.plan, scenario.cluster, scenario.cluster.device
+    sentences = []
+    cap = cluster.power_cap_w
+    if cap is not None and np.any(np.asarray(cap) > device.tdp_w):
+        sentences.append(f"cluster.power_cap of {cap:g} W is above the device's {device.tdp_w:g} W, which holds")
+    sentences += _fill(scenario)
+    if as_kept(scenario) is not scenario:
+        sentences.append(f"plan.offload moves nothing on a processor: {STAYS}")
+    if plan.quantization != "none" and plan.adapter is None:
+        sentences.append(
+            f"weights kept in {plan.quantization} are not trained: without plan.adapter only embedding, head, norms and "
+            "biases are"
+        )
+    chunks = plan.pipeline_parallel * plan.virtual_stages
+    if np.ndim(chunks) == 0 and plan.virtual_stages > 1 and scenario.model.layers % chunks:
+        sentences.append(
+            f"{scenario.model.layers} layers do not divide into {chunks} chunks; they are priced as if they did"
+        )
+    return sentences
+
+
+def _fill(scenario: Scenario) -> list[str]:
+    """How much of rows of different samples is real; nothing where all are equally long."""
+    workload, plan = scenario.workload, scenario.plan
+    if workload.lengths is None or plan.micro_batch is None or np.ndim(plan.micro_batch):
+        return []
+    rows = workload.rows(plan.micro_batch)
+    real = rows.real / float(rows.tokens)
+    if workload.packing:
+        apart = float(rows.tokens**2 / rows.squares)
+        return [
+            f"packed rows of {rows.tokens:,.0f} tokens are {real:.1%} full; attention works on {apart:.1f} equal samples in each"
+        ]
+    return [f"of {rows.tokens:,.0f} tokens a sample is padded to, {real:.1%} are real; tokens_per_s counts those"]
+
+
+def host_remarks(stages: Sequence[StageMemory], cluster: Cluster) -> list[str]:
+    """Return a sentence where what one plan offloads is more than the memory of its hosts."""
+    needed = host_bytes(stages, cluster)
+    if np.ndim(needed) or fits_on_host(stages, cluster):
+        return []
+    there = float(cluster.host.memory_bytes)
+    return [f"offloading needs {float(needed) / GB:.0f} GB of each host's {there / GB:.0f} GB of memory"]

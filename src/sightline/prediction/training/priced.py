@@ -7,22 +7,14 @@ from sightline.content import remembered
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.device_model import DeviceModel, Kernels, device_model
-from sightline.cost.families import evidence_of, family_of
 from sightline.cost.operator_cost import Ranks
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
 from sightline.prediction.eager_calls import in_eager_step, step_execution
-from sightline.prediction.training.block_times import BlockTimes, Overlap, block_times
-from sightline.prediction.training.framework import (
-    TrainingConstants,
-    in_framework,
-    load_training,
-    training_family,
-    training_groups,
-)
+from sightline.prediction.training.framework import TrainingConstants, constants_of, in_framework, training_groups
+from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times
 from sightline.prediction.training.stages import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
-from sightline.quantities import Number
 from sightline.scenario import Scenario
 from sightline.scenario.recomputation import Recomputation
 
@@ -38,9 +30,7 @@ class Priced:
     evidence: str
     library: CollectiveConstants
     prices: Prices
-    launch_forward_s: Number
-    """Host time per kernel of a forward pass."""
-    launch_backward_s: Number
+    launches: Launches
     overlap: Overlap
     times: tuple[BlockTimes, ...]
     """Those of each kind of layer, of the embedding and of the head."""
@@ -51,7 +41,7 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     """Write the scenario's micro-batch out and price its operators, with the catalog's constants unless some are given."""
     evidence = "given"
     if constants is None:
-        constants, evidence = _constants(scenario)
+        constants, evidence = constants_of(scenario)
     return replace(_priced(_micro_batch_alone(scenario), constants), scenario=scenario, evidence=evidence)
 
 
@@ -85,7 +75,7 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
     model, library = training_device(scenario, constants), cluster_collectives(scenario.cluster)
     prices = step_prices(program, scenario, constants, model, library)
     own = scenario.cluster.host.launch_time_s
-    forward_s, backward_s = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
+    launches = Launches(constants.launch_forward_s, constants.launch_backward_s) if own is None else Launches(own, own)
     overlap = _overlap(scenario, constants)
     blocks = (*program.layers, program.embedding, program.head)
     return Priced(
@@ -96,10 +86,9 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
         evidence="",
         library=library,
         prices=prices,
-        launch_forward_s=forward_s,
-        launch_backward_s=backward_s,
+        launches=launches,
         overlap=overlap,
-        times=tuple(block_times(block, prices, overlap, forward_s) for block in blocks),
+        times=tuple(block_times(block, prices, overlap, launches.forward_s) for block in blocks),
         sizes=program_sizes(program, scenario.plan),
     )
 
@@ -133,16 +122,6 @@ def step_prices(
     operators = program.operators
     prices = in_framework(operators, price_operators(operators, ranks), scenario, constants)
     return in_eager_step(program, prices, scenario, model)
-
-
-def _constants(scenario: Scenario) -> tuple[TrainingConstants, str]:
-    """The catalog's constants for the framework on the device, and what they rest on."""
-    framework, device = scenario.plan.framework, scenario.cluster.device
-    family = training_family(device, framework.name)
-    constants, evidence = load_training(family, framework.name, framework.version)
-    if evidence == "calibrated":
-        evidence = evidence_of(device, "training") if family == family_of(device, "training") else "extrapolated"
-    return constants, evidence
 
 
 def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:

@@ -1,14 +1,16 @@
 """A step's table: a row per operator address on a device of the pace-setting stage, and what bounds the step."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from sightline.prediction.rows import operator_row
-from sightline.prediction.training.block_times import exposed_collectives_s
+from sightline.prediction.figures import operator_row
+from sightline.prediction.pass_times import operator_times
+from sightline.prediction.training.micro_batch import exposed_collectives_s
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.step import StepTimes
 from sightline.profile import Row
 from sightline.profile.rows import exposed
-from sightline.program import Block, Collective, Operator
+from sightline.program import Collective, Operator
 from sightline.quantities import Number
 
 COMMUNICATION = "communication_exposed"
@@ -18,65 +20,45 @@ def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
     """Return the rows of a scalar prediction; by phase their exposed seconds sum to the step's phases."""
     rows: list[Row] = []
     updates: list[Row] = []
-    for block, passes in _counted(priced, times):
-        for phase, count, operators in passes:
-            if phase == "optimizer":
-                updates += [_row(priced, phase, block.name, op, count) for op in operators if count * op.count > 0]
-            else:
-                rows += _of_pass(priced, phase, block.name, count, operators)
+    for phase, block, count, operators in _passes(priced, times):
+        found = [(op, _row(priced, phase, block, op, count)) for op in operators if count * op.count > 0]
+        if phase == "optimizer":
+            updates += [row for _, row in found]
+            continue
+        rows += [row for op, row in found if not isinstance(op, Collective)]
+        # Collectives count as communication; those overlapped with the same are exposed by the same share.
+        exposed_s = exposed_collectives_s(operators, priced.prices, priced.overlap, backward=phase == "backward")
+        for overlapped, seconds in exposed_s.items():
+            together = [row for op, row in found if isinstance(op, Collective) and op.overlapped_with == overlapped]
+            rows += exposed(together, count * seconds)
     # Ranks that share matrices out wait for the one with the largest.
     return _merged([*rows, *exposed(updates, times.update.operators_s)]) + list(_step_rows(priced, times))
 
 
-def _counted(priced: Priced, times: StepTimes) -> list[tuple[Block, list[tuple[str, Number, list[Operator]]]]]:
-    """Each block with its passes and how often a step executes them on the pace-setting stage."""
-    program, stage, m = priced.program, times.slowest, times.micro_batches
-    counts = [stage.embedding, *stage.kinds, stage.head]
-    return [
-        (
-            block,
-            [
-                ("forward", m * count, list(block.forward)),
-                ("recompute", m * count * block.recomputed_share, list(block.recomputed)),
-                ("backward", m * count, list(block.backward)),
-                ("optimizer", count * times.update.share, list(block.update)),
-            ],
-        )
-        for block, count in zip(program.blocks, counts, strict=True)
-    ]
-
-
-def _of_pass(priced: Priced, phase: str, block: str, count: Number, operators: Sequence[Operator]) -> Iterator[Row]:
-    """Rows of a block's pass; collectives count as communication, each group exposed by the same share."""
-    present = [op for op in operators if count * op.count > 0]
-    rows = [(op, _row(priced, phase, block, op, count)) for op in present]
-    yield from (row for op, row in rows if not isinstance(op, Collective))
-    exposed_s = exposed_collectives_s(operators, priced.prices, priced.overlap, backward=phase == "backward")
-    for overlapped, seconds in exposed_s.items():
-        together = [row for op, row in rows if isinstance(op, Collective) and op.overlapped_with == overlapped]
-        yield from exposed(together, count * seconds)
+def _passes(priced: Priced, times: StepTimes) -> Iterator[tuple[str, str, Number, Sequence[Operator]]]:
+    """Phase, block and operators of each pass, and how often a step executes them on the pace-setting stage."""
+    stage, m = times.slots.slowest, times.micro_batches
+    for block, count in zip(priced.program.blocks, [stage.embedding, *stage.kinds, stage.head], strict=True):
+        yield "forward", block.name, m * count, block.forward
+        yield "recompute", block.name, m * count * block.recomputed_share, block.recomputed
+        yield "backward", block.name, m * count, block.backward
+        yield "optimizer", block.name, count * times.update.share, block.update
 
 
 def _row(priced: Priced, phase: str, block: str, op: Operator, count: Number) -> Row:
-    price, n = priced.prices[id(op)], count * op.count
     of = {"phase": phase, "communication": COMMUNICATION, "block": block}
-    return operator_row(op, price, **of, count=n, time_s=price.time_s)
+    return operator_row(op, priced.prices[id(op)], **of, count=count * op.count)
 
 
 def _merged(rows: list[Row]) -> list[Row]:
     """Rows of one address added up (a layer has two residuals)."""
+    names = ("count", "flops", "bytes", "network_bytes", "time_s", "exposed_s")
     merged: dict[tuple[str, ...], Row] = {}
     for row in rows:
         key = (row.phase, row.block, row.module, row.operator, row.bound)
         old = merged.get(key)
-        merged[key] = row if old is None else _added(old, row)
+        merged[key] = row if old is None else replace(old, **{n: getattr(old, n) + getattr(row, n) for n in names})
     return list(merged.values())
-
-
-def _added(a: Row, b: Row) -> Row:
-    names = ("count", "flops", "bytes", "network_bytes", "time_s", "exposed_s")
-    sums = {n: getattr(a, n) + getattr(b, n) for n in names}
-    return Row(phase=a.phase, block=a.block, module=a.module, operator=a.operator, bound=a.bound, **sums)
 
 
 def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
@@ -123,11 +105,8 @@ def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Numb
 def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
     """Seconds of the step by what bounds them; device work splits by its operators' rooflines."""
     compute_s: Number = 0.0
-    for _, passes in _counted(priced, times):
-        for _, count, operators in passes:
-            work = [(op, priced.prices[id(op)]) for op in operators if not isinstance(op, Collective)]
-            bound_s = sum(op.count * price.time_s * (price.compute_s >= price.memory_s) for op, price in work)
-            compute_s = compute_s + count * bound_s
+    for *_, count, operators in _passes(priced, times):
+        compute_s = compute_s + count * operator_times(operators, priced.prices).compute_s
     phases = times.phases
     work_s = phases["forward"] + phases["recompute"] + phases["backward"] + phases["optimizer"]
     return {

@@ -21,19 +21,19 @@ from sightline.prediction.training.data_parallel import (
     Replica,
     Replication,
     data_parallel_time,
-    ranks_of,
+    replication,
     waiting_s,
 )
 from sightline.prediction.training.framework import in_framework, training_groups
-from sightline.prediction.training.offload import OffloadTime, Share, offload_time
+from sightline.prediction.training.micro_batch import PipelineSlots, pipeline_slots, run_apart_s
+from sightline.prediction.training.offload import OffloadTime, offload_time
 from sightline.prediction.training.priced import Priced
-from sightline.prediction.training.sharding import StateShares, rank_share, state_shares
-from sightline.prediction.training.slots import PipelineSlots, pipeline_slots, run_apart_s
-from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, Stages, layer_sum
-from sightline.prediction.training.update import Updated, UpdateTime, step_of_optimizer
+from sightline.prediction.training.stages import DenseAndExperts, Sizes, layer_sum
+from sightline.prediction.training.states import StateShares, rank_share, state_shares
+from sightline.prediction.training.update import UpdateTime, step_of_optimizer
 from sightline.program import Operator
 from sightline.program.operators import collective
-from sightline.quantities import Number, added_up, anywhere, either, larger, rounded_up, smaller
+from sightline.quantities import Number, added_up, anywhere, either, larger, smaller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,19 +59,9 @@ class StepTimes:
     update: UpdateTime
 
     @property
-    def stages(self) -> Stages:
-        """Contents of the kinds of stages."""
-        return self.slots.stages
-
-    @property
-    def slowest(self) -> StageContents:
-        """Contents of the pace-setting stage."""
-        return self.slots.slowest
-
-    @property
     def slot_s(self) -> dict[str, tuple[Number, Number, Number]]:
         """Seconds of a micro-batch by stage: forward, backward (with recomputation), weight gradients in it."""
-        pairs = zip(self.stages, self.slots.slots, strict=True)
+        pairs = zip(self.slots.stages, self.slots.slots, strict=True)
         return {stage.name: (slot.forward_s, slot.backward_s, slot.weight_s) for stage, slot in pairs}
 
     def _terms(self) -> dict[str, tuple[Number, ...]]:
@@ -116,23 +106,23 @@ def step_times(priced: Priced) -> StepTimes:
     """Assemble the step of ``priced``; the plan's degrees may be an open mesh."""
     scenario, constants = priced.scenario, priced.constants
     plan = scenario.plan
-    m = rounded_up(scenario.workload.global_batch / (plan.data_parallel * plan.sequences))
-    slots = pipeline_slots(priced)
+    m = scenario.micro_batches
+    slots = pipeline_slots(scenario, priced.times, priced.launches)
     slot, slowest = slots.slot, slots.slowest
     sizes = [priced.sizes.of(stage) for stage in slots.stages]
     pace_sizes = next((s for stage, s in zip(slots.stages, sizes, strict=True) if stage is slowest), None)
     pace_sizes = pace_sizes or priced.sizes.of(slowest)
     shares = state_shares(plan)
     parameters, stored = _most([size.trained for size in sizes]), _most([size.stored for size in sizes])
-    on = _replication(priced)
-    updated = Updated(scenario, priced.program, priced.prices, constants, priced.device_model, priced.library, shares)
-    share = Share(
+    on = replication(plan, scenario.cluster, priced.library, constants, priced.device_model)
+    offload = offload_time(
+        plan,
+        scenario.cluster,
+        slot,
+        m,
         parameters=shares.per_rank.of(parameters),
         weight_bytes=rank_share(plan, plan.zero_stage >= 3).of(stored),
         activation_bytes=layer_sum(slowest, priced.sizes.saved_bytes),
-        forward_s=slot.forward_s,
-        backward_s=slot.backward_s,
-        micro_batches=m,
     )
     return StepTimes(
         slots=slots,
@@ -145,8 +135,8 @@ def step_times(priced: Priced) -> StepTimes:
         data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),
         tied_embedding_s=_tied_embedding_s(priced),
         waiting_s=waiting_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
-        offload=offload_time(share, plan, scenario.cluster),
-        update=step_of_optimizer(updated, slowest, pace_sizes, parameters, on.ranks.sharding),
+        offload=offload,
+        update=step_of_optimizer(priced, shares, slowest, pace_sizes, parameters, on.ranks[0].sharding),
     )
 
 
@@ -166,20 +156,6 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number) -> PipelineTime:
     hidden = (v > 1) & plan.framework.overlap.pipeline
     transfer_s = either(hidden, 0.0, _transfer_s(priced))
     return pipeline_time(slot.total_s, slots.through_s, p, m, v, transfer_s, run_apart_s(slots, scenario, m))
-
-
-def _replication(priced: Priced) -> Replication:
-    plan, cluster = priced.scenario.plan, priced.scenario.cluster
-    ranks, expert_ranks = ranks_of(plan, cluster)
-    return Replication(
-        plan=plan,
-        cluster=cluster,
-        ranks=ranks,
-        expert_ranks=expert_ranks,
-        library=priced.library,
-        constants=priced.constants,
-        device_model=priced.device_model,
-    )
 
 
 def _between_replicas(

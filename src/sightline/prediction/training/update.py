@@ -1,50 +1,22 @@
 """The optimizer's step on the device: what a stage's update moves, computes and sends, and its seconds."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group
 from sightline.cost.device_model import DeviceModel, Update
-from sightline.cost.prices import Prices
 from sightline.frameworks import StateBytes
 from sightline.prediction.eager_calls import working_bytes
 from sightline.prediction.pass_times import seconds_of
-from sightline.prediction.training.framework import TrainingConstants
-from sightline.prediction.training.sharding import StateShares
+from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
+from sightline.prediction.training.states import StateShares, moment_bytes
 from sightline.program import Program
 from sightline.program.techniques.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number, anywhere, either, larger
 from sightline.scenario import Framework, Plan, Scenario
-
-EIGHT_BIT_MOMENTS = 2.0 * (1.0 + 4.0 / 256.0)
-"""Bytes per parameter of two blockwise quantized moments with their fp32 scales (bitsandbytes)."""
-
-
-def moment_bytes(states: StateBytes, optimizer: str, *, matrix: bool = False) -> float:
-    """Bytes per parameter that ``optimizer`` keeps in addition to master weights; ``matrix``: of a layer's matrices."""
-    two = states.optimizer - states.master
-    match optimizer:
-        case "sgd":
-            return 0.0
-        case "sgd-momentum":
-            return two / 2.0
-        case "muon" if matrix:
-            return two / 2.0
-        case "adamw-8bit":
-            return min(two, EIGHT_BIT_MOMENTS)
-        case _:
-            return two
-
-
-def states_under(states: StateBytes, optimizer: str, *, matrix: bool = False) -> StateBytes:
-    """Return the bytes of AdamW's ``states`` as they are under another optimizer."""
-    total = states.master + moment_bytes(states, optimizer, matrix=matrix)
-    return states if total == states.optimizer else replace(states, optimizer=total)
 
 
 def update_traffic(framework: Framework, dtype: str, optimizer: str, *, matrix: bool = False) -> float:
@@ -64,19 +36,6 @@ def update_traffic(framework: Framework, dtype: str, optimizer: str, *, matrix: 
         case _:
             two = states.optimizer - states.master
             return own - 2.0 * (two - moment_bytes(states, optimizer, matrix=matrix))
-
-
-def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
-    """Tensors as large as all trained weights that exist while the optimizer steps: separate kernels keep a square root."""
-    states = framework.states_in(dtype)
-    root = (states.optimizer - states.master) / 2.0 / states.weights
-    match optimizer:
-        case "adamw-unfused":
-            return max(framework.memory.update_copies, root)
-        case "adamw-fused" | "adamw-8bit":
-            return 0.0
-        case _:
-            return framework.memory.update_copies
 
 
 def _clipping(states: StateBytes) -> float:
@@ -119,47 +78,39 @@ class UpdateTime(NamedTuple):
     gathered_bytes: Number = 0.0
 
 
-class Updated(NamedTuple):
-    """What is updated, and where."""
-
-    scenario: Scenario
-    program: Program
-    prices: Prices
-    constants: TrainingConstants
-    device_model: DeviceModel
-    library: CollectiveConstants
-    shares: StateShares
-
-
 def step_of_optimizer(
-    of: Updated, stage: StageContents, sizes: Sizes, parameters: DenseAndExperts, ranks: Group
+    priced: Priced,
+    shares: StateShares,
+    stage: StageContents,
+    sizes: Sizes,
+    parameters: DenseAndExperts,
+    ranks: Group,
 ) -> UpdateTime:
     """Return the update of ``parameters`` on the pace-setting stage of these sizes, but for what the host does.
 
     ``ranks`` are those that the optimizer's states are sharded over.
     """
-    plan = of.scenario.plan
+    plan = priced.scenario.plan
+    elementwise = partial(elementwise_s, priced.scenario, priced.program, priced.device_model, stage.layers)
     # The device makes low-precision copies anew, whoever updates the weights.
     if "optimizer" in plan.offload:
-        return UpdateTime(
-            elementwise_s(of.scenario, of.program, of.device_model, stage.layers, sizes.cast_bytes), sizes.cast_bytes
-        )
+        return UpdateTime(elementwise(sizes.cast_bytes), sizes.cast_bytes)
     sharded = plan.zero_stage >= 1
-    matrices = of.shares.per_rank.of(sizes.optimized_as_matrices)
-    others = of.shares.per_rank.of(parameters) - matrices
+    matrices = shares.per_rank.of(sizes.optimized_as_matrices)
+    others = shares.per_rank.of(parameters) - matrices
     of_matrices, of_others = (
         update_traffic(plan.framework, plan.dtype, plan.optimizer, matrix=matrix) for matrix in (True, False)
     )
-    replicas = of.shares.optimizer.stage_replicas
+    replicas = shares.optimizer.stage_replicas
     traffic_bytes = replicas * (matrices * of_matrices + others * of_others) + sizes.cast_bytes
-    operators_s = _operators_s(of, stage)
+    operators_s = _operators_s(priced, stage, shares.per_rank.dense)
     gathered_bytes = 2.0 * ORTHOGONALIZED_BYTES * matrices * (sharded & (plan.shards > 1))
     return UpdateTime(
-        update_s=elementwise_s(of.scenario, of.program, of.device_model, stage.layers, traffic_bytes) + operators_s,
+        update_s=elementwise(traffic_bytes) + operators_s,
         traffic_bytes=traffic_bytes,
         operators_s=operators_s,
-        share=of.shares.per_rank.dense,
-        gather_s=_gather_s(of, gathered_bytes, ranks),
+        share=shares.per_rank.dense,
+        gather_s=_gather_s(priced, gathered_bytes, ranks),
         gathered_bytes=gathered_bytes,
     )
 
@@ -187,24 +138,24 @@ def _trained_tensors(scenario: Scenario, layers: Number) -> Number:
     return 2.0 * len(adapter.projections(gated=scenario.model.gated)) * layers + len(adapter.also_trained)
 
 
-def _operators_s(of: Updated, stage: StageContents) -> Number:
+def _operators_s(priced: Priced, stage: StageContents, share: Number) -> Number:
     """Seconds of the program's operators of the update: a rank's share of the matrices, at least the slowest of them."""
-    layers, prices = of.program.layers, of.prices
+    layers, prices = priced.program.layers, priced.prices
     alone: Sequence[Any] = [op.count * prices[id(op)].time_s for block in layers for op in block.update]
     if not alone:
         return 0.0
-    rank_s = layer_sum(stage, [seconds_of(block.update, prices) for block in layers]) * of.shares.per_rank.dense
+    rank_s = layer_sum(stage, [seconds_of(block.update, prices) for block in layers]) * share
     return larger(rank_s, reduce(larger, alone))
 
 
-def _gather_s(of: Updated, gathered_bytes: Number, ranks: Group) -> Number:
+def _gather_s(priced: Priced, gathered_bytes: Number, ranks: Group) -> Number:
     """Seconds of gathering every matrix on one of the ranks that shard it, and of scattering its update."""
     if not anywhere(gathered_bytes > 0):
         return 0.0
     once = collective_time(
-        "all_to_all", gathered_bytes / 2.0, group=ranks, cluster=of.scenario.cluster, constants=of.library
+        "all_to_all", gathered_bytes / 2.0, group=ranks, cluster=priced.scenario.cluster, constants=priced.library
     )
-    return (gathered_bytes > 0) * 2.0 * once * of.constants.collective_slowdown
+    return (gathered_bytes > 0) * 2.0 * once * priced.constants.collective_slowdown
 
 
 def update_flops(plan: Plan, program: Program) -> Number:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sightline.prediction.schedules.orders import BACKWARD, FORWARD, WEIGHT
 from sightline.prediction.schedules.simulation import TRANSFER, Span
-from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, micro_batches, timeline
+from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, timeline
 from sightline.profile import Profile
 
 COLORS = {
@@ -30,7 +30,7 @@ _MICROSECONDS = 1e6
 def chrome_trace(profile: Profile) -> str:
     """Return the JSON text of a predicted step's trace."""
     scenario = profile.scenario
-    in_step, drawn = micro_batches(scenario), drawn_micro_batches(scenario)
+    in_step, drawn = int(scenario.micro_batches), drawn_micro_batches(scenario)
     about = {
         "scenario": scenario.name,
         "source": f"sightline, {profile.source}",

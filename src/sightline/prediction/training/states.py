@@ -1,15 +1,111 @@
-"""Weights, gradients and optimizer states of a stage on one device, before ZeRO, and the parameters gathered from shards."""
+"""Weights, gradients and optimizer states of a stage, what ZeRO (arXiv 1910.02054) leaves a rank of them, what is gathered."""
 
+from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sightline.cost.device_model import DeviceModel
 from sightline.frameworks import Framework, StateBytes
-from sightline.prediction.training.sharding import StateShares
+from sightline.prediction.schedules.closed_forms import stage_replicas
 from sightline.prediction.training.stages import DenseAndExperts, ProgramSizes, Sizes, StageContents
-from sightline.prediction.training.update import states_under, update_copies
 from sightline.quantities import Number, either, larger, smaller
 from sightline.scenario import Plan, Scenario
+
+EIGHT_BIT_MOMENTS = 2.0 * (1.0 + 4.0 / 256.0)
+"""Bytes per parameter of two blockwise quantized moments with their fp32 scales (bitsandbytes)."""
+
+
+def moment_bytes(states: StateBytes, optimizer: str, *, matrix: bool = False) -> float:
+    """Bytes per parameter that ``optimizer`` keeps in addition to master weights; ``matrix``: of a layer's matrices."""
+    two = states.optimizer - states.master
+    match optimizer:
+        case "sgd":
+            return 0.0
+        case "sgd-momentum":
+            return two / 2.0
+        case "muon" if matrix:
+            return two / 2.0
+        case "adamw-8bit":
+            return min(two, EIGHT_BIT_MOMENTS)
+        case _:
+            return two
+
+
+def states_under(states: StateBytes, optimizer: str, *, matrix: bool = False) -> StateBytes:
+    """Return the bytes of AdamW's ``states`` as they are under another optimizer."""
+    total = states.master + moment_bytes(states, optimizer, matrix=matrix)
+    return states if total == states.optimizer else replace(states, optimizer=total)
+
+
+def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
+    """Tensors as large as all trained weights that exist while the optimizer steps: separate kernels keep a square root."""
+    states = framework.states_in(dtype)
+    root = (states.optimizer - states.master) / 2.0 / states.weights
+    match optimizer:
+        case "adamw-unfused":
+            return max(framework.memory.update_copies, root)
+        case "adamw-fused" | "adamw-8bit":
+            return 0.0
+        case _:
+            return framework.memory.update_copies
+
+
+class RankShare(NamedTuple):
+    """Share of a state that a rank holds."""
+
+    dense: Number
+    experts: Number
+    stage_replicas: Number = 1.0
+    """Devices of the pipeline that hold the same stage whole (DualPipe); 1 where they share one copy."""
+
+    def of(self, size: DenseAndExperts) -> Number:
+        """What a device holds, given a stage's."""
+        return self.stage_replicas * (size.dense * self.dense + size.experts * self.experts)
+
+
+class StateShares(NamedTuple):
+    """A rank's share of each state."""
+
+    weights: RankShare
+    gradients: RankShare
+    optimizer: RankShare
+    per_rank: RankShare
+    """That of the optimizer in one stage, whatever else the device holds."""
+    everything_sharded: RankShare
+    whole_weights: Any
+    """Whether the gathered weights stay from forward to backward, in addition to the shards (FSDP's ``SHARD_GRAD_OP``)."""
+    gradients_sharded: Any
+
+
+def rank_share(plan: Plan, sharded: Any) -> RankShare:
+    """Return a rank's share of a state that is ``sharded`` or not."""
+    return RankShare(either(sharded, 1.0 / plan.shards, 1.0), either(sharded, 1.0 / plan.expert_shards, 1.0))
+
+
+def state_shares(plan: Plan) -> StateShares:
+    """Return what ZeRO leaves a rank of each state under a plan."""
+    framework, zero = plan.framework, plan.zero_stage
+    whole = (zero == 2) & framework.sharding.regathers_every_micro_batch
+    # FSDP's units that reduce once per step add up whole gradients until then.
+    gradients = (zero >= 2) & ((whole == 0) | framework.sharding.reduces_every_micro_batch)
+    optimizer = rank_share(plan, zero >= 1)
+    return StateShares(
+        weights=_on_device(plan, (zero >= 3) | whole),
+        gradients=_on_device(plan, gradients),
+        optimizer=_on_device(plan, zero >= 1),
+        per_rank=optimizer,
+        everything_sharded=_on_device(plan, True),
+        whole_weights=whole,
+        gradients_sharded=gradients,
+    )
+
+
+def _on_device(plan: Plan, sharded: Any) -> RankShare:
+    """The share with what DualPipe adds: devices that hold the same stage shard what is sharded among them, too."""
+    share = rank_share(plan, sharded)
+    if plan.schedule != "dualpipe":
+        return share
+    return share._replace(stage_replicas=either(sharded, 1.0, stage_replicas(plan)))
 
 
 class ProcessMemory(NamedTuple):
@@ -83,14 +179,13 @@ def held_states(plan: Plan, states: PlanStates, sizes: Sizes) -> HeldStates:
     counts = (sizes.own_trained - matrices.total, matrices.total, sizes.adapter, sizes.copied)
     dense_experts = sizes.trained_experts - matrices.experts
 
-    def split(of: tuple[float, float, float, float]) -> DenseAndExperts:
-        total = sum(count * bytes_ for count, bytes_ in zip(counts, of, strict=True))
-        experts = dense_experts * of[0] + matrices.experts * of[1]
+    def split(state: str) -> DenseAndExperts:
+        own, matrix, *others = (getattr(kind, state) for kind in states)
+        total = sum(count * bytes_ for count, bytes_ in zip(counts, (own, matrix, *others), strict=True))
+        experts = dense_experts * own + matrices.experts * matrix
         return DenseAndExperts(total - experts, experts)
 
-    own, matrix, adapter, copied = states
-    weights = split((own.weights, matrix.weights, adapter.weights, copied.weights))
-    optimizer = split((own.optimizer, matrix.optimizer, adapter.optimizer, copied.optimizer))
+    weights, optimizer = split("weights"), split("optimizer")
     full = _full_precision_copies(plan)
     # A fused or foreach update takes tensors of one type at a time.
     largest = reduce(larger, [count * kind.weights for count, kind in zip(counts, states, strict=True)])
@@ -99,7 +194,7 @@ def held_states(plan: Plan, states: PlanStates, sizes: Sizes) -> HeldStates:
             weights.dense + sizes.frozen_bytes + sizes.low_precision_bytes,
             weights.experts + sizes.expert_low_precision_bytes,
         ),
-        gradients=split((own.gradients, matrix.gradients, adapter.gradients, copied.gradients)),
+        gradients=split("gradients"),
         optimizer=DenseAndExperts(optimizer.dense + full * weights.dense, optimizer.experts + full * weights.experts),
         update=DenseAndExperts(update_copies(plan.framework, plan.dtype, plan.optimizer) * largest, 0.0),
     )

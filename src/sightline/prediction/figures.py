@@ -1,11 +1,52 @@
-"""Energy of a training step and of a generation."""
+"""Figures that answers to several tasks have: intervals, rows of operators, energy."""
 
 from collections.abc import Mapping
+from math import exp
 
 import numpy as np
 
+from sightline.cost.operator_cost import OperatorCost
+from sightline.profile import Profile, Row
+from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up
 from sightline.scenario import GenerationScenario, Scenario
+
+
+def intervals(profile: Profile, spreads: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the interval of each result from its spread (a natural logarithm); none where that is unknown.
+
+    Symmetric in the logarithm: an error of a factor is as likely up as down. Left out: that some operators and some
+    plans are known better than others.
+    """
+    values = {key: getattr(profile, key) for key, spread in spreads.items() if spread > 0}
+    return {
+        key: (float(v) / exp(spreads[key]), float(v) * exp(spreads[key])) for key, v in values.items() if v is not None
+    }
+
+
+def operator_row(
+    op: Operator, price: OperatorCost, *, phase: str, communication: str, block: str, count: Number
+) -> Row:
+    """Return the row of ``count`` executions of an operator in ``phase``, all exposed.
+
+    A collective counts as ``communication`` and says which phase it runs in.
+    """
+    sends = isinstance(op, Collective)
+    bound = "network" if sends else "compute" if price.compute_s >= price.memory_s else "memory"
+    return Row(
+        phase=communication if sends else phase,
+        block=block,
+        module=op.module,
+        operator=f"{op.name} in {phase}" if sends else op.name,
+        count=float(count),
+        flops=float(count * op.flops),
+        bytes=float(count * op.bytes),
+        network_bytes=float(count * op.network_bytes),
+        time_s=float(count * price.time_s),
+        exposed_s=float(count * price.time_s),
+        bound=bound,
+    )
+
 
 IDLE_PHASES = ("pipeline_bubble", "host")
 COMMUNICATION_SHARE = 0.5

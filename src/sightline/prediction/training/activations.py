@@ -8,10 +8,10 @@ for as long as it trains; Megatron-Core makes the head's anew each time.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sightline.prediction.memory.moments import collected
 from sightline.prediction.training.stages import ProgramSizes, StageContents, layer_sum
 from sightline.program import Block, Matmul, Program
 from sightline.program.settings import compiled
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, either, identity, larger, rounded_up, smaller
 from sightline.scenario import Plan, Scenario
 
@@ -80,7 +80,7 @@ def activations(
     layers = in_flight * layer_sum(stage, sizes.saved_bytes)
     head = _of_head(plan, program, stage)
     others = in_flight * _of_embedding_and_head(plan, program, stage, head)
-    others = others + collected(scenario, program, stage, in_flight)
+    others = others + _collected(scenario, program, stage, in_flight)
     on_device = layers
     if "activations" in plan.offload:
         # Two layers' worth stays: the one at work and the one on its way.
@@ -111,3 +111,20 @@ def _of_head(plan: Plan, program: Program, stage: StageContents) -> Number:
     """Bytes that one micro-batch keeps of head and loss."""
     logits = program.head.logits * plan.framework.allocation.kept_bytes_per_logit
     return stage.head * (program.head.saved_bytes + logits)
+
+
+def _collected(scenario: Scenario, program: Program, stage: StageContents, in_flight: Number) -> Number:
+    """Return the bytes that a pipeline's stage holds for all ``m`` micro-batches of a step; 0 without a pipeline.
+
+    A buffer per micro-batch for the activation that comes in and for the gradient that comes back, of which those whose
+    activations are kept are the input of its first layer; on the last stage the logits of all, to be handed back. Left
+    out: buffers of virtual stages.
+    """
+    plan = scenario.plan
+    if not plan.framework.allocation.collects_outputs:
+        return 0.0
+    m = scenario.workload.global_batch / (plan.data_parallel * plan.sequences)
+    received = program.embedding.boundary_bytes / either(plan.sequence_parallel != 0, plan.tensor_parallel, 1)
+    buffers = (m - in_flight) * (1.0 - stage.embedding) + m * (1.0 - stage.head)
+    logits = stage.head * m * ELEMENT_BYTES[plan.wide_dtype] * program.head.logits
+    return (plan.pipeline_parallel > 1) * (received * buffers + logits)

@@ -1,0 +1,258 @@
+"""Scheduling policies: which iterations a sequence waits for and takes part in, from its arrival to its last token.
+
+A policy says what is priced and how a sequence passes through it; what an iteration takes is `iteration_time`. A new one
+is an entry of `POLICIES` with these two functions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sightline.cost.clock import at_its_clock
+from sightline.prediction.generation.engine_constants import InferenceConstants
+from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.phases import (
+    Phase,
+    PricedGeneration,
+    decode_phase,
+    price_generation,
+)
+from sightline.program.blocks.layer import cached_bytes
+from sightline.quantities import Number, anywhere, either, larger, rounded_up, smaller
+from sightline.scenario import Generate, GenerationScenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workers:
+    """Who prefills and who decodes: the same workers, or disaggregated ones with a transfer between them."""
+
+    scenario: GenerationScenario
+    prefilling: PricedGeneration
+    decoding: PricedGeneration
+    lighter: PricedGeneration | None = None
+    """Decoding at ``LIGHTER`` of the batch; None unless prompts may arrive too slowly to keep all decoding."""
+    moved_s: Number = 0.0
+    """Seconds of a prompt's keys and values on their way from one to the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Course:
+    """A sequence's way through the iterations of its workers."""
+
+    decode: Phase
+    """The decode steps that it takes part in."""
+    rounds: Number = 1.0
+    """Prefills from its arrival to the end of its own."""
+    ahead: Number = 0.0
+    """Decode steps that it waits for before its prefill."""
+    replaced: Number = 0.0
+    """Prefills of others that hold its decoding up."""
+
+
+class Policy(NamedTuple):
+    """When prompts are processed, and when the sequences that they belong to are decoded."""
+
+    name: str
+    applies: Callable[[GenerationScenario], bool]
+    price: Callable[[GenerationScenario], Workers]
+    """Prices the passes of all workers, whatever engine runs them."""
+    course: Callable[[Workers, Phase, Phase, InferenceConstants], Course]
+    """A sequence's way, from the workers' prefill and decode phases."""
+
+
+def policy_of(scenario: GenerationScenario) -> Policy:
+    """Return the policy that a scenario asks for, the first of `POLICIES` that applies."""
+    return next(policy for policy in POLICIES if policy.applies(scenario))
+
+
+def price_workers(scenario: GenerationScenario) -> Workers:
+    """Price the passes of all workers, whatever engine runs them."""
+    return policy_of(scenario).price(scenario)
+
+
+# A static batch: all prompts are prefilled, then all sequences are decoded to their end.
+
+
+def _static_workers(scenario: GenerationScenario) -> Workers:
+    priced = price_generation(at_its_clock(scenario))
+    return Workers(scenario=scenario, prefilling=priced, decoding=priced)
+
+
+def _static_course(workers: Workers, _prefill: Phase, decode: Phase, _constants: InferenceConstants) -> Course:
+    return Course(decode=decode, ahead=_steps_ahead(workers))
+
+
+def _steps_ahead(workers: Workers) -> Number:
+    """Decode steps that prompts wait for before their prefill, of a batch that is sent again and again.
+
+    An engine that takes a request as soon as it is idle is always one sequence ahead: that one's step runs when the
+    others' prompts arrive, which end together and are sent together.
+    """
+    work = workers.scenario.workload
+    if not workers.scenario.plan.engine.lmdeploy.first_alone or work.continuous:
+        return 0.0
+    return (workers.decoding.chunks.prompts > 1.0) * 1.0
+
+
+# A steady loop of continuous batching: every other sequence is replaced once while one makes its tokens, and each
+# replacement's prefill holds the decoding sequences up.
+
+
+def _resident_workers(scenario: GenerationScenario) -> Workers:
+    priced = of_resident(price_generation(at_its_clock(scenario)))
+    return Workers(scenario=scenario, prefilling=priced, decoding=priced)
+
+
+def of_resident(priced: PricedGeneration) -> PricedGeneration:
+    """Return the passes of the sequences that fit at a time, where a steady loop asks for more; others wait.
+
+    An engine that reserves a sequence's whole cache admits fewer than one that hands out blocks as sequences grow, whose
+    sequences on average stand half-way. Where not even one sequence a rank fits, the question stays as it was asked.
+    Left out: what is computed again after a growing sequence had to be put off.
+    """
+    fitting = _fitting(priced)
+    asked = priced.scenario.workload.batch
+    if not anywhere(fitting < asked):
+        return priced
+    work = replace(priced.scenario.workload, batch=smaller(fitting, asked))
+    return price_generation(replace(priced.scenario, workload=work))
+
+
+def _fitting(priced: PricedGeneration) -> Number:
+    """Sequences of all ranks whose caches fit next to the weights; as many as are asked for where none do."""
+    plan, work, device = priced.scenario.plan, priced.scenario.workload, priced.scenario.cluster.device
+    memory = generation_memory(priced, priced, work)
+    room = device.memory_bytes * plan.memory_fraction - (memory["total"] - memory["kv_cache"])
+    whole = work.prompt_tokens + work.output_tokens
+    reserves = plan.engine.scheduling.reserves_cache
+    held = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
+    share = room / larger(memory["kv_cache"] * held, 1.0)
+    ranks = plan.data_parallel * plan.replicas
+    return either(work.batch * share >= ranks, np.floor(work.batch * share), work.batch * 1.0)
+
+
+def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
+    plan, work = workers.scenario.plan, workers.decoding.scenario.workload
+    others = work.batch / (plan.data_parallel * plan.replicas) * ((work.output_tokens - 1.0) / work.output_tokens)
+    replaced = others / workers.prefilling.chunks.prompts * _held_up(workers.decoding)
+    shared = _without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
+    return Course(decode=shared, replaced=replaced)
+
+
+def _held_up(priced: PricedGeneration) -> Number:
+    """Share of the others' prefills that a sequence waits for in its decoding.
+
+    Where all sequences are equally long, those that start together also end together. Where prompts go first newcomers
+    come in waves, of which each waits for the prompts behind it, on average half of them; where steps take prompts
+    along, a sequence waits for all but those of its own group.
+    """
+    plan, work = priced.scenario.plan, priced.scenario.workload
+    if not work.equal_lengths:
+        return 1.0
+    if not plan.engine.scheduling.mixed_batches:
+        return 0.5
+    own = priced.chunks.prompts * plan.data_parallel * plan.replicas
+    return 1.0 - smaller(own / work.batch, 1.0)
+
+
+def _without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, constants: InferenceConstants) -> Phase:
+    """The decode steps without those that prefills take along: of such a step only its attention is added."""
+    if not priced.scenario.plan.engine.scheduling.mixed_batches:
+        return decode
+    own_s = priced.decode.attention_s(priced.decode.in_engine(constants))
+    taken = smaller(prefills, decode.passes) * (1.0 - own_s / decode.pass_s)
+    return replace(decode, passes=decode.passes - taken)
+
+
+# Disaggregated pools: workers that only prefill hold nobody up, but their prompts wait for each other.
+
+LIGHTER = 0.25
+"""Share of the sequences at which a step is priced once more: between, and below, its time is a straight line."""
+
+
+def _pooled_workers(scenario: GenerationScenario) -> Workers:
+    """Price workers that only prefill, workers that only decode, and what moves between them."""
+    split, work = scenario.plan.disaggregate, scenario.workload
+    if split is None:
+        raise TypeError("the plan has no pools")
+
+    def priced(**changes: Any) -> PricedGeneration:
+        return price_generation(at_its_clock(replace(scenario, **changes)))
+
+    batch = split.prefill_batch * split.prefill.replicas
+    prefilling = priced(workload=replace(work, batch=batch, continuous=False), plan=split.prefill)
+    few = replace(work, batch=larger(LIGHTER * work.batch, 1.0))
+    cached = cached_bytes(scenario.model, prefilling.worker.formats, work.prompt_tokens * 1.0)
+    return Workers(
+        scenario=scenario,
+        prefilling=prefilling,
+        decoding=priced(),
+        lighter=priced(workload=few) if work.continuous else None,
+        moved_s=cached / scenario.cluster.network.bandwidth_per_node,
+    )
+
+
+def _pooled_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
+    work, prefill_s = workers.scenario.workload, prefill.passes * prefill.pass_s
+    if workers.lighter is not None:
+        arrival_s = prefill_s / _prompts_together(workers.prefilling)
+        sequences = (workers.lighter.scenario.workload.batch * 1.0, work.batch * 1.0)
+        under_way_s = prefill_s + workers.moved_s
+        decode = _supplied_step(decode, decode_phase(workers.lighter, constants), sequences, arrival_s, under_way_s)
+    rounds = _prefill_rounds(work, workers.prefilling, prefill_s, decode, workers.moved_s)
+    return Course(decode=decode, rounds=rounds, ahead=_steps_ahead(workers))
+
+
+def _prompts_together(priced: PricedGeneration) -> Number:
+    """The prompts that all prefill workers process at the same time."""
+    plan = priced.scenario.plan
+    return larger(priced.chunks.prompts, 1.0) * plan.data_parallel * plan.replicas
+
+
+def _prefill_rounds(
+    work: Generate, prefilling: PricedGeneration, prefill_s: Number, decode: Phase, moved_s: Number
+) -> Number:
+    """The prefills from a prompt's arrival to the end of its own on workers that only prefill.
+
+    Of a static batch the last prompt counts. In a steady loop a sequence takes at least as long as the workers need for
+    the prompts of all others (Little's law): what decoding leaves of that it waits.
+    """
+    needed = work.batch / _prompts_together(prefilling)
+    if not work.continuous:
+        return rounded_up(needed)
+    away_s = decode.passes * decode.pass_s + moved_s
+    return larger(needed - away_s / prefill_s, 1.0)
+
+
+def _supplied_step(
+    full: Phase, lighter: Phase, sequences: tuple[Number, Number], arrival_s: Number, under_way_s: Number
+) -> Phase:
+    """The step of as many sequences as prefill workers keep supplied; the others wait for their first token.
+
+    ``lighter`` and ``full`` are steps of the two numbers of ``sequences``, of which those of ``full`` are served. In
+    between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most every ``arrival_s``, so
+    that ``n`` sequences of so many steps ask for ``n arrival_s <= steps f(n)``; a prompt that is ``under_way_s`` does
+    not decode yet. Where arithmetic binds the full step the line would begin below nothing; there a step of fewer
+    sequences than ``lighter`` takes as long as that. Left out: bursts of arrivals.
+    """
+    fewer, served = sequences
+    slope = larger(full.pass_s - lighter.pass_s, 0.0) / larger(served - fewer, 1.0)
+    least = full.pass_s - slope * served
+    steps = larger(full.passes, 1.0)
+    on_line = least / larger(arrival_s / steps - slope, 1e-12)
+    below = steps * lighter.pass_s / arrival_s
+    supplied = either(least > 0.0, on_line, either(below <= fewer, below, served))
+    decoding = served / (1.0 + under_way_s / (steps * full.pass_s))
+    n = smaller(larger(smaller(decoding, supplied), smaller(served, 1.0)), served)
+    shortest = either(least > 0.0, least, lighter.pass_s)
+    return full.scaled(larger(least + slope * n, shortest) / full.pass_s)
+
+
+POLICIES = (
+    Policy("disaggregated pools", lambda of: of.plan.disaggregate is not None, _pooled_workers, _pooled_course),
+    Policy("steady loop", lambda of: of.workload.continuous, _resident_workers, _steady_course),
+    Policy("static batch", lambda _: True, _static_workers, _static_course),
+)
+"""The first that applies to a scenario answers it."""

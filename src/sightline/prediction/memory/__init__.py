@@ -1,1 +1,0 @@
-"""The memory ledger of a training step."""

@@ -1,0 +1,252 @@
+"""The memory ledger of a training step: what each pipeline stage's device holds at its fullest moment.
+
+States follow ZeRO (arXiv 1910.02054), activations the saved tensors of the program's operators times the micro-batches
+in flight (arXiv 2205.05198). A step's memory swings: activations pile up until the loss, whose logits come in several
+copies; then each layer's backward pass gathers parameters, recomputes and makes gradients while activations go; the
+update has temporaries of its own. Only the fullest moment has to fit. Left out: fragmentation beyond the framework's
+fixed share.
+
+What an allocator has reserved is not what a step needs: blocks that nobody uses are given back before it fails. It is
+what frameworks log, though (``max_memory_reserved``). Sources: PyTorch's CUDA caching allocator (a pool of blocks for
+each stream), torch.distributed.pipelining and torch.distributed.fsdp of 2024 and 2025.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import NamedTuple
+
+from sightline.prediction.ledger import Ledger, fullest, parts_of, terms_of
+from sightline.prediction.schedules.closed_forms import in_flight
+from sightline.prediction.training.activations import Activations, Shapes, activations, layer_shapes, of_head, of_layers
+from sightline.prediction.training.offload import IN_HOST_MEMORY, OnHost, on_host
+from sightline.prediction.training.priced import Priced
+from sightline.prediction.training.stages import Sizes, StageContents, most
+from sightline.prediction.training.states import (
+    GATHERED_LAYERS,
+    Gathered,
+    HeldStates,
+    PlanStates,
+    ProcessMemory,
+    StateShares,
+    bucket_bytes,
+    gathered_parameters,
+    held_states,
+    plan_states,
+    process_memory,
+)
+from sightline.prediction.training.step import StepTimes
+from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, StageMemory
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number, added_up, either, larger
+
+RESERVED = "reserved beyond the fullest moment"
+"""Item of a stage's memory."""
+
+
+class StageLedger(NamedTuple):
+    """A stage's memory, and the summands of all bytes at each moment that may be the fullest."""
+
+    memory: StageMemory
+    moments: tuple[tuple[Number, ...], ...]
+
+
+def fullest_stage(stages: Sequence[StageLedger]) -> NumbersOnDemand:
+    """Return the parts of the stage with the largest total, plan by plan, with ``total``."""
+    ledgers = [stage.memory.parts for stage in stages]
+    return NumbersOnDemand(fullest(ledgers, lambda: [stage.memory.total for stage in stages]))
+
+
+class _Common(NamedTuple):
+    """What all stages' ledgers share."""
+
+    priced: Priced
+    shares: StateShares
+    states: PlanStates
+    process: ProcessMemory
+    shapes: Sequence[Shapes]
+    """Of weights that have placeholders for gradients; none where the framework has none."""
+
+
+def stage_ledgers(priced: Priced, times: StepTimes) -> list[StageLedger]:
+    """Return the ledgers of the first, the heaviest middle and the last stage; of those that a pipeline has."""
+    plan, framework = priced.scenario.plan, priced.scenario.plan.framework
+    shapes = layer_shapes(priced.program) if framework.transformer_engine.placeholder_gradients else ()
+    process = process_memory(framework, priced.device_model)
+    common = _Common(priced, times.shares, plan_states(plan), process, shapes)
+    held = in_flight(plan.pipeline_parallel, times.micro_batches, plan.virtual_stages, plan.schedule)
+    return [
+        _ledger(common, _held(common, stage, sizes, count))
+        for stage, sizes, count in zip(times.slots.stages, times.stage_sizes, held, strict=True)
+        if not stage.is_empty
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Held:
+    """What a stage's device holds."""
+
+    stage: StageContents
+    sizes: Sizes
+    states: HeldStates
+    gathered: Gathered
+    activations: Activations
+    placeholders: Number
+    recomputed: Number
+    transient: Number
+    moved: OnHost
+    weights: Number
+    gradients: Number
+    optimizer: Number
+    update: Number
+    buffers: Number
+    """Of libraries and collectives, for as long as the process runs."""
+
+
+def _held(common: _Common, stage: StageContents, sizes: Sizes, in_flight: Number) -> _Held:
+    priced, shares, process = common.priced, common.shares, common.process
+    plan = priced.scenario.plan
+    states = held_states(plan, common.states, sizes)
+    gathered = gathered_parameters(plan, priced.sizes, stage, sizes, shares)
+    moved = on_host(plan, gathered.live, gathered.layer)
+    for_collectives = process.collectives + bucket_bytes(process, priced.scenario, states.gradients)
+    return _Held(
+        stage=stage,
+        sizes=sizes,
+        states=states,
+        gathered=gathered,
+        activations=activations(priced.scenario, priced.program, priced.sizes, stage, in_flight),
+        placeholders=of_layers(stage.kinds, common.shapes, ELEMENT_BYTES[plan.wide_dtype]) if common.shapes else 0.0,
+        recomputed=most(stage, priced.sizes.working_bytes),
+        transient=most(stage, priced.sizes.transient_bytes),
+        moved=moved,
+        weights=shares.weights.of(states.weights),
+        gradients=shares.gradients.of(states.gradients),
+        optimizer=shares.optimizer.of(states.optimizer),
+        update=shares.per_rank.of(states.update) * (1.0 - moved.optimizer),
+        buffers=(plan.replicas > 1) * for_collectives + moved.staging_bytes + _workspace(priced, stage),
+    )
+
+
+def _workspace(priced: Priced, stage: StageContents) -> Number:
+    """Bytes that libraries and gathers hold on to."""
+    plan, allocation = priced.scenario.plan, priced.scenario.plan.framework.allocation
+    fixed = allocation.workspace_bytes + allocation.workspace_bytes_per_layer * stage.layers
+    if not allocation.gathers_into_buffer:
+        return fixed
+    splits = (plan.sequence_parallel != 0) & (plan.tensor_parallel > 1)
+    return fixed + splits * priced.program.embedding.boundary_bytes
+
+
+def _ledger(common: _Common, held: _Held) -> StageLedger:
+    """The ledger of one stage, in bytes per device."""
+    moments = _moments(common, held)
+    terms = {name: terms_of(ledger) for name, ledger in moments.items()}
+    passes = tuple(of for name, of in terms.items() if name != BETWEEN_PASSES)
+    ledgers = [parts_of(ledger) for name, ledger in moments.items() if name != BETWEEN_PASSES]
+    at_peak = fullest(ledgers, lambda: list(map(added_up, passes)))
+    memory = StageMemory(
+        stage=held.stage.name,
+        parts=NumbersOnDemand({name: at_peak[name] for name in MEMORY_PARTS}),
+        items=_items(common, held, passes),
+        moments=NumbersOnDemand({name: partial(added_up, of) for name, of in terms.items()}),
+    )
+    return StageLedger(memory, passes)
+
+
+def _moments(common: _Common, held: _Held) -> dict[str, Ledger]:
+    """What is there between passes, in the loss, in the backward pass of a layer, and in the update."""
+    gathered, saved, moved = held.gathered, held.activations, held.moved
+    gradients = held.gradients * (1.0 - moved.optimizer)
+    in_loss, in_layer = _gradients_there(common, held)
+
+    def ledger(gradients: Number, activations: tuple[Number, ...] = (), buffers: tuple[Number, ...] = ()) -> Ledger:
+        return {
+            "weights": (held.weights * (1.0 - moved.parameters),),
+            "optimizer": (held.optimizer * (1.0 - moved.optimizer),),
+            "framework": (common.process.context,),
+            "gradients": (gradients,),
+            "activations": activations,
+            "buffers": (held.buffers, *buffers),
+        }
+
+    return {
+        BETWEEN_PASSES: ledger(gradients),
+        "loss": ledger(
+            in_loss * gradients, (saved.on_device, _logits(common, held)), (gathered.loss, held.placeholders)
+        ),
+        "backward of a layer": ledger(
+            in_layer * gradients,
+            (saved.on_device, held.recomputed - saved.head),
+            (gathered.layer, held.transient, held.placeholders),
+        ),
+        "optimizer step": ledger(gradients, (), (held.update,)),
+    }
+
+
+def _logits(common: _Common, held: _Held) -> Number:
+    """Bytes of logits and loss while the loss runs, with the head's placeholder."""
+    if not common.shapes:
+        return held.activations.logits
+    element_bytes = ELEMENT_BYTES[common.priced.scenario.plan.wide_dtype]
+    return held.activations.logits + held.stage.head * of_head(common.priced.program, element_bytes)
+
+
+def _gradients_there(common: _Common, held: _Held) -> tuple[Number, Number]:
+    """Share of the gradients that exists in the loss and in a layer's backward pass.
+
+    All of them, unless they are freed after each update: then the first micro-batch finds none, its head's first.
+    """
+    plan, workload = common.priced.scenario.plan, common.priced.scenario.workload
+    if not plan.framework.allocation.frees_gradients:
+        return 1.0, 1.0
+    again = workload.global_batch > plan.data_parallel * plan.sequences
+    head = held.stage.head * common.priced.sizes.head.trained.total / larger(held.sizes.trained.total, 1.0)
+    return 1.0 * again, either(again, 1.0, head)
+
+
+def _items(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]]) -> NumbersOnDemand:
+    """The ledger's finer lines."""
+    plan, saved, moved = common.priced.scenario.plan, held.activations, held.moved
+
+    def in_host_memory() -> Number:
+        if not plan.offload:
+            return 0.0
+        states = moved.parameters * held.weights + moved.optimizer * (held.gradients + held.optimizer)
+        return states + (saved.offloaded if "activations" in plan.offload else 0.0)
+
+    return NumbersOnDemand(
+        {
+            "layer activations": lambda: saved.on_device - saved.others,
+            "embedding and head activations": saved.others,
+            "logits and loss": partial(_logits, common, held),
+            "recomputation working set": held.recomputed,
+            "gathered parameters": held.gathered.layer,
+            "transient tensors": held.transient,
+            "placeholders of gradients": held.placeholders,
+            "update temporaries": held.update,
+            RESERVED: partial(_reserved, common, held, moments),
+            IN_HOST_MEMORY: in_host_memory,
+        }
+    )
+
+
+def _reserved(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]]) -> Number:
+    """Bytes that the allocator has reserved beyond the fullest of ``moments``.
+
+    The first is the loss: its tensors are longer than any of a layer, whose temporaries left gaps between saved
+    activations that are too short for them, so both are reserved. Parameters arrive in flat buffers on a stream of their
+    own, for as many units as are there at once, and reduced gradients leave on another, in addition to whole ones.
+    """
+    plan, sizes, shares = common.priced.scenario.plan, common.priced.sizes, common.shares
+    if not plan.framework.allocation.apart_streams:
+        return 0.0
+    loss, *others = map(added_up, moments)
+    layer = held.stage.head * (held.recomputed + held.transient)
+    grown = reduce(larger, [loss + layer, *others]) - reduce(larger, [loss, *others])
+    units = GATHERED_LAYERS * sizes.largest_layer_bytes(held.stage)
+    gathered = larger(units, sizes.embedding_and_head_bytes(held.stage))
+    reduced = shares.everything_sharded.of(held.states.gradients) * (1.0 - shares.gradients_sharded)
+    sharded = (plan.replicas > 1) & (plan.zero_stage >= 2)
+    beyond: Number = grown + sharded * (gathered + reduced)
+    return beyond

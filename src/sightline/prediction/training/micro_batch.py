@@ -1,0 +1,241 @@
+"""One micro-batch: the passes of its blocks, the stages of a pipeline, the one that sets the pace, and the way through all."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import mul
+from typing import NamedTuple
+
+from sightline.cost.prices import Prices
+from sightline.frameworks import TensorOverlap
+from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
+from sightline.prediction.schedules.closed_forms import run_apart
+from sightline.prediction.training.stages import StageContents, Stages, stage_contents
+from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
+from sightline.program.address import ATTENTION_CORE, EXPERT_MODULES
+from sightline.program.techniques.context_blocks import FURTHER_CHUNKS
+from sightline.quantities import Number, anywhere, either, larger, plain, smaller
+from sightline.scenario import Scenario
+
+
+class BlockTimes(NamedTuple):
+    """The three passes of one block."""
+
+    forward: PassTimes
+    recompute: PassTimes
+    backward: PassTimes
+    weight_s: Number
+    """Part of the backward pass that makes weight gradients, which nothing else of the micro-batch waits for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Overlap:
+    """Which collectives of a block run while kernels work, and what the host waits for."""
+
+    kind: TensorOverlap
+    chunks: Number
+    """Pieces that a forward matmul's collective is cut into: one per rank, of which one stays exposed."""
+    slowdown: float
+    """Share of the hidden time by which the overlapped kernels slow down."""
+    experts: bool
+    """Tokens travel to experts and back while another micro-batch is computed."""
+    counts: bool = False
+    """Before it launches a layer's experts the host waits for the numbers of tokens that the router gave them."""
+
+    def exposed_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
+        """Seconds that collectives add to the matmuls they may overlap with."""
+        if self.kind == "none" or (self.kind == "backward" and not backward):
+            return collective_s
+        first_s = 0.0 if backward else collective_s / self.chunks
+        return first_s + self.behind(collective_s - first_s, matmul_s)
+
+    def behind(self, transfer_s: Number, work_s: Number) -> Number:
+        """Seconds that fully overlapped transfers add to the work that hides them."""
+        return transfer_s - (1.0 - self.slowdown) * smaller(transfer_s, work_s)
+
+
+def block_times(block: Block, prices: Prices, overlap: Overlap, launch_s: Number) -> BlockTimes:
+    """Return the seconds of ``block``; ``launch_s`` are the host's per launch in a forward pass."""
+    return BlockTimes(
+        forward=_plain(_pass_times(block.forward, prices, overlap, launch_s)),
+        recompute=_plain(_pass_times(block.recomputed, prices, overlap, launch_s).times(block.recomputed_share)),
+        backward=_plain(_pass_times(block.backward, prices, overlap, None)),
+        weight_s=plain(seconds_of([op for op in block.backward if op.direction == "weight gradient"], prices)),
+    )
+
+
+def _plain(times: PassTimes) -> PassTimes:
+    return PassTimes._make(map(plain, times))
+
+
+def _pass_times(
+    operators: Sequence[Operator], prices: Prices, overlap: Overlap, forward_launch_s: Number | None
+) -> PassTimes:
+    """Seconds of one pass; None for the launches of a backward pass, in which the host waits for nothing."""
+    times = operator_times(operators, prices)
+    exposed_s = exposed_collectives_s(operators, prices, overlap, backward=forward_launch_s is None)
+    held_s: Number = 0.0
+    if overlap.counts and not overlap.experts and forward_launch_s is not None:
+        held_s = _held_s(operators, prices, forward_launch_s, exposed_s.get("micro-batch", 0.0))
+    return times._replace(collective_s=sum(exposed_s.values(), 0.0), held_s=held_s)
+
+
+def exposed_collectives_s(
+    operators: Sequence[Operator], prices: Prices, overlap: Overlap, *, backward: bool
+) -> dict[str, Number]:
+    """Return the exposed seconds of a pass's collectives by what they overlap with."""
+    found: dict[str, list[Operator]] = {}
+    for op in operators:
+        if isinstance(op, Collective):
+            found.setdefault(op.overlapped_with, []).append(op)
+    if not found:
+        return {}
+    exposed_s = {overlapped: seconds_of(collectives, prices) for overlapped, collectives in found.items()}
+    work = [op for op in operators if not isinstance(op, Collective)]
+    if "projections" in found:
+        # Attention's products wait for the collective's result; projections overlap with it.
+        matmuls_s = seconds_of([op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE], prices)
+        exposed_s["projections"] = overlap.exposed_s(exposed_s["projections"], matmuls_s, backward=backward)
+    if "attention" in found:
+        # A block of keys travels while attention works on the one before, each about as long as the next.
+        chunks = [op for op in work if isinstance(op, FlashAttention) and op.part in FURTHER_CHUNKS]
+        exposed_s["attention"] = overlap.behind(exposed_s["attention"], seconds_of(chunks, prices))
+    if "micro-batch" in found and overlap.experts:
+        # Tokens travel to experts and back during an equally long pass of another micro-batch.
+        exposed_s["micro-batch"] = overlap.behind(exposed_s["micro-batch"], seconds_of(work, prices))
+    return exposed_s
+
+
+def _held_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, dispatch_s: Number) -> Number:
+    """Seconds by which launching a layer's experts outlasts them, where nothing could be launched ahead.
+
+    The device idles when the host learns the numbers of tokens, so the two start level: after E the device is done at
+    max(E, launches of E), and what follows E is launched while it catches up. Backward takes the numbers from forward.
+    """
+    behind = [op for op in operators if op.module in EXPERT_MODULES and not isinstance(op, Collective)]
+    launches = sum((op.count * op.kernels for op in behind), 0.0)
+    return larger(launches * launch_s - seconds_of(behind, prices) - dispatch_s, 0.0)
+
+
+class Slot(NamedTuple):
+    """One micro-batch on one stage."""
+
+    forward: PassTimes = PassTimes()
+    recompute: PassTimes = PassTimes()
+    backward: PassTimes = PassTimes()
+    weight_s: Number = 0.0
+    """Part of the backward pass that makes weight gradients."""
+    forward_wait_s: Number = 0.0
+    """Seconds that the device waits for the host's launches."""
+    backward_wait_s: Number = 0.0
+    forward_s: Number = 0.0
+    backward_s: Number = 0.0
+    """Recomputation and backward pass."""
+    total_s: Number = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PipelineSlots:
+    """One micro-batch on every kind of stage."""
+
+    stages: Stages
+    slots: tuple[Slot, Slot, Slot]
+    slowest: StageContents
+    """The pace-setting stage."""
+    slot: Slot
+    """One micro-batch on it."""
+    through_s: Number
+    """One micro-batch through all stages."""
+
+    def of_other_stages(self, scenario: Scenario, of: Callable[[Slot], Number]) -> Number:
+        """Return the sum of a figure over all stages but the pace-setting one."""
+        return _through(scenario, self.stages, self.slots, of) - of(self.slot)
+
+
+class Launches(NamedTuple):
+    """Host time per kernel of a pass."""
+
+    forward_s: Number
+    backward_s: Number
+
+
+def pipeline_slots(scenario: Scenario, blocks: Sequence[BlockTimes], launches: Launches) -> PipelineSlots:
+    """Return what one micro-batch of the ``blocks`` (each kind of layer, embedding, head) takes on the stages."""
+    stages = stage_contents(scenario)
+    first, middle, last = (_slot(blocks, launches, stage) for stage in stages)
+    slots = (first, middle, last)
+    slowest = _slowest(stages, slots)
+    return PipelineSlots(
+        stages=stages,
+        slots=slots,
+        slowest=slowest,
+        slot=next((x for stage, x in zip(stages, slots, strict=True) if stage is slowest), None)
+        or _slot(blocks, launches, slowest),
+        through_s=_through(scenario, stages, slots, lambda slot: slot.total_s),
+    )
+
+
+def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents) -> Slot:
+    if stage.is_empty:
+        return Slot()
+    counts = (*stage.kinds, stage.embedding, stage.head)
+    forward, recompute, backward = (sum_of_passes(counts, passes) for passes in tuple(zip(*blocks, strict=True))[:3])
+    again = sum_of_passes((1.0, 1.0), (recompute, backward))
+    forward_wait_s = forward.waiting_s(launches.forward_s * forward.launches)
+    backward_wait_s = again.waiting_s(launches.forward_s * recompute.launches + launches.backward_s * backward.launches)
+    forward_s, backward_s = forward.device_s + forward_wait_s, again.device_s + backward_wait_s
+    return Slot(
+        forward=forward,
+        recompute=recompute,
+        backward=backward,
+        weight_s=sum(map(mul, counts, [block.weight_s for block in blocks])),
+        forward_wait_s=forward_wait_s,
+        backward_wait_s=backward_wait_s,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        total_s=forward_s + backward_s,
+    )
+
+
+def _through(
+    scenario: Scenario, stages: Stages, slots: tuple[Slot, Slot, Slot], of: Callable[[Slot], Number]
+) -> Number:
+    """A figure of one micro-batch over all stages; the middle stages share the layers that first and last leave."""
+    first, middle, last = map(of, slots)
+    between = scenario.model.layers + scenario.plan.prediction_layers - stages.first.layers - stages.last.layers
+    return first + middle * (between / larger(stages.middle.layers, 1)) + last
+
+
+def _slowest(stages: Stages, slots: tuple[Slot, Slot, Slot]) -> StageContents:
+    """Contents of the stage with the longest slot, plan by plan."""
+    most_s, contents = slots[0].total_s, stages[0]
+    for stage, slot in zip(stages[1:], slots[1:], strict=True):
+        longer = slot.total_s > most_s
+        if not anywhere(longer):
+            continue
+        contents = stage if longer is True else _chosen(longer, stage, contents)
+        most_s = larger(most_s, slot.total_s)
+    return contents
+
+
+def _chosen(chosen: object, one: StageContents, other: StageContents) -> StageContents:
+    """The contents of one of two stages, plan by plan."""
+    return StageContents(
+        name="slowest",
+        kinds=tuple(either(chosen, a, b) for a, b in zip(one.kinds, other.kinds, strict=True)),
+        embedding=either(chosen, one.embedding, other.embedding),
+        head=either(chosen, one.head, other.head),
+        tied_copy=either(chosen, one.tied_copy, other.tied_copy),
+    )
+
+
+def run_apart_s(slots: PipelineSlots, scenario: Scenario, micro_batches: Number) -> Number:
+    """Seconds of the other stages that zero bubble keeps off a micro-batch's way; 0 under other schedules."""
+    if scenario.plan.schedule != "zero-bubble":
+        return 0.0
+    return run_apart(
+        slots.of_other_stages(scenario, lambda slot: slot.weight_s),
+        slots.of_other_stages(scenario, lambda slot: slot.forward_s),
+        slots.of_other_stages(scenario, lambda slot: slot.backward_s - slot.weight_s),
+        scenario.plan.pipeline_parallel,
+        micro_batches,
+    )
