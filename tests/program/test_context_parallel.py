@@ -11,8 +11,8 @@ from training_scenarios import training
 
 from sightline.program import Collective, FlashAttention, Operator, Program, write_out
 from sightline.program.kernels import training_kernels
+from sightline.program.techniques.context_parallel import head_ranks
 from sightline.scenario import Scenario
-from sightline.scenario.context_exchange import head_ranks
 
 EXCHANGES = ["ring", "all-gather", "all-to-all", "mixed"]
 MODELS = ["llama-3-8b", "gpt-3-175b", "deepseek-v2-lite"]

@@ -12,7 +12,7 @@ from sightline.prediction import predict
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.step import step_times
 from sightline.program import Block, Collective, Operator, write_out
-from sightline.program.kernels.attention_core import mean_seen
+from sightline.program.attention_core import mean_seen
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, StateSpaceScan
 from sightline.scenario import Scenario
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
 from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
+from sightline.program.kernels.weight_conversion import converted
 from sightline.program.operators import Operator, collective
 from sightline.program.program import Block, LinearLayer, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.techniques.context_parallel import exchange_bytes
@@ -11,7 +12,6 @@ from sightline.program.techniques.low_precision import blended, low_precision_we
 from sightline.program.techniques.muon import with_muon
 from sightline.program.techniques.recomputation import with_recompute
 from sightline.program.techniques.tensor_parallel import enter_region
-from sightline.program.techniques.weight_conversion import converted
 from sightline.quantities import Number, anywhere, larger
 from sightline.scenario import LayerKind, Scenario
 

@@ -140,11 +140,6 @@ class Model:
         return self.heads * self.head_dim
 
     @property
-    def kv_width(self) -> int:
-        """Elements of all key heads of a token (values have as many)."""
-        return self.kv_heads * self.head_dim
-
-    @property
     def norm_parameters(self) -> int:
         """Parameters of one norm."""
         return self.hidden_size * (2 if self.norm_bias else 1)
@@ -158,11 +153,6 @@ class Model:
     def mlp_parameters(self) -> int:
         """Parameters of one dense MLP of the model's own width."""
         return self._mlp(self.intermediate_size)
-
-    @property
-    def layer_parameters(self) -> int:
-        """Parameters of one layer of full attention and a dense MLP."""
-        return self.attention_parameters + self.mlp_parameters + self.layer_norms * self.norm_parameters
 
     def mixer_parameters(self, kind: LayerKind) -> int:
         """Parameters of the token mixer of one layer, its indexer included."""

@@ -50,7 +50,7 @@ def test_gathered_units_and_gaps_beside_a_long_loss_are_reserved():
     assert moments["loss"] > moments["backward of a layer"]
     model = profile.scenario.model
     ends = model.embedding_parameters + model.head_parameters
-    flat = 2 * max(2 * model.layer_parameters, ends)
+    flat = 2 * max(2 * model.parameters_of(model.kinds[0]), ends)
     layer = first.items["recomputation working set"] + first.items["transient tensors"]
     assert layer > 0
     assert first.items[RESERVED] == pytest.approx(flat + layer)

@@ -21,7 +21,7 @@ from sightline.prediction.operators.attention import attention_answer
 from sightline.prediction.operators.products import grouped_answer, matmul_answer
 from sightline.profile import Evidence, Profile
 from sightline.program import Elementwise
-from sightline.program.kernels.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
+from sightline.program.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import (

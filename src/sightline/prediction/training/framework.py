@@ -14,9 +14,9 @@ from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.address import GRADIENTS_OF_LINEAR
+from sightline.program.techniques.context_parallel import head_ranks
 from sightline.quantities import Count, Number, either, larger
 from sightline.scenario import Device, Scenario
-from sightline.scenario.context_exchange import head_ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,23 @@ class StateMixer(TokenMixer[Recurrent]):
         """Three per element of the state: input, decay or correction, output."""
         return 3.0 * self.figures.state_elements
 
+    def _between(
+        self, x: Kernels, module: Module, projections: list[Step], inputs: Number, core: list[Step], outputs: Number
+    ) -> Sublayer:
+        """``core`` on whole sequences between its projections, of ``inputs`` elements per token and of ``outputs``."""
+        return Sublayer(
+            module="attention norm",
+            steps=[
+                *x.region("qkv", projections),
+                *x.whole_sequences(module, inputs, outputs, core),
+                x.projection(LinearLayer("output projection", "matmul", outputs, x.h)),
+                *x.leave("output projection"),
+            ],
+            small_parameters=self.figures.small_parameters / x.t,
+            widest=x.tokens * inputs,
+            widest_weight=x.h * inputs,
+        )
+
 
 class GatedDeltaNet(StateMixer[LinearAttention]):
     """Linear attention."""
@@ -57,18 +74,7 @@ class GatedDeltaNet(StateMixer[LinearAttention]):
             x.gated_norm(LINEAR_ATTENTION, value),
         ]
         exchanged = 2.0 * key + 2.0 * value
-        return Sublayer(
-            module="attention norm",
-            steps=[
-                *x.region("qkv", _projections(x, linear, key, value)),
-                *x.whole_sequences(LINEAR_ATTENTION, exchanged, value, rule),
-                x.projection(LinearLayer("output projection", "matmul", value, x.h)),
-                *x.leave("output projection"),
-            ],
-            small_parameters=linear.small_parameters / x.t,
-            widest=x.tokens * exchanged,
-            widest_weight=x.h * exchanged,
-        )
+        return self._between(x, LINEAR_ATTENTION, _projections(x, linear, key, value), exchanged, rule, value)
 
 
 def _projections(x: Kernels, linear: LinearAttention, key: Number, value: Number) -> list[Step]:
@@ -152,18 +158,8 @@ class Mamba2(StateMixer[StateSpace]):
             *(x.recurrent(_scan(group, space), kernels=(5.0, 10.0)) for group in x.groups()),
             x.gated_norm(STATE_SPACE, inner),
         ]
-        return Sublayer(
-            module="attention norm",
-            steps=[
-                *x.region("qkv", [x.projection(LinearLayer("qkv", "input", x.h, projected, kept=x.entered_share))]),
-                *x.whole_sequences(STATE_SPACE, projected, inner, scan),
-                x.projection(LinearLayer("output projection", "matmul", inner, x.h)),
-                *x.leave("output projection"),
-            ],
-            small_parameters=space.small_parameters / x.t,
-            widest=x.tokens * projected,
-            widest_weight=x.h * projected,
-        )
+        into = x.projection(LinearLayer("qkv", "input", x.h, projected, kept=x.entered_share))
+        return self._between(x, STATE_SPACE, [into], projected, scan, inner)
 
 
 def _scan(x: Kernels, space: StateSpace) -> StateSpaceScan:

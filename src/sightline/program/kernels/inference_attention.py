@@ -1,7 +1,7 @@
 """Element-wise kernels and attention of an inference pass: a cache is written and read, group by group of a batch."""
 
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from sightline.program.address import ATTENTION_CORE, Module
 from sightline.program.batch import Batch
@@ -128,37 +128,20 @@ class InferenceAttention(InferenceLinear):
         key, value = float(self.shape.head_dim), float(self.shape.value_dim)
         return [Step((self._attention(self.heads, key, value, decode=False, cache_bytes=self.element_bytes),))]
 
-    def _attention(
-        self,
-        kv_heads: Number,
-        key: float,
-        value: float,
-        *,
-        decode: bool,
-        cache_bytes: float,
-        window: float | None = None,
-        heads_apart: bool = False,
-        shared_kv: bool = False,
-        kernels: float = 1.0,
-    ) -> CachedAttention:
+    def _attention(self, kv_heads: Number, key: float, value: float, **further: Any) -> CachedAttention:
         return CachedAttention(
             module=ATTENTION_CORE,
             part="attention",
             batch=self.b,
             heads=self.heads,
             kv_heads=kv_heads,
-            heads_apart=heads_apart,
-            shared_kv=shared_kv,
             head_dim=key,
             value_dim=value,
             query_tokens=self.q,
             context_tokens=self.c + self.q,
-            window=window,
-            decode=decode,
             dtype=self.dtype,
             element_bytes=self.element_bytes,
-            cache_bytes=cache_bytes,
-            kernels=kernels,
+            **further,
         )
 
     def _written_out(self, core: CachedAttention) -> list[Operator]:

@@ -6,19 +6,19 @@ from typing import Self
 import numpy as np
 
 from sightline.program.address import LINEAR_ATTENTION, Module
+from sightline.program.attention_core import soft_cap
 from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.kernels.training_experts import TrainingExperts, training_experts
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import LinearLayer, Step, elementwise, moving
 from sightline.program.settings import framework_under, low_precision_of, trained_by
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.program.techniques.context_parallel import exchange
+from sightline.program.techniques.context_parallel import exchange, head_ranks
 from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
 from sightline.program.techniques.residual_streams import join_streams
 from sightline.program.techniques.tensor_parallel import enter_region, leave_region
 from sightline.quantities import Number, either, plain
 from sightline.scenario import Experts, LayerKind, LinearAttention, Scenario
-from sightline.scenario.context_exchange import head_ranks
 
 GATE_KERNELS = 6.0
 """Sigmoid of the strength; cast, bias, softplus, exponent and product of the decay."""
@@ -161,7 +161,7 @@ class TrainingKernels(TrainingAttention):
             *(low_precision(self, op) for op in product.backward),
         ]
         step = Step([*inputs, *(low_precision(self, op) for op in product.forward)], backward)
-        caps = [self.soft_cap("head", "capped logits", outputs)] if self.model.logit_cap else []
+        caps = [soft_cap(self, "head", "capped logits", outputs)] if self.model.logit_cap else []
         return [Step(enter_region(self, "head"), leave_region(self, "head")), step, *caps]
 
     def choose(self) -> list[Step]:

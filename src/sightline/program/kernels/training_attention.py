@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Self
 
 from sightline.program.address import ATTENTION_CORE, Module
-from sightline.program.kernels.attention_core import Scores, flash, mean_seen, selected
+from sightline.program.attention_core import Scores, flash, mean_seen, selected
 from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
 from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.program.operators import Operator, collective

@@ -114,11 +114,3 @@ class TrainingElementwise(TrainingLinear):
         n = self.tokens * width
         size = self.element_bytes * n
         return elementwise(module, "gated norm", n, (3.0 * size, 5.0 * size), (1.0, 2.0), saved_bytes=2.0 * size)
-
-    def soft_cap(self, module: Module, part: Part, elements: Number) -> Step:
-        """Scores or logits through ``cap * tanh(x / cap)`` (Gemma 2, arXiv 2408.00118) where no other kernel takes it along.
-
-        A division, a tanh, whose output is kept, and a product, each in and out.
-        """
-        size = self.element_bytes * elements
-        return elementwise(module, part, elements, (6.0 * size, 7.0 * size), (3.0, 3.0), saved_bytes=size)

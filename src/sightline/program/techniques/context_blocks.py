@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.program.address import ATTENTION_CORE, Part
-from sightline.program.kernels.attention_core import Scores, flash
-from sightline.program.kernels.training_elementwise import TrainingElementwise
+from sightline.program.attention_core import Scores, flash
 from sightline.program.operators import (
     CollectiveRanks,
     Elementwise,
@@ -23,6 +22,7 @@ from sightline.program.operators import (
     collective,
 )
 from sightline.program.program import moving
+from sightline.program.shapes import TrainingShapes
 from sightline.quantities import Number
 from sightline.scenario.operation import CollectiveKind
 
@@ -34,7 +34,7 @@ TOUCHED = 0.75
 FP32 = 4.0
 
 
-def blocks(x: TrainingElementwise, *, backward: bool) -> list[Operator]:
+def blocks(x: TrainingShapes, *, backward: bool) -> list[Operator]:
     """Own keys under the causal mask, then n - 1 blocks of which the mask leaves half, with what ranks exchange for them."""
     n = x.c / x.y
     if not x.framework.native.joins_attention_in_fp32:
@@ -42,12 +42,12 @@ def blocks(x: TrainingElementwise, *, backward: bool) -> list[Operator]:
     return _joined_in_fp32_backward(x, n) if backward else _joined_in_fp32_forward(x, n)
 
 
-def block_bytes(x: TrainingElementwise) -> Number:
+def block_bytes(x: TrainingShapes) -> Number:
     """Return the bytes of keys and values of a rank's tokens."""
     return x.element_bytes * x.tokens * (x.key_width + x.value_width)
 
 
-def live_bytes(x: TrainingElementwise) -> Number:
+def live_bytes(x: TrainingShapes) -> Number:
     """Return the bytes of the blocks at work and on their way in the backward pass, and of fp32 sums."""
     block = block_bytes(x)
     if not x.framework.native.joins_attention_in_fp32:
@@ -72,7 +72,7 @@ def layout(size: Number, count: Number) -> Elementwise:
     return moving(ATTENTION_CORE, "layout of chunks", 2.0 * size, 2.0, count=count, elements=size)
 
 
-def _kernels(x: TrainingElementwise, n: Number, *, backward: bool) -> list[FlashAttention]:
+def _kernels(x: TrainingShapes, n: Number, *, backward: bool) -> list[FlashAttention]:
     b, s = x.b * x.documents, x.s / x.documents
     further = (Scores(b, s, s / 2.0, causal=False, unseen=0.5), Scores(b, s / 2.0, s, causal=False, unseen=0.5))
     return [
@@ -84,7 +84,7 @@ def _kernels(x: TrainingElementwise, n: Number, *, backward: bool) -> list[Flash
     ]
 
 
-def _ring(x: TrainingElementwise, n: Number, *, backward: bool) -> list[Operator]:
+def _ring(x: TrainingShapes, n: Number, *, backward: bool) -> list[Operator]:
     """Each block is sent on while it is worked on.
 
     Backward, gradients of keys and values travel with them and one hop more, back to where they belong.
@@ -102,7 +102,7 @@ def _ring(x: TrainingElementwise, n: Number, *, backward: bool) -> list[Operator
     ]
 
 
-def _joined_in_fp32_forward(x: TrainingElementwise, n: Number) -> list[Operator]:
+def _joined_in_fp32_forward(x: TrainingShapes, n: Number) -> list[Operator]:
     """Each block's result weighs into the ones before: their difference times a sigmoid of the rows' sums.
 
     Compiled, that is a kernel which reads a 16-bit and an fp32 tensor and writes an fp32 one. Called one by one it is
@@ -120,7 +120,7 @@ def _joined_in_fp32_forward(x: TrainingElementwise, n: Number) -> list[Operator]
     ]
 
 
-def _joined_in_fp32_backward(x: TrainingElementwise, n: Number) -> list[Operator]:
+def _joined_in_fp32_backward(x: TrainingShapes, n: Number) -> list[Operator]:
     """Gradients of every block are added up in fp32; those of keys and values after a hop each, and go one hop more."""
     many, added = (n > 1) * 1.0, x.element_bytes + 2.0 * FP32
     moved = 2.0 * FP32
@@ -138,7 +138,7 @@ def _joined_in_fp32_backward(x: TrainingElementwise, n: Number) -> list[Operator
     ]
 
 
-def _fetched(x: TrainingElementwise, n: Number) -> list[Operator]:
+def _fetched(x: TrainingShapes, n: Number) -> list[Operator]:
     """Keys and values from the other ranks: gathered, or sent round; made contiguous and put into one buffer before."""
     many, block = (n > 1) * 1.0, block_bytes(x)
     overlapped_with: OverlappedWith = "nothing" if x.framework.native.waits_for_keys else "attention"

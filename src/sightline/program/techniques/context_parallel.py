@@ -15,12 +15,13 @@ share, such as the latent vectors that an indexer chooses from, is gathered, sin
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from math import gcd
 
 import numpy as np
 
 from sightline.program.address import ATTENTION_CORE, Module, Part
-from sightline.program.kernels.attention_core import Scores, core, flash, scores_of
-from sightline.program.kernels.training_elementwise import TrainingElementwise
+from sightline.program.attention_core import Scores, core, flash, scores_of
 from sightline.program.operators import Operator, collective
 from sightline.program.program import Step
 from sightline.program.shapes import TrainingShapes
@@ -32,8 +33,8 @@ from sightline.program.techniques.context_blocks import (
     layout,
     live_bytes,
 )
-from sightline.quantities import Number, anywhere
-from sightline.scenario import LayerKind
+from sightline.quantities import Count, Number, anywhere
+from sightline.scenario import LayerKind, Model, Plan
 from sightline.scenario.operation import CollectiveKind
 
 EXCHANGE: tuple[Part, ...] = (
@@ -46,7 +47,7 @@ EXCHANGE: tuple[Part, ...] = (
 """Other operators that the exchange adds to the forward pass."""
 
 
-def split_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
+def split_core(x: TrainingShapes, kind: LayerKind) -> list[Step]:
     """Return the attention core's steps, with what the ranks of a split sequence exchange."""
     if not anywhere(x.c > 1):
         return core(x, kind)
@@ -59,7 +60,7 @@ def split_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
     ]
 
 
-def exchange_bytes(x: TrainingElementwise) -> Number:
+def exchange_bytes(x: TrainingShapes) -> Number:
     """Return the bytes of what an exchange holds besides kept activations at its fullest, in the backward pass.
 
     On a ring the blocks at work and on their way, of keys and values and of their gradients; gathered keys and values
@@ -74,12 +75,12 @@ def exchange_bytes(x: TrainingElementwise) -> Number:
     return swapped + live_bytes(inner) * (x.c / x.y > 1)
 
 
-def _with_split_heads(x: TrainingElementwise) -> TrainingElementwise:
+def _with_split_heads(x: TrainingShapes) -> TrainingShapes:
     """The sizes between the swaps: ``y`` times the tokens of 1 / y of the heads."""
     return replace(x, s=x.s * x.y, tokens=x.tokens * x.y, t=x.t * x.y)
 
 
-def _inner_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
+def _inner_core(x: TrainingShapes, kind: LayerKind) -> list[Step]:
     if x.plan.context_exchange == "all-to-all":
         return core(x, kind)
     # Selected tokens lie anywhere; blocks know no windows.
@@ -89,7 +90,7 @@ def _inner_core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
     return [Step(blocks(x, backward=False), blocks(x, backward=True))]
 
 
-def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> list[Operator]:
+def _gathered(x: TrainingShapes, kind: LayerKind, *, backward: bool) -> list[Operator]:
     """All keys and values, then a kernel for each of the two chunks of queries; backward sums the gradients up."""
     many = x.c > 1
     whole = block_bytes(x) * x.c
@@ -111,7 +112,7 @@ def _gathered(x: TrainingElementwise, kind: LayerKind, *, backward: bool) -> lis
     return [*gathered, core, *(summed if backward else [])]
 
 
-def _swap(x: TrainingElementwise, size: Number, part: Part) -> list[Operator]:
+def _swap(x: TrainingShapes, size: Number, part: Part) -> list[Operator]:
     """Ranks swap heads for tokens or back; data is brought in order before and after."""
     many = (x.y > 1) * 1.0
     swap = collective(
@@ -120,7 +121,7 @@ def _swap(x: TrainingElementwise, size: Number, part: Part) -> list[Operator]:
     return [layout(2.0 * size, many), *swap] if swap else []
 
 
-def _qkv_bytes(x: TrainingElementwise, inner: TrainingElementwise) -> Number:
+def _qkv_bytes(x: TrainingShapes, inner: TrainingShapes) -> Number:
     """Queries, keys and values that a rank hands out; key heads that are fewer than the ranks go to several."""
     return x.element_bytes * x.tokens * (x.query_width + x.y * (inner.key_width + inner.value_width))
 
@@ -143,3 +144,34 @@ def gather_tokens(x: TrainingShapes, module: Module, width: Number, *, backward:
 def _of_all(x: TrainingShapes, module: Module, kind: CollectiveKind, size: Number, part: Part) -> list[Operator]:
     # What follows needs all of it.
     return collective(module, kind, size, x.c > 1, part=part, ranks="context", overlapped_with="nothing")
+
+
+EXCHANGING = ("attention", "sliding", "chunked", "latent")
+"""Mixers with keys and values to exchange."""
+
+
+def _exchanged_heads(model: Model) -> int:
+    """Return the number of key/value heads that ranks may split: every attention layer has a multiple of it."""
+    return reduce(gcd, [_kv_heads(model, kind) for kind in model.kinds if kind.mixer in EXCHANGING], 0) or 1
+
+
+def head_ranks(plan: Plan, model: Model, per_node: int) -> Count:
+    """Return how many context-parallel ranks split heads: all of them, none (1), or those inside a node.
+
+    A mixed exchange splits heads among as many ranks as a node has next to tensor parallelism and as key heads
+    divide by, and goes round a ring over the rest (USP, arXiv 2405.07719; hierarchical context parallelism of
+    TransformerEngine).
+    """
+    if plan.context_exchange == "all-to-all":
+        return plan.context_parallel
+    if plan.context_exchange != "mixed":
+        return 1
+    t, c = (np.asarray(degree).astype(int) for degree in (plan.tensor_parallel, plan.context_parallel))
+    inside = np.gcd(c, np.maximum(per_node // t, 1))
+    shared = np.gcd(inside, np.maximum(_exchanged_heads(model) // t, 1))
+    return shared if shared.ndim else int(shared)
+
+
+def _kv_heads(model: Model, kind: LayerKind) -> int:
+    """Latent attention is trained with keys and values of every head."""
+    return model.heads if kind.mixer == "latent" else model.heads_of(kind).kv_heads

@@ -5,16 +5,20 @@ depends on the token: one product of the normed streams with ``n (n + 2)`` colum
 residual, which `sightline.program.kernels.training_elementwise` has; here it adds nothing.
 """
 
+from typing import TYPE_CHECKING
+
 from sightline.program.address import Part
-from sightline.program.kernels.training_linear import TrainingLinear
 from sightline.program.program import LinearLayer, Step, elementwise
 from sightline.quantities import Number
+
+if TYPE_CHECKING:
+    from sightline.program.kernels.training_linear import TrainingLinear
 
 SINKHORN_KERNELS = 3.0
 """Sigmoids, and the rounds that make the mixing doubly stochastic in one kernel."""
 
 
-def read_streams(x: TrainingLinear) -> list[Step]:
+def read_streams(x: "TrainingLinear") -> list[Step]:
     """Return what stands before a block: the streams' norm, the coefficients, and the block's input."""
     n = float(x.model.residual_streams)
     if n == 1.0:
@@ -32,7 +36,7 @@ def read_streams(x: TrainingLinear) -> list[Step]:
     ]
 
 
-def write_streams(x: TrainingLinear) -> list[Step]:
+def write_streams(x: "TrainingLinear") -> list[Step]:
     """Return what takes the place of the residual addition behind a block; its output is kept."""
     n, stream = float(x.model.residual_streams), x.residual_bytes
     if n == 1.0:
@@ -40,7 +44,7 @@ def write_streams(x: TrainingLinear) -> list[Step]:
     return [_mix(x, "streams written", ((2.0 * n + 1.0) * stream, (3.0 * n + 2.0) * stream), saved=stream)]
 
 
-def join_streams(x: TrainingLinear) -> list[Step]:
+def join_streams(x: "TrainingLinear") -> list[Step]:
     """Return how the streams become one vector before the last norm."""
     n, stream = float(x.model.residual_streams), x.residual_bytes
     if n == 1.0:
@@ -52,7 +56,7 @@ def join_streams(x: TrainingLinear) -> list[Step]:
 
 
 def _mix(
-    x: TrainingLinear,
+    x: "TrainingLinear",
     part: Part,
     traffic_bytes: tuple[Number, Number],
     kernels: tuple[float, float] = (1.0, 2.0),

@@ -1,7 +1,6 @@
 """Whether the degrees of a plan fit the model, the batch and the cluster: everything is split into whole parts."""
 
 from sightline.quantities import Count, show
-from sightline.scenario.context_exchange import has_windows
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.model import Model
 from sightline.scenario.rules.rulebook import Beyond, Check, Checks
@@ -170,7 +169,9 @@ def context_kernel(attention: str, context_parallel: Count, context_exchange: st
 
 def context_windows(model: Model, sequence_length: int, context_parallel: Count, context_exchange: str) -> Checks:
     """A ring passes every key to every query, which layers with a window have no use for."""
-    sent_round = context_exchange in ("ring", "mixed") and has_windows(model, sequence_length)
+    windowed = any(kind.mixer in ("sliding", "chunked") for kind in model.kinds)
+    seen_in_part = windowed and model.window is not None and model.window < sequence_length
+    sent_round = context_exchange in ("ring", "mixed") and seen_in_part
     yield Check(
         (context_parallel == 1) | (not sent_round),
         "plan.context_exchange is {context_exchange}; {model.name} has layers that see a window of {model.window} tokens, "

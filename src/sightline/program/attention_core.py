@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.program.address import ATTENTION_CORE, Part
-from sightline.program.kernels.training_elementwise import TrainingElementwise
+from sightline.program.address import ATTENTION_CORE, Module, Part
 from sightline.program.operators import FlashAttention
 from sightline.program.program import Step, elementwise, moving
+from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.adapters import keeps_input
 from sightline.quantities import Number, larger, smaller
 from sightline.scenario import LayerKind
@@ -44,7 +44,7 @@ def mean_seen(tokens: Number, most: Number) -> Number:
     return seen
 
 
-def selected(x: TrainingElementwise, kind: LayerKind) -> Number:
+def selected(x: TrainingShapes, kind: LayerKind) -> Number:
     """Return the entries that a query reads of those an indexer chose, in the mean."""
     sparse = x.model.sparse
     if sparse is None:
@@ -52,7 +52,7 @@ def selected(x: TrainingElementwise, kind: LayerKind) -> Number:
     return mean_seen(x.context / kind.compression, float(sparse.selected_tokens * sparse.block_tokens))
 
 
-def core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
+def core(x: TrainingShapes, kind: LayerKind) -> list[Step]:
     """Return the steps from queries, keys and values to the context, of sequences that are not split over ranks."""
     if x.plan.attention != "flash":
         return _eager(x)
@@ -63,7 +63,7 @@ def core(x: TrainingElementwise, kind: LayerKind) -> list[Step]:
 
 
 def flash(
-    x: TrainingElementwise, scores: Scores, *, backward: bool = False, part: Part = "flash attention"
+    x: TrainingShapes, scores: Scores, *, backward: bool = False, part: Part = "flash attention"
 ) -> FlashAttention:
     """Return the flash kernel; forward keeps queries, keys, values and a float per row and head.
 
@@ -90,7 +90,7 @@ def flash(
     )
 
 
-def _kept(x: TrainingElementwise) -> Number:
+def _kept(x: TrainingShapes) -> Number:
     """Bytes that the flash kernel keeps, and that others keep because of it."""
     size = x.element_bytes * x.tokens
     kept = size * (x.query_width + x.key_width + x.value_width) + 4.0 * x.tokens * x.heads
@@ -103,7 +103,7 @@ def _kept(x: TrainingElementwise) -> Number:
     return kept
 
 
-def scores_of(x: TrainingElementwise, kind: LayerKind) -> Scores:
+def scores_of(x: TrainingShapes, kind: LayerKind) -> Scores:
     """Return what the queries of this rank see of the whole sequence.
 
     A chunk of a chunked layer is a sequence of its own. A window ``w`` shorter than the sequence ``s`` is priced as
@@ -120,7 +120,7 @@ def scores_of(x: TrainingElementwise, kind: LayerKind) -> Scores:
     return Scores(x.b * k, x.s / k, seen - seen**2 * k / (2.0 * x.context), causal=False)
 
 
-def _eager(x: TrainingElementwise) -> list[Step]:
+def _eager(x: TrainingShapes) -> list[Step]:
     """Scores in memory: two products and what is between and behind them, each kernel for itself."""
     e, elements, drops = x.element_bytes, x.b * x.heads * x.s * x.context, x.model.dropout > 0
     queries, keys, values = (x.tokens * width for width in (x.query_width, x.key_width, x.value_width))
@@ -131,7 +131,7 @@ def _eager(x: TrainingElementwise) -> list[Step]:
     moved = 2.0 * e * x.tokens * x.context_width
     return [
         Step((product("scores", s, c, d, saved_bytes=e * (queries + keys)),), (queries_gradient, keys_gradient)),
-        *([x.soft_cap(ATTENTION_CORE, "capped scores", elements)] if x.model.score_cap else []),
+        *([soft_cap(x, ATTENTION_CORE, "capped scores", elements)] if x.model.score_cap else []),
         _softmax(x, elements),
         # The values, and the probabilities after dropout, are kept.
         Step((product("context", s, v, c, saved_bytes=e * (values + elements * drops)),), (to_scores, to_values)),
@@ -141,7 +141,16 @@ def _eager(x: TrainingElementwise) -> list[Step]:
     ]
 
 
-def _softmax(x: TrainingElementwise, elements: Number) -> Step:
+def soft_cap(x: TrainingShapes, module: Module, part: Part, elements: Number) -> Step:
+    """Return scores or logits through ``cap * tanh(x / cap)`` (Gemma 2, arXiv 2408.00118) where no kernel takes it along.
+
+    A division, a tanh, whose output is kept, and a product, each in and out.
+    """
+    size = x.element_bytes * elements
+    return elementwise(module, part, elements, (6.0 * size, 7.0 * size), (3.0, 3.0), saved_bytes=size)
+
+
+def _softmax(x: TrainingShapes, elements: Number) -> Step:
     """Unfused: cast to fp32, scale, build the mask, fill it in, softmax, cast back.
 
     The framework's fused softmax takes some counts of score matrices alone.
