@@ -1,7 +1,7 @@
 """The work written out: operators with shapes, block by block; FLOPs and bytes need no device."""
 
-from sightline.program.batch import Batch, Group, decoding, prompts
-from sightline.program.kernels import InferenceKernels, TrainingKernels, inference_kernels, training_kernels
+from sightline.program.batch import Batch, SequenceGroup, decoding, prompts
+from sightline.program.kernels import InferenceKernels, inference_kernels
 from sightline.program.operators import (
     CachedAttention,
     Collective,
@@ -22,18 +22,16 @@ __all__ = [
     "Collective",
     "Elementwise",
     "FlashAttention",
-    "Group",
     "GroupedMatmul",
     "InferenceKernels",
     "Matmul",
     "MatrixVector",
     "Operator",
     "Program",
-    "TrainingKernels",
+    "SequenceGroup",
     "decoding",
     "inference_kernels",
     "prompts",
-    "training_kernels",
     "write",
     "write_out",
 ]

@@ -9,7 +9,7 @@ from sightline.quantities import Number, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Group:
+class SequenceGroup:
     """Sequences of a data-parallel rank that are alike: ``count x (new tokens, context)``."""
 
     count: Number
@@ -32,10 +32,10 @@ class Group:
 class Batch:
     """The groups of one iteration; linear layers run over the tokens of all, attention group by group."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[SequenceGroup, ...]
 
     @classmethod
-    def of(cls, *groups: Group) -> "Batch":
+    def of(cls, *groups: SequenceGroup) -> "Batch":
         """Return the batch of ``groups``."""
         return cls(groups=groups)
 
@@ -57,12 +57,14 @@ class Batch:
         return all(group.decode for group in self.groups)
 
 
-def prompts(count: Number, new_tokens: Number, context_tokens: Number = 0.0) -> Group:
+def prompts(count: Number, new_tokens: Number, context_tokens: Number = 0.0) -> SequenceGroup:
     """Return prompts, or chunks of them behind what is cached; each wants the logits of its last token."""
-    return Group(count=plain(count), new_tokens=plain(new_tokens), context_tokens=plain(context_tokens))
+    return SequenceGroup(count=plain(count), new_tokens=plain(new_tokens), context_tokens=plain(context_tokens))
 
 
-def decoding(count: Number, context_tokens: Number, new_tokens: Number = 1.0) -> Group:
+def decoding(count: Number, context_tokens: Number, new_tokens: Number = 1.0) -> SequenceGroup:
     """Return sequences that get a token each, or verify drafted ones; the logits of all new tokens are wanted."""
     new = plain(new_tokens)
-    return Group(count=plain(count), new_tokens=new, context_tokens=plain(context_tokens), decode=True, logits=new)
+    return SequenceGroup(
+        count=plain(count), new_tokens=new, context_tokens=plain(context_tokens), decode=True, logits=new
+    )

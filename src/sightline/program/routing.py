@@ -1,19 +1,38 @@
 """How a router's choices spread over experts and ranks: expected numbers of random choices."""
 
+from dataclasses import dataclass
 from math import pi
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.quantities import Number
+from sightline.program.shapes import Shapes
+from sightline.quantities import Number, rounded_up
+from sightline.scenario import Experts
 
 Array = NDArray[np.floating[Any]]
+Sizes = TypeVar("Sizes", bound=Shapes)
 
 
 POPULARITY = 0.9
 """Relative deviation of experts' popularity in a layer: what serving runs of mixtures ask for, between a uniform choice
 (0) and an exponential spread (1). Estimated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoutedExperts(Generic[Sizes]):
+    """The routed experts of a layer on the rank whose experts get most tokens."""
+
+    x: Sizes
+    of: Experts
+    width: float
+    """Elements of a token on its way."""
+
+    @property
+    def local(self) -> Number:
+        """Experts that the rank holds; where they do not fill ranks evenly, copies of busy ones fill these up."""
+        return rounded_up(self.of.count / self.x.e)
 
 
 def expected_active(experts: Number, per_token: Number, tokens: Number, *, spread: float = POPULARITY) -> Number:

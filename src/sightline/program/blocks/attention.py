@@ -66,31 +66,11 @@ class SoftmaxAttention(AttentionMixer[Heads]):
         queries = x.query_width * (2.0 if model.attention_gate else 1.0)
         keys, values = x.key_width, x.value_width * (not shape.values_are_keys)
         pieces: tuple[tuple[Part, Number], ...] = (("query", queries), ("key, value", keys), ("key, value", values))
-        joined = x.projection(
-            LinearLayer(
-                "qkv",
-                "matmul",
-                x.h,
-                queries + keys + values,
-                name="qkv",
-                pieces=pieces,
-                shares=_shares(x),
-                targets=QKV,
-                kept=x.entered_share,
-                bias=model.attention_bias,
-                gathered=True,
-            )
-        )
-        output = x.projection(
-            LinearLayer(
-                "output projection",
-                "matmul",
-                x.context_width,
-                x.h,
-                targets=("output",),
-                bias=model.output_bias,
-                scattered=True,
-            )
+        width = queries + keys + values
+        layer = LinearLayer("qkv", "matmul", x.h, width, kept=x.entered_share, bias=model.attention_bias, gathered=True)
+        joined = x.projection(layer._replace(name="qkv", pieces=pieces, shares=_shares(x), targets=QKV))
+        output = LinearLayer(
+            "output projection", "matmul", x.context_width, x.h, bias=model.output_bias, scattered=True
         )
         return Sublayer(
             module="attention norm",
@@ -102,12 +82,12 @@ class SoftmaxAttention(AttentionMixer[Heads]):
                 *indexer(x, self.kind),
                 *(step for group in x.groups() for step in group.attention(self.kind)),
                 *x.gate(),
-                output,
+                x.projection(output._replace(targets=("output",))),
                 *x.leave("output projection"),
             ],
             small_parameters=_head_norms(x) + indexer_norms(x, self.kind),
-            widest=x.tokens * (queries + keys + values),
-            widest_weight=x.h * (queries + keys + values),
+            widest=x.tokens * width,
+            widest_weight=x.h * width,
             core_input_bytes=x.core_input_bytes,
         )
 

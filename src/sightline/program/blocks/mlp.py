@@ -14,36 +14,18 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
     In a parallel block without a norm of its own it works on what attention has gathered already.
     """
     model, f = x.model, width / x.t
-    up: tuple[tuple[Part, Number], ...] = (("up", f), ("up", f)) if model.gated else (("up", f),)
+    pieces: tuple[tuple[Part, Number], ...] = (("up", f),) * (2 if model.gated else 1)
     targets = ("gate", "up") if model.gated else ("up",)
-    inputs = f * len(up)
-    upward = x.projection(
-        LinearLayer(
-            module,
-            "up",
-            x.h,
-            inputs,
-            of=of,
-            name="gate-up",
-            pieces=up,
-            shares=(1.0 / len(up),) * len(up),
-            targets=targets,
-            kept=x.entered_share,
-            bias=model.mlp_bias,
-            gathered=True,
-        )
-    )
-    downward = x.projection(
-        LinearLayer(
-            module, "down", f, x.h, of=of, targets=("down",), kept=x.product_share, bias=model.mlp_bias, scattered=True
-        )
-    )
+    inputs, shares = f * len(pieces), (1.0 / len(pieces),) * len(pieces)
+    up = LinearLayer(module, "up", x.h, inputs, of, kept=x.entered_share, bias=model.mlp_bias, gathered=True)
+    down = LinearLayer(module, "down", f, x.h, of, kept=x.product_share, bias=model.mlp_bias, scattered=True)
+    upward = x.projection(up._replace(name="gate-up", pieces=pieces, shares=shares, targets=targets))
     return Sublayer(
         module="mlp norm",
         steps=[
             *x.region(module, [upward], targets, enters=model.layer_norms > 1),
             x.activation(f, module=module),
-            downward,
+            x.projection(down._replace(targets=("down",))),
             *x.leave(module),
         ],
         widest=x.tokens * inputs,

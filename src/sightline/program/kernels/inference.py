@@ -10,7 +10,7 @@ from sightline.program.formats import WIDE_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_attention import InferenceAttention
 from sightline.program.operators import GroupedMatmul, Operator
 from sightline.program.program import Step
-from sightline.program.routing import busiest_share, expected_active
+from sightline.program.routing import RoutedExperts, busiest_share, expected_active
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LinearAttention
@@ -18,22 +18,13 @@ from sightline.scenario.operation import CollectiveKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class InferenceExperts:
-    """The routed experts of a layer on the rank whose experts get most tokens."""
+class InferenceExperts(RoutedExperts[InferenceAttention]):
+    """How an engine runs them."""
 
-    x: InferenceAttention
-    of: Experts
-    width: float
-    """Elements of a token on its way."""
     rows: Number
     """Rows that the rank's experts work on."""
     active: Number
     """Experts of the rank that any token chose (expected)."""
-
-    @property
-    def local(self) -> Number:
-        """Experts that the rank holds; where they do not fill ranks evenly, copies of busy ones fill these up."""
-        return rounded_up(self.of.count / self.x.e)
 
     def router(self, *, reads_norm: bool) -> list[Step]:
         """The router's product; where engines keep it in fp32 its input is cast first, in a kernel of its own."""

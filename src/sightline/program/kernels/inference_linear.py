@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.frameworks import Engine
 from sightline.program.address import KernelClass, Module, Part
-from sightline.program.batch import Batch, Group
+from sightline.program.batch import Batch, SequenceGroup
 from sightline.program.formats import Formats
 from sightline.program.operators import (
     CollectiveRanks,
@@ -40,7 +40,7 @@ class InferenceLinear(Shapes):
     """Quantized weights are written out in 16 bits before each product."""
 
     @property
-    def group(self) -> Group:
+    def group(self) -> SequenceGroup:
         """The sequences, where they are alike."""
         return self.batch.groups[0]
 

@@ -98,25 +98,15 @@ class TrainingKernels(TrainingAttention):
         key, value, heads = linear.key_width / self.t, linear.value_width / self.t, linear.value_heads / self.t
         repeated = heads * linear.key_dim
         decays = heads if linear.gate_rank is None else repeated
-        n, normed, gated = (
-            tokens * 2.0 * repeated,
-            e * tokens * 2.0 * (key + repeated),
-            tokens * (16.0 + 4.0 * e) * decays,
-        )
-        calls = 2.0 + 2.0 * (linear.value_heads > linear.key_heads)
+        n, calls = tokens * 2.0 * repeated, 2.0 + 2.0 * (linear.value_heads > linear.key_heads)
+        normed, kept = e * tokens * 2.0 * (key + repeated), e * (n + tokens * value)
         norm = elementwise(
-            module,
-            "norm of queries and keys",
-            n,
-            (normed, 2.0 * normed),
-            (calls, calls),
-            saved_bytes=e * (n + tokens * value),
+            module, "norm of queries and keys", n, (normed, 2.0 * normed), (calls, calls), saved_bytes=kept
         )
+        n, gated = tokens * decays, tokens * (16.0 + 4.0 * e) * decays
         kept = tokens * ((4.0 + e) * decays + 4.0 * heads)
         kernels = (GATE_KERNELS, GATE_KERNELS)
-        gates = elementwise(
-            module, "decay and strength", tokens * decays, (gated, 2.0 * gated), kernels, saved_bytes=kept
-        )
+        gates = elementwise(module, "decay and strength", n, (gated, 2.0 * gated), kernels, saved_bytes=kept)
         return [norm, gates]
 
     def embed(self) -> list[Step]:

@@ -15,7 +15,7 @@ from sightline.program.address import Part
 from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.operators import Matmul, Operator, collective
 from sightline.program.program import LinearLayer, Step, elementwise
-from sightline.program.routing import busiest_share, distinct_ranks
+from sightline.program.routing import RoutedExperts, busiest_share, distinct_ranks
 from sightline.quantities import Number, rounded_up
 from sightline.scenario import Experts
 
@@ -26,27 +26,17 @@ SCALED_OPERANDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TrainingExperts:
+class TrainingExperts(RoutedExperts[TrainingAttention]):
     """The routed experts of a layer on one rank of ``e`` that hold experts and ``u`` that split each.
 
     A rank brings the tokens that are its own (tokens / t) and works on as many, times ``u``, as the router sends on
     average; the busiest rank sets the pace (`sightline.program.routing`), unless experts are padded to a capacity.
     """
 
-    x: TrainingAttention
-    of: Experts
-    width: float
-    """Elements of a token on its way."""
-
     each: Number
     """Rows that each expert of the busiest rank works on."""
     copies: Number
     """Rows that the rank's own tokens make."""
-
-    @property
-    def local(self) -> Number:
-        """Experts that the rank holds."""
-        return rounded_up(self.of.count / self.x.e)
 
     @property
     def rows(self) -> Number:
