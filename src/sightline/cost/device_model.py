@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 import numpy as np
 
 from sightline.content import remembered
-from sightline.cost.families import PROCESSOR, UNMEASURED, evidence_of, family_with
-from sightline.profile import Evidence
+from sightline.cost.families import PROCESSOR, UNMEASURED, Evidence, evidence_of, family_with
 from sightline.quantities import PLAIN, Number
 from sightline.scenario import Device
 

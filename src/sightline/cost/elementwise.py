@@ -10,9 +10,8 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
 from sightline.cost.device_model import DeviceModel
-from sightline.cost.families import family_of
+from sightline.cost.families import Evidence, family_of
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
-from sightline.profile import Evidence
 from sightline.program import Elementwise
 from sightline.quantities import Number
 from sightline.scenario import Device

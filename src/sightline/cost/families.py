@@ -14,16 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from math import log1p
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry, names
-from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 
+Evidence = Literal["calibrated", "extrapolated", "datasheet"]
+"""Where a constant comes from: fitted on this device's measurements, on a relative's, or the datasheet."""
 PROCESSOR = "processor"
 """The part of a calibration that makes its family one of processors."""
 UNMEASURED = "generic"

@@ -7,10 +7,9 @@ import numpy as np
 from sightline.cost.attention.constants import PHASE_PARTS, AttentionPhase
 from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.device_model import DeviceModel
-from sightline.cost.families import evidence_of, family_of
+from sightline.cost.families import Evidence, evidence_of, family_of
 from sightline.cost.matmul.constants import matmul_evidence
 from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
-from sightline.profile import Evidence
 from sightline.program.blocks.layer import mixer_of
 from sightline.scenario import Device, Scenario
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 BOUNDS = ("compute", "memory", "network", "host", "bubble")
 """What may limit an operator, a step or a batch."""
 
-Evidence = Literal["calibrated", "extrapolated", "datasheet"]
-"""Where a constant comes from: fitted on this device's measurements, on a relative's, or the datasheet."""
-
 Unit: TypeAlias = Literal["s", "tokens/s", "tokens", "FLOP", "FLOP/s", "B", "B/s", "J", "USD", "share", "count", "word"]
 
 

@@ -36,9 +36,8 @@ from sightline.cost.elementwise import (
     load_elementwise,
     memory_share,
 )
-from sightline.cost.families import family_of
+from sightline.cost.families import Evidence, family_of
 from sightline.errors import InputError
-from sightline.profile.metrics import Evidence
 from sightline.program import Elementwise
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device

@@ -13,9 +13,8 @@ import numpy as np
 from sightline.catalog import entry, names
 from sightline.cost.clock import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
 from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce, KindConstants
-from sightline.cost.families import UNMEASURED
+from sightline.cost.families import UNMEASURED, Evidence
 from sightline.errors import InputError, nearest
-from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Cluster, Device, Interconnect
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from sightline.catalog import entry
 from sightline.cost import clock
-from sightline.cost.families import UNMEASURED, Stated, evidence_of, family_of
+from sightline.cost.families import UNMEASURED, Evidence, Stated, evidence_of, family_of
 from sightline.cost.residual_surface import ResidualSurface
-from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.cost.device_model import DeviceModel, Update
-from sightline.cost.families import PROCESSOR, evidence_of, family_with
+from sightline.cost.families import PROCESSOR, Evidence, evidence_of, family_with
 from sightline.cost.processor.constants import Processor, ProcessorConstants, ShardingConstants, load_processor
 from sightline.cost.processor.formulas import kernels_cost
-from sightline.profile import Evidence
 from sightline.quantities import Number
 
 CORE_CACHE = 2.0**20

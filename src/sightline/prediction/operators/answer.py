@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sightline.cost.families import PROCESSOR, half_width
+from sightline.cost.families import PROCESSOR, Evidence, half_width
 from sightline.cost.operator_cost import OperatorCost
-from sightline.profile import Evidence
 from sightline.quantities import Number
 from sightline.scenario import Device
 

@@ -15,7 +15,6 @@ from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import OperatorAnswer, chosen, on_processor, on_roofline
 from sightline.program import CachedAttention
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number
 from sightline.scenario import AttentionOperation, Device
 
 if TYPE_CHECKING:
@@ -77,13 +76,7 @@ def _operator(x: AttentionOperation, *, decode: bool) -> CachedAttention:
     return CachedAttention(
         module="attention core",
         part="flash attention",
-        batch=x.batch,
-        heads=x.heads,
-        kv_heads=x.kv_heads,
-        head_dim=x.head_dim,
-        value_dim=x.head_dim if x.value_dim is None else x.value_dim,
-        query_tokens=x.query_tokens,
-        context_tokens=x.context_tokens,
+        **_sizes(x),
         causal=x.causal,
         window=x.window,
         shared_kv=x.latent,
@@ -94,14 +87,17 @@ def _operator(x: AttentionOperation, *, decode: bool) -> CachedAttention:
     )
 
 
+def _sizes(x: AttentionOperation) -> dict[str, Any]:
+    names = ("batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")
+    return {name: getattr(x, name) for name in names} | {
+        "value_dim": x.head_dim if x.value_dim is None else x.value_dim
+    }
+
+
 def _covers(x: AttentionOperation, device: Device, phase: AttentionPhase) -> NDArray[np.bool_]:
     """Where sizes lie in the ranges that the constants of the phase were fitted to."""
-    names = ("batch", "heads", "kv_heads", "head_dim", "query_tokens", "context_tokens")
-    sizes: dict[str, Number] = {name: getattr(x, name) for name in names}
-    sizes["value_dim"] = x.head_dim if x.value_dim is None else x.value_dim
-    sizes["kv_bytes"] = CACHE_BYTES[x.kv_dtype or x.dtype]
     part = PHASE_PARTS[phase]
-    return covers(family_of(device, part), part, part, sizes)
+    return covers(family_of(device, part), part, part, _sizes(x) | {"kv_bytes": CACHE_BYTES[x.kv_dtype or x.dtype]})
 
 
 def _is_measured(x: AttentionOperation, device: Device, phase: AttentionPhase) -> bool:

@@ -14,12 +14,20 @@ from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import NCCL, cluster_collectives, collective_evidence
 from sightline.cost.collectives.groups import whole_group
 from sightline.cost.elementwise import elementwise_cost, load_elementwise, measured_generation
-from sightline.cost.families import covers, evidence_of, family_half_width, family_of, first_stated, half_width
+from sightline.cost.families import (
+    Evidence,
+    covers,
+    evidence_of,
+    family_half_width,
+    family_of,
+    first_stated,
+    half_width,
+)
 from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import OperatorAnswer, on_roofline
 from sightline.prediction.operators.attention import attention_answer
 from sightline.prediction.operators.products import grouped_answer, matmul_answer
-from sightline.profile import Evidence, Profile
+from sightline.profile import Profile
 from sightline.program import Elementwise
 from sightline.program.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
 from sightline.program.shapes import ELEMENT_BYTES

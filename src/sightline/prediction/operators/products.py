@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sightline.cost.device_model import Kernels, device_model
-from sightline.cost.families import covers, evidence_of, family_of, half_width
+from sightline.cost.families import Evidence, covers, evidence_of, family_of, half_width
 from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import FROM_MEMORY, OperatorAnswer, chosen, on_processor, on_roofline
-from sightline.profile import Evidence
 from sightline.program import GroupedMatmul, Matmul
 from sightline.program.formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
 from sightline.program.routing import expected_active
