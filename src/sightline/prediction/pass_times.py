@@ -1,12 +1,28 @@
 """Seconds of a pass through blocks of operators on one device: what their prices add up to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from typing import NamedTuple
 
+from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, larger
+
+
+def in_setting(
+    operators: Iterable[Operator], prices: Prices, time_s: Callable[[Operator, OperatorCost], Number]
+) -> Prices:
+    """Return the prices of operators inside a framework's step or an engine's pass, by what ``time_s`` makes of each.
+
+    Between others an operator takes longer than alone in a benchmark: clocks, cold caches, gaps between kernels, ranks
+    that wait for each other.
+    """
+    found: Prices = {}
+    for op in operators:
+        alone = prices[id(op)]
+        found[id(op)] = OperatorCost(time_s(op, alone), alone.compute_s, alone.memory_s)
+    return found
 
 
 class PassTimes(NamedTuple):

@@ -1,6 +1,6 @@
 """A replica of an engine - a model under a plan on its ranks - and the passes that it runs, written out and priced."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from sightline.cost.prices import Prices, price
 from sightline.frameworks import Engine
 from sightline.prediction.eager_calls import in_eager_pass, pass_execution
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
+from sightline.prediction.pass_times import PassTimes, in_setting, operator_times, seconds_of, sum_of_passes
 from sightline.program import (
     Batch,
     CachedAttention,
@@ -35,16 +35,8 @@ from sightline.quantities import Number, either
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
 
 
-def in_engine(operators: Iterable[Operator], prices: Prices, constants: InferenceConstants) -> Prices:
-    """Return the prices of operators between other kernels, the gap before the next one included."""
-    found: Prices = {}
-    for op in operators:
-        cost = prices[id(op)]
-        found[id(op)] = OperatorCost(_time_s(op, cost, constants), cost.compute_s, cost.memory_s)
-    return found
-
-
 def _time_s(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
+    """Seconds of an operator in an engine's pass, the gap before the next kernel included."""
     if isinstance(op, Collective):
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.meeting_s
     gap_s = c.kernel_gap_s * op.kernels
@@ -78,7 +70,7 @@ class PricedPass:
 
     def in_engine(self, constants: InferenceConstants) -> Prices:
         """Return the prices as the engine runs the operators."""
-        return in_engine(operators_of(self.program), self.prices, constants)
+        return in_setting(operators_of(self.program), self.prices, partial(_time_s, c=constants))
 
     def times(self, prices: Prices) -> PassTimes:
         """Return the seconds of the pass, as if one device (with its tensor-parallel peers) held all layers."""

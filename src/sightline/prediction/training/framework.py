@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from sightline.cost.elementwise import ElementwiseConstants
 from sightline.cost.families import Stated, evidence_of, family_of
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
+from sightline.prediction.pass_times import in_setting
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.address import GRADIENTS_OF_LINEAR
 from sightline.program.techniques.context_parallel import head_ranks
@@ -129,33 +130,31 @@ def in_framework(
     operators: Iterable[Operator], prices: Prices, scenario: Scenario, constants: TrainingConstants
 ) -> Prices:
     """Return the prices of operators as they run inside a training step."""
-    group = training_groups(scenario)
-    return {id(op): _in_step(op, prices[id(op)], scenario.plan.tensor_parallel, group, constants) for op in operators}
+    return in_setting(operators, prices, partial(_time_s, scenario=scenario, c=constants))
 
 
-def _in_step(
-    op: Operator, cost: OperatorCost, tensor_parallel: Count, group: Callable[[str], Group], c: TrainingConstants
-) -> OperatorCost:
+def _time_s(op: Operator, cost: OperatorCost, scenario: Scenario, c: TrainingConstants) -> Number:
     match op:
         case Elementwise():
-            return cost
+            return cost.time_s
         case Matmul():
-            slowdown = c.matmul_slowdown * c.format_slowdown(op.kernel) * _slowdown_of_module(op, tensor_parallel, c)
+            slowdown = c.matmul_slowdown * c.format_slowdown(op.kernel) * _slowdown_of_module(op, scenario, c)
             # A board that clocks above its datasheet has a slowdown below 1, but stays behind the datasheet's peak.
-            return OperatorCost(larger(cost.time_s * slowdown, cost.compute_s), cost.compute_s, cost.memory_s)
+            return larger(cost.time_s * slowdown, cost.compute_s)
         case Collective():
             # A stage waits for the one before it in the pipeline's schedule, not here.
-            together_s = 0.0 if op.ranks == "stages" else c.meeting_s * np.log2(group(op.ranks).size)
-            time_s = c.collective_slowdown * cost.time_s + together_s
-            return OperatorCost(time_s, cost.compute_s, cost.memory_s)
-    return OperatorCost(cost.time_s * c.attention_slowdown, cost.compute_s, cost.memory_s)
+            if op.ranks == "stages":
+                return c.collective_slowdown * cost.time_s
+            ranks = training_groups(scenario)(op.ranks).size
+            return c.collective_slowdown * cost.time_s + c.meeting_s * np.log2(ranks)
+    return cost.time_s * c.attention_slowdown
 
 
-def _slowdown_of_module(op: Matmul, tensor_parallel: Count, c: TrainingConstants) -> Number:
+def _slowdown_of_module(op: Matmul, scenario: Scenario, c: TrainingConstants) -> Number:
     """Time of a product over that of others, by the module that it belongs to and the pass."""
     slowdown: Number = 1.0
     if op.module == HEAD:
-        slowdown = either(tensor_parallel == 1, c.unsharded_head_slowdown, 1.0)
+        slowdown = either(scenario.plan.tensor_parallel == 1, c.unsharded_head_slowdown, 1.0)
     elif op.module == "experts":
         slowdown = c.expert_matmul_slowdown
     if op.kernel == "fp8" and op.direction in GRADIENTS_OF_LINEAR:
