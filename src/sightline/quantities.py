@@ -54,7 +54,7 @@ def smaller(a: Count, b: Count) -> Number:
     return min(a, b)
 
 
-def rounded_up(number: Number, granule: float = 1.0) -> Number:
+def rounded_up(number: Number, granule: Number = 1.0) -> Number:
     """Return the next multiple of ``granule`` from a number on."""
     steps = number / granule
     return granule * (np.ceil(steps) if isinstance(steps, np.ndarray) else float(math.ceil(steps)))

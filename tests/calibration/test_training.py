@@ -67,7 +67,7 @@ def test_what_is_not_free_stays_as_given_or_at_its_prior():
 def test_priors_hold_where_the_steps_say_nothing():
     # One device has no collectives, and a long step no visible launches.
     steps = measured(replace(PLAIN, matmul_slowdown=1.2), scenarios()[:1])
-    free = ("matmul_slowdown", "collective_slowdown", "meeting_s", "launch_forward_s")
+    free = ("matmul_slowdown", "collective_slowdown", "synchronization_s", "launch_forward_s")
     result = fit_training(steps, free, GIVEN)
     assert result.constants["matmul_slowdown"] > 1.15
     for name in free[1:]:

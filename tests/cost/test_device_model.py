@@ -88,4 +88,8 @@ def test_only_what_is_met_is_imported():
     )
     there = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "sightline.cost.matmul.prices" in there
-    assert not [name for name in there if name.startswith(("sightline.cost.processor", "sightline.cost.mixers"))]
+    assert not [
+        name
+        for name in there
+        if name.startswith(("sightline.cost.processor", "sightline.cost.recurrent", "sightline.cost.sparse"))
+    ]

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from sightline import catalog
-from sightline.cost import residuals
+from sightline.cost import families
 from sightline.cost.families import BETWEEN, BORROWED, GENERIC, covers, family_half_width, first_stated, half_width
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.operators.attention import RANGES
+from sightline.prediction.training.framework import TrainingConstants
 
 SERVING = ("residuals",)
 
@@ -80,7 +81,7 @@ STATED = {"covered": {"16-bit": {"m": [1.0, 4096.0], "n": [32.0, 8192.0]}}}
 
 @pytest.fixture
 def ranges(monkeypatch):
-    monkeypatch.setattr(residuals, "entry", lambda kind, name: {"mine/matmul": STATED, "old/matmul": {}}[name])
+    monkeypatch.setattr(families, "entry", lambda kind, name: {"mine/matmul": STATED, "old/matmul": {}}[name])
 
 
 @pytest.mark.usefixtures("ranges")
@@ -101,3 +102,11 @@ def test_what_is_not_stated_limits_nothing():
     assert covers("mine", "matmul", "16-bit", {"k": 1e9})
     assert covers("mine", "matmul", "fp8", {"m": 1e9})
     assert covers("old", "matmul", "16-bit", {"m": 1e9})
+
+
+def test_constants_keep_their_former_names():
+    """Calibrations of older versions call the synchronization of ranks a meeting."""
+    stated = {**catalog.entry("calibrations", "generic/training")["frameworks"]["reference"]}
+    former = {**stated, "meeting_s": 1.0}
+    del former["synchronization_s"]
+    assert TrainingConstants.from_mapping(former).synchronization_s == 1.0

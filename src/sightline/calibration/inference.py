@@ -34,7 +34,7 @@ PRIORS: Mapping[str, Prior] = {
     "vector_unit_bandwidth": Prior(value=11.5e9, spread=0.2, low=1e9, high=1e11),
     "handover_s": Prior(value=1e-4, spread=1.0, low=1e-6, high=2e-3),
     "host_copy_bandwidth": Prior(value=6e9, spread=0.7, low=1e9, high=3e10),
-    "meeting_s": Prior(value=2e-6, spread=1.0, low=1e-7, high=1e-4),
+    "synchronization_s": Prior(value=2e-6, spread=1.0, low=1e-7, high=1e-4),
     "kernel_gap_s": Prior(value=1e-6, spread=0.7, low=1e-7, high=2e-5),
     "launch_s": Prior(value=6e-6, spread=0.7, low=1e-6, high=1e-4),
     "iteration_s": Prior(value=1e-3, spread=1.0, low=1e-5, high=5e-2),

@@ -31,7 +31,7 @@ PRIORS: Mapping[str, Prior] = {
     "kernel_latency_s": Prior(value=1.5e-6, spread=0.3, low=5e-7, high=5e-6),
     "launch_forward_s": Prior(value=2e-5, spread=1.0, low=1e-6, high=2e-4),
     "launch_backward_s": Prior(value=1e-5, spread=1.0, low=1e-6, high=2e-4),
-    "meeting_s": Prior(value=5e-5, spread=1.0, low=1e-6, high=1e-3),
+    "synchronization_s": Prior(value=5e-5, spread=1.0, low=1e-6, high=1e-3),
     "micro_batch_s": Prior(value=1e-3, spread=1.0, low=1e-5, high=2e-2),
     "step_s": Prior(value=1e-2, spread=1.0, low=1e-3, high=0.2),
     "overlap_slowdown": Prior(value=0.2, spread=0.5, low=0.02, high=1.0),

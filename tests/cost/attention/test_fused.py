@@ -150,7 +150,13 @@ def test_constants_travel_to_devices_with_slower_matmuls():
 
 def engine(tokens, kv_heads, kv_bytes=2, heads=64, batch=16, **changes):
     """Seconds of H100's prefill kernel without its surface, with other constants."""
-    plain = {"surface": None, "write_round_s": 0.0, "throttled_share": 0.0, "narrowing_s": 0.0, "narrowing": 0.0}
+    plain = {
+        "surface": None,
+        "write_round_s": 0.0,
+        "throttled_share": 0.0,
+        "query_conversion_s": 0.0,
+        "query_conversion": 0.0,
+    }
     operator = cached(batch, heads, kv_heads, 128, tokens, tokens, cache_bytes=kv_bytes)
     constants = replace(load_prefill_attention("h100-sxm"), **plain | changes)
     return attention_cost(operator, DEVICES["h100-sxm"], constants).time_s
@@ -172,7 +178,7 @@ def test_the_power_limit_slows_long_kernels_in_16_bits_more_than_short_ones(toke
 
 
 def test_only_a_narrow_cache_has_its_queries_narrowed():
-    made = {"narrowing_s": 2e-6, "narrowing": 0.5}
+    made = {"query_conversion_s": 2e-6, "query_conversion": 0.5}
     assert engine(2048, 8, **made) == engine(2048, 8)
     moved = 16 * 64 * 2048 * 2 * 256
     expected = 2e-6 + 0.5 * moved / DEVICES["h100-sxm"].memory_bandwidth

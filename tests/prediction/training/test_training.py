@@ -33,7 +33,7 @@ def with_constants(scenario: Scenario, **changes: float) -> Profile:
 
 def test_equal_stages_idle_for_the_known_share_of_the_ideal_time():
     # Narayanan 2021 (arXiv 2104.04473), section 2.2: (p - 1) / m, here but for the ends' work and the messages.
-    profile = with_constants(gpt3(), collective_slowdown=1e-9, meeting_s=0.0)
+    profile = with_constants(gpt3(), collective_slowdown=1e-9, synchronization_s=0.0)
     working = sum(profile.phases[p] for p in ("forward", "backward", "recompute", "communication_exposed"))
     assert profile.phases["pipeline_bubble"] / working == pytest.approx(7 / 64, rel=0.05)
 

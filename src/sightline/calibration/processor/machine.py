@@ -56,7 +56,7 @@ NEUTRAL: Mapping[str, float | str] = {
     "kernel_latency_s": 0.0,
     "launch_forward_s": 0.0,
     "launch_backward_s": 0.0,
-    "meeting_s": 0.0,
+    "synchronization_s": 0.0,
     "micro_batch_s": MICRO_BATCH_S,
     "step_s": 1e-4,
     "overlap_slowdown": 1.0,

@@ -118,9 +118,9 @@ class AttentionConstants(Stated):
     """Share of the speed in 16 bits lost to the power limit by a kernel that runs for long."""
     throttle_s: float = 1e-3
     """Duration at which half of that loss has set in."""
-    narrowing_s: float = 0.0
+    query_conversion_s: float = 0.0
     """Fixed time of converting queries to the 8 bits of the cache, in a kernel of its own."""
-    narrowing: float = 0.0
+    query_conversion: float = 0.0
     """Passes over query and output that the conversion takes."""
     surface: AttentionSurface | None = None
     """What an engine's choice of kernels adds, over query tokens, heads and what a key takes."""

@@ -140,8 +140,10 @@ def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants)
     kernel_s = kernel_s + exposed_bytes / device.memory_bandwidth
     if c.write_round_s:
         kernel_s = kernel_s + c.write_round_s * _rounds_of_writing(x.b * x.sq, x.kv * x.d) / device.compute_units
-    if c.narrowing_s:
-        kernel_s = kernel_s + eight_bits * (c.narrowing_s + c.narrowing * x.query_bytes / device.memory_bandwidth)
+    if c.query_conversion_s:
+        kernel_s = kernel_s + eight_bits * (
+            c.query_conversion_s + c.query_conversion * x.query_bytes / device.memory_bandwidth
+        )
     return kernel_s
 
 

@@ -38,7 +38,7 @@ class InferenceConstants(Stated):
     """The same for grouped matmuls of decode steps."""
     elementwise_slowdown: float
     collective_slowdown: float
-    meeting_s: float
+    synchronization_s: float
     """Time that ranks lose by synchronization in a collective."""
     kernel_gap_s: float
     """Device time between two kernels of a captured graph, or launched ahead."""

@@ -38,7 +38,7 @@ from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenar
 def _time_s(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
     """Seconds of an operator in an engine's pass, the gap before the next kernel included."""
     if isinstance(op, Collective):
-        return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.meeting_s
+        return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
     gap_s = c.kernel_gap_s * op.kernels
     if isinstance(op, MatrixVector):
         legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)

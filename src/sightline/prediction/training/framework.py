@@ -16,7 +16,7 @@ from sightline.prediction.pass_times import in_setting
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.address import GRADIENTS_OF_LINEAR
 from sightline.program.techniques.context_parallel import head_ranks
-from sightline.quantities import Count, Number, either, larger
+from sightline.quantities import Number, either, larger
 from sightline.scenario import Device, Scenario
 
 
@@ -40,7 +40,7 @@ class TrainingConstants(Stated):
     """Host time per kernel in a forward pass, which runs from Python."""
     launch_backward_s: float
     """Host time per kernel in a backward pass, which the autograd engine runs."""
-    meeting_s: float
+    synchronization_s: float
     """Time that ranks lose by synchronization in a tensor-parallel collective, per doubling of the group."""
     vector_fraction: float
     """Share of the vector units' rate that element-wise arithmetic (exponentials, random numbers) reaches."""
@@ -146,7 +146,7 @@ def _time_s(op: Operator, cost: OperatorCost, scenario: Scenario, c: TrainingCon
             if op.ranks == "stages":
                 return c.collective_slowdown * cost.time_s
             ranks = training_groups(scenario)(op.ranks).size
-            return c.collective_slowdown * cost.time_s + c.meeting_s * np.log2(ranks)
+            return c.collective_slowdown * cost.time_s + c.synchronization_s * np.log2(ranks)
     return cost.time_s * c.attention_slowdown
 
 
