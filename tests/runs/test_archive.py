@@ -6,7 +6,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.runs import open_store
-from sightline.runs.archive import exportable, from_archive, to_archive
+from sightline.runs.exchange import exportable, from_archive, to_archive
 
 
 @pytest.fixture

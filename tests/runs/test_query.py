@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from sightline.errors import InputError, WorkError
-from sightline.runs.query import query
+from sightline.runs.exchange import query
 
 pytest.importorskip("duckdb")
 

@@ -10,7 +10,7 @@ import pytest
 
 from sightline.errors import WorkError
 from sightline.runs import open_store
-from sightline.runs.archive import from_archive, to_archive
+from sightline.runs.exchange import from_archive, to_archive
 
 SERVER = """
 import sys, time

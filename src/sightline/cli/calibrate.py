@@ -190,11 +190,14 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
 
 
 def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, *, as_json: bool) -> None:
-    from sightline.report.terminal.calibration import tables, to_dict
+    from sightline.report.terminal.accuracy import calibration_tables, calibration_to_dict
 
     written = [f"written: {path}" for path in paths.values()]
     output.show(
-        lambda: [to_dict(c, str(paths[c.part]) if c.part in paths else None) for c in calibrations],
-        lambda: [*(t for c in calibrations for t in tables(c)), *filter(None, ["\n".join([*written, use]).strip()])],
+        lambda: [calibration_to_dict(c, str(paths[c.part]) if c.part in paths else None) for c in calibrations],
+        lambda: [
+            *(t for c in calibrations for t in calibration_tables(c)),
+            *filter(None, ["\n".join([*written, use]).strip()]),
+        ],
         json=as_json,
     )

@@ -43,7 +43,7 @@ def roofline(
     asked = _on(_generations(file, settings or [], sweeps or []), _devices(devices))
     from sightline.prediction.operators.roofline_table import roofline_table
     from sightline.report import labels
-    from sightline.report.terminal import roofline as report
+    from sightline.report.terminal import analysis as report
 
     groups = [[roofline_table(one) for one in group] for group in asked]
     names = labels.variant_labels([group[0].scenario for group in groups])
@@ -53,11 +53,11 @@ def roofline(
 
         output.draw(chart, roofline_chart(named))
     output.show(
-        lambda: report.to_list([table for _, table in named]),
+        lambda: report.rooflines_to_list([table for _, table in named]),
         lambda: map(report.classification, names, groups),
         json=as_json,
         one=True,
-        csv=(lambda: report.to_csv(named)) if as_csv else None,
+        csv=(lambda: report.rooflines_to_csv(named)) if as_csv else None,
     )
 
 

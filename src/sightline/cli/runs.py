@@ -106,7 +106,7 @@ def query(
       sightline runs query "SELECT module, sum(time_s) FROM rows GROUP BY module" --json
     """
     from sightline.report.terminal.runs import answer
-    from sightline.runs.query import query as ask
+    from sightline.runs.exchange import query as ask
 
     columns, found = ask(_open(store), sql)
     documents = [dict(zip(columns, row, strict=True)) for row in found]
@@ -130,7 +130,7 @@ def export(
       sightline runs export latest --out run.zip
     """
     output.check({"--out": out}, out=(".zip",))
-    from sightline.runs.archive import exportable, to_archive
+    from sightline.runs.exchange import exportable, to_archive
     from sightline.runs.run import RUNNING
 
     opened = _open(store)
@@ -152,7 +152,7 @@ def import_runs(
     Examples:
       sightline runs import runs.zip
     """
-    from sightline.runs.archive import from_archive
+    from sightline.runs.exchange import from_archive
 
     opened = _open(store)
     new, there = from_archive(opened, file)

@@ -23,8 +23,10 @@ def sensitivity(
     """
     from sightline.loading import load_all
     from sightline.prediction.sensitivity import sensitivity as of
-    from sightline.report.terminal.sensitivity import sensitivity_to_dict, terminal
+    from sightline.report.terminal.analysis import sensitivity_table, sensitivity_to_dict
 
     found = [of(scenario) for scenario in load_all(files, settings or [], sweeps or [])]
     output.warn(warning for one in found for warning in one.answer.scenario.warnings)
-    output.show(lambda: list(map(sensitivity_to_dict, found)), lambda: map(terminal, found), json=as_json, one=True)
+    output.show(
+        lambda: list(map(sensitivity_to_dict, found)), lambda: map(sensitivity_table, found), json=as_json, one=True
+    )

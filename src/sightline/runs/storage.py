@@ -1,68 +1,92 @@
-"""Where runs lie: a local folder, or (``remote``) whatever fsspec reaches. Files appear whole or not at all."""
+"""Where runs lie: a local folder, or whatever fsspec reaches. Files appear whole or not at all."""
 
 import contextlib
 import os
 import shutil
+import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from sightline.errors import WorkError
+from sightline.errors import InputError, WorkError, missing_extra
 
 
-class Storage(Protocol):
+class Storage(ABC):
     """Folders of small files. A path is ``folder/file``; what is missing raises FileNotFoundError."""
 
     place: str
+    """The folder or URL."""
+    failures: type[Exception] = OSError
+    """What may go wrong with the place."""
 
     def folders(self) -> list[str]:
         """Return the names of all folders."""
+        return self.names("", folders=True)
 
     def files(self, folder: str) -> list[str]:
         """Return the names of a folder's files, unfinished ones left out."""
+        return self.names(folder, folders=False)
 
+    @abstractmethod
+    def names(self, folder: str, *, folders: bool) -> list[str]:
+        """Return the names in a folder that begin with no dot: of folders, or of files."""
+
+    @abstractmethod
     def create(self, folder: str) -> None:
         """Create a folder; FileExistsError when somebody has."""
 
+    @abstractmethod
     def read(self, path: str) -> bytes:
         """Return a file's content."""
 
+    @abstractmethod
     def read_each(self, folders: Iterable[str], name: str) -> dict[str, bytes]:
         """Return the file of this name of each folder that has one."""
 
+    @abstractmethod
     def write(self, path: str, data: bytes) -> None:
         """Write a file, whole or not at all, replacing what was there."""
 
+    @abstractmethod
     def append(self, path: str, data: bytes) -> None:
         """Add to a file; a reader may find the last piece cut."""
 
+    @abstractmethod
     def remove(self, path: str) -> None:
         """Remove a file; none is no error."""
 
+    @abstractmethod
     def remove_folder(self, folder: str) -> None:
         """Remove a folder at once: nobody reads half of it."""
 
+    @contextlib.contextmanager
+    def _sentences(self) -> Iterator[None]:
+        """Say what went wrong with the place; what is missing or there already is the caller's to say."""
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError, WorkError):
+            raise
+        except self.failures as error:
+            words = (getattr(error, "strerror", None) or "").lower() or " ".join(str(error).split())
+            raise WorkError(f"cannot use the store of runs '{self.place}': {words or type(error).__name__}") from error
 
-class LocalStorage:
+
+class LocalStorage(Storage):
     """A folder of this machine, or of a file system mounted here."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.place = root, str(root)
         self._open: dict[str, int] = {}
 
-    def folders(self) -> list[str]:
-        """Return the names of all folders."""
-        return self._names(self.root, Path.is_dir)
-
-    def files(self, folder: str) -> list[str]:
-        """Return the names of a folder's files, unfinished ones left out."""
-        return self._names(self.root / folder, Path.is_file)
-
-    def _names(self, folder: Path, kind: Callable[[Path], bool]) -> list[str]:
+    def names(self, folder: str, *, folders: bool) -> list[str]:
+        """Return the names in a folder that begin with no dot: of folders, or of files."""
+        kind = Path.is_dir if folders else Path.is_file
         with self._sentences():
             try:
-                return sorted(p.name for p in folder.iterdir() if not p.name.startswith(".") and kind(p))
+                found = (self.root / folder).iterdir()
+                return sorted(path.name for path in found if not path.name.startswith(".") and kind(path))
             except FileNotFoundError:
                 return []
 
@@ -123,15 +147,6 @@ class LocalStorage:
             (self.root / folder).rename(hidden)
         shutil.rmtree(hidden, ignore_errors=True)
 
-    @contextlib.contextmanager
-    def _sentences(self) -> Iterator[None]:
-        try:
-            yield
-        except (FileNotFoundError, FileExistsError):
-            raise
-        except OSError as error:
-            raise WorkError(f"cannot use the store of runs '{self.place}': {_words(error)}") from error
-
 
 def _flush_folder(folder: Path) -> None:
     """Have the names in a folder on the disk too."""
@@ -143,5 +158,120 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _words(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+_WHOLE_AT_ONCE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2", "memory"}
+"""Stores in which an object appears when its upload has ended; elsewhere it is written beside and renamed."""
+
+_SEND_EVERY_S = 5.0
+
+
+class RemoteStorage(Storage):
+    """A folder behind a URL. What is appended is sent every few seconds, since objects cannot grow."""
+
+    failures = Exception  # of every driver its own: no route, no credentials, no such bucket
+
+    def __init__(self, url: str) -> None:
+        self.place = url.rstrip("/")
+        self._fs, self._root = _file_system(url)
+        self._grown: dict[str, bytes] = {}
+        self._sent: dict[str, float] = {}
+
+    def names(self, folder: str, *, folders: bool) -> list[str]:
+        """Return the names in a folder that begin with no dot: of folders, or of files."""
+        kind = "directory" if folders else "file"
+        with self._sentences():
+            self._fs.invalidate_cache()
+            try:
+                found = self._fs.ls(self._path(folder), detail=True)
+            except FileNotFoundError:
+                return []
+        names = (entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == kind)
+        return sorted(name for name in names if name and not name.startswith("."))
+
+    def create(self, folder: str) -> None:
+        """Create a folder where there are folders; run ids are too random to meet."""
+        with self._sentences():
+            if self._fs.exists(f"{self._path(folder)}/run.json"):
+                raise FileExistsError(folder)
+            # In an object store this would create a bucket that somebody only misspelt.
+            if not self._is_whole_at_once:
+                self._fs.makedirs(self._path(folder), exist_ok=True)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        with self._sentences():
+            return bytes(self._fs.cat_file(self._path(path)))
+
+    def read_each(self, folders: Iterable[str], name: str) -> dict[str, bytes]:
+        """Return the file of this name of each folder that has one; all are asked for at once."""
+        paths = {self._path(f"{folder}/{name}"): folder for folder in folders}
+        if not paths:
+            return {}
+        with self._sentences():
+            answers = self._fs.cat(list(paths), on_error="return")
+        found = {}
+        for path, answer in answers.items():
+            if isinstance(answer, FileNotFoundError):
+                continue
+            with self._sentences():
+                if isinstance(answer, Exception):
+                    raise answer
+            found[paths[path]] = bytes(answer)
+        return found
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file, whole or not at all, replacing what was there."""
+        target = self._path(path)
+        folder, _, name = target.rpartition("/")
+        part = target if self._is_whole_at_once else f"{folder}/.{name}.{uuid.uuid4().hex}.part"
+        with self._sentences():
+            try:
+                self._fs.pipe_file(part, data)
+                if part != target:
+                    self._fs.mv(part, target)
+            except FileNotFoundError as error:
+                raise WorkError(f"cannot use the store of runs '{self.place}': it is not there") from error
+
+    def append(self, path: str, data: bytes) -> None:
+        """Add to a file; it is sent whole, not more often than every few seconds."""
+        self._grown[path] = self._grown.get(path, b"") + data
+        if time.monotonic() - self._sent.get(path, -_SEND_EVERY_S) >= _SEND_EVERY_S:
+            self.write(path, self._grown[path])
+            self._sent[path] = time.monotonic()
+
+    def remove(self, path: str) -> None:
+        """Remove a file; none is no error."""
+        self._grown.pop(path, None)
+        with self._sentences(), contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(path))
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove ``run.json`` first: without it there is no run."""
+        if "run.json" not in self.files(folder):
+            raise FileNotFoundError(folder)
+        self.remove(f"{folder}/run.json")
+        with self._sentences(), contextlib.suppress(FileNotFoundError):
+            self._fs.invalidate_cache()
+            self._fs.rm(self._path(folder), recursive=True)
+
+    @property
+    def _is_whole_at_once(self) -> bool:
+        spoken = self._fs.protocol
+        return not _WHOLE_AT_ONCE.isdisjoint({spoken} if isinstance(spoken, str) else spoken)
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}".rstrip("/")
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    """Return the file system that speaks the URL's protocol, and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise missing_extra(f"a store at '{url}'", "runs") from error
+    try:
+        file_system, root = url_to_fs(url)
+    except ImportError as error:
+        raise WorkError(f"a store at '{url}' needs a package that is not installed: {error}") from error
+    except ValueError as error:
+        raise InputError(f"'{url}' is no URL of a store: {' '.join(str(error).split())}") from error
+    return file_system, str(root).rstrip("/")

@@ -25,7 +25,7 @@ from sightline.runs.run import (
     is_abandoned,
     this_process,
 )
-from sightline.runs.storage import LocalStorage, Storage
+from sightline.runs.storage import LocalStorage, RemoteStorage, Storage
 
 if TYPE_CHECKING:
     import polars
@@ -46,8 +46,6 @@ def open_store(place: str | None = None) -> "Store":
     chosen = place or os.environ.get("SIGHTLINE_RUNS") or str(_users_folder())
     scheme, separator, path = chosen.partition("://")
     if separator and scheme != "file":
-        from sightline.runs.remote import RemoteStorage
-
         return Store(RemoteStorage(chosen))
     folder = Path(path if separator else chosen).expanduser()
     if not separator and (typo := NEARLY_URL.match(chosen)) and not folder.exists():

@@ -10,7 +10,7 @@ from sightline.frameworks import PLAIN_ALLOCATION
 from sightline.prediction.training.memory import RESERVED
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile, StageMemory
-from sightline.validation.quantities import allocated_bytes, reserved_bytes
+from sightline.validation.validate import allocated_bytes, reserved_bytes
 
 TOKENS, WIDTH, LAYERS, RANKS = 4096, 4096, 32, 4
 

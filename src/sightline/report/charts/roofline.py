@@ -7,7 +7,7 @@ import altair as alt
 
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.report.charts import drawing
-from sightline.report.terminal.roofline import ridges
+from sightline.report.terminal.analysis import ridges
 
 _WIDTH, _HEIGHT, _COLUMNS, _MOST = 340, 270, 2, 12
 _SHAPES = ("circle", "triangle-up", "triangle-down", "square", "diamond", "cross", "triangle-right", "triangle-left")
