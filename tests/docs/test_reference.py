@@ -9,9 +9,8 @@ import pytest
 import typer.main
 
 from sightline.cli.app import command_line
-from sightline.loading import generation, parts, training
+from sightline.loading import generation, parts, plan, training
 from sightline.loading.operations import HEAD, OPERATORS
-from sightline.loading.plans import plan
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -6,7 +6,7 @@ from training_scenarios import training
 
 from sightline.prediction.training.predict import profile_of
 from sightline.program import Block, write_out
-from sightline.scenario.recomputation import MODULES
+from sightline.scenario.techniques import MODULES
 
 S, H, F, Q, KV = 4096, 4096, 14336, 4096, 1024
 """Tokens and widths of Llama 3 8B."""
@@ -133,7 +133,7 @@ def test_layers_that_run_again_together_keep_one_input_and_come_back_at_once():
 
 
 def test_a_share_of_the_layers_may_be_an_array():
-    from sightline.scenario.recomputation import Recomputation
+    from sightline.scenario.techniques import Recomputation
 
     shares = Recomputation(layers=4).share_of(32, np.array([1.0, 4.0, 16.0]))
     assert list(shares) == [0.125, 0.5, 1.0]

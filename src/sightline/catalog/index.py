@@ -6,7 +6,7 @@ have a name that is taken, so that a figure's origin never depends on who looks.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -99,3 +99,16 @@ def _stated(path: Path) -> dict[str, Any]:
     if not isinstance(stated, dict):
         raise InputError(f"'{path}' is no catalog entry: a mapping is needed")
     return stated
+
+
+def release_line(version: str, known: Iterable[str]) -> str:
+    """Return the longest of the ``known`` versions that ``version`` is or begins with, part by part; empty for none."""
+    parts = version.split(".")
+    lines = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    listed = set(known)
+    return next((line for line in lines if line in listed), "")
+
+
+def line_of(version: str) -> str:
+    """Return the release line that a version belongs to: its first two parts ("1.2" of "1.2.0rc5")."""
+    return ".".join(version.split(".")[:2])

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from sightline import catalog
-from sightline.catalog.versions import release_line
+from sightline.catalog.index import release_line
 from sightline.errors import InputError, nearest
 from sightline.frameworks.engine import Engine
 from sightline.frameworks.framework import Framework

@@ -1,14 +1,13 @@
 """An inference engine's behavior in groups: kernels, collectives, scheduling, memory.
 
-Groups that one engine alone has are in that engine's own module (`llama_cpp`, `lmdeploy`).
+Groups that one engine alone has are in `own`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sightline.frameworks.llama_cpp import LlamaCpp
-from sightline.frameworks.lmdeploy import TurboMind
+from sightline.frameworks.own import LlamaCpp, TurboMind
 
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]

@@ -1,17 +1,13 @@
 """A training framework's behavior in groups: sharding, overlap, fusion, kernels, memory, low precision.
 
-Groups that one framework alone has are in that framework's own module (`torchtitan`, `megatron`, `deepspeed`, `litgpt`).
+Groups that one framework alone has are in `own`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sightline.frameworks.allocation import PLAIN_ALLOCATION, Allocation
-from sightline.frameworks.deepspeed import ZeroEngine
-from sightline.frameworks.litgpt import LitGpt
-from sightline.frameworks.megatron import TransformerEngine
-from sightline.frameworks.torchtitan import NativePyTorch
+from sightline.frameworks.own import LitGpt, NativePyTorch, TransformerEngine, ZeroEngine
 from sightline.quantities import Number
 
 TensorOverlap = Literal["none", "backward", "all"]
@@ -117,6 +113,43 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Behavior that decides what is alive at the fullest moment of a step. The defaults change nothing."""
+
+    kept_bytes_per_logit: float = 0.0
+    """Bytes per logit that the loss keeps from the forward to the backward pass."""
+    frees_gradients: bool = False
+    """Gradients are freed after the update and come back as the backward pass makes them."""
+    wraps_ends: bool = False
+    """Embedding and head are units of their own, gathered only while they run."""
+    keeps_stage_outputs: bool = False
+    """What a pipeline stage has sent on stays in memory until its backward pass."""
+    copies_context: bool = False
+    """With several sequences the output of the attention kernel is copied into the layout of the projection after it."""
+    gathers_into_buffer: bool = False
+    """What sequence parallelism gathers lies in one buffer that is never freed."""
+    whole_vocabulary: bool = False
+    """Tensor-parallel ranks hold embedding and head whole and share out the tokens instead."""
+    split_loss_bytes_per_logit: float = 0.0
+    """Live bytes per logit of a loss whose vocabulary tensor-parallel ranks share out, where it is not that of a whole one
+    (torch.distributed.tensor.parallel.loss)."""
+    collects_outputs: bool = False
+    """A pipeline has buffers of its own to receive every micro-batch's activations and gradients in, and its last stage
+    keeps the logits of all to hand them back (torch.distributed.pipelining)."""
+    apart_streams: bool = False
+    """Parameters are gathered and gradients reduced on streams whose memory the caching allocator lends to no other
+    (FSDP2)."""
+    workspace_bytes: float = 0.0
+    """Workspaces of libraries that the allocator counts, always there."""
+    workspace_bytes_per_layer: float = 0.0
+    """The same for every layer, such as tables of rotary angles."""
+
+
+PLAIN_ALLOCATION = Allocation()
+"""Nothing but model states and what operators save."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LowPrecision:
     """Weights below 16 bits: which copies there are and when they are made."""
 
@@ -150,7 +183,7 @@ class Framework:
     zero_engine: ZeroEngine = field(default_factory=ZeroEngine)
     litgpt: LitGpt = field(default_factory=LitGpt)
     selective: tuple[str, ...] = ("core_attention",)
-    """Modules that ``recompute: selective`` runs again (`sightline.scenario.recomputation`)."""
+    """Modules that ``recompute: selective`` runs again (`sightline.scenario.techniques`)."""
     offload_needs: Mapping[str, Mapping[str, tuple[str | int, ...]]] = field(default_factory=dict)
     """Other choices that offloading a part depends on: part, plan field, values of which one is needed."""
     offers: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)

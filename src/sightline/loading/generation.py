@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.input.complaints import Complaints, check
-from sightline.loading.input.kinds import Keys, Needed, each, flag, text, whole
+from sightline.loading.input.checks import Complaints, Keys, Needed, check, each, flag, text, whole
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
-from sightline.loading.plans import ReadPlan, read_generation_plan, read_pools
+from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
 from sightline.scenario.rules import ENGINE_DEGREES, broken_rules, generation_questions
 

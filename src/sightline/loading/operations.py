@@ -8,8 +8,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
-from sightline.loading.input.complaints import Complaints, check
-from sightline.loading.input.kinds import Keys, Needed, choice, each, flag, quantity, text, whole
+from sightline.loading.input.checks import Complaints, Keys, Needed, check, choice, each, flag, quantity, text, whole
 from sightline.loading.operator_checks import (
     attention_mistakes,
     collective_mistakes,
@@ -18,7 +17,7 @@ from sightline.loading.operator_checks import (
     matmul_mistakes,
 )
 from sightline.loading.parts import CLUSTER, read_parts
-from sightline.loading.plans.plan import GENERATION_ONLY, PLAN, dtype_problem, note_useless
+from sightline.loading.plan import GENERATION_ONLY, PLAN, dtype_problem, note_useless
 from sightline.quantities import BYTES, show
 from sightline.scenario import (
     AttentionOperation,

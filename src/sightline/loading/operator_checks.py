@@ -6,8 +6,8 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.errors import nearest
-from sightline.loading.input.complaints import not_among
-from sightline.loading.plans.plan import dtype_problem
+from sightline.loading.input.checks import not_among
+from sightline.loading.plan import dtype_problem
 from sightline.quantities import show
 from sightline.scenario.operation import CACHE_DTYPES, DTYPE_FORMATS, FORMATS, MODEL_DTYPES, PLAIN_DTYPES
 

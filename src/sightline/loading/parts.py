@@ -7,10 +7,20 @@ from typing import Any, NamedTuple
 
 from sightline.errors import InputError
 from sightline.loading.clusters import cluster_of
-from sightline.loading.input.complaints import Complaints, check, require
-from sightline.loading.input.kinds import Keys, Kind, anything, each, flag, name_or_mapping, text
+from sightline.loading.input.checks import (
+    Complaints,
+    Keys,
+    Kind,
+    anything,
+    check,
+    each,
+    flag,
+    name_or_mapping,
+    require,
+    text,
+)
 from sightline.loading.models import ReadModel, model_of
-from sightline.loading.plans import ReadPlan
+from sightline.loading.plan import ReadPlan
 from sightline.quantities import show
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts

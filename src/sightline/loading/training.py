@@ -6,12 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.input.complaints import Complaints, check, require
-from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, flag, quantity, whole
+from sightline.loading.input.checks import (
+    Complaints,
+    Keys,
+    Needed,
+    anything,
+    check,
+    choice,
+    each,
+    flag,
+    quantity,
+    require,
+    whole,
+)
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
-from sightline.loading.plans import ReadPlan, read_training_plan
-from sightline.loading.plans.plan import TASKS
+from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
 from sightline.quantities import COUNT, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths

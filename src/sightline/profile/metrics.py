@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.quantities import Number
 from sightline.scenario import Generate
-from sightline.scenario.low_precision import rate_dtype
+from sightline.scenario.precision import rate_dtype
 
 if TYPE_CHECKING:
     from sightline.profile.profile import Profile

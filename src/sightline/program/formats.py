@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sightline.errors import InputError, nearest
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
-from sightline.scenario.quantization import CACHE_BYTES, EXPERTS_ONLY, ROUTER_DTYPES, WEIGHT_FORMATS
+from sightline.scenario.precision import CACHE_BYTES, EXPERTS_ONLY, ROUTER_DTYPES, WEIGHT_FORMATS
 
 MODEL_DTYPE = "16-bit"
 WIDE_ROUTER = "fp32-router"

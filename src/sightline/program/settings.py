@@ -14,7 +14,7 @@ import numpy as np
 from sightline.frameworks import Framework
 from sightline.frameworks.framework import Fusion
 from sightline.scenario import Adapter, Plan, Scenario
-from sightline.scenario.low_precision import LOW_PRECISION, has_microscaling
+from sightline.scenario.precision import LOW_PRECISION, has_microscaling
 
 LOSS = "cross-entropy"
 COMPILED = frozenset({"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS})

@@ -1,7 +1,6 @@
 """The four plain descriptions - model, cluster, workload, plan - and the scenario they make up; or a single operator."""
 
 from sightline.frameworks import Engine, Framework
-from sightline.scenario.adapter import Adapter
 from sightline.scenario.blocks import (
     CompressedAttention,
     Experts,
@@ -31,5 +30,5 @@ from sightline.scenario.operation import (
     OperatorScenario,
 )
 from sightline.scenario.plan import Plan
-from sightline.scenario.scenario import Scenario
-from sightline.scenario.workload import Finetune, Pretrain, Workload
+from sightline.scenario.techniques import Adapter
+from sightline.scenario.training import Finetune, Pretrain, Scenario, Workload

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from sightline.quantities import Number
 from sightline.scenario.cluster import Cluster
-from sightline.scenario.quantization import WEIGHT_FORMATS
+from sightline.scenario.precision import WEIGHT_FORMATS
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
 ElementwiseName = Literal[

@@ -6,9 +6,8 @@ from typing import Literal
 from sightline.content import fields_of
 from sightline.frameworks import Framework, TensorOverlap
 from sightline.quantities import Count, Number
-from sightline.scenario.adapter import Adapter
-from sightline.scenario.low_precision import Fp8Recipe, wide_dtype
-from sightline.scenario.recomputation import Recomputation
+from sightline.scenario.precision import Fp8Recipe, wide_dtype
+from sightline.scenario.techniques import Adapter, Recomputation
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
 AttentionKernel = Literal["flash", "eager"]

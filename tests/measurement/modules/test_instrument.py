@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from sightline.errors import InputError  # noqa: E402
-from sightline.loading.input.complaints import Complaints  # noqa: E402
+from sightline.loading.input.checks import Complaints  # noqa: E402
 from sightline.loading.models import read_model  # noqa: E402
 from sightline.measurement.machine.timing import HostClock  # noqa: E402
 from sightline.measurement.modules.instrument import Instrument, instrument  # noqa: E402

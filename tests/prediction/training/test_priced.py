@@ -10,7 +10,7 @@ from sightline.content import forget
 from sightline.prediction.training.predict import predict
 from sightline.prediction.training.priced import price
 from sightline.scenario import Scenario
-from sightline.scenario.recomputation import Recomputation
+from sightline.scenario.techniques import Recomputation
 
 
 def scenario(**plan: Any) -> Scenario:

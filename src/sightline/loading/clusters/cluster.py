@@ -9,8 +9,17 @@ from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, SOURCED, Values, read_part
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
-from sightline.loading.input.complaints import Checked, Complaints, check
-from sightline.loading.input.kinds import Keys, anything, each, name_or_mapping, quantity, whole
+from sightline.loading.input.checks import (
+    Checked,
+    Complaints,
+    Keys,
+    anything,
+    check,
+    each,
+    name_or_mapping,
+    quantity,
+    whole,
+)
 from sightline.quantities import WATTS, show
 from sightline.scenario import Cluster
 

@@ -7,9 +7,24 @@ from typing import Any, get_args
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.input.complaints import Checked, Complaints, check, needs_of, not_among, require
+from sightline.loading.input.checks import (
+    Checked,
+    Complaints,
+    Keys,
+    Needed,
+    anything,
+    check,
+    choice,
+    each,
+    flag,
+    needs_of,
+    not_among,
+    quantity,
+    require,
+    text,
+    whole,
+)
 from sightline.loading.input.dotted_keys import dotted
-from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, flag, quantity, text, whole
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sightline import catalog
 from sightline.loading.clusters.hardware import DEVICE, read_part
-from sightline.loading.input.complaints import Complaints
+from sightline.loading.input.checks import Complaints
 
 THIS_MACHINE = "this-machine"
 RELATIVES = ("processor",)

@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from sightline.errors import nearest
-from sightline.loading.input.complaints import Complaints, check, require
-from sightline.loading.input.kinds import Keys, Kind, anything, choice, flag, whole
-from sightline.loading.models.family import Family
+from sightline.loading.input.checks import Complaints, Keys, Kind, anything, check, choice, flag, require, whole
+from sightline.loading.models.family import Family, spellings
 from sightline.quantities import show
 from sightline.scenario import (
     CompressedAttention,
@@ -32,42 +31,11 @@ BLOCKS: Mapping[str, type] = {
 }
 """Fields of `sightline.scenario.Model` that are blocks."""
 
-_FIGURES: Mapping[str, Mapping[str, str]] = {
-    "latent": {
-        "kv_rank": "kv_lora_rank",
-        "query_rank": "q_lora_rank",
-        "nope_head_dim": "qk_nope_head_dim",
-        "rope_head_dim": "qk_rope_head_dim",
-        "value_head_dim": "v_head_dim",
-    },
-    "sparse": {
-        "selected_tokens": "index_topk",
-        "heads": "index_n_heads",
-        "head_dim": "index_head_dim",
-        "block_tokens": "index_block_size",
-    },
-    "linear": {
-        "value_heads": "linear_num_value_heads",
-        "key_heads": "linear_num_key_heads",
-        "key_dim": "linear_key_head_dim",
-        "value_dim": "linear_value_head_dim",
-        "conv_width": "linear_conv_kernel_dim",
-    },
-    "state_space": {
-        "heads": "mamba_num_heads",
-        "head_dim": "mamba_head_dim",
-        "groups": "n_groups",
-        "state": "ssm_state_size",
-        "conv_width": "conv_kernel",
-    },
-}
-"""The config's key for each field of a block. A model has the block when the first of them is stated."""
-
 
 def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """Return the blocks that the figures of a config describe, by the field of `Model` they belong to."""
     found: dict[str, Any] = {}
-    for name, keys in _FIGURES.items():
+    for name, keys in spellings().blocks.items():
         if next(iter(keys.values())) in values:
             figures = {field: values[key] for field, key in keys.items() if key in values}
             found[name] = BLOCKS[name](**figures)
@@ -164,7 +132,7 @@ def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
     if count > 1 and chosen is not None and not 1 <= chosen <= count:
         yield f"num_experts_per_tok is {chosen}; allowed: from 1 to num_experts {count}"
     for block in ("linear", "state_space"):
-        feature, *figures = _FIGURES[block].values()
+        feature, *figures = spellings().blocks[block].values()
         if feature in values:
             yield from (f"{f} is missing; needed with {feature}" for f in figures if f not in values)
     keys, heads = values.get("linear_num_key_heads"), values.get("linear_num_value_heads")

@@ -6,24 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sightline.loading.models.family import spellings
 from sightline.scenario.model import WeightPart
 
 _PLAIN: Mapping[str, str] = {"float16": "fp16", "float32": "fp32"}
-_ALGORITHMS: Mapping[str, str] = {
-    "FP8": "fp8",
-    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
-    "FP8_PB_WO": "fp8-block",
-    # 32-element blocks with power-of-two scales: stored and multiplied as block-scaled 8-bit floats.
-    "MXFP8": "fp8-block",
-    "NVFP4": "nvfp4",
-    "W4A8_NVFP4_FP8": "nvfp4",
-    "MXFP4": "mxfp4",
-    "W4A16_AWQ": "w4a16",
-    "W4A8_AWQ": "w4a16",
-    "INT8_SQ": "w8a8",
-    "W8A16": "w8a16",
-}
-"""Our format for ModelOpt's ``quant_algo``."""
 
 _VISION = re.compile(r"vision|visual|projector|patch_merge|audio|embed|mtp|norm|indexer|router|e_score")
 _PARTS: tuple[tuple[WeightPart, re.Pattern[str]], ...] = (
@@ -82,7 +68,7 @@ def _format(said: Mapping[str, Any]) -> str | None:
         return "nf4" if said.get("load_in_4bit") else "int8"
     if method == "mxfp4":
         return "mxfp4"
-    return _ALGORITHMS.get(str(said.get("quant_algo", "")).upper())
+    return spellings().formats.get(str(said.get("quant_algo", "")).upper())
 
 
 def _of_group(group: Any) -> str | None:
@@ -107,12 +93,12 @@ def _of_group(group: Any) -> str | None:
 def _mixed(layers: Mapping[str, Any], said: Mapping[str, Any], plain: str) -> Checkpoint:
     """Each part in the format that most of its modules have; what is not listed in the checkpoint's common one."""
     rest = "fp8-block" if said.get("weight_block_size") else plain
-    votes: dict[WeightPart, Counter[str]] = {}
+    known, votes = spellings().formats, dict[WeightPart, Counter[str]]()
     for name, module in layers.items():
         algorithm = str(module.get("quant_algo")) if isinstance(module, Mapping) else ""
         part = _part(str(name))
-        if part is not None and algorithm in _ALGORITHMS:
-            votes.setdefault(part, Counter())[_ALGORITHMS[algorithm]] += 1
+        if part is not None and algorithm in known:
+            votes.setdefault(part, Counter())[known[algorithm]] += 1
     formats = {part: counted.most_common(1)[0][0] for part, counted in votes.items()}
     weights = formats.get("experts") or formats.get("dense") or rest
     parts: tuple[WeightPart, ...] = ("attention", "dense", "experts", "shared")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.loading.input.complaints import Complaints, require
+from sightline.loading.input.checks import Complaints, require
 from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.models.blocks import (
     BLOCKS,
@@ -18,7 +18,6 @@ from sightline.loading.models.blocks import (
 from sightline.loading.models.checkpoints import Checkpoint, checkpoint_of
 from sightline.loading.models.family import Family, families, family_of, other_names, spellings
 from sightline.loading.models.figures import figures_of, flat, settled
-from sightline.loading.models.keys import MIXERS
 from sightline.loading.models.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
 from sightline.quantities import show
 from sightline.scenario import Model
@@ -26,37 +25,9 @@ from sightline.scenario import Model
 _SETTLED = ("layer_kinds", "window", "weights", "weight_exceptions", "kv_cache")
 """Fields of `Model` that are more than one figure of a config."""
 
-_NEEDS: Mapping[str, str] = {
-    "hidden_size": "the width of the residual stream",
-    "num_hidden_layers": "the number of layers",
-    "num_attention_heads": "the number of attention heads",
-    "vocab_size": "the size of the vocabulary",
-    "intermediate_size": "the width of the MLP",
-    "num_key_value_heads": "the number of key/value heads",
-    "max_position_embeddings": "the longest sequence trained for",
-    "norm": "layernorm or rmsnorm",
-    "hidden_act": "gelu, relu, relu2, swiglu or geglu",
-    "positions": "learned, rotary or alibi",
-    "num_experts": "the number of routed experts",
-    "num_experts_per_tok": "the number of experts a token is routed to",
-    "moe_intermediate_size": "the width of an expert",
-    "kv_lora_rank": "the width of the latent vector of keys and values",
-    "q_lora_rank": "the width of the latent vector of queries",
-    "qk_nope_head_dim": "the width of a head without positions",
-    "qk_rope_head_dim": "the width of a head's rotary part",
-    "v_head_dim": "the width of a value head",
-    "index_topk": "the tokens that the indexer selects",
-    "index_n_heads": "the number of heads of the indexer",
-    "index_head_dim": "the width of a head of the indexer",
-    "o_lora_rank": "the width of the latent vector of an output group",
-    "o_groups": "the number of output groups",
-    "compress_ratios": "the tokens folded together in each layer",
-    "linear_num_value_heads": "the number of heads of linear attention",
-    "linear_value_head_dim": "the width of a head of linear attention",
-    "sliding_window": "the tokens that attention looks back",
-    "block_configs": "the widths of each layer",
-    "single_blocks": "the block of each layer as a text of M, *, E and -",
-}
+_ALWAYS_NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+"""Figures that the config of every family must state."""
+
 FIELD_KEYS: Mapping[str, str] = {
     **{f.name: f.name for f in fields(Model) if f.name not in (*BLOCKS, *_SETTLED)},
     "layers": "num_hidden_layers",
@@ -113,7 +84,7 @@ def read_model(
     before = len(complaints.problems)
     config = flat(language)
     figures = figures_of(config, family, key, complaints, set(flat(own)))
-    require(figures, {n: _NEEDS[n] for n in (*list(_NEEDS)[:4], *family.needs)}, key, complaints)
+    require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, key, complaints)
     if len(complaints.problems) > before:
         return None
     values = settled(figures.values, config, family)
@@ -177,7 +148,7 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
             f"hidden_act is {show(act)}; allowed for this model_type: {', '.join(spelled)}{nearest(act, spelled)}"
         )
     for word in dict.fromkeys(values.get("layer_types", ())):
-        feature = _MIXER_FEATURES.get(MIXERS[word])
+        feature = _MIXER_FEATURES.get(spellings().mixers[word])
         if feature is not None and feature not in family.features:
             problems.append(
                 f"layer_types is {show(list(values['layer_types']))}: {word}, which this model_type has not"

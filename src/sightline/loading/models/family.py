@@ -46,6 +46,11 @@ class Spellings(NamedTuple):
     features: Mapping[str, Mapping[str, Any]]
     foreign: Mapping[str, Mapping[str, Any]]
     ignored: frozenset[str]
+    needed: Mapping[str, str]
+    blocks: Mapping[str, Mapping[str, str]]
+    mixers: Mapping[str, str]
+    single_blocks: Mapping[str, tuple[str, str]]
+    formats: Mapping[str, str]
 
 
 @cache

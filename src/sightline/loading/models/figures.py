@@ -5,9 +5,8 @@ from itertools import chain
 from typing import Any
 
 from sightline.errors import nearest
-from sightline.loading.input.complaints import Checked, Complaints, check
+from sightline.loading.input.checks import FRACTION, Checked, Complaints, check, is_fraction
 from sightline.loading.input.dotted_keys import dotted
-from sightline.loading.input.kinds import FRACTION, is_fraction
 from sightline.loading.models.family import Family, spellings
 from sightline.loading.models.keys import MODEL, OWN
 from sightline.quantities import show

@@ -1,36 +1,11 @@
 """The keys of a model's mapping, under the names that ``spellings.yaml`` gives every config's own keys."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from sightline.loading.input.kinds import Keys, anything, choice, each, flag, fraction, list_of, quantity, text, whole
+from sightline.loading.input.checks import Keys, anything, choice, each, flag, fraction, list_of, quantity, text, whole
+from sightline.loading.models.family import spellings
 from sightline.quantities import COUNT
 from sightline.scenario.model import WEIGHT_FORMATS
-
-MIXERS: Mapping[str, str] = {
-    "full_attention": "attention",
-    "attention": "attention",
-    "sliding_attention": "sliding",
-    "chunked_attention": "chunked",
-    "linear_attention": "linear",
-    "indexed_attention": "sparse",
-    "deepseek_sparse_attention": "sparse",
-}
-"""Our mixer for each word of a config's ``layer_types``."""
-
-SINGLE_BLOCKS: Mapping[str, tuple[str, str]] = {
-    "M": ("state-space", "none"),
-    "mamba": ("state-space", "none"),
-    "linear_attention": ("state-space", "none"),
-    "*": ("attention", "none"),
-    "attention": ("attention", "none"),
-    "full_attention": ("attention", "none"),
-    "E": ("none", "experts"),
-    "moe": ("none", "experts"),
-    "-": ("none", "dense"),
-    "mlp": ("none", "dense"),
-}
-"""Mixer and MLP for each word of a hybrid's pattern, whose layers hold one block each."""
 
 
 def every_or_each(value: Any) -> Any:
@@ -38,9 +13,14 @@ def every_or_each(value: Any) -> Any:
     return list_of(0, 1)(value) if isinstance(value, list | tuple) else whole(1)(value)
 
 
+def layer_types(value: Any) -> Any:
+    """A list with the attention of each layer."""
+    return list_of(*spellings().mixers)(value)
+
+
 def pattern(value: Any) -> Any:
     """A hybrid's pattern: a text of M, *, E and -, or a list of words."""
-    return list_of(*SINGLE_BLOCKS)(list(value) if isinstance(value, str) else value)
+    return list_of(*spellings().single_blocks)(list(value) if isinstance(value, str) else value)
 
 
 _WIDTH, _HEADS, _NUMBER = whole(1, 10**8), whole(1, 10**6), whole(0, 10**6)
@@ -76,7 +56,7 @@ DENSE: Keys = {
 
 MODEL: Keys = {
     **DENSE,
-    "layer_types": list_of(*MIXERS),
+    "layer_types": layer_types,
     "full_attention_layers": list_of(),
     "full_attention_interval": whole(1, 10**6),
     "hybrid_layer_pattern": list_of(0, 1),

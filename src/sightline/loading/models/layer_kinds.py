@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sightline.loading.models.family import Family
-from sightline.loading.models.keys import MIXERS, SINGLE_BLOCKS
+from sightline.loading.models.family import Family, spellings
 from sightline.quantities import show
 from sightline.scenario import Heads, LayerKind
 from sightline.scenario.blocks import Mixer, Mlp
@@ -31,7 +30,7 @@ def layer_kinds(values: Values, family: Family) -> tuple[LayerKind, ...]:
     if "block_configs" in values:
         layers = list(_pruned(values))
     elif "single_blocks" in values:
-        blocks = [SINGLE_BLOCKS[word] for word in values["single_blocks"][: values["num_hidden_layers"]]]
+        blocks = [spellings().single_blocks[word] for word in values["single_blocks"][: values["num_hidden_layers"]]]
         layers = [LayerKind(mixer=mixer, mlp=mlp, count=1) for mixer, mlp in blocks]  # type: ignore[arg-type]
     else:
         mixers, mlps = _mixers(values, family), _mlps(values)
@@ -58,7 +57,7 @@ def _mixers(values: Values, family: Family) -> list[Mixer]:
     layers, window = values["num_hidden_layers"], window_of(values, family)
     base = _base_mixer(values)
     if types := values.get("layer_types"):
-        mixers = [MIXERS[word] for word in types[:layers]]
+        mixers = [spellings().mixers[word] for word in types[:layers]]
     elif pattern := values.get("hybrid_layer_pattern"):
         mixers = ["sliding" if word else "attention" for word in pattern[:layers]]
     elif full := values.get("full_attention_layers"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.input.complaints import Checked, Complaints
+from sightline.loading.input.checks import Checked, Complaints
 from sightline.loading.input.sources import read_json, read_text
 from sightline.loading.models.config import ReadModel, read_model
 from sightline.quantities import show

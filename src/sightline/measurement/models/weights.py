@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.measurement.machine.record import require
 from sightline.measurement.processes.case import UnsupportedCaseError
-from sightline.scenario.adapter import ALL_LINEAR, MODULE_NAMES, Adapter
+from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES, Adapter
 
 if TYPE_CHECKING:
     import torch

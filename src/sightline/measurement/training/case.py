@@ -24,7 +24,7 @@ from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.quantities import BYTES, format_quantity
 from sightline.scenario import Finetune, Scenario
-from sightline.scenario.adapter import Adapter
+from sightline.scenario.techniques import Adapter
 
 
 def resolved(scenario: Scenario) -> tuple[Scenario, Profile]:

@@ -18,7 +18,7 @@ from sightline.measurement.modules.communication import EXPOSED
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.measurement.training.steps import LARGEST_GRADIENT, Trainer, own_optimizer
 from sightline.scenario import Model, Plan, Scenario
-from sightline.scenario.recomputation import Recomputation
+from sightline.scenario.techniques import Recomputation
 
 SHIMMED = (
     "shimmed, functional only: Megatron's calls to CUDA are answered by the processor, so its times stand for nothing"

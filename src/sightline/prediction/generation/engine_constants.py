@@ -11,7 +11,7 @@ from math import hypot
 from typing import Any
 
 from sightline.catalog import entry, names
-from sightline.catalog.versions import line_of, release_line
+from sightline.catalog.index import line_of, release_line
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul.constants import borrows
 from sightline.scenario import Device, Host

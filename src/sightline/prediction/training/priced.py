@@ -16,7 +16,7 @@ from sightline.prediction.training.micro_batch import BlockTimes, Launches, Over
 from sightline.prediction.training.stages import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
 from sightline.scenario import Scenario
-from sightline.scenario.recomputation import Recomputation
+from sightline.scenario.techniques import Recomputation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

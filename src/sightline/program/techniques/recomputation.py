@@ -13,7 +13,7 @@ from sightline.program.operators import Collective, Matmul, Operator
 from sightline.program.program import Block
 from sightline.program.techniques.context_parallel import RECOMPUTED
 from sightline.quantities import Number, anywhere, larger, smaller
-from sightline.scenario.recomputation import Recomputation
+from sightline.scenario.techniques import Recomputation
 
 CORE_PARTS: frozenset[Part] = frozenset(
     (

@@ -11,7 +11,7 @@ from sightline.scenario.generation import GenerationPlan, GenerationScenario
 from sightline.scenario.model import Model
 from sightline.scenario.rules import degrees, generation, techniques
 from sightline.scenario.rules.rulebook import Rule, Verdict, broken_rules, judged, rules_of
-from sightline.scenario.scenario import Scenario
+from sightline.scenario.training import Scenario
 
 TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques))
 """What a training plan may be."""

@@ -3,7 +3,7 @@
 from sightline.quantities import Count, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
-from sightline.scenario.quantization import EXPERTS_ONLY, ROUTER_DTYPES
+from sightline.scenario.precision import EXPERTS_ONLY, ROUTER_DTYPES
 from sightline.scenario.rules.rulebook import Check, Checks
 
 

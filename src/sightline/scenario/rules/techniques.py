@@ -8,13 +8,12 @@ import numpy as np
 
 from sightline.frameworks import Engine, Framework, offering
 from sightline.quantities import Count, show
-from sightline.scenario.adapter import JOINED, Adapter
 from sightline.scenario.cluster import Device
-from sightline.scenario.low_precision import LOW_PRECISION, computes_in
 from sightline.scenario.model import Model
 from sightline.scenario.plan import TRAINING_QUANTIZATIONS
-from sightline.scenario.recomputation import Recomputation
+from sightline.scenario.precision import LOW_PRECISION, computes_in
 from sightline.scenario.rules.rulebook import Check, Checks, Mask, is_one_of
+from sightline.scenario.techniques import JOINED, Adapter, Recomputation
 
 LOW = ", ".join(LOW_PRECISION)
 

@@ -3,13 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sightline.loading.input.complaints import Complaints, check, words_of
-from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, fraction, quantity, whole
+from sightline.loading.input.checks import (
+    Complaints,
+    Keys,
+    Needed,
+    anything,
+    check,
+    choice,
+    each,
+    fraction,
+    quantity,
+    whole,
+    words_of,
+)
 from sightline.quantities import COUNT, show
-from sightline.scenario.adapter import ALL_LINEAR, JOINED, MODULE_NAMES, PROJECTIONS, Adapter
 from sightline.scenario.plan import OFFLOADABLE, TRAINING_QUANTIZATIONS
-from sightline.scenario.quantization import CACHE_BYTES, QUANTIZATIONS, ROUTER_DTYPES
-from sightline.scenario.recomputation import MODULES, Recomputation
+from sightline.scenario.precision import CACHE_BYTES, QUANTIZATIONS, ROUTER_DTYPES
+from sightline.scenario.techniques import ALL_LINEAR, JOINED, MODULE_NAMES, MODULES, PROJECTIONS, Adapter, Recomputation
 
 SAME_QUANTIZATION: Mapping[str, str] = {"w8a16": "int8", "w4a16": "int4"}
 """Words of generation for what training calls by the other."""

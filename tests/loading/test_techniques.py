@@ -6,7 +6,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import load, scenario_from_mapping, to_mapping
 from sightline.scenario import Adapter, Plan, Scenario
-from sightline.scenario.recomputation import Recomputation
+from sightline.scenario.techniques import Recomputation
 
 
 def mapping(task: str = "finetune", model: Any = "llama-2-7b", **plan: Any) -> dict[str, Any]:

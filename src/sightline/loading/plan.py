@@ -6,13 +6,26 @@ from typing import Any, Generic, TypeVar
 
 from sightline.errors import InputError, nearest
 from sightline.frameworks import read_engine, read_framework
-from sightline.loading.input.complaints import Checked, Complaints, check
-from sightline.loading.input.kinds import Keys, Needed, anything, choice, each, flag, fraction, quantity, text, whole
-from sightline.loading.plans.techniques import read_quantization, read_techniques
+from sightline.loading.input.checks import (
+    Checked,
+    Complaints,
+    Keys,
+    Needed,
+    anything,
+    check,
+    choice,
+    each,
+    flag,
+    fraction,
+    quantity,
+    text,
+    whole,
+)
+from sightline.loading.techniques import read_quantization, read_techniques
 from sightline.quantities import COUNT, show
 from sightline.scenario import Engine, Framework, GenerationPlan, Plan, Speculation
-from sightline.scenario.low_precision import FP8_RECIPES
 from sightline.scenario.plan import OPTIMIZERS
+from sightline.scenario.precision import FP8_RECIPES
 
 DEGREE = whole(1, 10**7)
 _NUMBER = quantity(COUNT, zero=True)

@@ -1,10 +1,14 @@
-"""What is asked of the model: so far, training and fine-tuning steps."""
+"""Training and fine-tuning: what a step works on, and the whole question; published results say what somebody measured."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from sightline.quantities import Count, Number
+from sightline.quantities import Count, Number, rounded_up
+from sightline.scenario.cluster import Cluster
 from sightline.scenario.lengths import Lengths, Rows, packed_rows, padded_rows
+from sightline.scenario.model import Model
+from sightline.scenario.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +54,23 @@ class Finetune(Pretrain):
 
 
 Workload: TypeAlias = Pretrain | Finetune
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scenario:
+    """One fully resolved question."""
+
+    model: Model
+    cluster: Cluster
+    workload: Workload
+    plan: Plan
+    name: str = ""
+    measured: Mapping[str, object] = field(default_factory=dict)
+    """Measured values under the result keys, with ``source``."""
+    warnings: tuple[str, ...] = ()
+    """Remarks of loading that do not stop the prediction (a sequence beyond the trained context)."""
+
+    @property
+    def micro_batches(self) -> Number:
+        """Micro-batches of a step on one replica."""
+        return rounded_up(self.workload.global_batch / (self.plan.data_parallel * self.plan.sequences))
