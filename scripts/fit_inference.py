@@ -17,7 +17,7 @@ import yaml
 from sightline.calibration.fits.fitting import FitResult
 from sightline.calibration.inference import MeasuredGeneration, fit_inference
 from sightline.calibration.manifest import manifest
-from sightline.catalog.versions import line_of, release_line
+from sightline.catalog.index import line_of, release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.policies import price_workers
 from sightline.scenario import GenerationScenario

@@ -50,12 +50,10 @@ def test_llama_2_70b_has_its_published_parameters():
 
 def test_the_parts_are_the_whole():
     for model in (GPT3, LLAMA2_70B, replace(GPT3, embedding_norm=True, tied_embeddings=False)):
-        parts = model.embedding_parameters + model.layers * model.parameters_of(model.kinds[0]) + model.head_parameters
-        assert model.parameters == parts
-        assert (
-            model.parameters_of(model.kinds[0])
-            == model.attention_parameters + model.mlp_parameters + 2 * model.norm_parameters
-        )
+        (kind,) = model.kinds
+        layer = model.parameters_of(kind)
+        assert model.parameters == model.embedding_parameters + model.layers * layer + model.head_parameters
+        assert layer == model.mixer_parameters(kind) + model.mlp_parameters_of(kind) + 2 * model.norm_parameters
 
 
 @pytest.mark.parametrize(
@@ -80,7 +78,7 @@ def test_every_feature_adds_or_takes_its_own(change, difference):
 
 
 def test_widths_follow_from_heads():
-    assert LLAMA2_70B.query_width == 8192
+    assert LLAMA2_70B.own_heads.query_width == 8192
     assert LLAMA2_70B.own_heads.key_width == 1024
     assert LLAMA2_70B.gated
     assert not GPT3.gated

@@ -71,8 +71,8 @@ def test_a_gate_doubles_the_query_projection():
 
 def test_layers_of_one_block_have_half_the_norms():
     alone = LayerKind(mlp="none", count=1)
-    assert DENSE.parameters_of(alone) == DENSE.attention_parameters + 64
-    assert replace(DENSE, layer_norms=4).parameters_of(alone) == DENSE.attention_parameters + 128
+    assert DENSE.parameters_of(alone) == DENSE.mixer_parameters(alone) + 64
+    assert replace(DENSE, layer_norms=4).parameters_of(alone) == DENSE.mixer_parameters(alone) + 128
 
 
 def test_latent_attention_of_deepseek_v3():

@@ -194,14 +194,6 @@ class Framework:
         """Whether the framework offers ``value`` of a plan's field; what it does not list it does not restrict."""
         return field not in self.offers or value in self.offers[field]
 
-    def states_in(self, dtype: str) -> StateBytes:
-        """Model states in that compute dtype: mixed precision as the framework keeps it, full precision without copies."""
-        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.memory.states
-
-    def adapter_states_in(self, dtype: str) -> StateBytes:
-        """States of adapters next to weights in that dtype."""
-        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.memory.adapter_states
-
-    def copied_states_in(self, dtype: str) -> StateBytes:
-        """States of modules that are trained whole next to adapters, in that dtype."""
-        return FULL_PRECISION if dtype in ("fp32", "tf32") else self.memory.also_trained_states
+    def states_in(self, dtype: str, mixed: StateBytes | None = None) -> StateBytes:
+        """Model states in a compute dtype: ``mixed`` precision (None: that of the model), or full precision without copies."""
+        return FULL_PRECISION if dtype in ("fp32", "tf32") else mixed or self.memory.states

@@ -88,28 +88,16 @@ DEFAULT_FRAMEWORK = "reference"
 _TECHNIQUES = ("offload", "recompute", "quantization", "adapter")
 """Keys of training whose values are words, lists or mappings."""
 
-TRAINING_ONLY: Mapping[str, object] = {
-    "sequence_parallel": False,
-    "virtual_stages": 1,
-    "context_parallel": 1,
-    "context_exchange": None,
-    "micro_batch": None,
-    "zero_stage": 0,
-    "recompute": "none",
-    "schedule": None,
-    "offload": "none",
-    "adapter": "none",
-    "optimizer": None,
-    "compile": False,
-    "attention": "flash",
-}
-"""Plan keys that are for training alone, with the value that asks for nothing."""
 
-GENERATION_ONLY: Mapping[str, object] = {
-    "replicas": 1,
-    **dict.fromkeys(("max_batched_tokens", "max_sequences", "chunked_prefill", "prefix_cache", "kv_block_tokens")),
-    **dict.fromkeys(("memory_fraction", "cuda_graphs", "speculative", "disaggregate")),
-}
+def _only(description: type, other: type, *shared: str) -> dict[str, object]:
+    """The fields of a description that the other lacks, with their defaults."""
+    others = {"framework", "engine", *(f.name for f in fields(other)), *shared}
+    return {f.name: f.default for f in fields(description) if f.name not in others}
+
+
+TRAINING_ONLY = _only(Plan, GenerationPlan, "expert_tensor_parallel")
+"""Plan keys that are for training alone, with the values that they have where nothing is stated."""
+GENERATION_ONLY = _only(GenerationPlan, Plan) | {"max_sequences": None}
 """The same for generation."""
 
 F = TypeVar("F", Framework, Engine)
@@ -182,16 +170,15 @@ def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str]
 
 
 def note_useless(plan: Mapping[str, Any], useless: Mapping[str, object], why: str, complaints: Complaints) -> None:
-    """Note the keys of a plan that its task has no use for, unless they hold the value that asks for nothing.
+    """Note the keys of a plan that its task has no use for, unless they ask for nothing or the default.
 
     ``why`` names the task that they are for and the one that is asked.
     """
-    for key, value in plan.items():
-        nothing = useless.get(key)
+    for key in filter(useless.__contains__, plan):
+        value, default = plan[key], useless[key]
         # Of its very type: true is not 1.
-        is_nothing = type(value) is type(nothing) and value == nothing
-        is_nothing |= nothing == "none" and value in ([], ["none"], {"kind": "none"})
-        if key in useless and not is_nothing:
+        is_default = type(value) is type(default) and value == default
+        if not is_default and value not in ("none", [], ["none"], {"kind": "none"}):
             complaints.add(f"plan.{key} is {show(value)}; it is for {why} has no use for it")
 
 

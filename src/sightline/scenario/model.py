@@ -135,24 +135,9 @@ class Model:
         return dict(self.weight_exceptions).get(part, "bf16" if part == "head" else self.weights)
 
     @property
-    def query_width(self) -> int:
-        """Elements of all query heads of a token."""
-        return self.heads * self.head_dim
-
-    @property
     def norm_parameters(self) -> int:
         """Parameters of one norm."""
         return self.hidden_size * (2 if self.norm_bias else 1)
-
-    @property
-    def attention_parameters(self) -> int:
-        """Parameters of one full-attention layer's query, key, value and output projections."""
-        return self.own_heads.parameters(self, LayerKind(count=self.layers))
-
-    @property
-    def mlp_parameters(self) -> int:
-        """Parameters of one dense MLP of the model's own width."""
-        return self._mlp(self.intermediate_size)
 
     def mixer_parameters(self, kind: LayerKind) -> int:
         """Parameters of the token mixer of one layer, its indexer included."""

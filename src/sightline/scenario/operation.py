@@ -46,15 +46,16 @@ CACHE_DTYPES = ("fp8", "int8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MatmulOperation:
-    """``batch`` products of an m x k with a k x n matrix."""
+class _Operator:
+    """What single operators have in common."""
 
     task: ClassVar[str] = "operator"
-    operator: ClassVar[str] = "matmul"
-    m: Number
-    n: Number
-    k: Number
-    batch: Number = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Product(_Operator):
+    """What products of matrices have in common."""
+
     dtype: str = "bf16"
     format: str | None = None
     """Of the operands; None: what the dtype stands for."""
@@ -66,10 +67,20 @@ class MatmulOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupedMatmulOperation:
+class MatmulOperation(_Product):
+    """``batch`` products of an m x k with a k x n matrix."""
+
+    operator: ClassVar[str] = "matmul"
+    m: Number
+    n: Number
+    k: Number
+    batch: Number = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedMatmulOperation(_Product):
     """The ``rows`` of a mixture's experts, each times its own expert's k x n matrix, in one kernel."""
 
-    task: ClassVar[str] = "operator"
     operator: ClassVar[str] = "grouped_matmul"
     rows: Number
     """Assignments of tokens to experts, spread at random."""
@@ -80,20 +91,12 @@ class GroupedMatmulOperation:
     """Experts that a token chooses: more reach more experts with as many rows."""
     layout: GroupedLayout | None = None
     """masked: slots of fixed size, as in decoding; None: masked where experts have few rows."""
-    dtype: str = "bf16"
-    format: str | None = None
-
-    @property
-    def kernel(self) -> str:
-        """The number format of the operands."""
-        return self.format or DTYPE_FORMATS[self.dtype]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AttentionOperation:
+class AttentionOperation(_Operator):
     """The forward pass of a fused attention kernel."""
 
-    task: ClassVar[str] = "operator"
     operator: ClassVar[str] = "attention"
     batch: Number = 1
     heads: Number
@@ -115,10 +118,9 @@ class AttentionOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CollectiveOperation:
+class CollectiveOperation(_Operator):
     """A collective over the whole cluster."""
 
-    task: ClassVar[str] = "operator"
     operator: CollectiveKind
     bytes: Number
     """The buffer as nccl-tests reports it."""
@@ -129,10 +131,9 @@ class CollectiveOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ElementwiseOperation:
+class ElementwiseOperation(_Operator):
     """A bandwidth-bound kernel over ``elements``."""
 
-    task: ClassVar[str] = "operator"
     operator: ElementwiseName
     elements: Number
     dtype: str = "bf16"

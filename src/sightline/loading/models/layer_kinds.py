@@ -132,31 +132,23 @@ def _indexed(values: Values, i: int) -> bool:
 
 def _heads(values: Values, mixer: str) -> Heads | None:
     """The head shape of windowed layers (MiMo) or of full ones (Gemma 4) where it is not the model's."""
-    if mixer == "sliding" and "swa_num_key_value_heads" in values:
-        own = Heads(
-            heads=values.get("swa_num_attention_heads", values["num_attention_heads"]),
-            kv_heads=values["swa_num_key_value_heads"],
-            head_dim=values.get("swa_head_dim", values["head_dim"]),
-            value_head_dim=values.get("swa_v_head_dim", values.get("value_head_dim")),
-        )
-    elif mixer == "attention" and "global_head_dim" in values:
-        shared = values.get("attention_k_eq_v", False)
-        own = Heads(
-            heads=values["num_attention_heads"],
-            kv_heads=values.get("num_global_key_value_heads", values["num_key_value_heads"])
-            if shared
-            else values["num_key_value_heads"],
-            head_dim=values["global_head_dim"],
-            values_are_keys=shared,
-        )
-    else:
-        return None
-    plain = Heads(
+    plain = own = Heads(
         heads=values["num_attention_heads"],
         kv_heads=values["num_key_value_heads"],
         head_dim=values["head_dim"],
         value_head_dim=values.get("value_head_dim"),
     )
+    if mixer == "sliding" and "swa_num_key_value_heads" in values:
+        own = Heads(
+            heads=values.get("swa_num_attention_heads", plain.heads),
+            kv_heads=values["swa_num_key_value_heads"],
+            head_dim=values.get("swa_head_dim", plain.head_dim),
+            value_head_dim=values.get("swa_v_head_dim", plain.value_head_dim),
+        )
+    elif mixer == "attention" and "global_head_dim" in values:
+        shared = values.get("attention_k_eq_v", False)
+        kv_heads = values.get("num_global_key_value_heads", plain.kv_heads) if shared else plain.kv_heads
+        own = Heads(heads=plain.heads, kv_heads=kv_heads, head_dim=values["global_head_dim"], values_are_keys=shared)
     return None if own == plain else own
 
 

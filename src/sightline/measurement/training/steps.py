@@ -13,7 +13,7 @@ from sightline.measurement.models.build import SEED, Precision, precision_of
 from sightline.measurement.modules.communication import waiting_after_gradients
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import Plan, Scenario
-from sightline.scenario.low_precision import LOW_PRECISION
+from sightline.scenario.precision import LOW_PRECISION
 
 if TYPE_CHECKING:
     import torch

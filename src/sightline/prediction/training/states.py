@@ -164,12 +164,12 @@ class PlanStates(NamedTuple):
 def plan_states(plan: Plan) -> PlanStates:
     """Return the bytes per parameter of weights, gradients and optimizer; adapters and trained copies have their own."""
     framework, optimizer = plan.framework, plan.optimizer
-    own = framework.states_in(plan.dtype)
+    own, memory = framework.states_in(plan.dtype), framework.memory
     return PlanStates(
         own=states_under(own, optimizer),
         matrices=states_under(own, optimizer, matrix=True),
-        adapter=states_under(framework.adapter_states_in(plan.dtype), optimizer),
-        copied=states_under(framework.copied_states_in(plan.dtype), optimizer),
+        adapter=states_under(framework.states_in(plan.dtype, memory.adapter_states), optimizer),
+        copied=states_under(framework.states_in(plan.dtype, memory.also_trained_states), optimizer),
     )
 
 
