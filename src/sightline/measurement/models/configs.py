@@ -29,35 +29,42 @@ def transformers_config(model: Model) -> Any:
     )
 
 
+KEYS: Mapping[str, Callable[[Model], Any]] = {
+    "vocab_size": lambda m: m.vocab_size,
+    "hidden_size": lambda m: m.hidden_size,
+    "num_hidden_layers": lambda m: m.layers,
+    "num_attention_heads": lambda m: m.heads,
+    "tie_word_embeddings": lambda m: m.tied_embeddings,
+    "num_key_value_heads": lambda m: m.kv_heads,
+    "head_dim": lambda m: m.head_dim,
+    "intermediate_size": lambda m: m.intermediate_size,
+    "hidden_act": lambda m: ACTIVATIONS[m.activation],
+    "max_position_embeddings": lambda m: m.max_positions,
+    "attention_bias": lambda m: m.attention_bias,
+    "mlp_bias": lambda m: m.mlp_bias,
+}
+"""What a configuration says of the model by its keys."""
+COMMON = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings")
+DENSE = ("intermediate_size", "hidden_act", "max_position_embeddings")
+NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+HEADS = ("num_key_value_heads", "head_dim")
+
+
+def _stated(model: Model, *keys: str) -> dict[str, Any]:
+    return {key: KEYS[key](model) for key in keys}
+
+
 def _common(model: Model) -> dict[str, Any]:
-    return {
-        "vocab_size": model.vocab_size,
-        "hidden_size": model.hidden_size,
-        "num_hidden_layers": model.layers,
-        "num_attention_heads": model.heads,
-        "tie_word_embeddings": model.tied_embeddings,
-        # Random tokens have no beginning and no end; the classes' own numbers may lie beyond a small vocabulary.
-        "bos_token_id": None,
-        "eos_token_id": None,
-        "pad_token_id": None,
-    }
-
-
-def _llama_like(model: Model) -> dict[str, Any]:
-    return {
-        "num_key_value_heads": model.kv_heads,
-        "head_dim": model.head_dim,
-        "intermediate_size": model.intermediate_size,
-        "hidden_act": ACTIVATIONS[model.activation],
-        "max_position_embeddings": model.max_positions,
-        "sliding_window": None,
-    }
+    # Random tokens have no beginning and no end; the classes' own numbers may lie beyond a small vocabulary.
+    return _stated(model, *COMMON) | dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
 
 
 def _llama(model: Model) -> dict[str, Any]:
-    keys = _llama_like(model) | {"attention_bias": model.attention_bias, "mlp_bias": model.mlp_bias}
-    del keys["sliding_window"]
-    return keys
+    return _stated(model, *HEADS, *DENSE, "attention_bias", "mlp_bias")
+
+
+def _llama_like(model: Model) -> dict[str, Any]:
+    return _stated(model, *HEADS, *DENSE) | {"sliding_window": None}
 
 
 def _experts(model: Model, width: str = "intermediate_size", count: str = "num_local_experts") -> dict[str, Any]:
@@ -96,17 +103,13 @@ def _window_layers(model: Model) -> list[str]:
 
 def _latent(model: Model) -> dict[str, Any]:
     assert model.latent is not None  # noqa: S101 - the family fits
-    keys = {
+    keys = _stated(model, *DENSE, "attention_bias") | {
         "num_key_value_heads": model.heads,
         "q_lora_rank": model.latent.query_rank,
         "kv_lora_rank": model.latent.kv_rank,
         "qk_nope_head_dim": model.latent.nope_head_dim,
         "qk_rope_head_dim": model.latent.rope_head_dim,
         "v_head_dim": model.latent.value_head_dim,
-        "intermediate_size": model.intermediate_size,
-        "hidden_act": ACTIVATIONS[model.activation],
-        "max_position_embeddings": model.max_positions,
-        "attention_bias": model.attention_bias,
         "first_k_dense_replace": sum(kind.count for kind in model.kinds if kind.mlp == "dense"),
     }
     if model.experts is not None:
@@ -123,13 +126,9 @@ def _latent(model: Model) -> dict[str, Any]:
 
 def _neox(model: Model) -> dict[str, Any]:
     return {
-        "intermediate_size": model.intermediate_size,
-        "max_position_embeddings": model.max_positions,
-        "hidden_act": ACTIVATIONS[model.activation],
+        **_stated(model, *DENSE, "attention_bias"),
+        **NO_DROPOUT,
         "use_parallel_residual": model.parallel_block,
-        "attention_bias": model.attention_bias,
-        "hidden_dropout": 0.0,
-        "attention_dropout": 0.0,
     }
 
 
@@ -142,10 +141,6 @@ def _gpt2(model: Model) -> dict[str, Any]:
         "embd_pdrop": 0.0,
         "attn_pdrop": 0.0,
     }
-
-
-def _bloom(_: Model) -> dict[str, Any]:
-    return {"hidden_dropout": 0.0, "attention_dropout": 0.0}
 
 
 def _is_plain(m: Model) -> bool:
@@ -212,6 +207,6 @@ _FAMILIES: tuple[tuple[Callable[[Model], bool], str, Callable[[Model], dict[str,
     (lambda m: _is_llama_like(m) and _has_windows(m) and _only_windows(m) and _is_plain(m), "MistralConfig", _windows),
     (lambda m: _is_gpt_like(m) and m.positions == "rotary", "GPTNeoXConfig", _neox),
     (lambda m: _is_gpt_like(m) and m.positions == "learned", "GPT2Config", _gpt2),
-    (lambda m: _is_gpt_like(m) and m.positions == "alibi", "BloomConfig", _bloom),
+    (lambda m: _is_gpt_like(m) and m.positions == "alibi", "BloomConfig", lambda _: NO_DROPOUT),
 )
 """Whether a model is of a family, the family's configuration class, and its keys; the first that fits is taken."""
