@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sightline.calibration.readers.formats import FORMATS, formats_of
+from sightline.calibration.readers import FORMATS, formats_of
 from sightline.calibration.readers.raw_table import open_table
 from sightline.errors import InputError
 from sightline.loading.models import resolve_model

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.calibration.parts import PARTS, parts_named
 from sightline.calibration.parts.part import PartFit
-from sightline.calibration.readers import checks
-from sightline.calibration.readers.formats import formats_of
+from sightline.calibration.readers import checks, formats_of
 from sightline.calibration.readers.raw_table import ENDINGS, RawTable, open_table
 from sightline.catalog import names
 from sightline.errors import InputError, nearest

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from sightline.calibration.readers.formats import formats_of
+from sightline.calibration.readers import formats_of
 from sightline.calibration.readers.raw_table import RawTable, open_table
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster

@@ -1,1 +1,35 @@
 """One reader per format of measured tables: a file becomes rows of samples in one vocabulary and in SI units."""
+
+from sightline.calibration.readers import (  # noqa: F401 - each registers the formats that it reads
+    aiconfigurator,
+    infersim,
+    llmservingsim,
+    other_tables,
+    own_results,
+    vidur,
+)
+from sightline.calibration.readers.raw_table import RawTable
+from sightline.calibration.readers.vocabulary import FORMATS, Format
+from sightline.errors import InputError
+
+
+def formats_of(table: RawTable) -> list[Format]:
+    """Return the formats that a table has, at most one per part; raises `InputError` naming the nearest one's columns."""
+    fitting: dict[str, Format] = {}
+    for known in FORMATS:
+        if set(known.columns) <= table.columns:
+            fitting.setdefault(known.part, known)
+    if not fitting:
+        raise InputError(f"'{table.path}' {_nearest(table)}")
+    return list(fitting.values())
+
+
+def _nearest(table: RawTable) -> str:
+    best = max(FORMATS, key=lambda f: len(set(f.columns) & table.columns) / len(f.columns))
+    missing = [c for c in best.columns if c not in table.columns]
+    if len(missing) == len(best.columns):
+        return f"has none of the known formats' columns; known: {', '.join(dict.fromkeys(f.name for f in FORMATS))}"
+    return (
+        f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; nearest format: {best.name}, which needs "
+        f"{', '.join(best.columns)}"
+    )

@@ -3,7 +3,15 @@
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import CACHES, COLLECTIVES, MATMULS, NO_WINDOW
+from sightline.calibration.readers.vocabulary import (
+    CACHES,
+    COLLECTIVES,
+    MATMULS,
+    NO_WINDOW,
+    PHASES,
+    attention_samples,
+    reads,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -12,37 +20,38 @@ _ELEMENT_BYTES = {"half": 2.0, "bfloat16": 2.0, "float16": 2.0, "int8": 1.0}
 _SUMS = ("all_reduce", "reduce_scatter")
 
 
+@reads("AIConfigurator gemm", "gemm_dtype m n k latency", "matmul")
 def matmul(table: RawTable) -> "pl.DataFrame":
     """Gemm tables: one product with cold operands."""
     return table.samples(
         kernel=table.words("gemm_dtype", MATMULS),
-        **{name: table.numbers(name) for name in ("m", "n", "k")},
+        **table.sizes(m="m", n="n", k="k"),
         seconds=table.times("latency", 1e-3),
     )
 
 
+@reads("AIConfigurator attention", "batch_size isl num_heads num_key_value_heads head_dim step latency", *PHASES[:2])
 def attention(table: RawTable) -> "pl.DataFrame":
     """Context and generation tables: ``step`` tokens are in the cache before ``isl`` new ones.
 
     No heads of keys and values means as many as heads; no window an unlimited one.
     """
-    heads, kv_heads = table.numbers("num_heads"), table.numbers("num_key_value_heads", least=0)
-    new, step = table.numbers("isl"), table.numbers("step", least=0)
-    window = table.numbers("window_size", least=0) if "window_size" in table.columns else new * 0
-    return table.samples(
+    sizes = table.sizes(batch="batch_size", heads="num_heads", head_dim="head_dim", query_tokens="isl")
+    kv_heads, step = (table.numbers(name, least=0) for name in ("num_key_value_heads", "step"))
+    window = table.numbers("window_size", least=0) if "window_size" in table.columns else step * 0
+    return attention_samples(
+        table,
         kernel=table.words("kv_cache_dtype", CACHES) if "kv_cache_dtype" in table.columns else "16-bit cache",
-        batch=table.numbers("batch_size"),
-        heads=heads,
-        kv_heads=heads.zip_with(kv_heads == 0, kv_heads),
-        head_dim=table.numbers("head_dim"),
-        value_dim=table.numbers("head_dim"),
-        query_tokens=new,
-        context_tokens=new + step,
+        **sizes,
+        kv_heads=sizes["heads"].zip_with(kv_heads == 0, kv_heads),
+        context_tokens=sizes["query_tokens"] + step,
         window=(window * 0 + NO_WINDOW).zip_with(window == 0, window),
         seconds=table.times("latency", 1e-3),
     )
 
 
+@reads("AIConfigurator nccl", "op_name nccl_dtype num_gpus message_size latency", "collectives")
+@reads("AIConfigurator custom_allreduce", "op_name allreduce_dtype num_gpus message_size latency", "collectives")
 def collectives(table: RawTable) -> "pl.DataFrame":
     """Tables nccl and custom_allreduce, whose ``message_size`` counts elements.
 

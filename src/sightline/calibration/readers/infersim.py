@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import CACHES, MATMULS
+from sightline.calibration.readers.vocabulary import CACHES, MATMULS, PHASES, attention_samples, reads
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,15 +16,21 @@ _SPARSE = "dsa_"
 _SPARSE_KERNEL = re.compile(r"dsa_(decode|prefill)_.*_(logits|attn)-")
 
 
+@reads("InferSim gemm", "m n k latency_us", "matmul")
 def matmul(table: RawTable) -> "pl.DataFrame":
     """Gemm tables: DeepGEMM's products with fp8 blocks, unless a ``dtype`` column says otherwise."""
     return table.samples(
         kernel=table.words("dtype", MATMULS) if "dtype" in table.columns else "fp8-block",
-        **{name: table.numbers(name) for name in ("m", "n", "k")},
+        **table.sizes(m="m", n="n", k="k"),
         seconds=table.times("latency_us", 1e-6),
     )
 
 
+@reads(
+    "InferSim grouped gemm",
+    "num_local_experts tokens_per_expert hidden_size intermediate_size up_proj_us up_mfu",
+    "grouped",
+)
 def grouped(table: RawTable) -> "pl.DataFrame":
     """Grouped gemm tables: the experts' up and down products in fp8 with block scales.
 
@@ -33,12 +39,12 @@ def grouped(table: RawTable) -> "pl.DataFrame":
     import polars as pl
 
     hidden, width = table.numbers("hidden_size"), table.numbers("intermediate_size")
+    names = {"experts": "num_experts", "local_experts": "num_local_experts", "rows_per_expert": "tokens_per_expert"}
+    sizes = table.sizes(**names)
     parts = [
         table.samples(
             kernel="masked" if "batch_size_per_gpu" in table.columns else "contiguous",
-            experts=table.numbers("num_experts"),
-            local_experts=table.numbers("num_local_experts"),
-            rows_per_expert=table.numbers("tokens_per_expert"),
+            **sizes,
             mfu=table.numbers(f"{name}_mfu", least=0),
             n=n,
             k=k,
@@ -49,37 +55,27 @@ def grouped(table: RawTable) -> "pl.DataFrame":
     return pl.concat(parts)
 
 
+@reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", *PHASES[1:])
 def decode(table: RawTable) -> "pl.DataFrame":
     """Tables mha and mla decoding: a step against ``kv_len`` tokens."""
-    heads, kv_heads, head_dim, value_dim, latent = _shape(table, decoding=True)
-    return table.samples(
+    return attention_samples(
+        table,
         kernel=table.words("kv_dtype", CACHES),
-        batch=table.numbers("batch_size"),
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        value_dim=value_dim,
+        **_shape(table, decoding=True),
+        **table.sizes(batch="batch_size", context_tokens="kv_len"),
         query_tokens=1.0,
-        context_tokens=table.numbers("kv_len"),
-        latent=latent,
         seconds=table.times("latency_us", 1e-6),
         **_device(table),
     )
 
 
+@reads("InferSim prefill", "dtype seq_len latency_us", PHASES[0])
 def prefill(table: RawTable) -> "pl.DataFrame":
     """Tables mha and mla prefill: one whole prompt; multi-latent keys are expanded."""
-    heads, kv_heads, head_dim, value_dim, _ = _shape(table, decoding=False)
-    tokens = table.numbers("seq_len")
-    return table.samples(
-        kernel="16-bit cache",
-        batch=1.0,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        value_dim=value_dim,
-        query_tokens=tokens,
-        context_tokens=tokens,
+    return attention_samples(
+        table,
+        **_shape(table, decoding=False),
+        **table.sizes(query_tokens="seq_len", context_tokens="seq_len"),
         seconds=table.times("latency_us", 1e-6),
         **_device(table),
     )
@@ -91,7 +87,7 @@ def _device(table: RawTable) -> "dict[str, pl.Series | str]":
     return {} if "device" in table.columns or match is None else {"device": match[1]}
 
 
-def _shape(table: RawTable, *, decoding: bool) -> tuple[float, float, float, float, bool]:
+def _shape(table: RawTable, *, decoding: bool) -> dict[str, float | bool]:
     """Heads, heads of keys and values, width of key and of value, and whether the cache is a latent.
 
     ``mha`` 32-8-128: heads, heads of keys and values, dimension. ``mla`` 128-512-64: heads, width of latent or value,
@@ -110,11 +106,16 @@ def _shape(table: RawTable, *, decoding: bool) -> tuple[float, float, float, flo
     heads, second, third = (float(number) for number in match.groups()[1:])
     if min(heads, second, third) < 1:
         raise InputError(f"'{table.path}': the shape {said} has a part of 0; heads and dimensions are 1 or more")
+    named = ("heads", "kv_heads", "head_dim", "value_dim", "latent")
     if (match[1] or ("mla" if "mla_" in stem and not table.shape else "mha")) == "mla":
-        return heads, 1.0 if decoding else heads, second + third, second, decoding
-    return heads, second, third, third, False
+        shape = (heads, 1.0 if decoding else heads, second + third, second, decoding)
+    else:
+        shape = (heads, second, third, third, False)
+    return dict(zip(named, shape, strict=True))
 
 
+@reads("InferSim gated delta decoding", "batchsize conv gdn_update", "linear")
+@reads("InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", "linear")
 def gated_delta(table: RawTable) -> "pl.DataFrame":
     """Tables gdn: one layer's kernels by sequences (an update of states) or by the tokens of one prompt."""
     import polars as pl
@@ -135,6 +136,8 @@ def gated_delta(table: RawTable) -> "pl.DataFrame":
     return pl.concat(parts)
 
 
+@reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", "sparse")
+@reads("InferSim sparse attention", "s_kv latency_us", "sparse")
 def sparse(table: RawTable) -> "pl.DataFrame":
     """Tables dsa, whose files' names say kernel and phase, none of others; where it is not stated, one sequence has one new token."""
     match = _SPARSE_KERNEL.match(table.path.stem)

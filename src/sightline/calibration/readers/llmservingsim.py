@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import Stream, in_order, streams
+from sightline.calibration.readers.vocabulary import PHASES, Stream, attention_samples, in_order, reads, streams
 from sightline.errors import InputError
 from sightline.scenario import Model
 
@@ -16,14 +16,17 @@ UNFUSED_NORM, UNFUSED_ROPE, UNFUSED_ACTIVATION = (18.0, 7.0), (9.0, 10.0), (5.0,
 """16-bit tensors and kernels of Transformers' RMSNorm in fp32, rotary embedding and gated activation."""
 SAMPLER = (6.0, 4.0)
 """16-bit tensors of the logits' size and kernels: a cast to fp32, a pass for the maximum, one for the choice."""
+_LAYERS = "layer_name input kv_cache tp_size latency(ns)"
 _RANKS = re.compile(r"_tp(\d+)(?:_|$)")
 
 
+@reads("LLMServingSim dense", "layer tokens time_us", "matmul", repeats=True)
 def dense_matmul(table: RawTable) -> "pl.DataFrame":
     """Tables dense: microseconds of the linear layers by tokens."""
     return _matmuls(table, "layer", "tokens", table.times("time_us", 1e-6), _ranks(table))
 
 
+@reads("LLMServingSim dense", "layer tokens time_us", "elementwise")
 def dense_elementwise(table: RawTable) -> "pl.DataFrame":
     """The same table's other kernels; norms add the residual in place, the embedding of equal tokens is left out."""
     model, ranks = _model(table), _ranks(table)
@@ -37,11 +40,13 @@ def dense_elementwise(table: RawTable) -> "pl.DataFrame":
     return streams(table, "layer", "tokens", table.times("time_us", 1e-6), kinds)
 
 
+@reads("LLMServingSim per sequence", "layer sequences time_us", "matmul", repeats=True)
 def sequence_matmul(table: RawTable) -> "pl.DataFrame":
     """Tables per sequence: microseconds of the head by sequences."""
     return _matmuls(table, "layer", "sequences", table.times("time_us", 1e-6), _ranks(table))
 
 
+@reads("LLMServingSim per sequence", "layer sequences time_us", "elementwise")
 def sequence_elementwise(table: RawTable) -> "pl.DataFrame":
     """The same table's sampler: passes over fp32 logits."""
     tensors, launches = SAMPLER
@@ -49,12 +54,14 @@ def sequence_elementwise(table: RawTable) -> "pl.DataFrame":
     return streams(table, "layer", "sequences", table.times("time_us", 1e-6), kinds)
 
 
+@reads("LLMServingSim layers", _LAYERS, "matmul", repeats=True)
 def layers_matmul(table: RawTable) -> "pl.DataFrame":
     """Tables layers of the first version: nanoseconds of Transformers' linear layers."""
     whole = _whole_prompts(table)
     return _matmuls(whole, "layer_name", "input", whole.times("latency(ns)", 1e-9), whole.numbers("tp_size"))
 
 
+@reads("LLMServingSim layers", _LAYERS, "elementwise")
 def layers_elementwise(table: RawTable) -> "pl.DataFrame":
     """The same table's other kernels: eager chains, but for layer norms."""
     table = _whole_prompts(table)
@@ -70,6 +77,7 @@ def layers_elementwise(table: RawTable) -> "pl.DataFrame":
     return streams(table, "layer_name", "input", table.times("latency(ns)", 1e-9), kinds)
 
 
+@reads("LLMServingSim layers", _LAYERS, PHASES[0])
 def layers_attention(table: RawTable) -> "pl.DataFrame":
     """The same table's attention of whole prompts."""
     table = _whole_prompts(table)
@@ -78,6 +86,7 @@ def layers_attention(table: RawTable) -> "pl.DataFrame":
     return _attention(table, tokens, tokens, 1.0, table.times("latency(ns)", 1e-9), table.numbers("tp_size"))
 
 
+@reads("LLMServingSim attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", *PHASES[:2])
 def attention(table: RawTable) -> "pl.DataFrame":
     """Tables attention: microseconds of a chunk or of a step; those of both together are left out."""
     chunk, steps = table.numbers("prefill_chunk", least=0), table.numbers("n_decode", least=0)
@@ -101,13 +110,12 @@ def _attention(
     import polars as pl
 
     model = _model(table)
-    rows = table.samples(
-        kernel="16-bit cache",
+    rows = attention_samples(
+        table,
         batch=batch,
         heads=model.heads / ranks,
         kv_heads=model.kv_heads / ranks,
         head_dim=float(model.head_dim),
-        value_dim=float(model.head_dim),
         query_tokens=new,
         context_tokens=context,
         seconds=seconds,

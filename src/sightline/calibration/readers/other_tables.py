@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import COLLECTIVES, PROGRAMS, Stream, in_order, stream_samples
+from sightline.calibration.readers.vocabulary import (
+    COLLECTIVES,
+    PROGRAMS,
+    Stream,
+    in_order,
+    reads,
+    stream_samples,
+)
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +28,7 @@ _LLMCOMPASS = {"softmax": "softmax", "layernorm": "norm", "gelu": "activation"}
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
 
+@reads("FlashAttention charts", "gpu implementation pass causal head_dim seq_len tflops", "attention")
 def flash_attention(table: RawTable) -> "pl.DataFrame":
     """The bars of Dao-AILab/flash-attention's charts: FLOP/s of fused attention, forward alone or both passes.
 
@@ -41,13 +49,13 @@ def flash_attention(table: RawTable) -> "pl.DataFrame":
         head_dim=head_dim,
         query_tokens=tokens,
         causal=causal,
-        forward=1.0,
         backward=both,
         seconds=flops / (table.numbers("tflops", least=0) * 1e12),
         device=table.text("gpu"),
     )
 
 
+@reads("LLMCompass operators", "op gpu M N_or_K throughput", "elementwise")
 def llmcompass(table: RawTable) -> "pl.DataFrame":
     """PyTorch's kernels in PrincetonUniversity/LLMCompass: billions of elements per second, launches included.
 
@@ -72,6 +80,7 @@ def llmcompass(table: RawTable) -> "pl.DataFrame":
     return in_order(parts)
 
 
+@reads("ml-engineering all-reduce", "payload algbw_GBps ranks ranks_per_node", "collectives")
 def all_reduce_bench(table: RawTable) -> "pl.DataFrame":
     """The all-reduce sweep of stas00/ml-engineering: payload and algorithm bandwidth, GB of 1e9 bytes per second."""
     import polars as pl
@@ -87,6 +96,7 @@ def all_reduce_bench(table: RawTable) -> "pl.DataFrame":
     )
 
 
+@reads("APEX+ collectives", "gpu num_nodes num_gpus_per_node dtype size(kb) time(us)", "collectives")
 def apex(table: RawTable) -> "pl.DataFrame":
     """APEX+: sizes in KB of 1024 bytes and whole microseconds, 16-bit alone; sizes rounded to 0 are left out.
 
@@ -117,13 +127,13 @@ def apex(table: RawTable) -> "pl.DataFrame":
     return rows.filter((pl.col("bytes") > 0) & (pl.col("seconds") > 0) & (pl.col("dtype") == "half")).drop("dtype")
 
 
+@reads("nccl-tests output", "nccl_tests bytes time_us ranks", "collectives")
 def nccl_tests(table: RawTable) -> "pl.DataFrame":
     """NVIDIA/nccl-tests: bytes as the program counts them, microseconds out of place."""
     return table.samples(
         kernel=table.text("nccl_tests"),
         ranks=table.numbers("ranks", least=2),
-        ranks_per_node=table.numbers("ranks_per_node"),
-        bytes=table.numbers("bytes"),
+        **table.sizes(ranks_per_node="ranks_per_node", bytes="bytes"),
         seconds=table.times("time_us", 1e-6),
     )
 

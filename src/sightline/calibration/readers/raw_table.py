@@ -74,6 +74,10 @@ class RawTable:
         self._refuse(name, bad & self.frame[name].is_not_null() if optional else bad, needed)
         return read.alias(name)
 
+    def sizes(self, **names: str) -> "dict[str, pl.Series]":
+        """Columns of numbers of at least 1 by our names for the table's."""
+        return {ours: self.numbers(theirs) for ours, theirs in names.items()}
+
     def times(self, name: str, unit_s: float, *, optional: bool = False) -> "pl.Series":
         """A column of measured times as seconds: finite and above zero; ``optional`` lets cells be empty or zero."""
         read = self._cast(name)

@@ -1,25 +1,28 @@
 """Readers of the profiles of microsoft/vidur and NetX-lab/Frontier: milliseconds, medians over repeats, 16 bits."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import COLLECTIVES, Stream, in_order, stream_samples
+from sightline.calibration.readers.vocabulary import (
+    COLLECTIVES,
+    PHASES,
+    Stream,
+    attention_samples,
+    in_order,
+    reads,
+    stream_samples,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
-_STREAMS: Mapping[str, str] = {
-    "emb": "embedding",
-    "input_layernorm": "norm",
-    "post_attention_layernorm": "norm",
-    "attn_rope": "rope",
-    "mlp_act": "activation",
-    "add": "residual",
-}
-"""Class of each bandwidth-bound kernel."""
 
-
+@reads(
+    "Vidur or Frontier mlp",
+    "time_stats.mlp_up_proj.median n_embd n_expanded_embd num_tokens num_tensor_parallel_workers",
+    "matmul",
+    repeats=True,
+)
 def matmul(table: RawTable) -> "pl.DataFrame":
     """The linear layers of a transformer.
 
@@ -45,23 +48,30 @@ def matmul(table: RawTable) -> "pl.DataFrame":
     return pl.concat(parts).filter(pl.col("seconds") > 0)
 
 
+@reads(
+    "Vidur or Frontier mlp",
+    "time_stats.input_layernorm.median n_embd n_expanded_embd num_tokens n_head n_kv_head",
+    "elementwise",
+)
 def elementwise(table: RawTable) -> "pl.DataFrame":
     """VLLM's kernels of 2023 beside the linear layers."""
     import polars as pl
 
     tokens, hidden, ffn, ranks, heads, kv_heads = _sizes(table)
     rotated = hidden / heads * (heads / ranks + (kv_heads / ranks).clip(lower_bound=1))
+    norm = Stream("norm", hidden, 2.0)
     kinds = {
-        "norm": Stream("norm", hidden, 2.0),
-        "embedding": Stream("embedding", hidden, 2.0),
-        "residual": Stream("residual", hidden, 3.0),
-        "rope": Stream("rope", rotated, 2.0),
-        "activation": Stream("activation", ffn / ranks, 3.0),
+        "emb": Stream("embedding", hidden, 2.0),
+        "input_layernorm": norm,
+        "post_attention_layernorm": norm,
+        "attn_rope": Stream("rope", rotated, 2.0),
+        "mlp_act": Stream("activation", ffn / ranks, 3.0),
+        "add": Stream("residual", hidden, 3.0),
     }
     parts = [
-        stream_samples(table, kinds[kind], tokens, table.times(time, 1e-3, optional=True), "scalar")
-        for column, kind in _STREAMS.items()
-        if (time := f"time_stats.{column}.median") in table.columns
+        stream_samples(table, kind, tokens, table.times(time, 1e-3, optional=True), "scalar")
+        for name, kind in kinds.items()
+        if (time := f"time_stats.{name}.median") in table.columns
     ]
     return in_order(parts).filter(pl.col("seconds") > 0)
 
@@ -72,6 +82,11 @@ def _sizes(table: RawTable) -> "tuple[pl.Series, ...]":
     return tuple(table.numbers(name) for name in names)
 
 
+@reads(
+    "Vidur or Frontier attention",
+    "time_stats.attn_prefill.median n_q_head n_kv_head prefill_chunk_size kv_cache_size",
+    *PHASES[:2],
+)
 def attention(table: RawTable) -> "pl.DataFrame":
     """A prefill's chunk, or a decoding step of a batch."""
     import polars as pl
@@ -82,13 +97,12 @@ def attention(table: RawTable) -> "pl.DataFrame":
     prefill_s = table.times("time_stats.attn_prefill.median", 1e-3, optional=True)
     decode_s = table.times("time_stats.attn_decode.median", 1e-3, optional=True)
     new = chunk.zip_with(prefill, chunk * 0 + 1)
-    rows = table.samples(
-        kernel="16-bit cache",
+    rows = attention_samples(
+        table,
         batch=table.numbers("batch_size"),
         heads=heads / ranks,
         kv_heads=(kv_heads / ranks).clip(lower_bound=1),
         head_dim=table.numbers("n_embd") / heads,
-        value_dim=table.numbers("n_embd") / heads,
         query_tokens=new,
         context_tokens=cache + new,
         seconds=prefill_s.zip_with(prefill, decode_s),
@@ -96,6 +110,7 @@ def attention(table: RawTable) -> "pl.DataFrame":
     return rows.filter((pl.col("seconds") > 0) & (pl.col("query_tokens") > 0))
 
 
+@reads("Vidur or Frontier network", "collective num_workers devices_per_node size", "collectives")
 def network(table: RawTable) -> "pl.DataFrame":
     """Collectives: bytes; the median over ranks and repeats of a size."""
     import polars as pl
@@ -109,8 +124,7 @@ def network(table: RawTable) -> "pl.DataFrame":
     rows = table.samples(
         kernel=kinds,
         ranks=table.numbers("num_workers", least=2),
-        ranks_per_node=table.numbers("devices_per_node"),
-        bytes=table.numbers("size"),
+        **table.sizes(ranks_per_node="devices_per_node", bytes="size"),
         seconds=seconds,
     ).filter(pl.col("seconds") > 0)
     keys = ["kernel", "ranks", "ranks_per_node", "bytes", "library", "device"]

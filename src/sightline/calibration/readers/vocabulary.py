@@ -1,4 +1,16 @@
-"""The vocabulary of samples: what tables call formats, caches and collectives, and how bandwidth-bound kernels count.
+"""The vocabulary of samples, and the formats of tables: recognised by their columns, never by a file's name.
+
+A reader returns the samples of one part of a calibration, in SI units. Beside ``seconds`` they have:
+
+- matmul: ``kernel`` (a number format: 16-bit, fp8, w8a16, ...), ``m``, ``n``, ``k``
+- prefill_attention, decode_attention, latent_decode_attention: ``batch``, ``heads``, ``kv_heads``, ``head_dim``,
+  ``value_dim``, ``query_tokens``, ``context_tokens``, ``window`` and ``kernel``, which says the elements of the cache
+- attention: bars of fused attention as training calls it, by ``kernel``
+- collectives: ``kernel`` (a kind: all_reduce, ...), ``ranks``, ``ranks_per_node``, ``bytes``
+- grouped: ``kernel`` (a layout), ``experts``, ``local_experts``, ``rows_per_expert``, ``mfu``, ``n``, ``k``
+- elementwise: as follows
+
+and always ``row``, its place in the file, ``library`` and ``device``, empty where the file does not say.
 
 Beside ``seconds`` samples of bandwidth-bound kernels have: ``kernel`` (a class: norm, rope, activation, ...), ``tokens``,
 ``width`` (elements of a token's row), ``tensors`` of 16 bits that are moved, ``distinct`` ones among them, ``launches``
@@ -7,14 +19,19 @@ write: a norm reads and writes, a gated activation reads two tensors and writes 
 them, a residual adds two into a third.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightline.calibration.readers.raw_table import RawTable
 
 if TYPE_CHECKING:
     import polars as pl
 
+Read = Callable[[RawTable], "pl.DataFrame"]
+
+PHASES = ("prefill_attention", "decode_attention", "latent_decode_attention")
+"""Parts of serving engines' attention: prompts, steps against keys and values per head, and steps against a latent."""
 NO_WINDOW = 1e9
 """Tokens of a sliding window that never ends."""
 
@@ -53,6 +70,64 @@ PROGRAMS = {
 }
 """Programs of nccl-tests, and the kinds of collectives that they time."""
 COLLECTIVES = {**PROGRAMS, **{kind: kind for kind in PROGRAMS.values()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way of writing measurements down."""
+
+    name: str
+    part: str
+    columns: tuple[str, ...]
+    """Columns that a table of this format has; others may stand beside them."""
+    read: Read
+    repeats: bool = False
+    """A table times shapes several times as a matter of course: their median counts."""
+
+
+FORMATS: list[Format] = []
+"""The first that fits a table's columns and part reads it."""
+
+
+def reads(name: str, columns: str, *parts: str, repeats: bool = False) -> Callable[[Read], Read]:
+    """Register the decorated function as what reads ``parts`` of tables in the format ``name``, which have ``columns``."""
+
+    def register(read: Read) -> Read:
+        for part in parts:
+            one = _of_phase(read, part)
+            FORMATS.append(Format(name=name, part=part, columns=tuple(columns.split()), read=one, repeats=repeats))
+        return read
+
+    return register
+
+
+def _of_phase(read: Read, part: str) -> Read:
+    """A reader of one phase of what ``read`` reads: steps have one query per sequence, prompts more.
+
+    Steps against a latent are a part of their own.
+    """
+    if part not in PHASES:
+        return read
+
+    def phase(table: RawTable) -> "pl.DataFrame":
+        import polars as pl
+
+        rows = read(table)
+        if "query_tokens" not in rows.columns:
+            return rows
+        lacking = {"latent": pl.lit(value=False), "window": pl.lit(NO_WINDOW)}
+        rows = rows.with_columns(**{name: value for name, value in lacking.items() if name not in rows.columns})
+        step, latent = pl.col("query_tokens") == 1, pl.col("latent")
+        chosen = {"latent_decode_attention": step & latent, "decode_attention": step & ~latent}
+        return rows.filter(chosen.get(part, ~step)).drop("latent")
+
+    return phase
+
+
+def attention_samples(table: RawTable, **columns: Any) -> "pl.DataFrame":
+    """Samples of attention: of one sequence, over a 16-bit cache, with values as wide as keys unless ``columns`` say more."""
+    usual = {"kernel": "16-bit cache", "batch": 1.0, "value_dim": columns["head_dim"]}
+    return table.samples(**{**usual, **columns})
 
 
 class Stream(NamedTuple):
