@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from sightline.calibration.fits.fitting import FitResult
+from sightline.calibration.fits import FitResult
 from sightline.calibration.inference import MeasuredGeneration, fit_inference
 from sightline.calibration.manifest import manifest
 from sightline.catalog.index import line_of, release_line

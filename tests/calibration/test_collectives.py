@@ -47,14 +47,14 @@ def synthetic(kind: str, noise: float) -> CollectiveTable:
 def test_constants_are_found_again(kind: str) -> None:
     found = fit_collectives(synthetic(kind, 0.01), NODE, hold_out=False)
     assert found.fitted.median < 0.015
-    assert errors(synthetic(kind, 0.0), NODE, found.kinds).p90 < 0.03
+    assert errors(synthetic(kind, 0.0), NODE, found.constants).p90 < 0.03
 
 
 def test_a_spike_does_not_move_the_fit() -> None:
     table = synthetic("all_gather", 0.005)
     table.seconds[::10] *= 3
     found = fit_collectives(table, NODE, hold_out=False)
-    assert errors(synthetic("all_gather", 0.0), NODE, found.kinds).median < 0.02
+    assert errors(synthetic("all_gather", 0.0), NODE, found.constants).median < 0.02
 
 
 def test_an_entry_reads_back_as_it_was_written() -> None:
@@ -92,8 +92,8 @@ def test_kernels_and_their_limits_are_found_again(multicast: bool) -> None:
     table.seconds[:] = predicted(table, node, nccl, custom=known)
     found = fit_kernels(table, node, nccl, hold_out=False)
     assert found.fitted.p90 < 0.05
-    assert ("multicast" in found.kernels.algorithms) is multicast
-    assert found.kernels.most_bytes[8] == pytest.approx(known.most_bytes[8], rel=1.01)
+    assert ("multicast" in found.constants.algorithms) is multicast
+    assert found.constants.most_bytes[8] == pytest.approx(known.most_bytes[8], rel=1.01)
 
 
 @needs_data
@@ -142,7 +142,7 @@ def test_four_cards_in_bridged_pairs_are_foreseen_from_other_boxes() -> None:
 @needs_data
 def test_the_shipped_fit_can_be_repeated() -> None:
     table = system_tables(READ, systems()[0])["2.27.3"]["all_reduce"]
-    again = fit_collectives(table, NODE, hold_out=False).kinds["all_reduce"]
+    again = fit_collectives(table, NODE, hold_out=False).constants["all_reduce"]
     for new, shipped in zip(again.protocols, load_collectives("a100-sxm").kinds["all_reduce"].protocols, strict=True):
         assert new.launch_s == pytest.approx(shipped.launch_s, rel=0.01)
         assert new.efficiency == pytest.approx(shipped.efficiency, rel=0.01)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.fits.fitting import error_statistics
 from sightline.calibration.manifest import manifest, samples
 from sightline.calibration.parts.elementwise import ElementwiseTable, fit_elementwise, predicted_seconds
+from sightline.calibration.residuals import error_statistics
 from sightline.calibration.samples import by_kernel
 from sightline.cost.elementwise import ElementwiseConstants, load_elementwise
 from sightline.loading.clusters import read_cluster
@@ -68,14 +68,14 @@ def test_a_launch_adds_to_the_kernel():
 def test_profiles_are_read_with_their_units():
     profile = ["vidur/a100_Llama-2-7b-hf_mlp.csv"]
     table = kernels({"files": profile})
-    large = table["norm"].traffic_bytes == 4096 * 4096 * 2 * 2
+    large = table["norm"].size == 4096 * 4096 * 2 * 2
     assert np.median(table["norm"].seconds[large]) == pytest.approx(100e-6, rel=0.06)
     assert len(kernels({"files": profile * 2})["norm"]) == 2 * len(table["norm"])
     families = manifest("elementwise")["families"]
     gelu = kernels(families["a100-sxm"]["vectorized"]["tables"][0])["activation"]
-    assert gelu.seconds[np.argmax(gelu.traffic_bytes)] == pytest.approx(33554432 / 277.04e9, rel=1e-3)
+    assert gelu.seconds[np.argmax(gelu.size)] == pytest.approx(33554432 / 277.04e9, rel=1e-3)
     amd = kernels(families["mi210"]["vectorized"]["tables"][0])["activation"]
-    assert amd.traffic_bytes.max() == 2 * 4 * 536870912  # fp32, where A100's are of 16 bits
+    assert amd.size.max() == 2 * 4 * 536870912  # fp32, where A100's are of 16 bits
     assert amd.launch_s == pytest.approx(21e-6 - 2.5e-6)  # of which the kernel itself takes 2.5 us
     assert not gelu.launch_s.any()
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.fits.fitting import Range, error_statistics, fit_constants, share_of
+from sightline.calibration.fits import Range, fit_constants, share_of
 from sightline.calibration.manifest import samples
 from sightline.calibration.parts.fused_attention import AttentionTable
 from sightline.calibration.parts.matmul import (
     MatmulTable,
     fit_matmul,
+    fit_matmul_surface,
     fit_small_matmul,
     held_out,
     next_in_line,
@@ -21,8 +22,8 @@ from sightline.calibration.parts.matmul import (
     residuals_by_range,
     training_sized,
 )
-from sightline.calibration.parts.matmul_surface import fit_matmul_surface
 from sightline.calibration.parts.serving_attention import ServingAttentionTable
+from sightline.calibration.residuals import error_statistics
 from sightline.catalog import entry
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
 from sightline.loading.clusters import read_cluster
@@ -112,7 +113,7 @@ def test_errors_on_families_no_fit_has_seen_are_those_that_are_shipped(family, f
     table = table.where(possible(table, device))
     table = table.where(held_out(table))
     assert training_sized(table).sum() > 400
-    found = residuals_by_range(table, device, load_matmul(family).without_surface())
+    found = residuals_by_range(table, predicted_seconds(table, device, load_matmul(family).without_surface()))
     assert found == entry("calibrations", f"{family}/matmul")["kernels"]["16-bit"]["residuals"]
 
 
@@ -178,8 +179,8 @@ def test_a_surface_takes_away_what_varies_smoothly_and_only_there():
 
 
 def test_rows_beyond_whole_blocks_are_corrected_apart_where_a_dense_table_tells_them(monkeypatch):
-    monkeypatch.setattr("sightline.calibration.parts.matmul_surface.DENSE_ROWS", 100)
-    monkeypatch.setattr("sightline.calibration.parts.matmul_surface.DENSE_KNOTS", (7, 4, 4))
+    monkeypatch.setattr("sightline.calibration.parts.matmul.DENSE_ROWS", 100)
+    monkeypatch.setattr("sightline.calibration.parts.matmul.DENSE_KNOTS", (7, 4, 4))
     constants = load_matmul("a100-sxm").without_surface()
     table = table_of(lambda t: predicted_seconds(t, A100, constants), rows=(64, 65, 512, 513, 1024, 1025, 2048, 2049))
     cheaper = MatmulTable(m=table.m, n=table.n, k=table.k, seconds=table.seconds * np.where(table.m % 2, 0.9, 1.0))

@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from sightline.calibration.fits.priors import (
-    Prior,
-    conformal_spread,
-    fit_with_priors,
-    held_out_errors,
-    independent_errors,
-)
+from sightline.calibration.fits import Prior, fit_with_priors
+from sightline.calibration.residuals import conformal_spread, held_out_errors, independent_errors
 
 PRIORS = {
     "scale": Prior(value=1.0, spread=50.0, low=1e-3, high=1e3),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from operators import flash
 
-from sightline.calibration.from_runs import calibrate_training, operator_results
 from sightline.calibration.processor import machine as calibration_machine
 from sightline.calibration.processor.dispatch import (
     DEPTHS,
@@ -18,8 +17,14 @@ from sightline.calibration.processor.dispatch import (
     process_memory,
     undisturbed_phases,
 )
-from sightline.calibration.processor.tables import ELEMENTWISE, chain_table, measurements, product_table
-from sightline.calibration.training import MeasuredStep
+from sightline.calibration.processor.tables import (
+    ELEMENTWISE,
+    chain_table,
+    measurements,
+    operator_results,
+    product_table,
+)
+from sightline.calibration.training import MeasuredStep, calibrate_training
 from sightline.cost.processor.constants import Processor, load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError

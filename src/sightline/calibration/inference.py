@@ -10,42 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits.fitting import FitResult, error_statistics
-from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors, held_out_errors
+from sightline.calibration.fits import FitResult, Prior, fit_with_priors, priors_of
+from sightline.calibration.manifest import manifest
+from sightline.calibration.residuals import conformal_spread, error_statistics, held_out_errors
+from sightline.calibration.samples import Array
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import latencies
 from sightline.prediction.generation.policies import Workers
 from sightline.quantities import significant
 
-Array = NDArray[np.float64]
-
-PRIORS: Mapping[str, Prior] = {
-    "matmul_slowdown": Prior(value=1.05, spread=0.1, low=0.8, high=1.6),
-    "nvfp4_slowdown": Prior(value=1.25, spread=0.1, low=0.7, high=2.0),
-    "fp8_block_slowdown": Prior(value=1.3, spread=0.1, low=0.7, high=2.0),
-    "prefill_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
-    "decode_attention_slowdown": Prior(value=1.05, spread=0.2, low=0.5, high=3.0),
-    "prefill_experts_slowdown": Prior(value=1.05, spread=0.3, low=0.6, high=3.0),
-    "experts_slowdown": Prior(value=1.05, spread=0.2, low=0.6, high=2.5),
-    "elementwise_slowdown": Prior(value=1.0, spread=0.2, low=0.4, high=3.0),
-    "collective_slowdown": Prior(value=1.0, spread=0.2, low=0.6, high=2.5),
-    "long_prefill_slowdown": Prior(value=1.0, spread=2.0, low=1.0, high=10.0),
-    "vector_memory_fraction": Prior(value=0.9, spread=0.1, low=0.5, high=1.0),
-    "vector_unit_bandwidth": Prior(value=11.5e9, spread=0.2, low=1e9, high=1e11),
-    "handover_s": Prior(value=1e-4, spread=1.0, low=1e-6, high=2e-3),
-    "host_copy_bandwidth": Prior(value=6e9, spread=0.7, low=1e9, high=3e10),
-    "synchronization_s": Prior(value=2e-6, spread=1.0, low=1e-7, high=1e-4),
-    "kernel_gap_s": Prior(value=1e-6, spread=0.7, low=1e-7, high=2e-5),
-    "launch_s": Prior(value=6e-6, spread=0.7, low=1e-6, high=1e-4),
-    "iteration_s": Prior(value=1e-3, spread=1.0, low=1e-5, high=5e-2),
-    "sequence_s": Prior(value=1e-5, spread=1.0, low=1e-8, high=1e-3),
-    "drafting_s": Prior(value=5e-4, spread=1.0, low=1e-6, high=2e-2),
-    "drafted_sequence_s": Prior(value=2e-5, spread=1.0, low=1e-8, high=1e-3),
-    "prefill_s": Prior(value=5e-3, spread=1.0, low=1e-5, high=2e-1),
-    "prompt_token_s": Prior(value=1e-7, spread=1.0, low=1e-9, high=1e-4),
-}
-"""Slowdowns near 1; host times between a compiled and an interpreted loop; what a unit reads as in llama.cpp, whose
-kernels were measured on most devices."""
+PRIORS: Mapping[str, Prior] = priors_of(manifest("inference")["priors"])
+"""Where each constant lies before anything is measured."""
 
 SLOW_HOST = {"launch_s": 4e-5, "iteration_s": 1e-2}
 """Another start of the search: a host that binds, since one that never does has no gradient."""

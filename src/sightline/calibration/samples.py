@@ -1,7 +1,7 @@
 """Samples of measured operators as arrays: columns of equal length in SI units."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,13 @@ class Table:
     """Columns of equal length, one element per measurement."""
 
     seconds: Array
+    unit: ClassVar[str] = "FLOP"
+    """Of ``size``."""
+
+    @property
+    def size(self) -> Array:
+        """What a chart lays along its axis: FLOPs, or bytes."""
+        raise NotImplementedError
 
     @classmethod
     def of(cls, rows: "pl.DataFrame") -> Self:

@@ -1,48 +1,38 @@
-"""What training frameworks reach beyond single operators, fitted to measured steps.
+"""What training frameworks reach beyond single operators, fitted to measured steps: of suites, or of stored runs.
 
 A suite may hold few steps, so every constant has a prior: where it would lie by physics and how far it may stray. The
 fit is the maximum a posteriori: robust squares of logarithmic errors plus squared distances to the priors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sightline.calibration.fits.fitting import FitResult, error_statistics
-from sightline.calibration.fits.priors import Prior, conformal_spread, fit_with_priors
-from sightline.prediction.training.framework import TrainingConstants
+from sightline.calibration.fits import FitResult, Prior, fit_with_priors, priors_of
+from sightline.calibration.from_tables import Calibration
+from sightline.calibration.manifest import manifest
+from sightline.calibration.parts.part import PartFit
+from sightline.calibration.residuals import conformal_spread, error_statistics
+from sightline.calibration.samples import Array
+from sightline.cost.device_model import device_model
+from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping
+from sightline.prediction.training.framework import TrainingConstants, load_training, training_family
 from sightline.prediction.training.predict import predict
+from sightline.runs import Run
 from sightline.scenario import Scenario
 
-Array = NDArray[np.float64]
-
-
-PRIORS: Mapping[str, Prior] = {
-    # Consumer boards clock above the frequency of their datasheet, so it may be well below 1.
-    "matmul_slowdown": Prior(value=1.05, spread=0.10, low=0.75, high=1.5),
-    "unsharded_head_slowdown": Prior(value=1.0, spread=1.0, low=1.0, high=4.0),
-    "expert_matmul_slowdown": Prior(value=1.15, spread=0.15, low=1.0, high=2.5),
-    "attention_slowdown": Prior(value=1.0, spread=0.2, low=0.7, high=1.8),
-    "memory_fraction": Prior(value=0.85, spread=0.1, low=0.5, high=0.95),
-    "vector_fraction": Prior(value=0.25, spread=0.5, low=0.05, high=1.0),
-    "kernel_latency_s": Prior(value=1.5e-6, spread=0.3, low=5e-7, high=5e-6),
-    "launch_forward_s": Prior(value=2e-5, spread=1.0, low=1e-6, high=2e-4),
-    "launch_backward_s": Prior(value=1e-5, spread=1.0, low=1e-6, high=2e-4),
-    "synchronization_s": Prior(value=5e-5, spread=1.0, low=1e-6, high=1e-3),
-    "micro_batch_s": Prior(value=1e-3, spread=1.0, low=1e-5, high=2e-2),
-    "step_s": Prior(value=1e-2, spread=1.0, low=1e-3, high=0.2),
-    "overlap_slowdown": Prior(value=0.2, spread=0.5, low=0.02, high=1.0),
-    "collective_slowdown": Prior(value=1.2, spread=0.2, low=1.0, high=2.2),
-    "mxfp8_slowdown": Prior(value=1.05, spread=0.05, low=1.0, high=1.3),
-    "nvfp4_slowdown": Prior(value=1.25, spread=0.15, low=1.0, high=2.0),
-}
-"""Fractions and slowdowns near 1; host times between a compiled and an interpreted loop."""
+PRIORS: Mapping[str, Prior] = priors_of(manifest("training")["priors"])
+"""Where each constant lies before anything is measured."""
 
 SLOW_HOSTS = ({"launch_forward_s": 8e-5, "launch_backward_s": 4e-5}, {"launch_forward_s": 4e-5})
 """Other starts of the search: interpreters that need long for every kernel, or for those of a forward pass."""
+ON_PROCESSOR = ("matmul_slowdown", "attention_slowdown", "micro_batch_s", "step_s")
+"""What steps on a processor tell beyond operators; their priors keep few steps from telling more than they know."""
+ON_DEVICE = (*ON_PROCESSOR, "launch_forward_s", "launch_backward_s")
+TRAINING_TASKS = ("pretrain", "finetune")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +74,52 @@ def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapp
     constants["spread"] = conformal_spread(np.abs(np.log(predicted / seconds)))
     residuals = error_statistics(predicted, seconds)
     return FitResult(constants=constants, rows={"fitted": len(steps)}, residuals={"fit": residuals})
+
+
+def measured_steps(runs: Iterable[Run]) -> list[MeasuredStep]:
+    """Return the training steps in runs that ended well; raises `InputError` where a scenario no longer loads."""
+    return [
+        MeasuredStep(scenario=scenario_from_mapping(run.scenario), seconds=float(run.result["step_time_s"]))
+        for run in runs
+        if run.status == "ok"
+        and (run.scenario.get("workload") or {}).get("task") in TRAINING_TASKS
+        and "step_time_s" in run.result
+    ]
+
+
+def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibration:
+    """Return the training constants of the one device and framework that ``steps`` were measured on.
+
+    What few steps cannot tell stays as it is for the device; everything fitted has a prior.
+
+    Raises:
+        InputError: the steps are of several devices or frameworks.
+    """
+    first = steps[0].scenario
+    for what, names in (
+        ("devices", {s.scenario.cluster.device.name for s in steps}),
+        ("frameworks", {s.scenario.plan.framework.name for s in steps}),
+    ):
+        if len(names) > 1:
+            raise InputError(
+                f"--from-run: the runs are of {len(names)} {what}, {', '.join(sorted(names))}; name those of one"
+            )
+    framework = first.plan.framework.name
+    free = ON_DEVICE if device_model(first.cluster.device).asynchronous else ON_PROCESSOR
+    result = fit_training(steps, free, _given(first))
+    chosen = {"evidence": "calibrated", "source": source, **result.constants}
+    content = {"frameworks": {framework: chosen, "reference": chosen}}
+    fitted = {name: result.constants[name] for name in (*free, "spread")}
+    fit = PartFit(
+        content=content,
+        constants={framework: fitted},
+        rows={framework: result.rows},
+        residuals={framework: result.residuals},
+    )
+    return Calibration(device=first.cluster.device.name, part="training", fit=fit, source=source, covered={})
+
+
+def _given(scenario: Scenario) -> dict[str, Any]:
+    device, framework = scenario.cluster.device, scenario.plan.framework
+    constants, _ = load_training(training_family(device, framework.name), framework.name, framework.version)
+    return {name: getattr(constants, name) for name in TrainingConstants.__dataclass_fields__}

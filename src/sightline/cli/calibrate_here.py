@@ -142,7 +142,8 @@ def calibrate_runs(
     asked: Sequence[str], store: str | None, out: Path, *, overwrite: bool
 ) -> "tuple[list[Calibration], dict[str, Path]]":
     """Fit what stored runs tell: operators of this machine's suite, or steps of training."""
-    from sightline.calibration.from_runs import calibrate_training, measured_steps, operator_results
+    from sightline.calibration.processor.tables import operator_results
+    from sightline.calibration.training import calibrate_training, measured_steps
     from sightline.calibration.writing import target_paths, write_calibrations
     from sightline.runs import open_store
 

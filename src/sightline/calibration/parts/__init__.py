@@ -7,44 +7,19 @@ from pathlib import Path
 from sightline.calibration.manifest import Read, Stated, manifest, samples
 from sightline.calibration.parts import collective_entries, elementwise, grouped, matmul_entries
 from sightline.calibration.parts.fused_attention import attention_entries
-from sightline.calibration.parts.linear_attention import linear_entries
+from sightline.calibration.parts.mixers import linear_entries, sparse_entries
 from sightline.calibration.parts.part import Entry, Part
 from sightline.calibration.parts.serving_entries import DECODE, LATENT, PREFILL, serving_entries, serving_part
-from sightline.calibration.parts.sparse_attention import sparse_entries
 from sightline.errors import InputError, nearest
 
 PARTS: Mapping[str, Part] = {
-    "matmul": Part(
-        keys=("kernel", "m", "n", "k"),
-        least=24,
-        bound=matmul_entries.bound,
-        fit=matmul_entries.fit,
-        points=matmul_entries.points,
-    ),
+    "matmul": matmul_entries.MATMUL,
     PREFILL: serving_part(PREFILL, least=24),
     DECODE: serving_part(DECODE, least=24),
     LATENT: serving_part(LATENT, least=16),
-    "elementwise": Part(
-        keys=("kernel", "tokens", "width", "tensors", "launches"),
-        least=6,
-        bound=elementwise.bound,
-        fit=elementwise.fit,
-        points=elementwise.points,
-    ),
-    "collectives": Part(
-        keys=("kernel", "ranks", "ranks_per_node", "bytes"),
-        least=10,
-        bound=collective_entries.bound,
-        fit=collective_entries.fit,
-        points=collective_entries.points,
-    ),
-    "grouped": Part(
-        keys=("kernel", "experts", "local_experts", "rows_per_expert", "n", "k"),
-        least=8,
-        bound=grouped.bound,
-        fit=grouped.fit,
-        points=grouped.points,
-    ),
+    "elementwise": elementwise.ELEMENTWISE,
+    "collectives": collective_entries.COLLECTIVES,
+    "grouped": grouped.GROUPED,
 }
 """By name, one line per part that tables can be fitted to."""
 

@@ -1,30 +1,31 @@
 """Constants of collectives as catalog entries: of the shipped families, and from anybody's table inside a node."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.calibration.fits import FitResult
 from sightline.calibration.manifest import Read, Stated, device_of
 from sightline.calibration.parts.collective_systems import Fits, fit_system, systems
 from sightline.calibration.parts.collectives import (
     BOUNCE,
     CollectiveTable,
     Errors,
-    MeasuredNode,
     fit_collectives,
     fit_network,
     measured_node,
     predicted,
 )
-from sightline.calibration.parts.part import DATE, Entry, PartFit, Points
+from sightline.calibration.parts.part import DATE, Entry, Part
 from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.clock import REFERENCE_HZ, clock_hz
 from sightline.cost.collectives.constants import (
     ALGORITHMS,
     PROTOCOLS,
+    CollectiveConstants,
     CustomAllReduce,
     KindConstants,
     NetworkConstants,
@@ -74,7 +75,7 @@ def _family(fits: Fits, network: NetworkConstants, network_errors: Errors, sourc
     """The entry of a measured family."""
     engines: dict[str, dict[str, CustomAllReduce]] = {}
     for (engine, release), fit in fits.kernels.items():
-        engines.setdefault(engine, {})[release] = fit.kernels
+        engines.setdefault(engine, {})[release] = fit.constants
     content = entry_of(
         source="; ".join(_sources(fits, sources)),
         evidence="fitted",
@@ -92,7 +93,7 @@ def _mean_entry(fits: Sequence[Fits], network: NetworkConstants, names: Stated, 
     """The entry of what nobody measured: the geometric mean of families with links of the kind."""
     engines = {}
     for engine in names:
-        newest = [[fit.kernels for (name, _), fit in f.kernels.items() if name == engine][-1:] for f in fits]
+        newest = [[fit.constants for (name, _), fit in f.kernels.items() if name == engine][-1:] for f in fits]
         mean = mean_kernels([kernels for each in newest for kernels in each])
         pairs = {n: size for n, size in mean.most_bytes.items() if n == 2}
         engines[engine] = {"typical": replace(mean, most_bytes=pairs) if topology == PCIE else mean}
@@ -233,65 +234,81 @@ def _per_cent(found: Errors) -> list[float]:
     return [found.cases, *(round(100 * x, 1) for x in (found.median, found.p90, found.bias))]
 
 
-def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
     """Sending what a rank must send over its link: the switch may add on the way, so all-reduce counts once."""
     c = columns(rows, "ranks", "bytes")
     share = np.where(rows["kernel"].is_in(["send_recv", "broadcast"]).to_numpy(), 1.0, (c["ranks"] - 1) / c["ranks"])
     return np.asarray(share * c["bytes"] / cluster.intra_node.bandwidth)
 
 
-def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
-    """The constants of every kind of collective in the rows; the others come from the nearest family."""
+def _kinds_inside(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
+    """The samples of each kind that was measured inside a node, with those across nodes."""
     import polars as pl
 
-    inside = rows.filter(pl.col("ranks") <= pl.col("ranks_per_node"))
-    if inside.height == 0:
+    inside = rows.filter(pl.col("ranks") <= pl.col("ranks_per_node"))["kernel"].unique().to_list()
+    if not inside:
         raise InputError(
             "no row stands for a collective inside one node; constants of the network are not fitted from tables yet"
         )
-    node, nearest = _node(cluster), cluster_collectives(cluster)
-    kinds = dict(nearest.kinds)
-    constants: dict[str, dict[str, float]] = {}
-    counted, residuals, drawn = {}, {}, []
-    for kind, part in by_kernel(inside).items():
-        table = CollectiveTable.of_kind(kind, part)
-        result = fit_collectives(table, node)
-        kinds |= result.kinds
-        constants |= {name: _plain(k) for name, k in result.kinds.items()}
-        counted[kind] = {"table": rows.filter(pl.col("kernel") == kind).height, "fitted": part.height}
-        left_out = {f"{name} left out": e for name, e in result.held_out.items()}
-        residuals[kind] = {name: _statistics(e) for name, e in {"fit": result.fitted, **left_out}.items()}
-        drawn.append(_points(table, node, result.kinds))
-        done()
-    shipped = entry("calibrations", nearest.name)
-    content = {
-        **{name: shipped[name] for name in SHARED if name in shipped},
-        "measured": list(residuals),
-        "default": "measured",
-        "interconnect": cluster.intra_node.name,
-        "versions": {"measured": _kinds_entry(kinds)},
-        "residuals": {"held_out": dict(residuals)},
-    }
-    return PartFit(content=content, constants=constants, rows=counted, residuals=residuals, points=drawn)
+    return {kind: part for kind, part in by_kernel(rows).items() if kind in inside}
 
 
-def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
-    """What the device's constants in the catalog predict, inside a node and for the library's newest version."""
-    kinds = cluster_collectives(cluster).kinds
-    return [
-        _points(CollectiveTable.of_kind(kind, part), _node(cluster), kinds) for kind, part in by_kernel(rows).items()
-    ]
+def _inside(rows: "pl.DataFrame", _: Cluster) -> CollectiveTable:
+    """The samples of a kind inside a node, which know how many there are in all."""
+    table = CollectiveTable.of_kind(rows["kernel"][0], rows)
+    return replace(table.where(table.ranks <= table.ranks_per_node), samples=rows.height)
 
 
-def _node(cluster: Cluster) -> MeasuredNode:
-    return MeasuredNode(
-        per_node=cluster.per_node, intra_node=cluster.intra_node, network=cluster.network, host=cluster.host
+def _fit_kind(_: str, table: CollectiveTable, cluster: Cluster) -> tuple[FitResult, Entry]:
+    result = fit_collectives(table, cluster)
+    errors = {"fit": result.fitted, **{f"{name} left out": e for name, e in result.held_out.items()}}
+    return (
+        FitResult(
+            constants={name: _plain(k) for name, k in result.constants.items()},
+            rows={"table": table.samples, "fitted": len(table)},
+            residuals={name: _statistics(e) for name, e in errors.items()},
+        ),
+        {"kinds": result.constants, "residuals": {name: _statistics(e) for name, e in errors.items()}},
     )
 
 
-def _points(table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]) -> Points:
-    times = predicted(table, node, kinds)
-    return Points(kernel=table.kind, size=table.bytes, unit="B", predicted=times, measured=table.seconds)
+def _content(fitted: Mapping[str, Entry], _: "pl.DataFrame", cluster: Cluster) -> Entry:
+    """The kinds that were fitted; the others, and what a table of one node cannot tell, come from the nearest family."""
+    nearest = cluster_collectives(cluster)
+    shipped = entry("calibrations", nearest.name)
+    kinds = dict(nearest.kinds)
+    for told in fitted.values():
+        kinds |= told["kinds"]
+    return {
+        **{name: shipped[name] for name in SHARED if name in shipped},
+        "measured": list(fitted),
+        "default": "measured",
+        "interconnect": cluster.intra_node.name,
+        "versions": {"measured": _kinds_entry(kinds)},
+        "residuals": {"held_out": {kind: told["residuals"] for kind, told in fitted.items()}},
+    }
+
+
+def _predict(_: str, table: CollectiveTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
+    """Times inside a node; of what the catalog knows with the library's newest version."""
+    constants = (
+        cluster_collectives(cluster)
+        if stated is None
+        else CollectiveConstants.from_mapping({"evidence": "fitted", **stated})
+    )
+    return predicted(table, cluster, constants.kinds)
+
+
+COLLECTIVES = Part(
+    keys=("kernel", "ranks", "ranks_per_node", "bytes"),
+    least=10,
+    bound=_bound,
+    table=_inside,
+    fit_kernel=_fit_kind,
+    content=_content,
+    predict=_predict,
+    kernels=_kinds_inside,
+)
 
 
 def _plain(kind: KindConstants) -> dict[str, float]:

@@ -5,29 +5,24 @@ it differs from that of the library's table, in the form of a kernel.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from sightline.calibration.fits.fitting import Array, robust_fit
+from sightline.calibration.fits import robust_fit
+from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.collectives import (
     CollectiveTable,
-    Errors,
-    MeasuredNode,
+    Judged,
     errors,
     left_out_parts,
     predicted,
 )
+from sightline.calibration.samples import Array
 from sightline.cost.collectives.all_reduce import MULTICAST_MIN_RANKS
-from sightline.cost.collectives.constants import CustomAllReduce, KindConstants, Protocol
+from sightline.cost.collectives.constants import ALGORITHMS, CustomAllReduce, KindConstants, Protocol
+from sightline.scenario import Cluster
 
-_CENTRES = {
-    "pair": (4e-6, 1e-3, 0.5),
-    "one_shot": (4e-6, 0.02, 0.6),
-    "two_shot": (7e-6, 0.5, 0.55),
-    "multicast": (7e-6, 0.3, 0.6),
-}
-"""What the kernels reach on NVLink by and large: launch_s, hop, efficiency."""
 _LEAST, _MOST = (5e-7, 1e-4, 5e-3), (1e-4, 10.0, 1.0)
 _FIRST_LIMITS = (2.0**18, 2.0**21, 2.0**24)
 """Bytes that the kernels are first taken to reach; the fit keeps what begins best."""
@@ -39,22 +34,13 @@ MULTICAST_GAIN = 0.9
 """Multicast is taken to be there if it brings the mean misfit down to this share: engines began with it lately."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelFit:
-    """An engine's kernels with what they leave unexplained, together with NCCL beyond their limits."""
-
-    kernels: CustomAllReduce
-    fitted: Errors
-    held_out: Mapping[str, Errors]
-
-
 def fit_kernels(
     table: CollectiveTable,
-    node: MeasuredNode,
+    node: Cluster,
     nccl: Mapping[str, KindConstants],
     *,
     hold_out: bool = True,
-) -> KernelFit:
+) -> Judged[CustomAllReduce]:
     """Fit an engine's all-reduce to its measurements, and again without parts of them, given NCCL's constants.
 
     What is left out counts with the limits of the whole: they are the engine's settings, no constants of physics.
@@ -65,21 +51,21 @@ def fit_kernels(
         names = tuple(kernels.algorithms)
         seen = _constants(table.where(~left_out), node, nccl, names, kernels.most_bytes)
         held_out[name] = errors(table.where(left_out), node, nccl, custom=seen)
-    return KernelFit(kernels=kernels, fitted=errors(table, node, nccl, custom=kernels), held_out=held_out)
+    return Judged(constants=kernels, fitted=errors(table, node, nccl, custom=kernels), held_out=held_out)
 
 
-def _fit(table: CollectiveTable, node: MeasuredNode, nccl: Mapping[str, KindConstants]) -> CustomAllReduce:
+def _fit(table: CollectiveTable, node: Cluster, nccl: Mapping[str, KindConstants]) -> CustomAllReduce:
     """The kernels with the least misfit, with multicast only where it is plainly there."""
-    plain = _settled(table, node, nccl, ("pair", "one_shot", "two_shot"))
+    plain = _settled(table, node, nccl, ALGORITHMS[:3])
     if not (node.intra_node.in_network_reduction and np.any(table.ranks >= MULTICAST_MIN_RANKS)):
         return plain
-    cast = _settled(table, node, nccl, tuple(_CENTRES))
+    cast = _settled(table, node, nccl, ALGORITHMS)
     worse, better = (_misfit(table, node, nccl, kernels).mean() for kernels in (plain, cast))
     return cast if better < MULTICAST_GAIN * worse else plain
 
 
 def _settled(
-    table: CollectiveTable, node: MeasuredNode, nccl: Mapping[str, KindConstants], algorithms: tuple[str, ...]
+    table: CollectiveTable, node: Cluster, nccl: Mapping[str, KindConstants], algorithms: tuple[str, ...]
 ) -> CustomAllReduce:
     """Constants and limits fitted in turn, from the first limit that ends best."""
     ends = []
@@ -94,13 +80,14 @@ def _settled(
 
 def _constants(
     table: CollectiveTable,
-    node: MeasuredNode,
+    node: Cluster,
     nccl: Mapping[str, KindConstants],
     algorithms: tuple[str, ...],
     limits: Mapping[int, float],
 ) -> CustomAllReduce:
     """The kernels' constants, given the sizes up to which the engine uses them."""
-    centre = np.array([x for name in algorithms for x in _CENTRES[name]])
+    centres = manifest("collectives")["kernel_centres"]
+    centre = np.array([x for name in algorithms for x in centres[name]])
     least, most = np.array(_LEAST * len(algorithms)), np.array(_MOST * len(algorithms))
     used = table.where(table.bytes <= np.array([limits.get(int(n), 0.0) for n in table.ranks]))
     if not len(used):
@@ -122,7 +109,7 @@ def _kernels(algorithms: tuple[str, ...], values: Array, limits: Mapping[int, fl
 
 
 def _limits(
-    table: CollectiveTable, node: MeasuredNode, nccl: Mapping[str, KindConstants], kernels: CustomAllReduce
+    table: CollectiveTable, node: Cluster, nccl: Mapping[str, KindConstants], kernels: CustomAllReduce
 ) -> dict[int, float]:
     """The measured size, for every number of ranks, up to which the kernels explain the measurements better."""
     always = replace(kernels, most_bytes={int(n): np.inf for n in np.unique(table.ranks)})
@@ -138,7 +125,7 @@ def _limits(
 
 
 def _misfit(
-    table: CollectiveTable, node: MeasuredNode, nccl: Mapping[str, KindConstants], custom: CustomAllReduce | None
+    table: CollectiveTable, node: Cluster, nccl: Mapping[str, KindConstants], custom: CustomAllReduce | None
 ) -> Array:
     off: Array = np.abs(np.log(predicted(table, node, nccl, custom=custom) / table.seconds))
     return np.minimum(off, _SPIKE)

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.calibration.manifest import Read, Stated, manifest
-from sightline.calibration.parts.collective_kernels import KernelFit, fit_kernels
+from sightline.calibration.parts.collective_kernels import fit_kernels
 from sightline.calibration.parts.collectives import (
     CollectiveTable,
     Errors,
-    FitResult,
-    MeasuredNode,
+    Judged,
     errors,
     fit_collectives,
     measured_node,
 )
 from sightline.calibration.parts.part import covered
-from sightline.cost.collectives.constants import KindConstants
+from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
 from sightline.cost.collectives.families import release_key
 from sightline.errors import InputError
+from sightline.scenario import Cluster
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,14 +75,14 @@ class Fits:
     """All fits of one family."""
 
     system: System
-    node: MeasuredNode
-    versions: Mapping[str, Mapping[str, FitResult]]
+    node: Cluster
+    versions: Mapping[str, Mapping[str, Judged[dict[str, KindConstants]]]]
     """By version of NCCL, oldest first, then kind."""
     borrowed: Mapping[str, KindConstants]
     """Kinds that nobody measured here, from the relative."""
     transferred: Mapping[str, Errors]
     """Errors of the relative's constants on this system's tables."""
-    kernels: Mapping[tuple[str, str], KernelFit] = field(default_factory=dict)
+    kernels: Mapping[tuple[str, str], Judged[CustomAllReduce]] = field(default_factory=dict)
     """By engine and release, oldest first."""
     left_out: Sequence[str] = ()
     """Engine releases whose run had other links."""
@@ -96,7 +96,9 @@ class Fits:
 
     def kinds(self, version: str = "") -> dict[str, KindConstants]:
         """Constants of one version; the newest has all kinds."""
-        measured = {name: k for fit in self.versions[version or self.newest].values() for name, k in fit.kinds.items()}
+        measured = {
+            name: k for fit in self.versions[version or self.newest].values() for name, k in fit.constants.items()
+        }
         if version and version != self.newest:
             return measured
         chain = measured.get("all_gather", self.borrowed.get("all_gather"))
@@ -157,7 +159,7 @@ def _ranges(measured: Iterable[tuple[str, CollectiveTable]]) -> Ranges:
     }
 
 
-def _of_the_switch(node: MeasuredNode, relative: Mapping[str, KindConstants]) -> dict[str, KindConstants]:
+def _of_the_switch(node: Cluster, relative: Mapping[str, KindConstants]) -> dict[str, KindConstants]:
     """Sums in the switch as the relative has them, for systems measured with too few ranks to see them."""
     return {"nvls": relative["nvls"]} if node.intra_node.in_network_reduction and "nvls" in relative else {}
 

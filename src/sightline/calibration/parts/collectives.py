@@ -1,16 +1,16 @@
 """Fit the constants of collectives to measurements: robust least squares in log space, through the model itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits.fitting import robust_fit
+from sightline.calibration.fits import robust_fit
+from sightline.calibration.manifest import manifest
 from sightline.calibration.samples import Array, Table, columns
-from sightline.catalog import entry
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import (
     CollectiveConstants,
@@ -22,33 +22,28 @@ from sightline.cost.collectives.constants import (
 )
 from sightline.cost.collectives.families import PCIE
 from sightline.cost.collectives.groups import Group
-from sightline.quantities import BYTES_PER_SECOND, SECONDS, parse_quantity
-from sightline.scenario import Host, Interconnect, Network
+from sightline.loading.clusters import read_cluster
+from sightline.scenario import Cluster, Host
 
 if TYPE_CHECKING:
     import polars as pl
 
-_CENTRES = {
-    "ring": (0.4, 5e-6, 0.45, 0.03, 6e-6, 0.45, 0.35, 18e-6, 0.8, 0.8),
-    "all_to_all": (0.3, 6e-6, 0.15, 0.02, 11e-6, 0.1, 0.3, 18e-6, 0.5, 0.75),
-    "send_recv": (1e-3, 5e-6, 0.45, 0.03, 7e-6, 0.45, 0.35, 9e-6, 0.5, 0.8),
-    "pcie ring": (0.4, 4e-6, 1.0, 0.3, 7e-6, 2.7, 0.7, 25e-6, 2.0, 0.8),
-    "pcie all_to_all": (0.4, 5e-6, 1.0, 0.2, 7e-6, 0.3, 0.3, 10e-6, 3.0, 0.7),
-}
-"""What NCCL reaches on NVLink and on PCIe by and large: local, then launch_s, hop, efficiency of each protocol."""
 _LEAST = (1e-3, *(5e-7, 1e-3, 2e-3) * 3)
 _MOST = (3.0, *(1e-4, 10.0, 0.95) * 3)
-_NVLS_CENTRE, _NVLS_LEAST, _NVLS_MOST = (40e-6, 0.65), (5e-6, 0.05), (2e-4, 1.0)
+_NVLS = ((40e-6, 0.65), (5e-6, 0.05), (2e-4, 1.0))
+"""Launch and efficiency of sums in the switch: where they lie by and large, the least, the most."""
 NVLS_HOP = 1.0
 """Hops of the switch cannot be told from the launch with one group size, so one link latency each is assumed."""
 SHARED_BY = (4, 8)
 """Ranks whose share of a bandwidth over PCIe is fitted, over that of a pair."""
-_SHARES_CENTRE, _SHARES_LEAST, _SHARES_MOST = (0.7, 0.5), (0.01, 0.01), (1.5, 1.5)
+_SHARES = ((0.7, 0.5), (0.01, 0.01), (1.5, 1.5))
 BOUNCE = 0.5
 """Through host memory every byte crosses PCIe twice."""
 
 _ENOUGH = 250
 """Measurements that parts are held out of; longer tables are thinned."""
+
+Fitted = TypeVar("Fitted")
 
 TYPICAL_NETWORK = NetworkConstants(
     protocols=(
@@ -70,6 +65,14 @@ class CollectiveTable(Table):
     ranks_per_node: Array
     bytes: Array
     """The buffer as nccl-tests reports it."""
+    samples: int = 0
+    """How many there are of the kind, those across nodes included, where that was counted."""
+    unit: ClassVar[str] = "B"
+
+    @property
+    def size(self) -> Array:
+        """Bytes."""
+        return self.bytes
 
     @classmethod
     def of_kind(cls, kind: str, rows: "pl.DataFrame") -> "CollectiveTable":
@@ -79,16 +82,6 @@ class CollectiveTable(Table):
     def every(self, stride: int) -> "CollectiveTable":
         """One measurement in ``stride``."""
         return self.where(np.arange(len(self)) % stride == 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredNode:
-    """The links that a table was measured on."""
-
-    per_node: int
-    intra_node: Interconnect
-    network: Network
-    host: Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,40 +96,24 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitResult:
-    """Constants of one kind of collective (and of ``nvls`` beside all_reduce) with what they leave unexplained."""
+class Judged(Generic[Fitted]):
+    """Constants with what they leave unexplained."""
 
-    kinds: Mapping[str, KindConstants]
+    constants: Fitted
     fitted: Errors
     held_out: Mapping[str, Errors]
     """Errors on what the fit did not see, by what was left out: group sizes, message ranges."""
 
 
-def measured_node(interconnect: str, network: str = "infiniband-hdr", per_node: int = 8) -> MeasuredNode:
-    """Return a node with the catalog's links of these names."""
-    link, net = entry("interconnects", interconnect), entry("networks", network)
-    return MeasuredNode(
-        per_node=per_node,
-        intra_node=Interconnect(
-            name=interconnect,
-            bandwidth=parse_quantity(link["bandwidth"], BYTES_PER_SECOND),
-            latency_s=parse_quantity(link["latency"], SECONDS),
-            topology=link["topology"],
-            peer_to_peer=link["peer_to_peer"],
-            in_network_reduction=link["in_network_reduction"],
-        ),
-        network=Network(
-            name=network,
-            bandwidth_per_node=parse_quantity(net["bandwidth_per_node"], BYTES_PER_SECOND),
-            latency_s=parse_quantity(net["latency"], SECONDS),
-        ),
-        host=Host(name="any"),
-    )
+def measured_node(interconnect: str) -> Cluster:
+    """Return a node of eight with the catalog's links of this name, and a host that no transfer waits for."""
+    node = read_cluster({"devices": "8x a100-sxm-80gb", "intra_node": interconnect, "network": "infiniband-hdr"})
+    return replace(node, host=Host(name="any"))
 
 
 def predicted(
     table: CollectiveTable,
-    node: MeasuredNode,
+    node: Cluster,
     kinds: Mapping[str, KindConstants],
     network: NetworkConstants = TYPICAL_NETWORK,
     custom: CustomAllReduce | None = None,
@@ -151,7 +128,7 @@ def predicted(
 
 def errors(
     table: CollectiveTable,
-    node: MeasuredNode,
+    node: Cluster,
     kinds: Mapping[str, KindConstants],
     network: NetworkConstants = TYPICAL_NETWORK,
     custom: CustomAllReduce | None = None,
@@ -169,14 +146,15 @@ def errors(
 
 def fit_collectives(
     table: CollectiveTable,
-    node: MeasuredNode,
+    node: Cluster,
     *,
     hold_out: bool = True,
     relative: Mapping[str, KindConstants] | None = None,
-) -> FitResult:
+) -> Judged[dict[str, KindConstants]]:
     """Fit one kind of collective to its measurements, and again without parts of them to see how far it carries.
 
-    Constants that the measurements leave open stay near those of ``relative``, or near what is usual on such links.
+    Constants that the measurements leave open stay near those of ``relative``, or near what is usual on such links. Those of
+    ``nvls`` stand beside those of all_reduce.
     """
     kinds = _fit(table, node, relative)
     held_out = {}
@@ -184,7 +162,7 @@ def fit_collectives(
     for name, left_out in left_out_parts(thinned).items() if hold_out else ():
         seen = _fit(thinned.where(~left_out), node, relative, thorough=False)
         held_out[name] = errors(thinned.where(left_out), node, seen)
-    return FitResult(kinds=kinds, fitted=errors(table, node, kinds), held_out=held_out)
+    return Judged(constants=kinds, fitted=errors(table, node, kinds), held_out=held_out)
 
 
 def left_out_parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
@@ -200,7 +178,7 @@ def left_out_parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
 
 def _fit(
     table: CollectiveTable,
-    node: MeasuredNode,
+    node: Cluster,
     relative: Mapping[str, KindConstants] | None,
     *,
     thorough: bool = True,
@@ -208,12 +186,12 @@ def _fit(
     """The constants of the table's kind with the least robust error, from all starts or from two of them."""
     in_switch = table.kind == "all_reduce" and node.intra_node.in_network_reduction and bool(np.any(table.ranks > 4))
     on_pcie = node.intra_node.topology == PCIE
-    shape = table.kind if table.kind in ("all_to_all", "send_recv") else "ring"
-    name = f"pcie {shape}" if f"pcie {shape}" in _CENTRES and on_pcie else shape
-    more = _NVLS_CENTRE if in_switch else _SHARES_CENTRE if on_pcie else ()
-    centre = np.array((_CENTRES[name] if relative is None else _values(relative[table.kind])) + more)
-    least = np.array(_LEAST + (_NVLS_LEAST if in_switch else _SHARES_LEAST if on_pcie else ()))
-    most = np.array(_MOST + (_NVLS_MOST if in_switch else _SHARES_MOST if on_pcie else ()))
+    centres = manifest("collectives")["centres"]
+    shape = table.kind if table.kind in centres["switch"] else "ring"
+    usual = centres["pcie" if on_pcie and shape in centres["pcie"] else "switch"][shape]
+    more = _NVLS if in_switch else _SHARES if on_pcie else ((), (), ())
+    centre = usual if relative is None else _values(relative[table.kind])
+    centre, least, most = (np.array((*a, *b)) for a, b in zip((centre, _LEAST, _MOST), more, strict=True))
 
     def model(values: Array) -> Array:
         return predicted(table, node, _constants(table.kind, values, on_pcie=on_pcie))
@@ -257,7 +235,7 @@ def _values(fitted: KindConstants) -> tuple[float, ...]:
 
 
 def fit_network(
-    table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]
+    table: CollectiveTable, node: Cluster, kinds: Mapping[str, KindConstants]
 ) -> tuple[NetworkConstants, Errors]:
     """Return what all-reduces across nodes say of the network, given the constants inside a node.
 

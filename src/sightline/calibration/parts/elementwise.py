@@ -1,36 +1,28 @@
 """Constants of bandwidth-bound kernels, class by class: the fits, the shipped entries, anybody's table."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits.fitting import (
-    Constants,
-    FitResult,
-    Range,
-    error_statistics,
-    fit_constants,
-    share_of,
-)
+from sightline.calibration.fits import FitResult, ranges_of, share_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
-    PartFit,
-    Points,
+    Part,
     between,
     constants_in,
     figures,
-    fit_each,
-    part_fit,
+    nearest_entry,
     provenance,
 )
+from sightline.calibration.residuals import fit_and_judge
 from sightline.calibration.samples import Array, Table, by_kernel, columns
-from sightline.catalog import entry
 from sightline.cost.elementwise import (
     ElementwiseConstants,
+    KernelGeneration,
     bytes_per_cycle,
     elementwise_cost,
     load_elementwise,
@@ -47,11 +39,6 @@ if TYPE_CHECKING:
 
 BYTES = 2.0
 """Of an element of the tensors that samples count."""
-RANGES: Mapping[str, Range] = {
-    "memory_fraction": Range(low=0.05, starts=(0.5,), high=0.97),
-    "cache_gain": Range(low=0.0, starts=(0.5,), high=1.0),
-    "kernel_latency_s": Range(low=1e-7, starts=(4e-6,), high=6e-5),
-}
 VECTOR_FRACTION = 0.25
 """Not told by tables of kernels bound by bytes; training's estimate."""
 SAMPLE = 1500
@@ -72,6 +59,8 @@ class ElementwiseTable(Table):
     launches: Array
     launch_s: Array
     """What the host takes of the measured time to launch the kernel and to wait for it; 0 where it is not in."""
+    generation: str = "vectorized"
+    """How the kernels were written."""
 
     @classmethod
     def of(cls, rows: "pl.DataFrame") -> Self:
@@ -79,10 +68,13 @@ class ElementwiseTable(Table):
         import polars as pl
 
         stated = pl.col("launch_s").fill_null(0.0) if "launch_s" in rows.columns else pl.lit(0.0)
-        return super(ElementwiseTable, cls).of(rows.with_columns(stated.alias("launch_s")))
+        names = ("seconds", "tokens", "width", "tensors", "distinct", "launches", "launch_s")
+        return cls(**columns(rows.with_columns(launch_s=stated), *names), generation=rows["generation"][0])
+
+    unit: ClassVar[str] = "B"
 
     @property
-    def traffic_bytes(self) -> Array:
+    def size(self) -> Array:
         """Bytes that are read and written."""
         return BYTES * self.tensors * self.tokens * self.width
 
@@ -94,7 +86,7 @@ class ElementwiseTable(Table):
 
 def predicted_seconds(table: ElementwiseTable, device: Device, constants: ElementwiseConstants) -> Array:
     """Predicted time of every kernel of a table."""
-    kernels = Elementwise(module="residual", part="copy", traffic_bytes=table.traffic_bytes, kernels=table.launches)
+    kernels = Elementwise(module="residual", part="copy", traffic_bytes=table.size, kernels=table.launches)
     cost = elementwise_cost(kernels, device, constants, footprint_bytes=table.footprint_bytes)
     return np.asarray(cost.time_s) + table.launch_s
 
@@ -106,30 +98,20 @@ def fit_elementwise(table: ElementwiseTable, device: Device, given: Mapping[str,
     """
     used = table.where(_sample(table))
     known = {"vector_fraction": VECTOR_FRACTION, **(given or {})}
-    ranges = {name: r for name, r in RANGES.items() if name not in known}
 
-    def constants_of(fitted: Constants) -> ElementwiseConstants:
-        return ElementwiseConstants(**{**known, **fitted})  # type: ignore[arg-type]
+    def predict(part: ElementwiseTable, constants: Mapping[str, Any]) -> Array:
+        return predicted_seconds(part, device, ElementwiseConstants(**constants))
 
-    def fitted_on(part: ElementwiseTable) -> dict[str, float]:
-        return fit_constants(lambda x: predicted_seconds(part, device, constants_of(x)), part.seconds, ranges)
-
-    fitted = fitted_on(used)
-    residuals = {"fit": error_statistics(predicted_seconds(used, device, constants_of(fitted)), used.seconds)}
-    widths = np.unique(used.width)
-    if len(widths) > 1 and len(used) > 2 * len(widths):
-        left_out = np.empty(len(used))
-        for width in widths:
-            out = used.width == width
-            left_out[out] = predicted_seconds(used.where(out), device, constants_of(fitted_on(used.where(~out))))
-        residuals["width left out"] = error_statistics(left_out, used.seconds)
-    rows = {"table": len(table), "fitted": len(used)}
-    return FitResult(constants={**known, **fitted}, rows=rows, residuals=residuals)
+    fit_table = within(ranges_of(manifest("elementwise")["ranges"], known), known, predict)
+    widths = len(np.unique(used.width))
+    groups = {"width": used.width} if widths > 1 and len(used) > 2 * widths else {}
+    result = fit_and_judge(used, fit_table, predict, groups)
+    return replace(result, rows={"table": len(table), **result.rows})
 
 
 def _sample(table: ElementwiseTable) -> NDArray[np.bool_]:
     """A fixed selection of at most ``SAMPLE`` measurements."""
-    keys = [f"{b:.0f}x{w:.0f}x{i}" for i, (b, w) in enumerate(zip(table.traffic_bytes, table.width, strict=True))]
+    keys = [f"{b:.0f}x{w:.0f}x{i}" for i, (b, w) in enumerate(zip(table.size, table.width, strict=True))]
     return np.asarray(share_of(keys) < SAMPLE / max(len(table), 1))
 
 
@@ -139,8 +121,8 @@ def elementwise_entries(stated: Stated, read: Read) -> dict[str, Entry]:
     mean = stated["scalar_mean"]
     scalar = scalar_between({name: entries[name] for name in mean})
     origin = f"scalar kernels: geometric mean of the fits for {', '.join(mean)}; vectorized kernels: estimated"
-    generic = _entry(origin, "datasheet", vectorized=_completed({}, "datasheet", stated), scalar=scalar)
-    entries["generic"] = _with_unit_bytes({**generic, "measured": "vectorized"}, device_of(stated["common"]))
+    kernels = {"vectorized": _completed({}, "datasheet", stated), "scalar": scalar}
+    entries["generic"] = _entry(origin, "datasheet", "vectorized", kernels, device_of(stated["common"]))
     return entries
 
 
@@ -166,12 +148,12 @@ def _family(name: str, family: Stated, stated: Stated, read: Read) -> Entry:
     scalar, vectorized = (_classes(family.get(g), device, stated, read) for g in ("scalar", "vectorized"))
     completed = _completed(vectorized, "extrapolated", stated)
     if "scalar" not in family:
-        return _entry(family["source"], "fitted", vectorized=completed)
+        return _entry(family["source"], "fitted", "vectorized", {"vectorized": completed})
     scalar |= {kind: vectorized[kind] for kind in family.get("also_scalar", ())}
     for kind, other in stated["stand_ins"].items():
         scalar[kind] = {"evidence": "extrapolated", **constants_in(scalar[other])}
-    scalar = _completed(scalar, "extrapolated", stated)
-    return _with_unit_bytes(_entry(family["source"], "fitted", scalar=scalar, vectorized=completed), device)
+    kernels = {"scalar": _completed(scalar, "extrapolated", stated), "vectorized": completed}
+    return _entry(family["source"], "fitted", "scalar", kernels, device)
 
 
 def _classes(measured: Stated | None, device: Device, stated: Stated, read: Read) -> dict[str, Entry]:
@@ -206,47 +188,47 @@ def _completed(fitted: Mapping[str, Entry], evidence: Evidence, stated: Stated) 
     return {kind: dict(fitted.get(kind, estimate)) for kind, estimate in estimated.items()}
 
 
-def _entry(source: str, evidence: str, **kernels: dict[str, Entry]) -> Entry:
-    measured = "scalar" if "scalar" in kernels else "vectorized"
-    return {**provenance(source, evidence, "elementwise"), "measured": measured, "kernels": kernels}
+def _entry(
+    source: str, evidence: str, measured: str, kernels: Mapping[str, Entry], device: Device | None = None
+) -> Entry:
+    """The entry of a family; where scalar kernels were measured, with what the memory gave a compute unit per cycle there.
+
+    Kernels bound by instructions do not use more of it.
+    """
+    unit_bytes = {} if device is None else {"unit_bytes": significant(bytes_per_cycle(device), 4)}
+    return {**provenance(source, evidence, "elementwise"), "measured": measured, **unit_bytes, "kernels": kernels}
 
 
-def _with_unit_bytes(entry: Entry, device: Device) -> Entry:
-    """The entry with what the memory gave a compute unit per cycle, which kernels bound by instructions do not use."""
-    kernels = entry["kernels"]
-    rest = {name: value for name, value in entry.items() if name != "kernels"}
-    return {**rest, "unit_bytes": significant(bytes_per_cycle(device), 4), "kernels": kernels}
-
-
-def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
     """Reading and writing the distinct tensors in L2."""
     c = columns(rows, "tokens", "width", "distinct")
     return np.asarray(BYTES * c["distinct"] * c["tokens"] * c["width"] / cluster.device.l2_bandwidth)
 
 
-def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
-    """The constants of every class of kernels in the rows; the other classes are the nearest family's."""
+def _fit_class(_: str, table: ElementwiseTable, cluster: Cluster) -> tuple[FitResult, Entry]:
+    result = fit_elementwise(table, cluster.device)
+    return result, {"evidence": "calibrated", **figures(result), **result.constants}
+
+
+def _content(fitted: Mapping[str, Entry], rows: "pl.DataFrame", cluster: Cluster) -> Entry:
+    """The classes that were fitted; the others are the nearest family's, their constants alone."""
     generation = _generation(rows)
-    shipped = entry("calibrations", f"{family_of(cluster.device, 'elementwise')}/elementwise")
-    kernels = {name: _lent(classes) for name, classes in shipped["kernels"].items()}
-    fitted: dict[str, Any] = dict(kernels.get(generation) or kernels[shipped["measured"]])
-
-    def one(kind: str, part: "pl.DataFrame") -> tuple[FitResult, Points]:
-        table = ElementwiseTable.of(part)
-        result = fit_elementwise(table, cluster.device)
-        return result, _points(kind, table, cluster, ElementwiseConstants(**result.constants))
-
-    results, drawn = fit_each(rows, done, one)
-    for kind, result in results.items():
-        fitted[kind] = {"evidence": "calibrated", **figures(result), **result.constants}
-    return part_fit({"measured": generation, "kernels": {**kernels, generation: fitted}}, results, drawn)
+    shipped = nearest_entry("elementwise", cluster)
+    kernels = {
+        name: {kind: {"evidence": "extrapolated", **constants_in(told)} for kind, told in classes.items()}
+        for name, classes in shipped["kernels"].items()
+    }
+    lent = kernels.get(generation) or kernels[shipped["measured"]]
+    return {"measured": generation, "kernels": {**kernels, generation: {**lent, **fitted}}}
 
 
-def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
-    """What the device's constants in the catalog predict."""
-    family = family_of(cluster.device, "elementwise")
-    shipped = load_elementwise(family, "scalar" if _generation(rows) == "scalar" else "vectorized")
-    return [_points(kind, ElementwiseTable.of(part), cluster, shipped[kind]) for kind, part in by_kernel(rows).items()]
+def _predict(kind: str, table: ElementwiseTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
+    if stated is None:
+        generation: KernelGeneration = "scalar" if table.generation == "scalar" else "vectorized"
+        constants = load_elementwise(family_of(cluster.device, "elementwise"), generation)[kind]
+    else:
+        constants = ElementwiseConstants(**constants_in(stated["kernels"][table.generation][kind]))
+    return predicted_seconds(table, cluster.device, constants)
 
 
 def _generation(rows: "pl.DataFrame") -> str:
@@ -258,12 +240,12 @@ def _generation(rows: "pl.DataFrame") -> str:
     return str(found[0])
 
 
-def _lent(classes: Mapping[str, Any]) -> dict[str, Any]:
-    """A family's classes for another: their constants alone."""
-    names = ("memory_fraction", "cache_gain", "vector_fraction", "kernel_latency_s")
-    return {kind: {"evidence": "extrapolated", **{name: c[name] for name in names}} for kind, c in classes.items()}
-
-
-def _points(kind: str, table: ElementwiseTable, cluster: Cluster, constants: ElementwiseConstants) -> Points:
-    predicted = predicted_seconds(table, cluster.device, constants)
-    return Points(kernel=kind, size=table.traffic_bytes, unit="B", predicted=predicted, measured=table.seconds)
+ELEMENTWISE = Part(
+    keys=("kernel", "tokens", "width", "tensors", "launches"),
+    least=6,
+    bound=_bound,
+    table=lambda rows, _: ElementwiseTable.of(rows),
+    fit_kernel=_fit_class,
+    content=_content,
+    predict=_predict,
+)

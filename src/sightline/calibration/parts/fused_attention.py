@@ -1,14 +1,14 @@
 """Constants of fused attention as training calls it: the fits to published charts, and the shipped entries."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from dataclasses import MISSING, dataclass, fields, replace
 
 import numpy as np
 
-from sightline.calibration.fits.fitting import Constants, FitResult, Range, error_statistics, fit_constants
-from sightline.calibration.manifest import Read, Stated, device_of
+from sightline.calibration.fits import FitResult, ranges_of, within
+from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, between, constants_in, figures, provenance
+from sightline.calibration.residuals import fit_and_judge
 from sightline.calibration.samples import Array, Table, by_kernel
 from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.attention.fused import attention_cost
@@ -16,16 +16,6 @@ from sightline.program import FlashAttention
 from sightline.program.address import Direction
 from sightline.quantities import significant
 from sightline.scenario import Device
-
-RANGES: Mapping[str, Range] = {
-    "peak_fraction": Range(low=0.1, starts=(0.7,), high=1.0),
-    "backward_share": Range(low=0.4, starts=(0.8,), high=1.0),
-    "softmax_flops": Range(low=0.0, starts=(10.0, 2.0), high=60.0),
-    "wide_head_exponent": Range(low=0.0, starts=(0.3,), high=1.5),
-    "causal_slowdown": Range(low=1.0, starts=(1.05,), high=1.5),
-    "tile_overhead": Range(low=0.0, starts=(64.0, 200.0), high=1000.0),
-}
-"""What is fitted where it is not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,30 +65,17 @@ def fit_attention(table: AttentionTable, device: Device, given: Mapping[str, flo
     """
     separate = bool(0 < table.backward.mean() < 1)
     known = {name: value for name, value in given.items() if not (separate and name == "backward_share")}
-    ranges = {name: r for name, r in RANGES.items() if name not in known}
 
-    def fitted_on(part: AttentionTable) -> AttentionConstants:
-        def constants_of(fitted: Constants) -> AttentionConstants:
-            return AttentionConstants.from_mapping(complete({**known, **fitted}))
+    def predict(part: AttentionTable, constants: Mapping[str, float]) -> Array:
+        return predicted_seconds(part, device, AttentionConstants.from_mapping(complete(constants)))
 
-        fitted = fit_constants(lambda x: predicted_seconds(part, device, constants_of(x)), part.seconds, ranges)
-        return constants_of(fitted)
-
-    constants = fitted_on(table)
-    left_out = np.empty(len(table))
-    for head_dim in np.unique(table.head_dim):
-        for causal in (False, True):
-            shape = (table.head_dim == head_dim) & (table.causal == causal)
-            if shape.any():
-                left_out[shape] = predicted_seconds(table.where(shape), device, fitted_on(table.where(~shape)))
-    residuals = {
-        "fit": error_statistics(predicted_seconds(table, device, constants), table.seconds),
-        "shape left out": error_statistics(left_out, table.seconds),
-    }
+    fit = within(ranges_of(manifest("attention")["ranges"], known), known, predict)
+    shapes = [f"{dim} {causal}" for dim, causal in zip(table.head_dim, table.causal, strict=True)]
+    result = fit_and_judge(table, fit, predict, {"shape": shapes})
     # Fields with a default belong to the kernels of serving engines.
     charted = [f.name for f in fields(AttentionConstants) if f.default is MISSING]
-    plain: dict[str, Any] = {name: getattr(constants, name) for name in charted}
-    return FitResult(constants=plain, rows={"fitted": len(table)}, residuals=residuals)
+    constants = complete(result.constants)
+    return replace(result, constants={name: constants[name] for name in charted})
 
 
 def complete(values: Mapping[str, float]) -> dict[str, float]:

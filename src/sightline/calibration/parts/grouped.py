@@ -1,27 +1,24 @@
 """Constants of experts' grouped matmuls: the fits, the shipped entries, anybody's table."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.calibration.fits.fitting import Constants, FitResult, Range, error_statistics, fit_constants
-from sightline.calibration.manifest import Read, Stated, device_of
+from sightline.calibration.fits import FitResult, ranges_of, within
+from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
-    PartFit,
-    Points,
+    Part,
     between,
     constants_in,
     figures,
-    fit_each,
-    part_fit,
+    nearest_entry,
     provenance,
 )
+from sightline.calibration.residuals import fit_and_judge
 from sightline.calibration.samples import Array, Table, by_kernel, columns
-from sightline.catalog import entry
-from sightline.cost.families import family_of
 from sightline.cost.matmul.grouped import GroupedConstants, grouped_matmul_cost
 from sightline.errors import InputError
 from sightline.program import GroupedMatmul
@@ -33,12 +30,6 @@ if TYPE_CHECKING:
 
 FITTED = "fp8-block"
 """What DeepGEMM's tables were measured in."""
-RANGES: Mapping[str, Range] = {
-    "peak_fraction": Range(low=0.3, starts=(0.9, 0.7), high=1.0),
-    "memory_fraction": Range(low=0.3, starts=(0.8,), high=0.92),
-    "tile_overhead_k": Range(low=0.0, starts=(100.0, 600.0), high=2000.0),
-    "latency_s": Range(low=0.0, starts=(5e-6,), high=3e-5),
-}
 TILES: Mapping[str, Mapping[str, float]] = {
     "masked": {"block_rows": 64.0, "block_columns": 128.0},
     "contiguous": {"block_rows": 128.0, "block_columns": 128.0},
@@ -64,6 +55,11 @@ class GroupedTable(Table):
     """Experts with rows."""
     n: Array
     k: Array
+
+    @property
+    def size(self) -> Array:
+        """FLOPs."""
+        return 2 * self.rows * self.n * self.k
 
 
 def grouped_table(rows: "pl.DataFrame", device: Device) -> GroupedTable:
@@ -106,29 +102,16 @@ def predicted_seconds(table: GroupedTable, device: Device, constants: GroupedCon
 
 def fit_grouped(table: GroupedTable, device: Device, layout: str) -> FitResult:
     """Return a layout's constants; whole models, or shapes where there is one model only, are left out in turn."""
-    unit_flops = significant(device.peak_flops["fp8"] / device.compute_units, 6)
+    known = {**TILES[layout], "unit_flops": significant(device.peak_flops["fp8"] / device.compute_units, 6)}
 
-    def fitted_on(part: GroupedTable) -> GroupedConstants:
-        def constants_of(fitted: Constants) -> GroupedConstants:
-            return GroupedConstants.from_mapping({**TILES[layout], "unit_flops": unit_flops, **fitted})
+    def predict(part: GroupedTable, constants: Mapping[str, Any]) -> Array:
+        return predicted_seconds(part, device, GroupedConstants.from_mapping(constants))
 
-        return constants_of(
-            fit_constants(lambda x: predicted_seconds(part, device, constants_of(x)), part.seconds, RANGES)
-        )
-
-    constants = fitted_on(table)
     several = len(np.unique(table.family)) > 1
-    kind, groups = ("model", table.family) if several else ("shape", table.n)
-    left_out = np.empty(len(table))
-    for group in np.unique(groups):
-        out = groups == group
-        left_out[out] = predicted_seconds(table.where(out), device, fitted_on(table.where(~out)))
-    residuals = {
-        "fit": error_statistics(predicted_seconds(table, device, constants), table.seconds),
-        f"{kind} left out": error_statistics(left_out, table.seconds),
-    }
-    plain: dict[str, Any] = {name: getattr(constants, name) for name in GroupedConstants.__dataclass_fields__}
-    return FitResult(constants=plain, rows={"fitted": len(table)}, residuals=residuals)
+    groups = {"model": table.family} if several else {"shape": table.n}
+    result = fit_and_judge(table, within(ranges_of(manifest("grouped")["ranges"]), known, predict), predict, groups)
+    constants = GroupedConstants.from_mapping(result.constants)
+    return replace(result, constants={f.name: getattr(constants, f.name) for f in fields(GroupedConstants)})
 
 
 def grouped_entries(stated: Stated, read: Read) -> dict[str, Entry]:
@@ -182,39 +165,37 @@ def _on(device: Device, layout: Entry) -> Entry:
     }
 
 
-def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
     """Arithmetic at the peak; the share of it that a table states is not asked."""
     c = columns(rows, "experts", "local_experts", "rows_per_expert", "n", "k")
     least = 0.5 * c["rows_per_expert"] * c["local_experts"]
     return np.asarray(2 * least * c["n"] * c["k"] / _peak(cluster.device))
 
 
-def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
-    """The constants of every layout in the rows; number formats that were not measured come from the nearest family."""
-    shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"]
-    kernels: dict[str, Any] = {name: {**layouts, "evidence": "extrapolated"} for name, layouts in shipped.items()}
-    kernels[FITTED]["evidence"] = "calibrated"
-
-    def one(layout: str, part: "pl.DataFrame") -> tuple[FitResult, Points]:
-        table = grouped_table(part, cluster.device)
-        result = fit_grouped(table, cluster.device, layout)
-        return result, _points(layout, table, cluster, GroupedConstants.from_mapping(result.constants))
-
-    results, drawn = fit_each(rows, done, one)
-    kernels[FITTED] |= {layout: {**figures(result), **result.constants} for layout, result in results.items()}
-    return part_fit({"kernels": kernels}, results, drawn)
+def _fit_layout(layout: str, table: GroupedTable, cluster: Cluster) -> tuple[FitResult, Entry]:
+    result = fit_grouped(table, cluster.device, layout)
+    return result, {**figures(result), **result.constants}
 
 
-def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
-    """What the device's constants in the catalog predict."""
-    shipped = entry("calibrations", f"{family_of(cluster.device, 'grouped')}/grouped")["kernels"][FITTED]
-    return [
-        _points(layout, grouped_table(part, cluster.device), cluster, GroupedConstants.from_mapping(shipped[layout]))
-        for layout, part in by_kernel(rows).items()
-    ]
+def _content(fitted: Mapping[str, Entry], _: "pl.DataFrame", cluster: Cluster) -> Entry:
+    """The layouts that were fitted; number formats that were not measured come from the nearest family."""
+    shipped = nearest_entry("grouped", cluster)["kernels"]
+    kernels: Entry = {name: {**layouts, "evidence": "extrapolated"} for name, layouts in shipped.items()}
+    kernels[FITTED] |= {"evidence": "calibrated", **fitted}
+    return {"kernels": kernels}
 
 
-def _points(layout: str, table: GroupedTable, cluster: Cluster, constants: GroupedConstants) -> Points:
-    predicted = predicted_seconds(table, cluster.device, constants)
-    flops = 2 * table.rows * table.n * table.k
-    return Points(kernel=layout, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds)
+def _predict(layout: str, table: GroupedTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
+    kernels = (stated or nearest_entry("grouped", cluster))["kernels"]
+    return predicted_seconds(table, cluster.device, GroupedConstants.from_mapping(kernels[FITTED][layout]))
+
+
+GROUPED = Part(
+    keys=("kernel", "experts", "local_experts", "rows_per_expert", "n", "k"),
+    least=8,
+    bound=_bound,
+    table=lambda rows, cluster: grouped_table(rows, cluster.device),
+    fit_kernel=_fit_layout,
+    content=_content,
+    predict=_predict,
+)

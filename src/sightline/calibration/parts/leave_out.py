@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.manifest import device_of, manifest
 from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds
-from sightline.calibration.parts.collectives import CollectiveTable, MeasuredNode, measured_node, predicted
+from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
 from sightline.calibration.parts.elementwise import scalar_between
 from sightline.calibration.parts.matmul_entries import constants_at
 from sightline.calibration.parts.part import between
@@ -26,6 +26,7 @@ from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, b
 from sightline.cost.families import PROCESSOR, UNMEASURED
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.grouped import GroupedConstants, load_grouped
+from sightline.scenario import Cluster
 
 FP8_BLOCK = "fp8-block"
 """Weights of the experts that were measured."""
@@ -128,7 +129,7 @@ def collectives_without(family: str) -> tuple[str, Mapping[str, KindConstants]]:
 
 
 def server_shares(
-    table: CollectiveTable, node: MeasuredNode, kinds: Mapping[str, KindConstants]
+    table: CollectiveTable, node: Cluster, kinds: Mapping[str, KindConstants]
 ) -> tuple[dict[int, float], NDArray[np.bool_]]:
     """Return what a server's PCIe links leave each rank, as a cluster may state it, and the rows that tell it.
 

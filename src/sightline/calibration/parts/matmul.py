@@ -1,24 +1,27 @@
-"""Matmul constants fitted to a table of measured products."""
+"""Matmul constants fitted to a table of measured products, and a surface of what they leave unexplained."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits.fitting import (
+from sightline.calibration.fits import (
     ORDINARY_ERROR,
     Constants,
     FitResult,
     Range,
-    error_statistics,
     fit_constants,
+    ranges_of,
     share_of,
 )
+from sightline.calibration.manifest import manifest
+from sightline.calibration.residuals import STIFFNESS, axis_over, error_statistics, fit_surface, left_out
 from sightline.calibration.samples import Array, Table
-from sightline.cost.matmul.constants import MatmulConstants
+from sightline.cost.matmul.constants import MatmulConstants, kind_of
 from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.residual_surface import ResidualSurface
 from sightline.program import Matmul
 from sightline.program.formats import format_of
 from sightline.scenario import Device
@@ -32,6 +35,11 @@ class MatmulTable(Table):
     n: Array
     k: Array
 
+    @property
+    def size(self) -> Array:
+        """FLOPs."""
+        return 2 * self.m * self.n * self.k
+
 
 HELD_OUT = 0.25
 """Share of the (n, k) families that no fit sees."""
@@ -42,64 +50,17 @@ TELLING_ROWS = 512
 """Rows from which products tell of the arithmetic; with fewer all but ``OF_MEMORY`` is the relative's."""
 PER_FAMILY = 60
 """Measurements of one (n, k) family that a fit to a small table uses."""
-
-RANGES: Mapping[str, Range] = {
-    "peak_fraction": Range(low=0.5, starts=(0.92,), high=1.0),
-    "throttled_share": Range(low=0.0, starts=(0.13,), high=0.4),
-    "throttle_s": Range(low=1e-5, starts=(1e-3,), high=2e-2),
-    "l2_fraction": Range(low=0.3, starts=(1.2, 3.0), high=4.0),
-    "tile_overhead_k": Range(low=0.0, starts=(165.0,), high=400.0),
-    "lone_tile_elements": Range(low=0.0, starts=(1500.0,), high=20000.0),
-    "small_tile_penalty": Range(low=0.0, starts=(0.1, 0.5), high=1.0),
-    "split_latency_s": Range(low=0.0, starts=(2.2e-6,), high=1e-5),
-    "split_k": Range(low=500.0, starts=(3200.0,), high=9000.0),
-    "memory_fraction": Range(low=0.5, starts=(0.8,), high=1.0),
-    "memory_ramp_s": Range(low=0.0, starts=(1e-6,), high=2e-5),
-    "latency_s": Range(low=1e-6, starts=(2.5e-6,), high=6e-6),
-}
-"""What is fitted; the tiles and the slowdown of misaligned rows are given."""
-
-_FREE = {
-    **RANGES,
-    "small_tile_penalty": Range(low=0.0, starts=(0.1,), high=1.0),
-    "peak_fraction": Range(low=0.2, starts=(0.8,), high=1.0),
-    "l2_fraction": Range(low=0.1, starts=(1.2,), high=4.0),
-    "tile_overhead_k": Range(low=0.0, starts=(165.0,), high=2000.0),
-    "lone_tile_elements": Range(low=0.0, starts=(1500.0,), high=60000.0),
-    "split_latency_s": Range(low=0.0, starts=(2.2e-6, 3e-5), high=1e-4),
-    "memory_fraction": Range(low=0.3, starts=(0.8,), high=1.0),
-    "latency_s": Range(low=1e-6, starts=(8e-6,), high=2e-5),
-}
-_BY_VECTORS = {
-    **_FREE,
-    "vector_fraction": Range(low=0.05, starts=(0.5,), high=1.0),
-    "vector_latency_s": Range(low=2e-6, starts=(7e-6,), high=1.5e-5),
-}
-_WEIGHT_ONLY = {**_BY_VECTORS, "shallow_s": Range(low=0.0, starts=(3e-6,), high=1e-5)}
-KERNEL_RANGES: Mapping[str, Mapping[str, Range]] = {
-    "16-bit": RANGES,
-    "fp8": {
-        **{name: r for name, r in _FREE.items() if name != "latency_s"},
-        "quantization_s": Range(low=0.0, starts=(1.1e-5,), high=3e-5),
-        "quantization_bytes": Range(low=0.0, starts=(10.0,), high=40.0),
-    },
-    "w8a8": _BY_VECTORS,
-    "w8a16": _WEIGHT_ONLY,
-    "w4a16": _WEIGHT_ONLY,
-}
-"""What is fitted by format; kernels other than the 16-bit ones are less even. A product in fp8 starts like a 16-bit one."""
-
-SPREADS: Mapping[str, float] = {
-    "peak_fraction": 0.1,
-    "throttled_share": 0.5,
-    "l2_fraction": 0.5,
-    "tile_overhead_k": 0.5,
-    "lone_tile_elements": 0.5,
-    "memory_fraction": 0.1,
-    "memory_ramp_s": 0.7,
-    "latency_s": 0.5,
-}
-"""What a small table may move, and how far by the standard deviation of its logarithm, from a relative's constants."""
+KNOTS = (17, 12, 12)
+"""Knots over m, n and k: about one an octave."""
+DENSE_KNOTS = (22, 19, 18)
+DENSE_STIFFNESS = STIFFNESS / 2
+DENSE_ROWS = 20_000
+"""Measurements that carry more knots, bends that are less stiff, and a table of their own for rows beyond blocks."""
+LAYER_KNOTS = (25, 6, 5)
+FEW_FAMILIES = 40
+"""(n, k) families below which a table holds the layers of a few models: many rows of few weight matrices."""
+ENOUGH_ROWS = 300
+"""Measurements that a surface needs."""
 
 
 def training_sized(table: MatmulTable) -> NDArray[np.bool_]:
@@ -158,19 +119,19 @@ def fit_matmul(table: MatmulTable, device: Device, given: Mapping[str, Any], ker
     used = kept.where(~test & ((kept.m <= 512) | (kept.m % 64 == 0)))
     used = used.where(_sample(used))
 
-    def constants_of(fitted: Constants) -> MatmulConstants:
-        return MatmulConstants.from_mapping({**fitted, **given})
-
-    known = {*given} if "shallow_k" in given else {*given, "shallow_s"}
-    ranges = {name: r for name, r in KERNEL_RANGES[kernel].items() if name not in known}
-    fitted = (
-        fit_constants(lambda x: predicted_seconds(used, device, constants_of(x), kernel), used.seconds, ranges)
-        if ranges
-        else {}
-    )
+    predict = _predictor(device, kernel)
+    known = given if "shallow_k" in given else {**given, "shallow_s": None}
+    ranges = ranges_of(manifest("matmul")["ranges"][kernel], known)
+    fitted = fit_constants(lambda x: predict(used, {**x, **given}), used.seconds, ranges) if ranges else {}
+    constants = {**fitted, **given}
     rows = {"table": len(table), "possible": len(kept), "fitted": len(used), "held_out": int(test.sum())}
-    residuals = residuals_by_range(kept.where(test), device, constants_of(fitted), kernel)
-    return FitResult(constants={**fitted, **given}, rows=rows, residuals=residuals)
+    judged = kept.where(test)
+    return FitResult(constants=constants, rows=rows, residuals=residuals_by_range(judged, predict(judged, constants)))
+
+
+def _predictor(device: Device, kernel: str) -> Callable[[MatmulTable, Mapping[str, Any]], Array]:
+    """What predicts a table by constants as an entry states them."""
+    return lambda table, constants: predicted_seconds(table, device, MatmulConstants.from_mapping(constants), kernel)
 
 
 def fit_small_matmul(
@@ -178,40 +139,39 @@ def fit_small_matmul(
 ) -> FitResult:
     """Return a device's matmul constants from a table of few shapes: a relative's, moved as far as the table shows.
 
-    A relative's constant counts as one measurement whose error, of the ordinary size, is its distance in ``SPREADS``
-    (the maximum a posteriori). Every (n, k) family is held out of the fit that its residuals come from, in four parts.
+    A relative's constant counts as one measurement whose error, of the ordinary size, is its distance in the manifest's
+    ``spreads`` (the maximum a posteriori). Every (n, k) family is held out of the fit that its residuals come from, in four parts.
     """
     kept = table.where(possible(table, device, kernel))
     part = np.floor(4 * share_of(families(kept)))
-    fitted = _moved(kept, device, relative, kernel)
-    predicted = np.empty(len(kept))
-    for i in range(4):
-        if (part == i).any():
-            others = _moved(kept.where(part != i), device, relative, kernel) if (part != i).any() else relative
-            predicted[part == i] = predicted_seconds(
-                kept.where(part == i), device, MatmulConstants.from_mapping(others), kernel
-            )
+
+    def fit(rows: MatmulTable) -> Mapping[str, Any]:
+        return _moved(rows, device, relative, kernel) if len(rows) else relative
+
+    unseen = left_out(kept, part, fit, _predictor(device, kernel))
     rows = {"table": len(table), "possible": len(kept), "fitted": len(kept)}
-    return FitResult(constants=fitted, rows=rows, residuals=_by_range(kept, predicted))
+    return FitResult(constants=fit(kept), rows=rows, residuals=residuals_by_range(kept, unseen))
 
 
 def _moved(table: MatmulTable, device: Device, relative: Mapping[str, Any], kernel: str) -> dict[str, Any]:
-    told = SPREADS if table.m.max() >= TELLING_ROWS else OF_MEMORY
+    spreads = manifest("matmul")["spreads"]
+    told = spreads if table.m.max() >= TELLING_ROWS else OF_MEMORY
     names = [name for name in told if relative[name] > 0]
     used = table.where(_evenly(table))
     centre = np.array([relative[name] for name in names])
-    weight = ORDINARY_ERROR / np.array([SPREADS[name] for name in names])
+    weight = ORDINARY_ERROR / np.array([spreads[name] for name in names])
     ranges = {
         name: Range(low=0.2 * relative[name], starts=(0.99 * relative[name],), high=_most(name, 5 * relative[name]))
         for name in names
     }
 
-    def predict(fitted: Constants) -> Array:
-        constants = MatmulConstants.from_mapping({**relative, **fitted})
-        prior = (np.array([fitted[name] for name in names]) / centre) ** weight
-        return np.concatenate([predicted_seconds(used, device, constants, kernel), prior])
+    predict = _predictor(device, kernel)
 
-    fitted = fit_constants(predict, np.concatenate([used.seconds, np.ones(len(names))]), ranges)
+    def with_priors(fitted: Constants) -> Array:
+        prior = (np.array([fitted[name] for name in names]) / centre) ** weight
+        return np.concatenate([predict(used, {**relative, **fitted}), prior])
+
+    fitted = fit_constants(with_priors, np.concatenate([used.seconds, np.ones(len(names))]), ranges)
     return {**relative, **fitted}
 
 
@@ -224,16 +184,10 @@ def families(table: MatmulTable) -> list[str]:
     return [f"{n:.0f}x{k:.0f}" for n, k in zip(table.n, table.k, strict=True)]
 
 
-def residuals_by_range(
-    table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit"
-) -> dict[str, dict[str, float]]:
+def residuals_by_range(table: MatmulTable, predicted: Array) -> dict[str, dict[str, float]]:
     """Error statistics of a table for the ranges of shapes that matter."""
-    return _by_range(table, predicted_seconds(table, device, constants, kernel))
-
-
-def _by_range(table: MatmulTable, predicted: Array) -> dict[str, dict[str, float]]:
     training = training_sized(table)
-    large = 2 * table.m * table.n * table.k > 1e11
+    large = table.size > 1e11
     ranges = {
         "all": table.m > 0,
         "m >= 16": table.m >= 16,
@@ -268,3 +222,65 @@ def _evenly(table: MatmulTable) -> NDArray[np.bool_]:
         wanted = np.linspace(logs[0], logs[-1], PER_FAMILY)
         chosen[ordered[np.minimum(np.searchsorted(logs, wanted), len(ordered) - 1)]] = True
     return chosen
+
+
+class SurfaceFit(NamedTuple):
+    """A surface with the errors that formula and surface leave together."""
+
+    surface: ResidualSurface
+    residuals: dict[str, dict[str, float]]
+
+
+def has_enough(table: MatmulTable) -> bool:
+    """Whether the table can carry a surface."""
+    return len(table) >= ENOUGH_ROWS
+
+
+def knots(table: MatmulTable) -> tuple[int, int, int]:
+    """Knots over m, n and k that the table can carry."""
+    if len(set(families(table))) < FEW_FAMILIES:
+        return LAYER_KNOTS
+    return DENSE_KNOTS if len(table) >= DENSE_ROWS else KNOTS
+
+
+def surface_over(table: MatmulTable, predicted: Array, seen: NDArray[np.bool_]) -> ResidualSurface:
+    """The surface fitted to the ``seen`` rows of a table, its axes and kinds those of the whole table.
+
+    Of a dense table rows beyond whole blocks have a surface of their own.
+    """
+    axes = tuple(
+        axis_over(sizes, count) for sizes, count in zip((table.m, table.n, table.k), knots(table), strict=True)
+    )
+    part = table.where(seen)
+    sizes, logarithms = (part.m, part.n, part.k), np.log(part.seconds / predicted[seen])
+    if len(table) < DENSE_ROWS:
+        return fit_surface(axes, sizes, logarithms)
+    return fit_surface(axes, sizes, logarithms, kind=kind_of(part.m), kinds=2, stiffness=DENSE_STIFFNESS)
+
+
+def fit_matmul_surface(
+    table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit"
+) -> SurfaceFit:
+    """Return the surface over ``constants`` fitted to the whole table, and its errors there and on families left out.
+
+    The families left out are those that the constants' fit did not see; neither does the surface judged on them.
+    """
+    kept = table.where(possible(table, device, kernel))
+    predicted = predicted_seconds(kept, device, constants.without_surface(), kernel)
+    test = held_out(kept)
+
+    def errors(surface: ResidualSurface, rows: NDArray[np.bool_]) -> dict[str, float]:
+        part = kept.where(rows)
+        factor = replace(constants, surface=surface).correction(part.m, part.n, part.k)
+        return error_statistics(predicted[rows] * factor, part.seconds)
+
+    everything = np.ones(len(kept), dtype=bool)
+    surface, without_test = surface_over(kept, predicted, everything), surface_over(kept, predicted, ~test)
+    small = kept.m <= 64
+    residuals = {
+        "in range": errors(surface, kept.m > 0),
+        "in range, m up to 64": errors(surface, small),
+        "families left out": errors(without_test, test),
+        "families left out, m up to 64": errors(without_test, test & small),
+    }
+    return SurfaceFit(surface, residuals)

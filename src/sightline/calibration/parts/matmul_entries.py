@@ -6,25 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.calibration.fits.fitting import FitResult
-from sightline.calibration.manifest import Read, Stated, device_of
+from sightline.calibration.fits import FitResult
+from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.matmul import (
     HELD_OUT,
-    KERNEL_RANGES,
     MatmulTable,
     fit_matmul,
+    fit_matmul_surface,
     fit_small_matmul,
+    has_enough,
     predicted_seconds,
 )
-from sightline.calibration.parts.matmul_surface import fit_matmul_surface, has_enough
 from sightline.calibration.parts.part import (
     Entry,
-    PartFit,
-    Points,
+    Part,
     between,
     figures,
-    fit_each,
-    part_fit,
+    nearest_entry,
     provenance,
 )
 from sightline.calibration.samples import Array, by_kernel, columns
@@ -82,10 +80,11 @@ def _measured(table: Stated, device: Device, measured: Mapping[str, Mapping[str,
         if "relative" in table:
             relative = {**measured[table["relative"]]["16-bit"]["constants"], **shapes}
             source = f"{table['source']}; constants of {table['relative']} moved as far as the table shows"
-            kernels[kernel] = {"source": source, **_moved(products, device, relative, kernel)}
+            kernels[kernel] = {"source": source, **_fitted(fit_small_matmul, products, device, relative, kernel)}
         else:
             given = _given(table, shapes, kernels, kernel)
-            kernels[kernel] = {"source": f"{table['source']}, {printed}", **_own(products, device, given, kernel)}
+            fitted = _fitted(fit_matmul, products, device, given, kernel)
+            kernels[kernel] = {"source": f"{table['source']}, {printed}", **fitted}
     return kernels
 
 
@@ -105,24 +104,23 @@ def _given(table: Stated, shapes: Entry, fitted: Mapping[str, Entry], kernel: st
     return {**shapes, "vector_rows": VECTOR_ROWS, **(table.get("weight_only", {}) if kernel in WEIGHT_ONLY else {})}
 
 
-def _own(table: MatmulTable, device: Device, given: Mapping[str, Any], kernel: str) -> Entry:
-    """One format's part of an entry: constants of its own, the surface where the table spans the plane, residuals."""
-    result = fit_matmul(table, device, given, kernel)
-    return {**figures(result), **_surfaced(result.constants, table, device, kernel)}
+def _fitted(
+    fit: Callable[[MatmulTable, Device, Mapping[str, Any], str], FitResult],
+    table: MatmulTable,
+    device: Device,
+    given: Mapping[str, Any],
+    kernel: str,
+) -> Entry:
+    """One format's part of an entry: constants, residuals, and the surface where the table is large enough for one.
 
-
-def _moved(table: MatmulTable, device: Device, relative: Mapping[str, Any], kernel: str) -> Entry:
-    """The same from a table of few shapes: a relative's constants, moved as far as the table shows."""
-    result = fit_small_matmul(table, device, relative, kernel)
-    return {**figures(result), **_surfaced(result.constants, table, device, kernel)}
-
-
-def _surfaced(constants: Mapping[str, Any], table: MatmulTable, device: Device, kernel: str) -> Entry:
-    stated: Entry = {"constants": dict(constants)}
+    ``fit`` is `fit_matmul` where the table spans the plane, else `fit_small_matmul`, which moves a relative's constants.
+    """
+    result = fit(table, device, given, kernel)
+    fitted = {**figures(result), "constants": dict(result.constants)}
     if not has_enough(table):
-        return stated
-    fit = fit_matmul_surface(table, device, MatmulConstants.from_mapping(constants), kernel)
-    return {**stated, "surface_residuals": fit.residuals, "surface": fit.surface.to_mapping()}
+        return fitted
+    over = fit_matmul_surface(table, device, MatmulConstants.from_mapping(result.constants), kernel)
+    return {**fitted, "surface_residuals": over.residuals, "surface": over.surface.to_mapping()}
 
 
 def _stated(family: Stated) -> Entry:
@@ -180,7 +178,7 @@ def _generic(measured: Mapping[str, Mapping[str, Entry]], sources_16_bit: Sequen
     return {**provenance("each kernel names its own", "datasheet", "matmul"), "kernels": kernels}
 
 
-def bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
     """The longer of arithmetic at the peak and of moving the operands from L2."""
     m, n, k = columns(rows, "m", "n", "k").values()
     kernels = rows["kernel"].to_list()
@@ -202,33 +200,26 @@ def _peak(kernel: str, device: Device) -> float:
     return float(device.peak_flops[dtype])
 
 
-def fit(rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
-    """The constants of every number format in the rows; 16-bit ones that are missing are the nearest family's."""
-    relative = family_of(cluster.device, "matmul")
-    lent: Mapping[str, Entry] = entry("calibrations", f"{relative}/matmul")["kernels"]
-    measured: dict[str, Entry] = {}
-
-    def one(kernel: str, part: "pl.DataFrame") -> tuple[FitResult, Points]:
-        table = MatmulTable.of(part)
-        found = measured[kernel] = _fitted(table, cluster.device, kernel, lent)
-        result = FitResult(constants=found["constants"], rows=found["rows"], residuals=_residuals(found))
-        return result, _points(table, cluster.device, _constants(found), kernel)
-
-    results, drawn = fit_each(rows, done, one)
-    missing = {} if "16-bit" in measured else {"16-bit": {"of": relative, "constants": lent["16-bit"]["constants"]}}
-    return part_fit({"kernels": {**measured, **missing}}, results, drawn)
-
-
-def _fitted(table: MatmulTable, device: Device, kernel: str, lent: Mapping[str, Entry]) -> Entry:
+def _fit_kernel(kernel: str, table: MatmulTable, cluster: Cluster) -> tuple[FitResult, Entry]:
     """Constants of their own and a surface from a table over the whole plane; else the nearest family's, moved."""
+    lent: Mapping[str, Entry] = nearest_entry("matmul", cluster)["kernels"]
     nearest = next(name for name in (kernel, *NEAREST_KERNELS.get(kernel, ()), "16-bit") if name in lent)
     relative = lent[nearest]["constants"]
-    if not (has_enough(table) and kernel in KERNEL_RANGES):
-        return _moved(table, device, relative, kernel)
-    given = {name: relative[name] for name in GIVEN}
-    given |= {"latency_s": relative["latency_s"]} if kernel == "fp8" else {}
-    given |= {"vector_rows": VECTOR_ROWS} if kernel.startswith("w") else {}
-    return _own(table, device, given, kernel)
+    if has_enough(table) and kernel in manifest("matmul")["ranges"]:
+        given = {name: relative[name] for name in GIVEN}
+        given |= {"latency_s": relative["latency_s"]} if kernel == "fp8" else {}
+        given |= {"vector_rows": VECTOR_ROWS} if kernel.startswith("w") else {}
+        found = _fitted(fit_matmul, table, cluster.device, given, kernel)
+    else:
+        found = _fitted(fit_small_matmul, table, cluster.device, relative, kernel)
+    return FitResult(constants=found["constants"], rows=found["rows"], residuals=_residuals(found)), found
+
+
+def _content(fitted: Mapping[str, Entry], _: "pl.DataFrame", cluster: Cluster) -> Entry:
+    """The number formats that were fitted; 16-bit ones that are missing are the nearest family's."""
+    family = family_of(cluster.device, "matmul")
+    lent = {"of": family, "constants": entry("calibrations", f"{family}/matmul")["kernels"]["16-bit"]["constants"]}
+    return {"kernels": {**fitted, **({} if "16-bit" in fitted else {"16-bit": lent})}}
 
 
 def _constants(kernel: Entry) -> MatmulConstants:
@@ -244,16 +235,18 @@ def _residuals(kernel: Entry) -> dict[str, Mapping[str, float]]:
     return {**{f"left out, {name}": r for name, r in kernel["residuals"].items()}, **with_surface}
 
 
-def points(rows: "pl.DataFrame", cluster: Cluster) -> list[Points]:
-    """What the device's constants in the catalog predict."""
+def _predict(kernel: str, table: MatmulTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
     family = family_of(cluster.device, "matmul")
-    return [
-        _points(MatmulTable.of(part), cluster.device, load_matmul(family, kernel), kernel)
-        for kernel, part in by_kernel(rows).items()
-    ]
+    constants = load_matmul(family, kernel) if stated is None else _constants(stated["kernels"][kernel])
+    return predicted_seconds(table, cluster.device, constants, kernel)
 
 
-def _points(table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str) -> Points:
-    predicted = predicted_seconds(table, device, constants, kernel)
-    flops = 2 * table.m * table.n * table.k
-    return Points(kernel=kernel, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds)
+MATMUL = Part(
+    keys=("kernel", "m", "n", "k"),
+    least=24,
+    bound=_bound,
+    table=lambda rows, _: MatmulTable.of(rows),
+    fit_kernel=_fit_kernel,
+    content=_content,
+    predict=_predict,
+)

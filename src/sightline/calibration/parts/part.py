@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.calibration.fits.fitting import FitResult
+from sightline.calibration.fits import FitResult
 from sightline.calibration.samples import Array, by_kernel
+from sightline.catalog import entry
+from sightline.cost.families import family_of
 from sightline.quantities import significant
 from sightline.scenario import Cluster
 
@@ -46,7 +48,7 @@ class PartFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a calibration that anybody's tables can be fitted to."""
+    """One part of a calibration that anybody's tables can be fitted to, kernel by kernel."""
 
     keys: Sequence[str]
     """Columns that identify an operator; measurements that agree in them repeat each other."""
@@ -54,38 +56,59 @@ class Part:
     """Rows of a kernel that its constants need at least."""
     bound: Callable[["pl.DataFrame", Cluster], Array]
     """Seconds that no row's operator can be shorter than, by the device's peak, L2 bandwidth or links."""
-    fit: Callable[["pl.DataFrame", Cluster, Callable[[], None]], PartFit]
-    """The constants of every kernel in the rows; the function counts one kernel done."""
-    points: Callable[["pl.DataFrame", Cluster], list[Points]]
-    """What the constants that the catalog has for the device predict beside what was measured."""
+    table: Callable[["pl.DataFrame", Cluster], Any]
+    """The samples of one kernel as its formula takes them."""
+    fit_kernel: Callable[[str, Any, Cluster], tuple[FitResult, Entry]]
+    """The constants of a kernel from its table, and what a catalog entry states of them."""
+    content: Callable[[Mapping[str, Entry], "pl.DataFrame", Cluster], Entry]
+    """The constants as a catalog entry holds them: of the kernels that were fitted, and what the nearest family lends."""
+    predict: Callable[[str, Any, Cluster, Mapping[str, Any] | None], Array]
+    """Seconds of a kernel's table by the constants of such an entry; None for those that predictions take."""
+    kernels: Callable[["pl.DataFrame"], Mapping[str, "pl.DataFrame"]] = by_kernel
+    """The samples that are fitted together."""
+
+    def fit(self, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+        """The constants of every kernel in the rows; ``done`` is called once per kernel."""
+        results: dict[str, FitResult] = {}
+        entries: dict[str, Entry] = {}
+        for kernel, some in self.kernels(rows).items():
+            results[kernel], entries[kernel] = self.fit_kernel(kernel, self.table(some, cluster), cluster)
+            for _ in range(some["kernel"].n_unique()):
+                done()
+        content = self.content(entries, rows, cluster)
+        return PartFit(
+            content=content,
+            constants={name: c for kernel, result in results.items() for name, c in _named(kernel, result).items()},
+            rows={kernel: result.rows for kernel, result in results.items()},
+            residuals={kernel: result.residuals for kernel, result in results.items()},
+            points=self.points(rows, cluster, content),
+        )
+
+    def points(self, rows: "pl.DataFrame", cluster: Cluster, stated: Entry | None = None) -> list[Points]:
+        """What the constants ``stated``, or those that predictions take for the device, say of the rows."""
+        tables = {kernel: self.table(some, cluster) for kernel, some in self.kernels(rows).items()}
+        return [
+            Points(
+                kernel=kernel,
+                size=table.size,
+                unit=table.unit,
+                predicted=self.predict(kernel, table, cluster, stated),
+                measured=table.seconds,
+            )
+            for kernel, table in tables.items()
+        ]
 
 
-def fit_each(
-    rows: "pl.DataFrame", done: Callable[[], None], fit: Callable[[str, "pl.DataFrame"], tuple[FitResult, Points]]
-) -> tuple[dict[str, FitResult], list[Points]]:
-    """Fit the samples of every kernel, in order of their names; ``done`` is called once per kernel."""
-    results: dict[str, FitResult] = {}
-    drawn = []
-    for kernel, part in by_kernel(rows).items():
-        results[kernel], points = fit(kernel, part)
-        drawn.append(points)
-        done()
-    return results, drawn
+def _named(kernel: str, result: FitResult) -> Mapping[str, Mapping[str, Any]]:
+    """The numbers among a kernel's constants by its name; those of several that one table tells stand by theirs."""
+    if all(isinstance(value, Mapping) for value in result.constants.values()):
+        return result.constants
+    return {kernel: {name: v for name, v in result.constants.items() if isinstance(v, int | float)}}
 
 
-def part_fit(content: Mapping[str, Any], results: Mapping[str, FitResult], points: Sequence[Points]) -> PartFit:
-    """What the fits of a part's kernels hand back; of their constants those that are numbers."""
-    numbers = {
-        kernel: {name: value for name, value in result.constants.items() if isinstance(value, int | float)}
-        for kernel, result in results.items()
-    }
-    return PartFit(
-        content=content,
-        constants=numbers,
-        rows={kernel: result.rows for kernel, result in results.items()},
-        residuals={kernel: result.residuals for kernel, result in results.items()},
-        points=points,
-    )
+def nearest_entry(part: str, cluster: Cluster) -> Mapping[str, Any]:
+    """The catalog entry of the family nearest to the device that was measured in a part."""
+    return entry("calibrations", f"{family_of(cluster.device, part)}/{part}")
 
 
 DATE = "2026-11"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits.fitting import FitResult, error_statistics, share_of
-from sightline.calibration.fits.priors import Prior, fit_with_priors
-from sightline.calibration.fits.surface import axis_over, fit_surface
+from sightline.calibration.fits import FitResult, Prior, fit_with_priors, share_of
 from sightline.calibration.readers.vocabulary import NO_WINDOW
+from sightline.calibration.residuals import axis_over, error_statistics, fit_surface
 from sightline.calibration.samples import Array, Table
 from sightline.cost.attention.constants import (
     SURFACE_SIZES,
@@ -41,39 +40,6 @@ HOST = "host_s"
 """Name of what a launch took the host of a table's benchmark: a figure of the table, not of the device."""
 HOST_PRIOR = Prior(value=2e-5, spread=0.5, low=2e-6, high=5e-5)
 
-PREFILL_PRIORS: Mapping[str, Prior] = {
-    "peak_fraction": Prior(value=0.95, spread=0.1, low=0.2, high=1.0),
-    "softmax_flops": Prior(value=30.0, spread=0.5, low=1.0, high=100.0),
-    "overlap": Prior(value=1.5, spread=0.2, low=1.0, high=5.0),
-    "causal_slowdown": Prior(value=1.08, spread=0.1, low=1.0, high=1.5),
-    "tile_overhead": Prior(value=60.0, spread=1.0, low=1.0, high=1000.0),
-    "tile_s": Prior(value=1.5e-6, spread=0.7, low=1e-7, high=2e-5),
-    "tail": Prior(value=0.75, spread=0.3, low=0.05, high=1.5),
-    "exposed_queries": Prior(value=0.8, spread=0.7, low=0.02, high=4.0),
-    "exposed_cache": Prior(value=0.8, spread=0.7, low=0.02, high=2.5),
-    "fp8_cache_time": Prior(value=1.0, spread=0.2, low=0.5, high=1.5),
-    "latency_s": Prior(value=8e-6, spread=0.5, low=1e-6, high=5e-5),
-}
-"""What is fitted of a prefill kernel, and where it lies by physics."""
-
-DECODE_PRIORS: Mapping[str, Prior] = {
-    "memory_fraction": Prior(value=0.9, spread=0.1, low=0.4, high=1.0),
-    "l2_fraction": Prior(value=0.6, spread=0.5, low=0.1, high=2.0),
-    "l2_share": Prior(value=0.6, spread=0.5, low=0.05, high=2.0),
-    "unit_share": Prior(value=2.7, spread=0.5, low=0.5, high=20.0),
-    "compute_fraction": Prior(value=0.6, spread=0.3, low=0.02, high=1.0),
-    "tile_bytes": Prior(value=1.5e5, spread=0.7, low=1e3, high=3e6),
-    "split_s": Prior(value=6e-7, spread=0.7, low=1e-8, high=5e-6),
-    "sequence_s": Prior(value=4e-9, spread=1.5, low=1e-10, high=1e-7),
-    "overlap": Prior(value=2.5, spread=0.5, low=1.0, high=8.0),
-    "split_tokens": Prior(value=350.0, spread=0.7, low=16.0, high=4000.0),
-    "split_tiles": Prior(value=1.0, spread=0.5, low=0.3, high=6.0),
-    "tiles_per_unit": Prior(value=1.0, spread=0.3, low=1.0, high=16.0),
-    "fp8_cache_time": Prior(value=1.0, spread=0.4, low=0.3, high=2.2),
-    "latency_s": Prior(value=7e-6, spread=0.5, low=1e-6, high=5e-5),
-}
-"""The same of a decoding kernel."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ServingAttentionTable(Table):
@@ -89,6 +55,11 @@ class ServingAttentionTable(Table):
     """Tokens that the last query sees: those cached and the new ones."""
     kv_bytes: Array
     window: Array
+
+    @property
+    def size(self) -> Array:
+        """FLOPs, whether masked or not."""
+        return 4 * self.batch * self.heads * self.query_tokens * self.context_tokens * self.head_dim
 
     @classmethod
     def of(cls, rows: "pl.DataFrame") -> Self:
@@ -151,7 +122,7 @@ class Kernel:
     def nearest(self, relative: Constants, spread: float = 0.4) -> "Kernel":
         """The same kernel with priors at a relative's constants, for tables too small to tell everything."""
         priors = {
-            name: replace(p, value=min(max(relative.get(name, p.value), p.low), p.high), spread=min(p.spread, spread))
+            name: p._replace(value=min(max(relative.get(name, p.value), p.low), p.high), spread=min(p.spread, spread))
             for name, p in self.priors.items()
         }
         return replace(self, priors=priors)

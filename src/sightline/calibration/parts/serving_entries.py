@@ -1,21 +1,18 @@
 """Constants of serving engines' attention as catalog entries: of the shipped families, and from anybody's table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.calibration.fits.fitting import FitResult
-from sightline.calibration.fits.priors import Prior
+from sightline.calibration.fits import FitResult, Prior, priors_of
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
-from sightline.calibration.parts.part import Entry, Part, PartFit, Points, covered, figures, part_fit, provenance
+from sightline.calibration.parts.part import Entry, Part, covered, figures, nearest_entry, provenance
 from sightline.calibration.parts.serving_attention import (
-    DECODE_PRIORS,
     HOST,
     MANY_SHAPES,
-    PREFILL_PRIORS,
     Kernel,
     ServingAttentionTable,
     fit_kernel,
@@ -24,9 +21,7 @@ from sightline.calibration.parts.serving_attention import (
 )
 from sightline.calibration.parts.serving_joint import Measured, Witness, fit_jointly
 from sightline.calibration.samples import Array
-from sightline.catalog import entry
 from sightline.cost.attention.constants import AttentionSurface
-from sightline.cost.families import family_of
 from sightline.scenario import Cluster, Device
 
 if TYPE_CHECKING:
@@ -57,24 +52,20 @@ def _measured(part: str, told: Stated) -> Measured:
 def _kernel(part: str, told: Stated) -> Kernel:
     """The kernel that a manifest describes: priors of its phase, with changes; those stated as null are left out."""
     form = manifest(part)["forms"][told["form"]]
-    changed = {name: p and Prior(**dict(zip(_PRIOR, p, strict=True))) for name, p in told.get("priors", {}).items()}
-    priors = {**_priors(part), **changed}
     return Kernel(
         decode=part != PREFILL,
         latent=part == LATENT,
         given={**form, **told.get("given", {})},
-        priors={name: prior for name, prior in priors.items() if prior is not None},
+        priors=_priors(part, told.get("priors", {})),
         launched=told.get("launched", False),
         repeated_share=told.get("repeated_share", 0.0),
         surface=told.get("surface"),
     )
 
 
-_PRIOR = ("value", "spread", "low", "high")
-
-
-def _priors(part: str) -> Mapping[str, Prior]:
-    return PREFILL_PRIORS if part == PREFILL else DECODE_PRIORS
+def _priors(part: str, changed: Stated | None = None) -> dict[str, Prior]:
+    """The priors of a phase, with what is ``changed``."""
+    return priors_of({**manifest(PREFILL if part == PREFILL else DECODE)["priors"], **(changed or {})})
 
 
 def serving_entries(part: str, stated: Stated, read: Read) -> dict[str, Entry]:
@@ -121,17 +112,6 @@ def _fitted(
     return FitResult(constants=constants, rows=rows, residuals=residuals)
 
 
-def serving_part(part: str, least: int) -> Part:
-    """The part of a phase that anybody's tables can be fitted to."""
-    return Part(
-        keys=KEYS,
-        least=least,
-        bound=partial(_bound, part),
-        fit=partial(_fit, part),
-        points=lambda rows, cluster: _points(part, rows, cluster, _shipped(part, cluster)),
-    )
-
-
 def _bound(part: str, rows: "pl.DataFrame", cluster: Cluster) -> Array:
     """The longer of arithmetic at the peak and of reading keys and values once from L2; a latent is both at once."""
     t = ServingAttentionTable.of(rows)
@@ -143,15 +123,11 @@ def _bound(part: str, rows: "pl.DataFrame", cluster: Cluster) -> Array:
     return np.asarray(np.maximum(arithmetic, cache / cluster.device.l2_bandwidth))
 
 
-def _fit(part: str, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+def _fit_phase(part: str, table: ServingAttentionTable, cluster: Cluster) -> tuple[FitResult, Entry]:
     """The constants of a phase: what the table cannot tell is the relative's."""
-    table = ServingAttentionTable.of(rows)
-    kernel = replace(_around(part, _shipped(part, cluster)), surface=_knots(part, table))
+    kernel = replace(_around(part, nearest_entry(part, cluster)["constants"]), surface=_knots(part, table))
     result = fit_kernel(table, cluster.device, kernel)
-    for _ in range(rows["kernel"].n_unique()):
-        done()
-    content = {**figures(result), "constants": dict(result.constants)}
-    return part_fit(content, {part: result}, _points(part, rows, cluster, result.constants))
+    return result, {**figures(result), "constants": dict(result.constants)}
 
 
 def _around(part: str, relative: Mapping[str, Any]) -> Kernel:
@@ -170,16 +146,23 @@ def _knots(part: str, table: ServingAttentionTable) -> Mapping[str, int] | None:
     return {name: knots[name] for name in SURFACES[part] if name in knots} or None
 
 
-def _shipped(part: str, cluster: Cluster) -> Mapping[str, Any]:
-    constants: Mapping[str, Any] = entry("calibrations", f"{family_of(cluster.device, part)}/{part}")["constants"]
-    return constants
-
-
-def _points(part: str, rows: "pl.DataFrame", cluster: Cluster, constants: Mapping[str, Any]) -> list[Points]:
-    """What constants predict beside what was measured."""
-    table = ServingAttentionTable.of(rows)
+def _predict(part: str, table: ServingAttentionTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
+    constants = (stated or nearest_entry(part, cluster))["constants"]
     predicted = _around(part, constants).predict(table, cluster.device, {**constants, "surface": None})
     if constants.get("surface") is not None:
         predicted = predicted * AttentionSurface.from_mapping(constants["surface"]).factor(table.operator())
-    size, unit = table.batch * table.heads * table.query_tokens * table.context_tokens * table.head_dim * 4, "FLOP"
-    return [Points(kernel=part, size=size, unit=unit, predicted=predicted, measured=table.seconds)]
+    return predicted
+
+
+def serving_part(part: str, least: int) -> Part:
+    """The part of a phase, whose kernels for caches of several elements share their constants."""
+    return Part(
+        keys=KEYS,
+        least=least,
+        bound=partial(_bound, part),
+        table=lambda rows, _: ServingAttentionTable.of(rows),
+        fit_kernel=_fit_phase,
+        content=lambda fitted, *_: fitted[part],
+        predict=_predict,
+        kernels=lambda rows: {part: rows},
+    )

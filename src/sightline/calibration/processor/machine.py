@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sightline.calibration.from_tables import Calibration, calibrate, read_tables
+from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit
 from sightline.calibration.processor.dispatch import (
     DEPTHS,
@@ -34,7 +35,7 @@ from sightline.cost.families import PROCESSOR
 from sightline.cost.processor.constants import from_mapping
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.loading.clusters.hardware import device_to_mapping
+from sightline.loading.clusters.hardware import DEVICE, device_to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE, share_of
 from sightline.prediction.training.framework import TrainingConstants
 from sightline.quantities import significant
@@ -45,26 +46,8 @@ COLLECTIVES = "collectives"
 TABLES = ("elementwise", COLLECTIVES)
 """Parts that have formulas of their own on a processor too: single kernels, and processes that talk to each other."""
 
-MICRO_BATCH_S = 1e-4
-NEUTRAL: Mapping[str, float | str] = {
-    "attention_kernel": "flash-2",
-    "matmul_slowdown": 1.0,
-    "unsharded_head_slowdown": 1.0,
-    "attention_slowdown": 1.0,
-    "memory_fraction": 0.85,
-    "vector_fraction": 0.25,
-    "kernel_latency_s": 0.0,
-    "launch_forward_s": 0.0,
-    "launch_backward_s": 0.0,
-    "synchronization_s": 0.0,
-    "micro_batch_s": MICRO_BATCH_S,
-    "step_s": 1e-4,
-    "overlap_slowdown": 1.0,
-    "collective_slowdown": 1.0,
-    "spread": 0.15,
-}
-"""A step is the sum of its calls: nothing runs ahead, nothing slows down. Data and bookkeeping take a
-tenth of a millisecond each where nobody measured them; four in five steps are expected within 15 %."""
+NEUTRAL: Mapping[str, float | str] = manifest("processor")["training"]
+"""Constants of a training step that is the sum of its calls."""
 
 
 def is_of_processor(rows: Sequence[Measurement]) -> bool:
@@ -96,7 +79,7 @@ def calibrate_machine(
             f"{source} holds no standard suite of a processor; `sightline calibrate --measure` measures one"
         )
     figures = device_figures(results)
-    device = _device(figures)
+    device = DEVICE.build(figures)
     fit = fit_processor(rows, device, done)
     for dtype, phases in (dispatch or {}).items():
         if dtype in fit.content["formats"]:
@@ -132,22 +115,6 @@ def device_figures(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**figures, "calibration": THIS_MACHINE, "relatives": []}
 
 
-def _device(figures: Mapping[str, Any]) -> Device:
-    return Device(
-        name=figures["name"],
-        peak_flops=figures["peak_flops"],
-        memory_bytes=figures["memory"],
-        memory_bandwidth=figures["memory_bandwidth"],
-        l2_bytes=figures["l2"],
-        l2_bandwidth=figures["l2_bandwidth"],
-        compute_units=figures["compute_units"],
-        tdp_w=figures["tdp"],
-        idle_w=figures["idle_power"],
-        calibration=figures["calibration"],
-        vector_flops=figures["vector_flops"],
-    )
-
-
 def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]], device: Device) -> None:
     """Put the host time of layers and passes beside the other calls of a number format."""
     content = fit.content["formats"][dtype]
@@ -178,7 +145,7 @@ def _add_sharding(
         return
     content, constants = fit.content["formats"][dtype], TrainingConstants.from_mapping(NEUTRAL)
     machine = from_mapping(content, fit.content["cores"])
-    device = _device(share_of(figures, PROCESSES))
+    device = DEVICE.build(share_of(figures, PROCESSES))
     scenarios = [replace(s, cluster=replace(s.cluster, device=device)) for s in sharding_scenarios(dtype)]
     content["fewer_cores"] = fewer_cores(steps[LARGE], scenarios[LARGE], machine, constants)
     collectives = CollectiveConstants.from_mapping({"evidence": "fitted", **library})
@@ -198,7 +165,7 @@ def _training(dispatch: Mapping[str, Sequence[Mapping[str, float]]]) -> PartFit:
     between = [phases["host"] for models in dispatch.values() for phases in models if "host" in phases]
     constants, told = dict(NEUTRAL), "estimated"
     if between:
-        constants["step_s"] = significant(max(np.median(between) - MICRO_BATCH_S, 0.0))
+        constants["step_s"] = significant(max(np.median(between) - NEUTRAL["micro_batch_s"], 0.0))
         told = "those of small models"
     stated = {"evidence": "calibrated", "source": f"a sum of calls; host times {told}", **constants}
     numbers = {name: value for name, value in constants.items() if isinstance(value, float)}

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sightline.calibration.fits.fitting import FitResult, error_statistics
-from sightline.calibration.fits.priors import Prior, fit_with_priors
+from sightline.calibration.fits import FitResult, fit_with_priors, priors_of
+from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit, Points
 from sightline.calibration.processor.tables import (
     DISPATCH_FLOPS,
@@ -20,6 +20,7 @@ from sightline.calibration.processor.tables import (
     pass_table,
     product_table,
 )
+from sightline.calibration.residuals import error_statistics, fit_and_judge
 from sightline.calibration.samples import Array, Table
 from sightline.cost.processor.constants import (
     THIN,
@@ -37,28 +38,6 @@ from sightline.scenario import Device
 
 ORDERS = ("forward", "few rows", "one row", "input gradient", "weight gradient")
 WAYS = ("forward", "backward")
-MISSING_PRIORS: Mapping[str, Prior] = {
-    "missing_call_s": Prior(value=5e-5, spread=1.5, low=1e-8, high=5e-3),
-    "missing_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=10.0),
-}
-PRODUCT_PRIORS: Mapping[str, Prior] = {
-    "call_s": Prior(value=4e-6, spread=1.0, low=2e-7, high=1e-3),
-    "peak_fraction": Prior(value=0.75, spread=0.3, low=0.02, high=1.0),
-    "left_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
-    "right_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
-    "output_passes": Prior(value=0.5, spread=1.5, low=1e-3, high=30.0),
-    **MISSING_PRIORS,
-}
-ATTENTION_PRIORS: Mapping[str, Prior] = {
-    "call_s": Prior(value=4e-5, spread=1.0, low=1e-6, high=5e-3),
-    "peak_fraction": Prior(value=0.5, spread=0.5, low=0.02, high=1.0),
-    "score_operations": Prior(value=60.0, spread=1.5, low=1.0, high=5000.0),
-    "token_passes": Prior(value=2.0, spread=1.5, low=1e-2, high=100.0),
-    "key_passes": Prior(value=1.0, spread=1.5, low=1e-3, high=100.0),
-    "block_s": Prior(value=1e-6, spread=1.5, low=1e-8, high=1e-3),
-    "packed_block_s": Prior(value=5e-6, spread=1.5, low=1e-8, high=1e-3),
-    **MISSING_PRIORS,
-}
 AnyTable = TypeVar("AnyTable", bound=Table)
 LEAST = 8
 """Measurements that a product's or a pass's constants need."""
@@ -125,7 +104,7 @@ def _fit_products(table: ProductTable, order: str, machine: _Machine) -> FitResu
     return _fit(
         table,
         families,
-        PRODUCT_PRIORS,
+        "products",
         lambda part, values: _product_seconds(part, order, machine, ProductConstants.from_mapping(values)),
         f"products ({order})",
     )
@@ -146,7 +125,7 @@ def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
     return _fit(
         table,
         families,
-        ATTENTION_PRIORS,
+        "attention",
         lambda part, values: _pass_seconds(part, way, machine, FusedAttentionConstants.from_mapping(values)),
         f"attention ({way})",
     )
@@ -175,31 +154,23 @@ def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: Fuse
 def _fit(
     table: AnyTable,
     families: Sequence[str],
-    priors: Mapping[str, Prior],
+    kind: str,
     predict: Callable[[AnyTable, Mapping[str, float]], Array],
     what: str,
 ) -> FitResult:
-    """Fit all, and again without each family."""
+    """Fit all, and again without each family where enough is left."""
     if len(table) < LEAST:
         raise InputError(
             f"{what}: {len(table)} measurements are too few, {LEAST} are needed; measure the standard suite"
         )
 
-    def fitted_on(part: AnyTable) -> dict[str, float]:
+    priors = priors_of(manifest("processor")["priors"][kind])
+
+    def fit(part: AnyTable) -> dict[str, float]:
         return fit_with_priors(lambda v: predict(part, v), part.seconds, np.ones(len(part)), priors)
 
-    constants = fitted_on(table)
-    residuals = {"fit": error_statistics(predict(table, constants), table.seconds)}
-    names = np.array(families)
-    left_out = np.empty(len(table))
-    for family in np.unique(names):
-        out = names == family
-        if (~out).sum() < LEAST:
-            break
-        left_out[out] = predict(table.where(out), fitted_on(table.where(~out)))
-    else:
-        residuals["family left out"] = error_statistics(left_out, table.seconds)
-    return FitResult(constants=constants, rows={"fitted": len(table)}, residuals=residuals)
+    largest = np.unique(families, return_counts=True)[1].max()
+    return fit_and_judge(table, fit, predict, {"family": families} if len(table) - largest >= LEAST else {})
 
 
 def _curve(table: ChainTable, chain: str) -> FitResult:

@@ -8,6 +8,8 @@ import numpy as np
 
 from sightline.calibration.samples import Array, Table
 from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE
+from sightline.loading import operation_from_mapping, to_mapping
+from sightline.runs import Run
 
 ORDERS: Mapping[str, str] = {
     "library": "forward",
@@ -86,6 +88,18 @@ class ChainTable(Table):
     cached: Array
 
 
+def operator_results(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
+    """Return the measured operators in runs, each under the documented keys with its scenario."""
+    found: list[Mapping[str, Any]] = []
+    for run in runs:
+        if "results" in run.result:
+            whole = [_resolved(r) for r in run.result["results"] if "time_s" in r and "scenario" in r]
+            found += [{**r, "environment": run.environment} for r in whole]
+        elif (run.scenario.get("workload") or {}).get("task") == "operator" and "time_s" in run.result:
+            found.append({**run.result, "scenario": run.scenario, "environment": run.environment})
+    return found
+
+
 def measurements(results: Iterable[Mapping[str, Any]]) -> list[Measurement]:
     """Return what was measured of single operators on one device, out of results under the documented keys."""
     found = []
@@ -102,6 +116,13 @@ def measurements(results: Iterable[Mapping[str, Any]]) -> list[Measurement]:
                 )
             )
     return found
+
+
+def _resolved(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a suite's result with its scenario written out as those of single operators are."""
+    if not isinstance(result["scenario"].get("cluster"), str):
+        return result
+    return {**result, "scenario": to_mapping(operation_from_mapping(result["scenario"]))}
 
 
 def _undisturbed_s(result: Mapping[str, Any]) -> float:

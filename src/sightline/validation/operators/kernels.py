@@ -169,6 +169,6 @@ def _elementwise(data: Path, family: str, suite: Mapping[str, Any], unseen: bool
         if kind in constants:
             table = ElementwiseTable.of(rows)
             predicted = elementwise_seconds(table, device_of(family), constants[kind])
-            sizes = {"bytes": table.traffic_bytes, "width": table.width}
+            sizes = {"bytes": table.size, "width": table.width}
             parts.append(Compared(predicted=predicted, measured=table.seconds, sizes=sizes))
     return joined(parts)

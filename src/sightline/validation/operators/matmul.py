@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
 from sightline.calibration.parts.leave_out import matmul_without
-from sightline.calibration.parts.matmul import MatmulTable, held_out, next_in_line, possible, predicted_seconds
-from sightline.calibration.parts.matmul_surface import surface_over
+from sightline.calibration.parts.matmul import (
+    MatmulTable,
+    held_out,
+    next_in_line,
+    possible,
+    predicted_seconds,
+    surface_over,
+)
 from sightline.calibration.samples import by_kernel
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
 from sightline.validation.operators.suite import Array, Compared, OperatorSuite, Reading

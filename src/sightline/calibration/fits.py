@@ -1,0 +1,192 @@
+"""Fits of constants to measured times: least squares of logarithmic errors, robust against wild measurements.
+
+A constant lies in a range that a search may not leave, or has a prior where few measurements support it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+from zlib import crc32
+
+import numpy as np
+
+from sightline.calibration.samples import Array, Table
+from sightline.quantities import significant
+
+Constants = Mapping[str, float]
+AnyTable = TypeVar("AnyTable", bound=Table)
+
+ORDINARY_ERROR = 0.05
+"""Relative error up to which a measurement counts by its square; beyond, by its size: a kernel chosen badly, a busy host."""
+PRIOR_WEIGHT = 0.06
+"""Pull on the logarithm of every constant towards its centre: decides only what the data leave open."""
+
+
+class Range(NamedTuple):
+    """Where a constant may lie, and where the search for it starts."""
+
+    low: float
+    starts: tuple[float, ...]
+    high: float
+
+
+class Prior(NamedTuple):
+    """Where a constant lies before anything is measured."""
+
+    value: float
+    spread: float
+    """Standard deviation of its logarithm."""
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FitResult:
+    """Constants by name, the figures they were fitted on, and what they leave unexplained."""
+
+    constants: Mapping[str, Any]
+    rows: Mapping[str, int]
+    residuals: Mapping[str, Mapping[str, float]]
+    """Statistics of the relative error by range of shapes."""
+
+
+def ranges_of(stated: Mapping[str, Any], known: Mapping[str, Any] | Sequence[str] = ()) -> dict[str, Range]:
+    """Return the ranges that a manifest states, without those it states as null and of constants that are ``known``."""
+    ranges = {}
+    for name, said in stated.items():
+        if said is not None and name not in known:
+            low, starts, high = said
+            ranges[name] = Range(low, tuple(starts) if isinstance(starts, list) else (starts,), high)
+    return ranges
+
+
+def priors_of(stated: Mapping[str, Any]) -> dict[str, Prior]:
+    """Return the priors that a manifest states, without those it states as null."""
+    return {name: Prior(*said) for name, said in stated.items() if said is not None}
+
+
+def fit_constants(
+    predict: Callable[[Constants], Array], seconds: Array, ranges: Mapping[str, Range]
+) -> dict[str, float]:
+    """Return the constants whose predictions are nearest to ``seconds``: least squares of soft-l1 logarithmic errors.
+
+    Formulas with whole tiles have steps, so the search starts from the first start of every range and again with each
+    further start of one of them; the best end wins. Rounded to three digits.
+    """
+    low, high = (np.array([getattr(r, side) for r in ranges.values()]) for side in ("low", "high"))
+
+    def errors(x: Array) -> Array:
+        logarithms: Array = np.log(predict(dict(zip(ranges, x, strict=True))) / seconds)
+        return logarithms
+
+    best = _best(
+        errors,
+        _range_starts(ranges),
+        (low, high),
+        x_scale=lambda start: np.maximum(np.abs(start), 1e-3 * high),
+        diff_step=0.02,
+        max_nfev=30,
+    )
+    return {name: significant(x) for name, x in zip(ranges, best, strict=True)}
+
+
+def within(
+    ranges: Mapping[str, Range], known: Mapping[str, Any], predict: Callable[[AnyTable, Mapping[str, Any]], Array]
+) -> Callable[[AnyTable], dict[str, Any]]:
+    """Return what fits a table: constants ``known``, and those within ``ranges`` that `fit_constants` finds."""
+
+    def fit(table: AnyTable) -> dict[str, Any]:
+        return {**known, **fit_constants(lambda x: predict(table, {**known, **x}), table.seconds, ranges)}
+
+    return fit
+
+
+def fit_with_priors(
+    predict: Callable[[Constants], Array],
+    measured: Array,
+    weights: Array,
+    priors: Mapping[str, Prior],
+    *,
+    starts: Sequence[Constants] = (),
+) -> dict[str, float]:
+    """Return the constants named in ``priors`` whose predictions are nearest to ``measured``, to three digits.
+
+    The fit is the maximum a posteriori: robust squares of logarithmic errors plus squared distances to the priors. Each
+    measurement counts with its weight, normalised so that the data's total weight is their number. The search starts
+    from the priors, and again from each of ``starts``, which says where that differs; the best end wins.
+    """
+    values, spreads = (np.array([getattr(p, side) for p in priors.values()]) for side in ("value", "spread"))
+    scale = np.sqrt(weights / weights.mean())
+
+    def errors(logs: Array) -> Array:
+        data = scale * np.log(predict(dict(zip(priors, values * np.exp(logs), strict=True))) / measured)
+        return np.concatenate([data, ORDINARY_ERROR * logs / spreads])
+
+    low, high = (np.log([getattr(p, side) / p.value for p in priors.values()]) for side in ("low", "high"))
+    others = [
+        np.array([np.log(other[n] / p.value) if n in other else 0.0 for n, p in priors.items()]) for other in starts
+    ]
+    best = _best(
+        errors,
+        [np.clip(logs, low + 1e-3, high - 1e-3) for logs in (0 * values, *(one for one in others if one.any()))],
+        (low, high),
+        diff_step=0.02,
+        max_nfev=25,
+    )
+    return {name: significant(v) for name, v in zip(priors, values * np.exp(best), strict=True)}
+
+
+def robust_fit(
+    model: Callable[[Array], Array], measured: Array, centre: Array, least: Array, most: Array, starts: Sequence[Array]
+) -> Array:
+    """Return the positive values, within bounds, whose model is nearest to what was measured, from the best start.
+
+    Starts are logarithms; so are the distances between model and measurement, and to the centre.
+    """
+    low, high = np.log(least), np.log(most)
+
+    def errors(logs: Array) -> Array:
+        pull = PRIOR_WEIGHT * (logs - np.log(centre))
+        return np.concatenate([np.log(model(np.exp(logs)) / measured), pull])
+
+    clipped = [np.clip(start, low + 1e-6, high - 1e-6) for start in starts]
+    values: Array = np.exp(_best(errors, clipped, (low, high), max_nfev=200, xtol=1e-6))
+    return values
+
+
+def _best(
+    errors: Callable[[Array], Array],
+    starts: Sequence[Array],
+    bounds: tuple[Array, Array],
+    x_scale: Callable[[Array], Any] = lambda _: 1.0,
+    **settings: Any,
+) -> Array:
+    """The end with the least cost of the searches from all ``starts``; ``x_scale`` says how far a variable moves."""
+    from scipy.optimize import least_squares
+
+    ends = [
+        least_squares(
+            errors,
+            start,
+            bounds=bounds,
+            loss="soft_l1",
+            f_scale=ORDINARY_ERROR,
+            x_scale=x_scale(start),
+            **settings,
+        )
+        for start in starts
+    ]
+    best: Array = min(ends, key=lambda end: float(end.cost)).x
+    return best
+
+
+def _range_starts(ranges: Mapping[str, Range]) -> list[Array]:
+    """The first starts of all ranges, and what differs from them in one further start."""
+    first = np.array([r.starts[0] for r in ranges.values()])
+    others = [(i, other) for i, r in enumerate(ranges.values()) for other in r.starts[1:]]
+    return [first, *(np.where(np.arange(len(first)) == i, other, first) for i, other in others)]
+
+
+def share_of(keys: Sequence[str]) -> Array:
+    """A fixed number between 0 and 1 for each key, for splits and samples that anyone can repeat."""
+    return np.array([crc32(key.encode()) / 2**32 for key in keys])
