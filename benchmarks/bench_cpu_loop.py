@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.processor.dispatch import llama_keys, module_times
+from sightline.calibration.processor.dispatch import module_times
 from sightline.cost.device_model import device_model
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.measure import measure_scenarios
@@ -38,7 +38,15 @@ MODELS: Mapping[str, Shape] = {
     "50M": (640, 8, 10, 5, 1728, 12000),
     "100M": (768, 9, 12, 12, 2048, 16000),
 }
-"""Hidden size, layers, heads, heads of keys and values, width of the MLP, vocabulary."""
+"""Values of ``KEYS``."""
+KEYS = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "intermediate_size",
+    "vocab_size",
+)
 TOKENS: Mapping[str, tuple[int, int]] = {
     "1M": (128, 1),
     "4M": (256, 2),
@@ -103,7 +111,7 @@ def _scenario(name: str, cluster: str, task: str, plan: Mapping[str, Any]) -> di
         common = {"framework": "transformers", "dtype": "fp32"}
     return {
         "name": name,
-        "model": llama_keys(*MODELS[name], positions=2048),
+        "model": {"model_type": "llama", **dict(zip(KEYS, MODELS[name], strict=True)), "max_position_embeddings": 2048},
         "cluster": cluster,
         "workload": {"task": task, **workload},
         "plan": {**common, **plan},

@@ -256,7 +256,7 @@ def _kinds_inside(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
 def _inside(rows: "pl.DataFrame", _: Cluster) -> CollectiveTable:
     """The samples of a kind inside a node, which know how many there are in all."""
     table = CollectiveTable.of_kind(rows["kernel"][0], rows)
-    return replace(table.where(table.ranks <= table.ranks_per_node), samples=rows.height)
+    return table.where(table.ranks <= table.ranks_per_node)
 
 
 def _fit_kind(_: str, table: CollectiveTable, cluster: Cluster) -> tuple[FitResult, Entry]:

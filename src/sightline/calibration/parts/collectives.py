@@ -77,7 +77,8 @@ class CollectiveTable(Table):
     @classmethod
     def of_kind(cls, kind: str, rows: "pl.DataFrame") -> "CollectiveTable":
         """The columns of samples of one kind."""
-        return cls(kind=kind, **columns(rows, "seconds", "ranks", "ranks_per_node", "bytes"))
+        sizes = columns(rows, "seconds", "ranks", "ranks_per_node", "bytes")
+        return cls(kind=kind, samples=rows.height, **sizes)  # type: ignore[arg-type]
 
     def every(self, stride: int) -> "CollectiveTable":
         """One measurement in ``stride``."""

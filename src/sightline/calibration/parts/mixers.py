@@ -68,12 +68,12 @@ class DeltaTable(Table):
 
 
 def gated_delta_seconds(table: DeltaTable, device: Device, c: LinearConstants) -> Array:
-    """Predicted time of every kernel of a table."""
+    """Predicted time of every kernel of a table, all of one phase."""
     common: dict[str, Any] = {
         "module": "linear attention",
         "sequences": table.sequences,
         "new_tokens": table.tokens,
-        "decode": table.decode,
+        "decode": bool(table.decode.all()),
         "element_bytes": 2.0,
     }
     rule = gated_delta_cost(GatedDelta(part="gated delta", dtype="bf16", **MODEL, **common), device, c)
@@ -161,18 +161,22 @@ def sparse_seconds(table: SparseTable, device: Device, c: SparseConstants) -> Ar
         "context_tokens": table.context_tokens,
     }
     scores = Indexer(module="indexer", part="scores", dtype="fp8", key_bytes=KEY_BYTES, **INDEX, **sizes)
-    attention = SelectedAttention(
-        module="attention core",
-        part="selected attention",
-        decode=table.decode,
-        dtype="bf16",
-        element_bytes=2.0,
-        cache_bytes=np.where(table.decode, CACHE_BYTES, 2.0),
-        **LATENT,
-        **sizes,
-    )
-    times = (indexer_cost(scores, device, c).time_s, sparse_attention_cost(attention, device, c).time_s)
-    return np.where(table.indexer, *times)
+
+    def attention_s(decode: bool) -> Any:
+        attention = SelectedAttention(
+            module="attention core",
+            part="selected attention",
+            decode=decode,
+            dtype="bf16",
+            element_bytes=2.0,
+            cache_bytes=CACHE_BYTES if decode else 2.0,
+            **LATENT,
+            **sizes,
+        )
+        return sparse_attention_cost(attention, device, c).time_s
+
+    index_s = indexer_cost(scores, device, c).time_s
+    return np.select([table.indexer, table.decode], [index_s, attention_s(True)], attention_s(False))
 
 
 def fit_sparse(table: SparseTable, device: Device) -> FitResult:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.manifest import manifest
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.device_model import Kernels
 from sightline.cost.operator_cost import OperatorCost
@@ -31,11 +32,10 @@ from sightline.scenario import Device, GenerationScenario, Scenario
 
 SUITE = "dispatch"
 """Suite that their runs bear."""
-DEPTHS = (2, 8)
-COLD_SHAPE = (320, 6, 5, 864, 5000)
-"""Hidden size, layers, heads, width of the MLP and vocabulary of a model that no cache holds."""
-TINY_TOKENS, COLD_TOKENS = (8, 1), (192, 2)
-"""Tokens of a sample, samples."""
+MODELS: Mapping[str, Mapping[str, Any]] = manifest("processor")["models"]
+FEW, MANY, COLD = MODELS
+"""Names of the models: the two tiny ones, and the one that no cache holds."""
+DEPTHS = tuple(MODELS[name]["keys"]["num_hidden_layers"] for name in (FEW, MANY))
 PASSES = ("forward", "backward")
 FRAMEWORK_BYTES = "framework_bytes"
 KNOWN_MISSING = 0.5
@@ -44,82 +44,39 @@ KNOWN_MISSING = 0.5
 
 def dispatch_scenarios(dtype: str) -> list[Scenario]:
     """Return the training steps on this machine of the two tiny models and of one that no cache holds."""
-    return [tiny_model(layers, dtype) for layers in DEPTHS] + [large_model(dtype)]
+    return [measured_step(name, dtype) for name in MODELS]
 
 
 def dispatch_generations(dtype: str) -> list[GenerationScenario]:
     """Return answers by the deeper of the tiny models, and by the one that no cache holds."""
-    cases = [
-        (f"decoding of {DEPTHS[-1]} layers", _tiny_shape(DEPTHS[-1]), TINY_TOKENS),
-        ("cold decoding", COLD_SHAPE, COLD_TOKENS),
-    ]
     found = []
-    for name, shape, (length, batch) in cases:
-        workload = {"task": "generate", "batch": batch, "prompt_tokens": length, "output_tokens": 32}
-        found.append(generation_from_mapping(_mapping(name, shape, workload, dtype)))
+    for model, name in ((MANY, f"decoding of {DEPTHS[-1]} layers"), (COLD, "cold decoding")):
+        told = MODELS[model]
+        sizes = {"batch": told["samples"], "prompt_tokens": told["tokens"], "output_tokens": 32}
+        found.append(generation_from_mapping(_asked(name, model, {"task": "generate", **sizes}, dtype)))
     return found
 
 
-def tiny_model(layers: int, dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
-    """Return a step of a model so small that it is calls alone, its parameters shared out between ``shards`` processes."""
-    name = f"dispatch of {layers} layers"
-    return _scenario(name, _tiny_shape(layers), TINY_TOKENS, dtype, shards, zero_stage)
-
-
-def large_model(dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
-    """The same of a model that fills the caches several times."""
-    return _scenario("cold caches", COLD_SHAPE, COLD_TOKENS, dtype, shards, zero_stage)
-
-
-def _tiny_shape(layers: int) -> tuple[int, int, int, int, int]:
-    return (32, layers, 2, 64, 64)
-
-
-def _scenario(
-    name: str,
-    shape: tuple[int, int, int, int, int],
-    tokens: tuple[int, int],
-    dtype: str,
-    shards: int,
-    zero_stage: int,
-) -> Scenario:
-    """Hidden size, layers, heads, width of the MLP, vocabulary; tokens of a sample, samples."""
-    length, samples = tokens
-    workload = {"task": "pretrain", "sequence_length": length, "global_batch": samples * shards}
-    mapping = _mapping(f"{name}, ZeRO-{zero_stage}" if shards > 1 else name, shape, workload, dtype)
-    mapping["plan"]["micro_batch"] = samples
+def measured_step(model: str, dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
+    """Return a training step of one of the models, its parameters shared out between ``shards`` processes."""
+    told = MODELS[model]
+    sizes = {"sequence_length": told["tokens"], "global_batch": told["samples"] * shards}
+    name = f"{model}, ZeRO-{zero_stage}" if shards > 1 else model
+    mapping = _asked(name, model, {"task": "pretrain", **sizes}, dtype)
+    mapping["plan"]["micro_batch"] = told["samples"]
     if shards > 1:
         mapping["cluster"] = f"{shards}x this-machine"
         mapping["plan"] |= {"framework": "fsdp", "data_parallel": shards, "zero_stage": zero_stage}
     return scenario_from_mapping(mapping)
 
 
-def _mapping(
-    name: str, shape: tuple[int, int, int, int, int], workload: Mapping[str, Any], dtype: str
-) -> dict[str, Any]:
-    hidden, layers, heads, width, vocabulary = shape
+def _asked(name: str, model: str, workload: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     return {
         "name": name,
-        "model": llama_keys(hidden, layers, heads, heads, width, vocabulary, positions=256),
+        "model": dict(MODELS[model]["keys"]),
         "cluster": "this-machine",
         "workload": workload,
         "plan": {"framework": "transformers", "dtype": dtype},
-    }
-
-
-def llama_keys(
-    hidden: int, layers: int, heads: int, kv_heads: int, width: int, vocabulary: int, *, positions: int
-) -> dict[str, Any]:
-    """Return a Llama of these sizes under the keys of a scenario's model."""
-    return {
-        "model_type": "llama",
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "intermediate_size": width,
-        "vocab_size": vocabulary,
-        "max_position_embeddings": positions,
     }
 
 

@@ -141,8 +141,8 @@ def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: Fuse
         kv_heads=table.kv_heads,
         head_dim=table.head_dim,
         value_dim=table.head_dim,
-        query_tokens=table.tokens,
-        context_tokens=table.tokens,
+        query_tokens=table.query_tokens,
+        context_tokens=table.query_tokens,
         causal=True,
         dtype=machine.dtype,
         element_bytes=ELEMENT_BYTES[machine.dtype],
@@ -186,7 +186,7 @@ def _curve(table: ChainTable, chain: str) -> FitResult:
         found = []
         for size in knots:
             here = table.elements == size
-            own = here & np.isin(table.cached, places)
+            own = here & np.isin(table.missing == 0, places)
             found.append(float(table.seconds[own if own.any() else here].min()))
         return np.minimum.accumulate(np.array(found)[::-1])[::-1]
 

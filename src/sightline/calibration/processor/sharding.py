@@ -13,13 +13,14 @@ import numpy as np
 from scipy.optimize import nnls
 
 from sightline.calibration.processor.dispatch import (
-    DEPTHS,
+    COLD,
+    FEW,
+    MANY,
     PASSES,
-    large_model,
+    measured_step,
     model_of,
     operators_alone,
     prices_with,
-    tiny_model,
 )
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
@@ -51,9 +52,8 @@ Measured = Mapping[str, float]
 
 def sharding_scenarios(dtype: str) -> list[Scenario]:
     """Return the training steps of two processes that share this machine and a model's parameters."""
-    few, many = DEPTHS
-    tiny = [tiny_model(layers, dtype, PROCESSES, stage) for layers, stage in ((few, 2), (many, 2), (many, 3))]
-    return tiny + [large_model(dtype, PROCESSES, stage) for stage in (2, 3)]
+    asked = ((FEW, 2), (MANY, 2), (MANY, 3), (COLD, 2), (COLD, 3))
+    return [measured_step(model, dtype, PROCESSES, stage) for model, stage in asked]
 
 
 def sharding_constants(

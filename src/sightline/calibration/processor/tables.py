@@ -1,11 +1,12 @@
 """Measured operators of a processor, sorted into what its constants are fitted to."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
+from sightline.calibration.manifest import manifest
 from sightline.calibration.samples import Array, Table
 from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE
 from sightline.loading import operation_from_mapping, to_mapping
@@ -19,18 +20,7 @@ ORDERS: Mapping[str, str] = {
 """Order of a product's operands by how it was measured."""
 WAYS: Mapping[str, str] = {"recorded": "forward", "backward": "backward"}
 ELEMENTWISE: Mapping[tuple[str, str], str] = {
-    ("norm", "recorded"): "norm",
-    ("norm", "backward"): "norm gradient",
-    ("rope", "recorded"): "rope",
-    ("rope", "backward"): "rope gradient",
-    ("gated_activation", "recorded"): "activation",
-    ("gated_activation", "backward"): "activation gradient",
-    ("residual", "recorded"): "residual",
-    ("embedding", "recorded"): "lookup",
-    ("embedding", "backward"): "table gradient",
-    ("cross_entropy", "recorded"): "cross-entropy",
-    ("cross_entropy", "backward"): "cross-entropy gradient",
-    ("adam", "clipped"): "update",
+    (operator, how): chain for operator, ways in manifest("processor")["chains"].items() for how, chain in ways.items()
 }
 """A program's chain of kernels by operator and how it was measured."""
 FEW_SAMPLES = 5
@@ -48,7 +38,6 @@ class Measurement:
     cached: bool
     """Its operands stayed in the cache as far as they fit."""
     seconds: float
-    width: float | None = None
 
     @property
     def dtype(self) -> str:
@@ -57,35 +46,54 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ProductTable(Table):
+class MeasuredTable(Table):
+    """Measured operators; a size that a measurement does not state is 1."""
+
+    missing: Array
+    """1 where the operands came from memory, 0 where they were in the cache."""
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Measurement]) -> Self:
+        """The measurements' sizes by the names of this table's columns."""
+        columns: dict[str, list[float]] = {
+            "seconds": [r.seconds for r in rows],
+            "missing": [not r.cached for r in rows],
+        }
+        sizes = [f.name for f in fields(cls) if f.name not in columns]
+        columns |= {name: [r.workload.get(name, 1) for r in rows] for name in sizes}
+        return cls(**{name: np.array(values, dtype=float) for name, values in columns.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProductTable(MeasuredTable):
     """Products in one order of operands."""
 
     m: Array
     n: Array
     k: Array
-    missing: Array
-    """1 where the operands came from memory, 0 where they were in the cache."""
+
+    @property
+    def size(self) -> Array:
+        """FLOPs."""
+        return 2 * self.m * self.n * self.k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PassTable(Table):
+class PassTable(MeasuredTable):
     """Fused causal attention in one direction."""
 
     batch: Array
     heads: Array
     kv_heads: Array
     head_dim: Array
-    tokens: Array
-    missing: Array
-    """1 where operands came from memory, 0 where they were in the cache."""
+    query_tokens: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChainTable(Table):
+class ChainTable(MeasuredTable):
     """A chain of kernels at several sizes."""
 
     elements: Array
-    cached: Array
 
 
 def operator_results(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
@@ -139,13 +147,8 @@ def _undisturbed_s(result: Mapping[str, Any]) -> float:
 
 def product_table(rows: Sequence[Measurement], order: str) -> ProductTable:
     """Return the products in an order of operands; forward ones are told apart by how many rows they have."""
-    chosen = [
-        r for r in rows if r.workload["operator"] == "matmul" and r.workload.get("batch", 1) == 1 and _order(r) == order
-    ]
-    sizes = {name: _column(r.workload[name] for r in chosen) for name in ("m", "n", "k")}
-    return ProductTable(
-        seconds=_column(r.seconds for r in chosen), missing=_column(not r.cached for r in chosen), **sizes
-    )
+    products = [r for r in rows if r.workload["operator"] == "matmul" and r.workload.get("batch", 1) == 1]
+    return ProductTable.of_rows([r for r in products if _order(r) == order])
 
 
 def _order(row: Measurement) -> str | None:
@@ -157,38 +160,18 @@ def _order(row: Measurement) -> str | None:
 
 def pass_table(rows: Sequence[Measurement], way: str) -> PassTable:
     """Return the attention passes of one direction."""
-    chosen = [r for r in rows if r.workload["operator"] == "attention" and WAYS.get(r.implementation) == way]
-    names = {
-        "batch": "batch",
-        "heads": "heads",
-        "kv_heads": "kv_heads",
-        "head_dim": "head_dim",
-        "tokens": "query_tokens",
-    }
-    sizes = {ours: _column(r.workload.get(theirs, 1) for r in chosen) for ours, theirs in names.items()}
-    missing = _column(not r.cached for r in chosen)
-    return PassTable(seconds=_column(r.seconds for r in chosen), missing=missing, **sizes)
+    passes = [r for r in rows if r.workload["operator"] == "attention"]
+    return PassTable.of_rows([r for r in passes if WAYS.get(r.implementation) == way])
 
 
 def chain_table(rows: Sequence[Measurement], chain: str) -> ChainTable:
-    """Return a chain's measurements by size."""
+    """Return a chain's measurements by size: of a lookup the elements that are read, whatever the table's size."""
     chosen = [r for r in rows if ELEMENTWISE.get((r.workload["operator"], r.implementation)) == chain]
-    return ChainTable(
-        seconds=_column(r.seconds for r in chosen),
-        elements=_column(_elements(r, chain) for r in chosen),
-        cached=_column(r.cached for r in chosen),
-    )
-
-
-def _elements(row: Measurement, chain: str) -> float:
-    """Elements of the chain's tensor; of a lookup those that are read, whatever the table's size."""
-    elements = float(row.workload["elements"])
-    return LOOKED_UP * min(LOOKUP_WIDTH, elements) if chain == "lookup" else elements
+    table = ChainTable.of_rows(chosen)
+    if chain != "lookup":
+        return table
+    return replace(table, elements=LOOKED_UP * np.minimum(LOOKUP_WIDTH, table.elements))
 
 
 LOOKED_UP, LOOKUP_WIDTH = 256.0, 512.0
 """Tokens that are looked up where an embedding is measured, and the widest row of its table."""
-
-
-def _column(values: Iterable[float]) -> Array:
-    return np.array(list(values), dtype=float)
