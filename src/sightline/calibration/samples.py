@@ -1,15 +1,19 @@
 """Samples of measured operators as arrays: columns of equal length in SI units."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sightline.program import Operator
+from sightline.program.address import Module, Part
 
 if TYPE_CHECKING:
     import polars as pl
 
 Array = NDArray[np.float64]
+Kind = TypeVar("Kind", bound=Operator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +33,11 @@ class Table:
     def of(cls, rows: "pl.DataFrame") -> Self:
         """The columns of samples that the table has by name."""
         return cls(**columns(rows, *(f.name for f in fields(cls))))
+
+    def operators(self, kind: type[Kind], module: Module, part: Part, **stated: Any) -> Kind:
+        """The measured operators at an address: sizes that columns are named after, and what else is ``stated``."""
+        sizes = {f.name: getattr(self, f.name) for f in fields(self) if f.name in kind.__dataclass_fields__}
+        return kind(module=module, part=part, **{**sizes, **stated})
 
     def __len__(self) -> int:
         return len(self.seconds)

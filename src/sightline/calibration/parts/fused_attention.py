@@ -37,16 +37,12 @@ def predicted_seconds(table: AttentionTable, device: Device, constants: Attentio
     """Predicted time of every 16-bit pass, or pair of passes, of a table."""
 
     def time_s(direction: Direction) -> Array:
-        passes = FlashAttention(
-            module="attention core",
-            part="flash attention",
+        passes = table.operators(
+            FlashAttention,
+            "attention core",
+            "flash attention",
             direction=direction,
-            batch=table.batch,
-            heads=table.heads,
-            kv_heads=table.kv_heads,
-            head_dim=table.head_dim,
             value_dim=table.head_dim,
-            query_tokens=table.query_tokens,
             context_tokens=table.query_tokens,
             causal=table.causal > 0,
             dtype="bf16",

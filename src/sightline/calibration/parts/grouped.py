@@ -82,14 +82,11 @@ def _peak(device: Device) -> float:
 
 def predicted_seconds(table: GroupedTable, device: Device, constants: GroupedConstants) -> Array:
     """Predicted time of every product of a table, in fp8 with a 16-bit output."""
-    products = GroupedMatmul(
-        module="experts",
-        part="matmul",
-        rows=table.rows,
+    products = table.operators(
+        GroupedMatmul,
+        "experts",
+        "matmul",
         experts=table.active,
-        active=table.active,
-        n=table.n,
-        k=table.k,
         dtype="fp8",
         element_bytes=1.0,
         weight_bytes=1.0,

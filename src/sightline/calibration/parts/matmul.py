@@ -71,12 +71,10 @@ def training_sized(table: MatmulTable) -> NDArray[np.bool_]:
 def predicted_seconds(table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit") -> Array:
     """Predicted time of every product of a table, whose operands are in the format ``kernel`` and results in 16 bits."""
     stored = format_of(kernel, _half(device), device)
-    products = Matmul(
-        module="mlp",
-        part="matmul",
-        m=table.m,
-        n=table.n,
-        k=table.k,
+    products = table.operators(
+        Matmul,
+        "mlp",
+        "matmul",
         dtype=stored.compute_dtype,
         element_bytes=stored.activation_bytes,
         weight_bytes=stored.weight_bytes,

@@ -46,7 +46,7 @@ class DeltaTable(Table):
     """Measured kernels of one gated delta layer."""
 
     sequences: Array
-    tokens: Array
+    new_tokens: Array
     decode: Array
     """Truth values: one token updates the states."""
     convolution: Array
@@ -60,6 +60,7 @@ class DeltaTable(Table):
         kernel = rows["kernel"]
         return super(DeltaTable, cls).of(
             rows.with_columns(
+                new_tokens=rows["tokens"],
                 decode=kernel.str.starts_with("update"),
                 convolution=kernel.str.ends_with("convolution"),
                 states=kernel == "prefill states",
@@ -69,18 +70,15 @@ class DeltaTable(Table):
 
 def gated_delta_seconds(table: DeltaTable, device: Device, c: LinearConstants) -> Array:
     """Predicted time of every kernel of a table, all of one phase."""
-    common: dict[str, Any] = {
-        "module": "linear attention",
-        "sequences": table.sequences,
-        "new_tokens": table.tokens,
-        "decode": bool(table.decode.all()),
-        "element_bytes": 2.0,
-    }
-    rule = gated_delta_cost(GatedDelta(part="gated delta", dtype="bf16", **MODEL, **common), device, c)
-    convolution = ShortConvolution(part="conv", channels=CHANNELS, width=CONV_WIDTH, **common)
+    common: dict[str, Any] = {"decode": bool(table.decode.all()), "element_bytes": 2.0}
+    delta = table.operators(GatedDelta, "linear attention", "gated delta", dtype="bf16", **MODEL, **common)
+    convolution = table.operators(
+        ShortConvolution, "linear attention", "conv", channels=CHANNELS, width=CONV_WIDTH, **common
+    )
+    rule_s = gated_delta_cost(delta, device, c).time_s
     convolution_s = short_convolution_cost(convolution, device, c).time_s
-    states_s = c.step_s * np.ceil(table.tokens / CHUNK_TOKENS)
-    return np.select([table.convolution, table.states], [convolution_s, states_s], rule.time_s)
+    states_s = c.step_s * np.ceil(table.new_tokens / CHUNK_TOKENS)
+    return np.select([table.convolution, table.states], [convolution_s, states_s], rule_s)
 
 
 def fit_gated_delta(table: DeltaTable, device: Device) -> FitResult:
@@ -155,23 +153,18 @@ class SparseTable(Table):
 
 def sparse_seconds(table: SparseTable, device: Device, c: SparseConstants) -> Array:
     """Predicted time of every kernel of a table."""
-    sizes: dict[str, Any] = {
-        "sequences": table.sequences,
-        "new_tokens": table.new_tokens,
-        "context_tokens": table.context_tokens,
-    }
-    scores = Indexer(module="indexer", part="scores", dtype="fp8", key_bytes=KEY_BYTES, **INDEX, **sizes)
+    scores = table.operators(Indexer, "indexer", "scores", dtype="fp8", key_bytes=KEY_BYTES, **INDEX)
 
     def attention_s(decode: bool) -> Any:
-        attention = SelectedAttention(
-            module="attention core",
-            part="selected attention",
+        attention = table.operators(
+            SelectedAttention,
+            "attention core",
+            "selected attention",
             decode=decode,
             dtype="bf16",
             element_bytes=2.0,
             cache_bytes=CACHE_BYTES if decode else 2.0,
             **LATENT,
-            **sizes,
         )
         return sparse_attention_cost(attention, device, c).time_s
 

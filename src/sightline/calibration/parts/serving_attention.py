@@ -69,16 +69,10 @@ class ServingAttentionTable(Table):
 
     def operator(self, *, decode: bool = False, latent: bool = False) -> CachedAttention:
         """The measured operators, whose sizes are the table's columns."""
-        return CachedAttention(
-            module="attention core",
-            part="flash attention",
-            batch=self.batch,
-            heads=self.heads,
-            kv_heads=self.kv_heads,
-            head_dim=self.head_dim,
-            value_dim=self.value_dim,
-            query_tokens=self.query_tokens,
-            context_tokens=self.context_tokens,
+        return self.operators(
+            CachedAttention,
+            "attention core",
+            "flash attention",
             window=self.window if (self.window < NO_WINDOW).any() else None,
             shared_kv=latent,
             decode=decode,

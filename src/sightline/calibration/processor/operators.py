@@ -1,6 +1,6 @@
 """A processor's constants from measured operators: products, attention, chains of kernels, and the calls around them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -100,7 +100,8 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
 
 
 def _fit_products(table: ProductTable, order: str, machine: _Machine) -> FitResult:
-    families = [f"{m:.0f}x{n:.0f}" if order == "weight gradient" else f"{n:.0f}x{k:.0f}" for m, n, k in _sizes(table)]
+    sides = (table.m, table.n) if order == "weight gradient" else (table.n, table.k)
+    families = [f"{one:.0f}x{other:.0f}" for one, other in zip(*sides, strict=True)]
     return _fit(
         table,
         families,
@@ -108,10 +109,6 @@ def _fit_products(table: ProductTable, order: str, machine: _Machine) -> FitResu
         lambda part, values: _product_seconds(part, order, machine, ProductConstants.from_mapping(values)),
         f"products ({order})",
     )
-
-
-def _sizes(table: ProductTable) -> Iterable[tuple[float, float, float]]:
-    return zip(table.m, table.n, table.k, strict=True)
 
 
 def _product_seconds(table: ProductTable, order: str, machine: _Machine, constants: ProductConstants) -> Array:
@@ -132,16 +129,12 @@ def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
 
 
 def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: FusedAttentionConstants) -> Array:
-    passes = FlashAttention(
-        module="attention core",
-        part="flash attention",
+    passes = table.operators(
+        FlashAttention,
+        "attention core",
+        "flash attention",
         direction="backward" if way == "backward" else "forward",
-        batch=table.batch,
-        heads=table.heads,
-        kv_heads=table.kv_heads,
-        head_dim=table.head_dim,
         value_dim=table.head_dim,
-        query_tokens=table.query_tokens,
         context_tokens=table.query_tokens,
         causal=True,
         dtype=machine.dtype,
@@ -222,5 +215,4 @@ def _calls(rows: Sequence[Measurement]) -> dict[str, float]:
 
 def _points(name: str, table: ProductTable, order: str, machine: _Machine, fit: FitResult) -> Points:
     predicted = _product_seconds(table, order, machine, ProductConstants.from_mapping(fit.constants))
-    flops = 2 * table.m * table.n * table.k
-    return Points(kernel=name, size=flops, unit="FLOP", predicted=predicted, measured=table.seconds)
+    return Points(kernel=name, size=table.size, unit=table.unit, predicted=predicted, measured=table.seconds)

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import PHASES, Stream, attention_samples, in_order, reads, streams
+from sightline.calibration.readers.vocabulary import PHASES, Stream, attention_samples, in_order, reads, stream_samples
 from sightline.errors import InputError
 from sightline.scenario import Model
 
@@ -16,74 +16,71 @@ UNFUSED_NORM, UNFUSED_ROPE, UNFUSED_ACTIVATION = (18.0, 7.0), (9.0, 10.0), (5.0,
 """16-bit tensors and kernels of Transformers' RMSNorm in fp32, rotary embedding and gated activation."""
 SAMPLER = (6.0, 4.0)
 """16-bit tensors of the logits' size and kernels: a cast to fp32, a pass for the maximum, one for the choice."""
+_DENSE, _SEQUENCES = "layer tokens time_us", "layer sequences time_us"
 _LAYERS = "layer_name input kv_cache tp_size latency(ns)"
 _RANKS = re.compile(r"_tp(\d+)(?:_|$)")
 
 
-@reads("LLMServingSim dense", "layer tokens time_us", "matmul", repeats=True)
-def dense_matmul(table: RawTable) -> "pl.DataFrame":
-    """Tables dense: microseconds of the linear layers by tokens."""
-    return _matmuls(table, "layer", "tokens", table.times("time_us", 1e-6), _ranks(table))
-
-
-@reads("LLMServingSim dense", "layer tokens time_us", "elementwise")
-def dense_elementwise(table: RawTable) -> "pl.DataFrame":
-    """The same table's other kernels; norms add the residual in place, the embedding of equal tokens is left out."""
-    model, ranks = _model(table), _ranks(table)
-    norm = Stream("norm", model.hidden_size, 4.0, distinct=2.0)
-    kinds = {
-        "layernorm": norm,
-        "final_layernorm": norm,
-        "rotary_emb": Stream("rope", _rotated(model) / ranks, 2.0),
-        "act_fn": Stream("activation", _width(model) / ranks, 3.0),
-    }
-    return streams(table, "layer", "tokens", table.times("time_us", 1e-6), kinds)
-
-
-@reads("LLMServingSim per sequence", "layer sequences time_us", "matmul", repeats=True)
-def sequence_matmul(table: RawTable) -> "pl.DataFrame":
-    """Tables per sequence: microseconds of the head by sequences."""
-    return _matmuls(table, "layer", "sequences", table.times("time_us", 1e-6), _ranks(table))
-
-
-@reads("LLMServingSim per sequence", "layer sequences time_us", "elementwise")
-def sequence_elementwise(table: RawTable) -> "pl.DataFrame":
-    """The same table's sampler: passes over fp32 logits."""
-    tensors, launches = SAMPLER
-    kinds = {"sampler": Stream("sampling", _model(table).vocab_size, tensors, launches=launches)}
-    return streams(table, "layer", "sequences", table.times("time_us", 1e-6), kinds)
-
-
+@reads("LLMServingSim dense", _DENSE, "matmul", repeats=True)
+@reads("LLMServingSim per sequence", _SEQUENCES, "matmul", repeats=True)
 @reads("LLMServingSim layers", _LAYERS, "matmul", repeats=True)
-def layers_matmul(table: RawTable) -> "pl.DataFrame":
-    """Tables layers of the first version: nanoseconds of Transformers' linear layers."""
-    whole = _whole_prompts(table)
-    return _matmuls(whole, "layer_name", "input", whole.times("latency(ns)", 1e-9), whole.numbers("tp_size"))
+def matmul(table: RawTable) -> "pl.DataFrame":
+    """The linear layers that a table names; those of the first version are Transformers'."""
+    layers = _layers(table)
+    m = layers.tokens
+    return _by_name(
+        layers,
+        {
+            name: layers.table.samples(kernel="16-bit", m=m, n=m * 0 + n, k=m * 0 + k, seconds=layers.seconds)
+            for name, (n, k) in _linear_layers(_model(table), layers.ranks).items()
+        },
+    )
+
+
+@reads("LLMServingSim dense", _DENSE, "elementwise")
+@reads("LLMServingSim per sequence", _SEQUENCES, "elementwise")
+def elementwise(table: RawTable) -> "pl.DataFrame":
+    """The same tables' other kernels; norms add the residual in place, the embedding of equal tokens is left out."""
+    layers, model = _layers(table), _model(table)
+    ranks = layers.ranks
+    norm = Stream("norm", model.hidden_size, 4.0, distinct=2.0)
+    return _streams(
+        layers,
+        {
+            "layernorm": norm,
+            "final_layernorm": norm,
+            "rotary_emb": Stream("rope", _rotated(model) / ranks, 2.0),
+            "act_fn": Stream("activation", _width(model) / ranks, 3.0),
+            "sampler": Stream("sampling", model.vocab_size, SAMPLER[0], launches=SAMPLER[1]),
+        },
+    )
 
 
 @reads("LLMServingSim layers", _LAYERS, "elementwise")
-def layers_elementwise(table: RawTable) -> "pl.DataFrame":
-    """The same table's other kernels: eager chains, but for layer norms."""
-    table = _whole_prompts(table)
-    model, ranks = _model(table), table.numbers("tp_size")
+def eager_elementwise(table: RawTable) -> "pl.DataFrame":
+    """The other kernels of the first version's: eager chains, but for layer norms."""
+    layers, model = _layers(table), _model(table)
+    ranks = layers.ranks
     tensors, launches = UNFUSED_NORM if model.norm == "rmsnorm" else (2.0, 1.0)
     norm = Stream("norm", model.hidden_size, tensors, launches=launches)
-    kinds = {
-        "embedding": Stream("embedding", model.hidden_size, 2.0),
-        **dict.fromkeys(("input_layernorm", "post_layernorm", "final_layernorm"), norm),
-        "rope": Stream("rope", _rotated(model) / ranks, UNFUSED_ROPE[0], launches=UNFUSED_ROPE[1]),
-        "act_fn": Stream("activation", _width(model) / ranks, UNFUSED_ACTIVATION[0], launches=UNFUSED_ACTIVATION[1]),
-    }
-    return streams(table, "layer_name", "input", table.times("latency(ns)", 1e-9), kinds)
+    return _streams(
+        layers,
+        {
+            "embedding": Stream("embedding", model.hidden_size, 2.0),
+            **dict.fromkeys(("input_layernorm", "post_layernorm", "final_layernorm"), norm),
+            "rope": Stream("rope", _rotated(model) / ranks, UNFUSED_ROPE[0], launches=UNFUSED_ROPE[1]),
+            "act_fn": Stream(
+                "activation", _width(model) / ranks, UNFUSED_ACTIVATION[0], launches=UNFUSED_ACTIVATION[1]
+            ),
+        },
+    )
 
 
 @reads("LLMServingSim layers", _LAYERS, PHASES[0])
 def layers_attention(table: RawTable) -> "pl.DataFrame":
-    """The same table's attention of whole prompts."""
-    table = _whole_prompts(table)
-    table = table.where((table.text("layer_name") == "attn") & (table.numbers("input") > 1))
-    tokens = table.numbers("input")
-    return _attention(table, tokens, tokens, 1.0, table.times("latency(ns)", 1e-9), table.numbers("tp_size"))
+    """The first version's attention of whole prompts."""
+    prompts = _layers(table.where((table.text("layer_name") == "attn") & (table.numbers("input") > 1)))
+    return _attention(prompts.table, prompts.tokens, prompts.tokens, 1.0, prompts.seconds, prompts.ranks)
 
 
 @reads("LLMServingSim attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", *PHASES[:2])
@@ -123,17 +120,36 @@ def _attention(
     return rows.with_columns(pl.col("kv_heads").clip(lower_bound=1))
 
 
-def _matmuls(
-    table: RawTable, layer: str, tokens: str, seconds: "pl.Series", ranks: "pl.Series | float"
-) -> "pl.DataFrame":
-    """Products of the linear layers that the table names."""
-    names, m = table.text(layer), table.numbers(tokens)
-    ones = m * 0 + 1
-    parts = []
-    for name, (n, k) in _linear_layers(_model(table), ranks).items():
-        rows = table.samples(kernel="16-bit", m=m, n=ones * n, k=ones * k, seconds=seconds)
-        parts.append(rows.filter((names == name).fill_null(value=False)))
-    return in_order(parts)
+class Layers(NamedTuple):
+    """A table of layers by their names."""
+
+    table: RawTable
+    names: "pl.Series"
+    tokens: "pl.Series"
+    """Tokens, or sequences."""
+    seconds: "pl.Series"
+    ranks: "pl.Series | float"
+
+
+def _layers(table: RawTable) -> Layers:
+    """The layers of a table: microseconds by tokens or sequences, or nanoseconds of the first version's whole prompts."""
+    if "layer_name" in table.columns:
+        table = table.where(table.numbers("kv_cache", least=0) == 0)
+        tokens, ranks = table.numbers("input"), table.numbers("tp_size")
+        return Layers(table, table.text("layer_name"), tokens, table.times("latency(ns)", 1e-9), ranks)
+    tokens = table.numbers("tokens" if "tokens" in table.columns else "sequences")
+    return Layers(table, table.text("layer"), tokens, table.times("time_us", 1e-6), _ranks(table))
+
+
+def _by_name(layers: Layers, samples: "Mapping[str, pl.DataFrame]") -> "pl.DataFrame":
+    """The samples of each layer where the table names it."""
+    return in_order([rows.filter((layers.names == name).fill_null(value=False)) for name, rows in samples.items()])
+
+
+def _streams(layers: Layers, kinds: Mapping[str, Stream]) -> "pl.DataFrame":
+    """Samples of the layers that are bandwidth-bound kernels."""
+    table, tokens, seconds = layers.table, layers.tokens, layers.seconds
+    return _by_name(layers, {name: stream_samples(table, stream, tokens, seconds) for name, stream in kinds.items()})
 
 
 def _linear_layers(
@@ -157,10 +173,6 @@ def _linear_layers(
         "lm_head": (model.vocab_size / ranks, h),
         **(dense if model.experts is None else {}),
     }
-
-
-def _whole_prompts(table: RawTable) -> RawTable:
-    return table.where(table.numbers("kv_cache", least=0) == 0)
 
 
 def _rotated(model: Model) -> float:

@@ -19,7 +19,7 @@ write: a norm reads and writes, a gated activation reads two tensors and writes 
 them, a residual adds two into a third.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -139,19 +139,6 @@ class Stream(NamedTuple):
     distinct: float | None = None
     """None: as many as are moved."""
     launches: float = 1.0
-
-
-def streams(
-    table: RawTable, layer: str, tokens: str, seconds: "pl.Series", kinds: Mapping[str, Stream]
-) -> "pl.DataFrame":
-    """Samples of the layers that are bandwidth-bound kernels, by the name in the column ``layer``."""
-    names, count = table.text(layer), table.numbers(tokens)
-    return in_order(
-        [
-            stream_samples(table, stream, count, seconds).filter((names == name).fill_null(value=False))
-            for name, stream in kinds.items()
-        ]
-    )
 
 
 def stream_samples(
