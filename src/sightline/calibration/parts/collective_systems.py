@@ -175,26 +175,29 @@ def system_tables(read: Read, system: System) -> dict[str, Tables]:
     if not system.aiconfigurator:
         return {system.version: further}
     rows = read(system.nccl()).sort("ranks", "bytes", "seconds")
-    known = {library.split()[1]: library for library in rows["library"].unique()}
-    if not known:
+    versions = {version: _by_kind(part) for version, part in _by_release(rows).items()}
+    if not versions:
         raise InputError(f"the tables hold no measurements of {system.aiconfigurator}")
-    versions = {v: _by_kind(rows.filter(pl.col("library") == known[v])) for v in sorted(known, key=release_key)}
     newest = list(versions)[-1]
     return {**versions, newest: {**versions[newest], **further}}
 
 
 def engine_tables(read: Read, system: System) -> dict[tuple[str, str], CollectiveTable]:
     """Return engines' own all-reduce inside a node by engine and release, oldest first."""
-    import polars as pl
-
     tables: dict[tuple[str, str], CollectiveTable] = {}
     for engine in manifest("collectives")["engines"]:
         rows = read(system.kernels(engine)).sort("ranks", "bytes", maintain_order=True)
-        known = {library.split()[1]: library for library in rows["library"].unique()}
-        for release in sorted(known, key=release_key):
-            part = rows.filter(pl.col("library") == known[release])
+        for release, part in _by_release(rows).items():
             tables[engine, release] = CollectiveTable.of_kind("all_reduce", part)
     return tables
+
+
+def _by_release(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
+    """The samples of each version of a library, oldest first."""
+    import polars as pl
+
+    known = {library.split()[1]: library for library in rows["library"].unique()}
+    return {version: rows.filter(pl.col("library") == known[version]) for version in sorted(known, key=release_key)}
 
 
 def _by_kind(rows: "pl.DataFrame") -> dict[str, CollectiveTable]:

@@ -78,7 +78,7 @@ class CollectiveTable(Table):
     def of_kind(cls, kind: str, rows: "pl.DataFrame") -> "CollectiveTable":
         """The columns of samples of one kind."""
         sizes = columns(rows, "seconds", "ranks", "ranks_per_node", "bytes")
-        return cls(kind=kind, samples=rows.height, **sizes)  # type: ignore[arg-type]
+        return cls(kind=kind, samples=rows.height, **sizes)
 
     def every(self, stride: int) -> "CollectiveTable":
         """One measurement in ``stride``."""

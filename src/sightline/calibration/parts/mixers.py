@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.calibration.fits import FitResult, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
@@ -18,6 +19,9 @@ from sightline.scenario import Device
 
 if TYPE_CHECKING:
     import polars as pl
+
+Flags = NDArray[np.bool_]
+"""A truth value per measurement."""
 
 MODEL: Mapping[str, Any] = {"key_heads": 16, "value_heads": 32, "key_dim": 128, "value_dim": 128}
 """Of the gated delta layer that the tables timed."""
@@ -47,12 +51,12 @@ class DeltaTable(Table):
 
     sequences: Array
     new_tokens: Array
-    decode: Array
-    """Truth values: one token updates the states."""
-    convolution: Array
-    """Truth values: the short convolution, not the rule."""
-    states: Array
-    """Truth values: of prefill's rule the kernel alone that carries the state from chunk to chunk."""
+    decode: Flags
+    """One token updates the states."""
+    convolution: Flags
+    """The short convolution, not the rule."""
+    states: Flags
+    """Of prefill's rule the kernel alone that carries the state from chunk to chunk."""
 
     @classmethod
     def of(cls, rows: "pl.DataFrame") -> Self:
@@ -78,7 +82,7 @@ def gated_delta_seconds(table: DeltaTable, device: Device, c: LinearConstants) -
     rule_s = gated_delta_cost(delta, device, c).time_s
     convolution_s = short_convolution_cost(convolution, device, c).time_s
     states_s = c.step_s * np.ceil(table.new_tokens / CHUNK_TOKENS)
-    return np.select([table.convolution, table.states], [convolution_s, states_s], rule_s)
+    return np.where(table.convolution, convolution_s, np.where(table.states, states_s, rule_s))
 
 
 def fit_gated_delta(table: DeltaTable, device: Device) -> FitResult:
@@ -139,10 +143,9 @@ class SparseTable(Table):
     sequences: Array
     new_tokens: Array
     context_tokens: Array
-    indexer: Array
-    """Truth values: the indexer's scores, not attention."""
-    decode: Array
-    """Truth values."""
+    indexer: Flags
+    """The indexer's scores, not attention."""
+    decode: Flags
 
     @classmethod
     def of(cls, rows: "pl.DataFrame") -> Self:
@@ -169,7 +172,7 @@ def sparse_seconds(table: SparseTable, device: Device, c: SparseConstants) -> Ar
         return sparse_attention_cost(attention, device, c).time_s
 
     index_s = indexer_cost(scores, device, c).time_s
-    return np.select([table.indexer, table.decode], [index_s, attention_s(True)], attention_s(False))
+    return np.where(table.indexer, index_s, np.where(table.decode, attention_s(True), attention_s(False)))
 
 
 def fit_sparse(table: SparseTable, device: Device) -> FitResult:

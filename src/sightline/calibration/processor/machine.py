@@ -165,7 +165,7 @@ def _training(dispatch: Mapping[str, Sequence[Mapping[str, float]]]) -> PartFit:
     between = [phases["host"] for models in dispatch.values() for phases in models if "host" in phases]
     constants, told = dict(NEUTRAL), "estimated"
     if between:
-        constants["step_s"] = significant(max(np.median(between) - NEUTRAL["micro_batch_s"], 0.0))
+        constants["step_s"] = significant(max(np.median(between) - float(NEUTRAL["micro_batch_s"]), 0.0))
         told = "those of small models"
     stated = {"evidence": "calibrated", "source": f"a sum of calls; host times {told}", **constants}
     numbers = {name: value for name, value in constants.items() if isinstance(value, float)}

@@ -1,6 +1,6 @@
 """One reader per format of measured tables: a file becomes rows of samples in one vocabulary and in SI units."""
 
-from sightline.calibration.readers import (  # noqa: F401 - each registers the formats that it reads
+from sightline.calibration.readers import (  # each registers the formats that it reads
     aiconfigurator,
     infersim,
     llmservingsim,
