@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -38,17 +38,7 @@ class Nodes:
 
     def to_dict(self, number: int) -> dict[str, Any]:
         """As an argument of the request's scenario of this number; empty for a single node, whose ranks meet by a file."""
-        if self.count == 1:
-            return {}
-        return {
-            "count": self.count,
-            "rank": self.rank,
-            "host": self.host,
-            "port": self.port,
-            "prefix": f"sightline/ranks/{number}",
-            "local_rank": self.local_rank,
-            "local_count": self.local_count,
-        }
+        return {} if self.count == 1 else {**asdict(self), "prefix": f"sightline/ranks/{number}"}
 
 
 def nodes_of(count: int | None, rank: int | None, rendezvous: str | None) -> Nodes:
