@@ -1,6 +1,6 @@
 """The prediction of generation: a batch's prefill and its decode steps, assembled into a profile."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -26,28 +26,16 @@ from sightline.program.formats import conversion
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
 
-Predict = Callable[[GenerationScenario], Profile]
-
 
 def predict_generation(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> Profile:
     """Predict a batch's generation; sizes and degrees may be arrays that broadcast.
 
     ``constants`` replace those of the catalog's engine, as a fit does.
     """
-    again = partial(predict_generation, constants=constants)
-    engine, evidence = scenario.plan.engine, "given"
     workers = price_workers(scenario)
-    if constants is None and not workers.decoding.worker.ranks.device_model.asynchronous:
-        constants, evidence = ONE_BY_ONE, "estimated"
-    elif constants is None:
-        constants, evidence = load_inference(engine.name, engine.version)
-    return _profile(workers, latencies(workers, constants), constants, evidence, again)
-
-
-def _profile(
-    workers: Workers, found: Latencies, constants: InferenceConstants, evidence: str, again: Predict
-) -> Profile:
-    scenario = workers.scenario
+    again = partial(predict_generation, constants=constants)
+    constants, evidence = (constants, "given") if constants is not None else _constants(workers.decoding.worker)
+    found = latencies(workers, constants)
     whole = {"prefill": found.prefill.scaled(found.prefills), "decode": found.decode.scaled(found.steps)}
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
     on_device = constants.multiplying_on(scenario.cluster.device)
@@ -68,6 +56,13 @@ def _profile(
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
         warnings=lambda _: (*scenario.warnings, *_remarks(workers.decoding.worker)),
     )
+
+
+def _constants(worker: Worker) -> tuple[InferenceConstants, str]:
+    """The catalog's constants for the engine on the device, and what they rest on."""
+    if not worker.ranks.device_model.asynchronous:
+        return ONE_BY_ONE, "estimated"
+    return load_inference(worker.plan.engine.name, worker.plan.engine.version)
 
 
 def _remarks(worker: Worker) -> Iterator[str]:
