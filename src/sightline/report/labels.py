@@ -75,13 +75,9 @@ def subtitle(scenario: Asked) -> tuple[str, ...]:
 
 def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
     plan, work = scenario.plan, scenario.workload
-    extras = [f"ZeRO-{plan.zero_stage}"] if plan.zero_stage else []
-    extras += [f"{plan.virtual_stages} virtual stages"] if plan.virtual_stages != 1 else []
-    extras += ["sequence parallel"] if plan.sequence_parallel else []
-    extras += [f"{plan.recompute} recomputation"] if plan.recompute != "none" else []
     how = [
         f"{plan.framework.name} {plan.framework.version}".strip(),
-        ", ".join([*_layout(plan), *extras, *_techniques(plan)]),
+        ", ".join([*_layout(plan), *_techniques(plan)]),
         f"micro-batch {plan.micro_batch}",
         f"{plan.dtype}, {plan.attention} attention",
     ]
@@ -89,19 +85,23 @@ def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
 
 
 def _techniques(plan: Plan) -> list[str]:
-    """What is frozen, quantized, moved to the host, compiled or scheduled otherwise, a phrase each."""
-    said = [] if plan.adapter is None else [f"{plan.adapter.kind} of rank {plan.adapter.rank}"]
-    said += [f"{plan.quantization} weights"] if plan.quantization != "none" else []
-    said += [f"{' and '.join(sorted(plan.offload))} offloaded"] if plan.offload else []
-    said += (
-        [f"{plan.prediction_layers:d} layer{'s' if plan.prediction_layers != 1 else ''} of multi-token prediction"]
-        if plan.prediction_layers
-        else []
+    """What is sharded, recomputed, frozen, quantized, moved to the host, compiled or scheduled, a phrase each."""
+    layers, adapter, shards = plan.prediction_layers, plan.adapter, plan.data_parallel_shard
+    phrases = (
+        (plan.zero_stage, f"ZeRO-{plan.zero_stage}"),
+        (plan.virtual_stages != 1, f"{plan.virtual_stages} virtual stages"),
+        (plan.sequence_parallel, "sequence parallel"),
+        (plan.recompute != "none", f"{plan.recompute} recomputation"),
+        (adapter, f"{adapter.kind} of rank {adapter.rank}" if adapter else ""),
+        (plan.quantization != "none", f"{plan.quantization} weights"),
+        (plan.offload, f"{' and '.join(sorted(plan.offload))} offloaded"),
+        (layers, f"{layers:d} layer{'s' if layers != 1 else ''} of multi-token prediction"),
+        (plan.optimizer != "adamw", str(plan.optimizer)),
+        (plan.schedule in ("zero-bubble", "dualpipe"), f"{plan.schedule} schedule"),
+        (shards is not None, f"states shared by {shards:g}" if shards is not None else ""),
+        (plan.compile, "compiled"),
     )
-    said += [str(plan.optimizer)] if plan.optimizer != "adamw" else []
-    said += [f"{plan.schedule} schedule"] if plan.schedule in ("zero-bubble", "dualpipe") else []
-    said += [f"states shared by {plan.data_parallel_shard:g}"] if plan.data_parallel_shard is not None else []
-    return said + (["compiled"] if plan.compile else [])
+    return [phrase for holds, phrase in phrases if holds]
 
 
 def _of_generation(scenario: GenerationScenario) -> tuple[str, list[str]]:

@@ -79,17 +79,13 @@ def _restated(suite: Mapping[str, Any]) -> Iterator[Row]:
         yield dict(zip(suite["columns"], values, strict=True))
 
 
-def _as_printed(cells: Cells) -> Iterator[Cells]:
-    yield cells
-
-
 def _from_folder(spec: Mapping[str, Any], folder: Path) -> Iterator[Row | LeftOutError]:
     read = READERS[spec["reader"]] if "reader" in spec else row_of_cells
-    straighten = LINES[spec["lines"]] if "lines" in spec else _as_printed
     for path in sorted(folder.glob(spec["files"])):
         with path.open(encoding="utf-8", newline="") as lines:
             for number, printed in enumerate(csv.DictReader(lines), start=2):
-                for cells in straighten(cast(Cells, printed)):
+                line = cast(Cells, printed)
+                for cells in LINES[spec["lines"]](line) if "lines" in spec else (line,):
                     try:
                         yield read(cells, spec, f"{path} line {number}")
                     except LeftOutError as reason:

@@ -50,29 +50,24 @@ def choose(names: str | Sequence[str] | None = None, data: Path | str | None = N
 
 
 def evaluate(
-    chosen: Sequence[AnySuite], predict: Predict | None = None, done: Callable[[], None] | None = None
+    chosen: Sequence[AnySuite], predict: Predict | None = None, done: Callable[[], None] = lambda: None
 ) -> list[Result]:
     """Predict the chosen suites and return the errors of each suite's splits; ``done`` is called for each piece of work."""
     predict = predict or _default_predict()
-    tell = done or _nobody
     results: list[Result] = []
     for suite in chosen:
         if isinstance(suite, OperatorSuite):
             results += results_of(suite)
             for _ in range(work_of(suite)):
-                tell()
+                done()
         else:
-            results += _results(suite, predict, tell)
+            results += _results(suite, predict, done)
     return results
 
 
 def work_of(suite: AnySuite) -> int:
     """Return how much work a suite is, in predictions of one case."""
     return _TABLE if isinstance(suite, OperatorSuite) else len(suite.cases)
-
-
-def _nobody() -> None:
-    """Hear of the work without a use for it."""
 
 
 def _default_predict() -> Predict:

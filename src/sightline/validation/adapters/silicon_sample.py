@@ -8,7 +8,7 @@ in the deployments that InferenceX published (the ``deployments`` of the suite's
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sightline.validation.adapters.silicon_launches import launched
@@ -210,14 +210,9 @@ def _disaggregated(cells: Cells, asked: Row, spec: Mapping[str, Any], *, drafts:
 
 
 def _pools(deployment: Deployment) -> dict[str, Any]:
-    sides = {name: side.plan() for name, side in _sides(deployment)}
+    sides = {"prefill": deployment.prefill.plan(), "decode": deployment.decode.plan()}
     speculative = _drafts(deployment.drafted) if deployment.drafted else {}
     return {"devices": deployment.devices, "plan.disaggregate": sides, **speculative}
-
-
-def _sides(deployment: Deployment) -> Iterator[tuple[str, Worker]]:
-    yield "prefill", deployment.prefill
-    yield "decode", deployment.decode
 
 
 def _deployed(cells: Cells, asked: Row, table: Sequence[Sequence[Any]], *, drafts: bool) -> Deployment | None:
@@ -225,35 +220,25 @@ def _deployed(cells: Cells, asked: Row, table: Sequence[Sequence[Any]], *, draft
 
     With ``drafts`` those without come last.
     """
-    question = [
-        asked["model"],
-        cells["precision"],
-        asked["device"],
-        asked["plan.framework"],
-        _int(cells, "isl"),
-        _int(cells, "osl"),
-    ]
+    named = [asked["model"], cells["precision"], asked["device"], asked["plan.framework"]]
+    question = [*named, _int(cells, "isl"), _int(cells, "osl")]
     same = [
         (concurrencies, Deployment(drafted, Worker(*numbers[:4]), Worker(*numbers[4:])))
         for *key, concurrencies, drafted, numbers in table
         if key == question
     ]
+    possible = [(listed, one) for listed, one in same if _fits(cells, one)]
     concurrency = asked["workload.batch"]
-    fitting = [one for listed, one in same if concurrency in listed and _fits(cells, one)]
+    fitting = [one for listed, one in possible if concurrency in listed]
     # Some deployments list what one decode worker has in flight.
-    fitting = fitting or [
-        one for listed, one in same if concurrency / one.decode.replicas in listed and _fits(cells, one)
-    ]
+    fitting = fitting or [one for listed, one in possible if concurrency / one.decode.replicas in listed]
     return min(fitting, key=lambda one: (drafts and not one.drafted, one.drafted), default=None)
 
 
 def _fits(cells: Cells, deployment: Deployment) -> bool:
     """Say whether a deployment has the devices, workers and experts that the row names."""
-    tensor, ranks = (
-        max(1, _int(cells, "decode_tp_size") or _int(cells, "tp_size")),
-        _int(cells, "decode_attention_dp_size"),
-    )
-    prefill_tensor = _int(cells, "prefill_tp_size")
+    tensor = max(1, _int(cells, "decode_tp_size") or _int(cells, "tp_size"))
+    ranks, prefill_tensor = _int(cells, "decode_attention_dp_size"), _int(cells, "prefill_tp_size")
     workers = _int(cells, "decode_num_workers")
     if workers and workers != deployment.decode.replicas:
         return False
