@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from sightline.profile.results import flatten, plain, profile_to_dict
+from sightline.profile.results import flatten, profile_to_dict
+from sightline.quantities import as_json
 from sightline.report.csv_lines import to_csv
 
 KEYS = {
@@ -55,7 +56,7 @@ def test_numpy_never_reaches_json(build):
 
 
 def test_plain_says_null_for_what_json_cannot_say():
-    assert plain({"a": math.nan, "b": (1, np.inf), "c": np.arange(3), "d": {2, 1}}) == {
+    assert as_json({"a": math.nan, "b": (1, np.inf), "c": np.arange(3), "d": {2, 1}}) == {
         "a": None,
         "b": [1, None],
         "c": [0, 1, 2],

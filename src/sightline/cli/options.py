@@ -20,7 +20,12 @@ Html = Annotated[
     str | None, typer.Option("--html", metavar="REPORT", help="Write a report as one .html page that needs no network.")
 ]
 RunStore = Annotated[
-    str | None, typer.Option("--store", metavar="DIR|URL", help="Where runs are stored; default: SIGHTLINE_RUNS.")
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="DIR|URL",
+        help="The store of runs: a folder or a URL such as s3://bucket/runs; default: SIGHTLINE_RUNS, else ~/.local/share/sightline/runs.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

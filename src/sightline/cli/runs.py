@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
-from sightline.cli.options import AsJson
+from sightline.cli.options import AsJson, RunStore
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,15 +24,6 @@ runs = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_Place = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="DIR|URL",
-        help="The store: a folder or a URL such as s3://bucket/runs; else SIGHTLINE_RUNS, else ~/.local/share/sightline/runs.",
-        show_default=False,
-    ),
-]
 _Suite = Annotated[str | None, typer.Option(metavar="NAME", help="Only the runs of this suite.", show_default=False)]
 _Status = Annotated[
     str | None,
@@ -48,7 +39,7 @@ def group(context: typer.Context) -> None:
 
 
 @runs.command("list")
-def list_runs(suite: _Suite = None, status: _Status = None, store: _Place = None, as_json: AsJson = False) -> None:
+def list_runs(suite: _Suite = None, status: _Status = None, store: RunStore = None, as_json: AsJson = False) -> None:
     """List the runs, oldest first.
 
     \b
@@ -69,7 +60,7 @@ def show(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A run's id, the start of its id, or latest.", show_default=False)
     ],
-    store: _Place = None,
+    store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one run: its status, result and environment.
@@ -93,7 +84,7 @@ def show(
 @runs.command()
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
-    store: _Place = None,
+    store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
     """Query the runs in SQL. The tables are runs, samples and rows.
@@ -119,7 +110,7 @@ def export(
         list[str] | None, typer.Argument(metavar="[RUN...]", help="The runs; default: all.", show_default=False)
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="The archive to write (.zip).")] = "runs.zip",
-    store: _Place = None,
+    store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
     """Write runs into one file, which import can read.
@@ -143,7 +134,7 @@ def export(
 @runs.command("import")
 def import_runs(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive that export wrote.", show_default=False)],
-    store: _Place = None,
+    store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
     """Read exported runs into the store. Runs that it already has do not change.
@@ -169,7 +160,7 @@ def delete(
     ] = None,
     suite: _Suite = None,
     status: _Status = None,
-    store: _Place = None,
+    store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete runs: those named, or all of a suite or status.
