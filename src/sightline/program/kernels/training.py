@@ -8,6 +8,7 @@ import numpy as np
 from sightline.program.address import LINEAR_ATTENTION, Module
 from sightline.program.attention_core import soft_cap
 from sightline.program.kernels.training_attention import TrainingAttention
+from sightline.program.kernels.training_elementwise import join_streams
 from sightline.program.kernels.training_experts import TrainingExperts, training_experts
 from sightline.program.operators import Elementwise, Operator
 from sightline.program.program import LinearLayer, Step, elementwise, moving
@@ -15,7 +16,6 @@ from sightline.program.settings import framework_under, low_precision_of, traine
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.program.techniques.context_parallel import exchange, head_ranks
 from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
-from sightline.program.techniques.residual_streams import join_streams
 from sightline.program.techniques.tensor_parallel import enter_region, leave_region
 from sightline.quantities import Number, either, plain
 from sightline.scenario import Experts, LayerKind, LinearAttention, Scenario

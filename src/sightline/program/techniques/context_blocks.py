@@ -9,12 +9,11 @@ Legend as in `sightline.program.shapes`; ``n`` ranks on the ring.
 """
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.program.attention_core import Scores, flash
 from sightline.program.operators import (
-    CollectiveRanks,
     Elementwise,
     FlashAttention,
     Operator,
@@ -24,11 +23,12 @@ from sightline.program.operators import (
 from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
 from sightline.quantities import Number
-from sightline.scenario.operation import CollectiveKind
 
 FURTHER_CHUNKS: tuple[Part, ...] = ("flash attention to earlier keys", "flash attention of later queries")
 """Kernels that work on blocks from other ranks: half of these hold keys that all own queries see, of which only the
 early half, half of them keys that only the own late queries see."""
+exchanged = partial(collective, ATTENTION_CORE, part="keys and values")
+"""A collective of keys and values among the ranks of a sequence."""
 TOUCHED = 0.75
 """Share of a rank's tokens that a block from another rank has to do with: all, or half of the queries or keys."""
 FP32 = 4.0
@@ -58,15 +58,6 @@ def live_bytes(x: TrainingShapes) -> Number:
     return kept + 3.0 * ratio * block + FP32 * x.tokens * x.query_width
 
 
-def exchanged(
-    kind: CollectiveKind, size: Number, count: Any, ranks: CollectiveRanks, overlapped_with: OverlappedWith
-) -> list[Operator]:
-    """Return a collective of keys and values among the ranks of a sequence."""
-    return collective(
-        ATTENTION_CORE, kind, size, count, part="keys and values", ranks=ranks, overlapped_with=overlapped_with
-    )
-
-
 def layout(size: Number, count: Number) -> Elementwise:
     """Return a copy that puts chunks in order."""
     return moving(ATTENTION_CORE, "layout of chunks", 2.0 * size, 2.0, count=count, elements=size)
@@ -93,9 +84,9 @@ def _ring(x: TrainingShapes, n: Number, *, backward: bool) -> list[Operator]:
     results = x.query_width + x.key_width + x.value_width if backward else x.context_width
     traffic = 3.0 * TOUCHED * x.element_bytes * x.tokens * results
     sent = block * (2.0 if backward else 1.0)
-    home = exchanged("send_recv", block, n > 1, "context ring", "nothing") if backward else []
+    home = exchanged("send_recv", block, n > 1, ranks="context ring", overlapped_with="nothing") if backward else []
     return [
-        *exchanged("send_recv", sent, hops, "context ring", "attention"),
+        *exchanged("send_recv", sent, hops, ranks="context ring", overlapped_with="attention"),
         *_kernels(x, n, backward=backward),
         _joined(traffic, hops, x.tokens * results),
         *home,
@@ -133,8 +124,8 @@ def _joined_in_fp32_backward(x: TrainingShapes, n: Number) -> list[Operator]:
         *_fetched(x, n),
         *_kernels(x, n, backward=True),
         _joined(queries + keys, many * n, x.tokens * (x.query_width + x.key_width + x.value_width), kernels=5.0),
-        *exchanged("send_recv", gradients, many * (n - 1.0), "context ring", overlapped_with),
-        *exchanged("send_recv", gradients, many, "context ring", "nothing"),
+        *exchanged("send_recv", gradients, many * (n - 1.0), ranks="context ring", overlapped_with=overlapped_with),
+        *exchanged("send_recv", gradients, many, ranks="context ring", overlapped_with="nothing"),
     ]
 
 
@@ -144,9 +135,9 @@ def _fetched(x: TrainingShapes, n: Number) -> list[Operator]:
     overlapped_with: OverlappedWith = "nothing" if x.framework.native.waits_for_keys else "attention"
     gathers = x.plan.context_exchange == "all-gather"
     fetched = (
-        exchanged("all_gather", block * n, many, "context", overlapped_with)
+        exchanged("all_gather", block * n, many, ranks="context", overlapped_with=overlapped_with)
         if gathers
-        else exchanged("send_recv", block, n - 1.0, "context ring", overlapped_with)
+        else exchanged("send_recv", block, n - 1.0, ranks="context ring", overlapped_with=overlapped_with)
     )
     return [layout(2.0 * block, many), *fetched]
 

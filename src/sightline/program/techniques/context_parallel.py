@@ -94,7 +94,10 @@ def _gathered(x: TrainingShapes, kind: LayerKind, *, backward: bool) -> list[Ope
     """All keys and values, then a kernel for each of the two chunks of queries; backward sums the gradients up."""
     many = x.c > 1
     whole = block_bytes(x) * x.c
-    gathered = [*exchanged("all_gather", whole, many, "context", "nothing"), layout(whole, many * 1.0)]
+    gathered = [
+        *exchanged("all_gather", whole, many, ranks="context", overlapped_with="nothing"),
+        layout(whole, many * 1.0),
+    ]
     whole_scores = scores_of(x, kind)
     core = flash(x, whole_scores, backward=backward)
     if core.causal and kind.mixer != "chunked":
@@ -108,7 +111,10 @@ def _gathered(x: TrainingShapes, kind: LayerKind, *, backward: bool) -> list[Ope
             unseen=np.where(many, (2.0 * x.c - 1.0) / (4.0 * x.c), 0.0),
         )
         core = replace(flash(x, scores, backward=backward), count=kernels * 1.0, saved_bytes=core.saved_bytes / kernels)
-    summed = [layout(whole, many * 1.0), *exchanged("reduce_scatter", whole, many, "context", "nothing")]
+    summed = [
+        layout(whole, many * 1.0),
+        *exchanged("reduce_scatter", whole, many, ranks="context", overlapped_with="nothing"),
+    ]
     return [*gathered, core, *(summed if backward else [])]
 
 
