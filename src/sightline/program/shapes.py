@@ -138,12 +138,24 @@ class TrainingShapes(Shapes):
         n: Number,
         k: Number,
         direction: Direction = "forward",
+        *,
+        output_bytes: Number | None = None,
         **further: Any,
     ) -> Matmul:
         """A product of 16-bit operands, or of ``element_bytes`` each; ``further`` fields are those of `Matmul`."""
         e = self.element_bytes
-        sizes = {"m": m, "n": n, "k": k, "dtype": self.dtype, "element_bytes": e, "output_bytes": e}
-        return Matmul(module=module, part=part, direction=direction, **{**sizes, **further})
+        return Matmul(
+            module=module,
+            part=part,
+            direction=direction,
+            m=m,
+            n=n,
+            k=k,
+            dtype=self.dtype,
+            element_bytes=e,
+            output_bytes=e if output_bytes is None else output_bytes,
+            **further,
+        )
 
     def fuses(self, kernel: str) -> bool:
         """Whether the framework runs these element-wise operators as one kernel."""

@@ -1,8 +1,10 @@
 """The one writer: a training micro-batch, a prefill, a decode step or a mixed batch, written out for one device."""
 
 from dataclasses import replace
+from typing import Any
 
 from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
+from sightline.program.blocks.mixer import TokenMixer
 from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
 from sightline.program.kernels.weight_conversion import converted
 from sightline.program.operators import Operator, collective
@@ -62,8 +64,9 @@ def _inference(x: InferenceKernels) -> Program:
 
 def _inference_layer(x: InferenceKernels, kind: LayerKind) -> Block:
     """One layer of ``kind``, with what surrounds its products in other formats than the library computes in."""
-    x = replace(x, shape=mixer_of(x.model, kind).heads)
-    operators = converted(x, forward_of(layer(x, kind).steps))
+    mixer = mixer_of(x.model, kind)
+    x = replace(x, shape=mixer.heads)
+    operators = converted(x, forward_of(layer(x, mixer).steps))
     return Block(name=layer_name(x.model, kind), count=kind.count, forward=operators)
 
 
@@ -104,16 +107,17 @@ def head_block(x: TrainingKernels) -> Block:
 
 def layer_block(x: TrainingKernels, kind: LayerKind) -> Block:
     """Return one layer of ``kind``: the mean of those in low precision and those left in 16 bits."""
-    x = replace(x, shape=mixer_of(x.model, kind).heads)
-    block = _layer_block(x, kind)
+    mixer = mixer_of(x.model, kind)
+    x = replace(x, shape=mixer.heads)
+    block = _layer_block(x, mixer)
     if x.low is None or not anywhere(x.plan.bf16_layers != 0):
         return block
-    return blended(block, _layer_block(replace(x, low=None), kind), x.plan.bf16_layers / x.model.layers)
+    return blended(block, _layer_block(replace(x, low=None), mixer), x.plan.bf16_layers / x.model.layers)
 
 
-def _layer_block(x: TrainingKernels, kind: LayerKind) -> Block:
+def _layer_block(x: TrainingKernels, mixer: TokenMixer[Any]) -> Block:
     """Return one layer, all of it in one precision, recomputation included."""
-    plan, written = x.plan, layer(x, kind)
+    plan, kind, written = x.plan, mixer.kind, layer(x, mixer)
     core_input_bytes = sum(half.core_input_bytes for half in written.halves)
     block = _with_parameters(
         x,

@@ -5,6 +5,8 @@ V3.2 (technical report, section 2.1.1). In training its inputs are cut off from 
 there are weight gradients alone.
 """
 
+from typing import Any
+
 from sightline.program.address import Part
 from sightline.program.blocks.mixer import Figures, TokenMixer
 from sightline.program.kernels import Kernels
@@ -52,6 +54,11 @@ class SoftmaxAttention(AttentionMixer[Heads]):
     """Attention over keys and values of the model's heads, grouped or not, gated or not."""
 
     @property
+    def heads(self) -> Heads:
+        """Those that describe it."""
+        return self.figures
+
+    @property
     def matrix_elements(self) -> float:
         """Projections; with an indexer all that is in the layer."""
         if self.kind.mixer == "sparse":
@@ -67,22 +74,21 @@ class SoftmaxAttention(AttentionMixer[Heads]):
         keys, values = x.key_width, x.value_width * (not shape.values_are_keys)
         pieces: tuple[tuple[Part, Number], ...] = (("query", queries), ("key, value", keys), ("key, value", values))
         width = queries + keys + values
-        layer = LinearLayer("qkv", "matmul", x.h, width, kept=x.entered_share, bias=model.attention_bias, gathered=True)
-        joined = x.projection(layer._replace(name="qkv", pieces=pieces, shares=_shares(x), targets=QKV))
-        output = LinearLayer(
-            "output projection", "matmul", x.context_width, x.h, bias=model.output_bias, scattered=True
-        )
+        joined: Any = {"name": "qkv", "pieces": pieces, "shares": _shares(x), "targets": QKV, "gathered": True}
+        inward = LinearLayer("qkv", "matmul", x.h, width, kept=x.entered_share, bias=model.attention_bias, **joined)
+        output: Any = {"targets": ("output",), "bias": model.output_bias, "scattered": True}
+        outward = LinearLayer("output projection", "matmul", x.context_width, x.h, **output)
         return Sublayer(
             module="attention norm",
             steps=[
-                *x.region("qkv", [joined], QKV),
+                *x.region("qkv", [x.projection(inward)], QKV),
                 *([x.head_norm()] if model.qk_norm else []),
                 *([x.rope(x.query_width + keys)] if model.positions == "rotary" else []),
                 *x.cache_write(keys + x.value_width),
                 *indexer(x, self.kind),
                 *(step for group in x.groups() for step in group.attention(self.kind)),
                 *x.gate(),
-                x.projection(output._replace(targets=("output",))),
+                x.projection(outward),
                 *x.leave("output projection"),
             ],
             small_parameters=_head_norms(x) + indexer_norms(x, self.kind),

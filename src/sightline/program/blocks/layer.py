@@ -46,9 +46,9 @@ class Layer(NamedTuple):
     """The mixer and the MLP, as far as the layer has them."""
 
 
-def layer(x: Kernels, kind: LayerKind) -> Layer:
-    """Return one layer of ``kind``, whose heads are those of ``x``."""
-    halves = [half for half in (mixer_of(x.model, kind).sublayer(x), _mlp(x, kind)) if half is not None]
+def layer(x: Kernels, mixer: TokenMixer[Any]) -> Layer:
+    """Return one layer of the kind that ``mixer`` is of, whose heads are those of ``x``."""
+    halves = [half for half in (mixer.sublayer(x), _mlp(x, mixer.kind)) if half is not None]
     steps: list[Step] = []
     for half in halves:
         steps += x.read_residual(half.module, first=half is halves[0])

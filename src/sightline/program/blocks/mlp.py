@@ -1,5 +1,7 @@
 """The MLP of a layer: dense, gated or not, or a mixture of experts with its router and the experts all tokens share."""
 
+from typing import Any
+
 from sightline.program.address import Module, Part
 from sightline.program.kernels import Kernels
 from sightline.program.program import LinearLayer, Step, Sublayer
@@ -17,15 +19,16 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
     pieces: tuple[tuple[Part, Number], ...] = (("up", f),) * (2 if model.gated else 1)
     targets = ("gate", "up") if model.gated else ("up",)
     inputs, shares = f * len(pieces), (1.0 / len(pieces),) * len(pieces)
-    up = LinearLayer(module, "up", x.h, inputs, of, kept=x.entered_share, bias=model.mlp_bias, gathered=True)
-    down = LinearLayer(module, "down", f, x.h, of, kept=x.product_share, bias=model.mlp_bias, scattered=True)
-    upward = x.projection(up._replace(name="gate-up", pieces=pieces, shares=shares, targets=targets))
+    joined: Any = {"name": "gate-up", "pieces": pieces, "shares": shares, "targets": targets, "gathered": True}
+    up = LinearLayer(module, "up", x.h, inputs, of, kept=x.entered_share, bias=model.mlp_bias, **joined)
+    output: Any = {"targets": ("down",), "bias": model.mlp_bias, "scattered": True}
+    down = LinearLayer(module, "down", f, x.h, of, kept=x.product_share, **output)
     return Sublayer(
         module="mlp norm",
         steps=[
-            *x.region(module, [upward], targets, enters=model.layer_norms > 1),
+            *x.region(module, [x.projection(up)], targets, enters=model.layer_norms > 1),
             x.activation(f, module=module),
-            x.projection(down._replace(targets=("down",))),
+            x.projection(down),
             *x.leave(module),
         ],
         widest=x.tokens * inputs,

@@ -16,7 +16,7 @@ from sightline.program.operators import (
     Operator,
     collective,
 )
-from sightline.program.program import LinearLayer, Step, moving
+from sightline.program.program import LinearLayer, Step
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, anywhere, identity
 from sightline.scenario.operation import CollectiveKind
@@ -143,9 +143,15 @@ class InferenceLinear(Shapes):
         count: Number = 1.0,
     ) -> Elementwise:
         """A bandwidth-bound kernel (or several) moving ``elements`` in all, read and written together."""
-        arithmetic = self.engine.llama_cpp.stream_instructions * elements
-        moved = self.element_bytes * elements
-        return moving(module, part, moved, kernels, kind=kind, arithmetic=arithmetic, count=count)
+        return Elementwise(
+            module=module,
+            part=part,
+            kind=kind,
+            traffic_bytes=self.element_bytes * elements,
+            arithmetic=self.engine.llama_cpp.stream_instructions * elements,
+            kernels=kernels,
+            count=count,
+        )
 
     def collective(
         self,

@@ -27,13 +27,16 @@ class TrainingLinear(TrainingShapes):
 
     __slots__ = ()
 
-    def linear(self, layer: LinearLayer, *, trained: bool = True) -> Step:
-        """A product at 16 bits; where its weight is not ``trained``, the gradient only passes."""
+    def linear(self, layer: LinearLayer, *, trained: bool = True, keeps: bool = True) -> Step:
+        """A product at 16 bits; where its weight is not ``trained``, the gradient only passes.
+
+        It ``keeps`` its input for the backward pass, or has no use for it.
+        """
         module, part, inputs, outputs, _, rows, batch, bias, kept, *_ = layer
         rows = self.tokens if rows is None else rows
         size = self.element_bytes * batch * rows
         product = partial(self.product, module, part, batch=batch, shares=layer.shares)
-        forward = product(rows, outputs, inputs, saved_bytes=kept * size * inputs)
+        forward = product(rows, outputs, inputs, saved_bytes=kept * keeps * size * inputs)
         backward: list[Operator] = [product(rows, inputs, outputs, "input gradient")]
         accumulation: list[Operator] = []
         if trained:
@@ -66,7 +69,7 @@ class TrainingLinear(TrainingShapes):
         """
         trained = self.trained.projections
         keeps = trained or (self.trained.quantization != "none" and self.framework.litgpt.quantized_keeps_inputs)
-        step = self._quantized(layer, self.linear(layer._replace(kept=layer.kept * keeps), trained=trained))
+        step = self._quantized(layer, self.linear(layer, trained=trained, keeps=keeps))
         if trained or not layer.targets:
             return step
         steps = [step]

@@ -62,6 +62,8 @@ def summed(
     x: TrainingShapes, module: Module, size: Number, overlapped_with: OverlappedWith = "projections"
 ) -> list[Operator]:
     """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
+    if not anywhere(x.t > 1):
+        return []
     whole = (x.t > 1) * (1.0 - x.split)
     return [
         *collective(module, "all_reduce", size, whole, overlapped_with=overlapped_with),
