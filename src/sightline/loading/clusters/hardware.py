@@ -18,7 +18,6 @@ from sightline.loading.input.checks import (
     each,
     flag,
     needs_of,
-    not_among,
     quantity,
     require,
     text,
@@ -33,7 +32,6 @@ from sightline.quantities import (
     SECONDS,
     USD_PER_HOUR,
     WATTS,
-    parse_quantity,
     show,
 )
 from sightline.scenario import Device, Host, Interconnect, Network
@@ -102,6 +100,16 @@ def _shares(value: object) -> dict[int, float]:
         raise InputError(f"is {show(value)}; allowed: a mapping of numbers of ranks to shares of bandwidth") from None
 
 
+def _family(value: object) -> Any:
+    """A family that constants were fitted for."""
+    return choice(*calibrations())(value)
+
+
+def _families(value: object) -> list[Any]:
+    """Several families, or one."""
+    return [_family(name) for name in (value if isinstance(value, list) else [value])]
+
+
 _BANDWIDTH, _LATENCY = quantity(BYTES_PER_SECOND), quantity(SECONDS, zero=True)
 DEVICE = Part(
     key="device",
@@ -118,8 +126,8 @@ DEVICE = Part(
         "vector_flops": Needed(quantity(FLOPS), "FLOP/s of element-wise arithmetic in fp32, such as 19.5 TFLOP/s"),
         "tdp": Needed(quantity(WATTS), "the power limit, such as 400 W"),
         "idle_power": Needed(quantity(WATTS, zero=True), "the power without work, such as 60 W"),
-        "calibration": text,
-        "relatives": anything,
+        "calibration": _family,
+        "relatives": _families,
         "price": quantity(USD_PER_HOUR, zero=True),
         "server": anything,
     },
@@ -224,10 +232,6 @@ def _mapped(part: Part, stated: object, below: object, key: str, complaints: Com
 
 def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> Values:
     values = check(part.keys, mapping, key, complaints, partial=True).values
-    for name in {"calibration", "relatives"} & values.keys():
-        families = values[name] if isinstance(values[name], list) else [values[name]]
-        complaints.add(*(not_among(dotted(key, name), f, calibrations()) for f in families if f not in calibrations()))
-        values[name] = families if name == "relatives" else values[name]
     if "peak_flops" in values:
         values["peak_flops"] = _peaks(values["peak_flops"], dotted(key, "peak_flops"), complaints)
     return values
@@ -243,10 +247,4 @@ def _peaks(peaks: object, key: str, complaints: Complaints) -> dict[str, float]:
     if not isinstance(peaks, Mapping) or not peaks or not all(isinstance(k, str) for k in peaks):
         complaints.add(f"{key} is {show(peaks)}; allowed: a mapping of dtypes to FLOP/s, such as {{bf16: 312 TFLOP/s}}")
         return {}
-    read = {}
-    for dtype, value in peaks.items():
-        try:
-            read[dtype] = parse_quantity(value, FLOPS)
-        except InputError as error:
-            complaints.add(f"{dotted(key, dtype)} {error}")
-    return read
+    return check(dict.fromkeys(peaks, quantity(FLOPS)), peaks, key, complaints).values
