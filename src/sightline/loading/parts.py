@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
-from sightline.loading.clusters import cluster_of
+from sightline.loading.clusters import read_cluster
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
@@ -19,7 +19,7 @@ from sightline.loading.input.checks import (
     require,
     text,
 )
-from sightline.loading.models import ReadModel, model_of
+from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plan import ReadPlan
 from sightline.quantities import show
 from sightline.scenario import Cluster
@@ -93,10 +93,13 @@ def read_parts(
     top = check(SCENARIO, mapping, "", complaints)
     if isinstance(mapping, Mapping):
         require(top, needed, "", complaints)
+    model, cluster = top.values.get("model"), top.values.get("cluster")
     return Parts(
         name=top.values.get("name", ""),
-        model=model_of(top, Path(base or ""), complaints) if "model" in needed else None,
-        cluster=cluster_of(top, complaints),
+        model=complaints.note(resolve_model, model, Path(base or ""))
+        if "model" in needed and model is not None
+        else None,
+        cluster=complaints.note(read_cluster, cluster) if cluster is not None else None,
         measured=check(MEASURED, top.values.get("measured"), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),

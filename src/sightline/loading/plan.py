@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Generic, TypeVar
 
-from sightline.errors import InputError, nearest
+from sightline.errors import nearest
 from sightline.frameworks import read_engine, read_framework
 from sightline.loading.input.checks import (
     Checked,
@@ -153,11 +153,8 @@ def _framework(read: Callable[[str, str], F], checked: Checked, complaints: Comp
     if {"framework", "framework_version"} & checked.wrong:
         return None
     stated = checked.values
-    try:
-        return read(stated.get("framework", DEFAULT_FRAMEWORK), stated.get("framework_version", ""))
-    except InputError as error:
-        complaints.add(*error.problems)
-        return None
+    name, version = stated.get("framework", DEFAULT_FRAMEWORK), stated.get("framework_version", "")
+    return complaints.note(read, name, version)
 
 
 def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str] | set[str]) -> dict[str, Any]:

@@ -6,11 +6,10 @@ from functools import cache
 from typing import Any
 
 from sightline import catalog
-from sightline.errors import InputError, nearest
+from sightline.errors import nearest
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, SOURCED, Values, read_part
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
 from sightline.loading.input.checks import (
-    Checked,
     Complaints,
     Keys,
     anything,
@@ -154,14 +153,3 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
     if not 1 <= count <= MOST_DEVICES:
         complaints.add(f"cluster.devices is {show(value)}; allowed: from 1 to {MOST_DEVICES} devices")
     return count, name
-
-
-def cluster_of(top: Checked, complaints: Complaints) -> Cluster | None:
-    """The cluster that the top of a scenario asks for; its mistakes noted, and None where there is none to be had."""
-    if "cluster" not in top.values:
-        return None
-    try:
-        return read_cluster(top.values["cluster"])
-    except InputError as error:
-        complaints.add(*error.problems)
-        return None

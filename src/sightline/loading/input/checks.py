@@ -6,12 +6,15 @@ A kind of value is a function that returns a good value and refuses any other wi
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 from unicodedata import category
 
 from sightline.errors import InputError, nearest
 from sightline.loading.input.dotted_keys import dotted
 from sightline.quantities import Dimension, parse_quantity, show
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Kind: TypeAlias = Callable[[Any], Any]
 """Returns a good value as a description holds it; raises `InputError` with half a sentence for any other."""
@@ -153,6 +156,14 @@ class Complaints:
     def add(self, *sentences: str) -> None:
         """Note sentences, those already noted left out."""
         self.problems.extend(s for s in dict.fromkeys(sentences) if s not in self.problems)
+
+    def note(self, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """Return what a function reads, or None with the mistakes that it found noted."""
+        try:
+            return read(*args, **kwargs)
+        except InputError as error:
+            self.add(*error.problems)
+            return None
 
     def raise_any(self) -> None:
         """Raise `InputError` when there are problems."""

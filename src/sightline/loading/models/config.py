@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sightline.errors import nearest
+from sightline.errors import InputError, nearest
 from sightline.loading.input.checks import Complaints, require
 from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.models.blocks import (
@@ -63,14 +63,9 @@ class ReadModel:
 
 
 def read_model(
-    config: Mapping[str, Any],
-    complaints: Complaints,
-    *,
-    key: str = "model",
-    name: str = "",
-    written: Mapping[str, Any] | None = None,
-) -> ReadModel | None:
-    """Return the model of a config, or None with the reasons noted in ``complaints``.
+    config: Mapping[str, Any], *, key: str = "model", name: str = "", written: Mapping[str, Any] | None = None
+) -> ReadModel:
+    """Return the model of a config; raise `InputError` with every mistake in it.
 
     ``written`` is the part of the config that a person wrote into the scenario: there a key nobody knows is a mistake,
     in a published file it is not.
@@ -79,24 +74,19 @@ def read_model(
     model_type = language.get("model_type")
     family = family_of(model_type)
     if family is None:
-        complaints.add(_unknown_family(key, model_type))
-        return None
-    before = len(complaints.problems)
-    config = flat(language)
+        raise InputError(_unknown_family(key, model_type))
+    config, complaints = flat(language), Complaints()
     figures = figures_of(config, family, key, complaints, set(flat(own)))
     require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, key, complaints)
-    if len(complaints.problems) > before:
-        return None
+    complaints.raise_any()
     values = settled(figures.values, config, family)
     complaints.add(*(f"{key}.{problem}" for problem in _inconsistencies(values, family)))
-    if len(complaints.problems) > before:
-        return None
+    complaints.raise_any()
     checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
     blocks = _blocks(values, family, key, complaints)
     blocks["weight_exceptions"] = weight_exceptions(values, key, complaints)
     complaints.add(*(f"{key}.{problem}" for problem in missing_blocks(blocks)))
-    if len(complaints.problems) > before:
-        return None
+    complaints.raise_any()
     model = _model(values, name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}", blocks)
     return ReadModel(model=_stored(model, values, checkpoint, family), remarks=_remarks(model, wrapped, checkpoint))
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.input.checks import Checked, Complaints
 from sightline.loading.input.sources import read_json, read_text
 from sightline.loading.models.config import ReadModel, read_model
 from sightline.quantities import show
@@ -23,31 +22,12 @@ def resolve_model(value: str | Mapping[str, Any], folder: Path) -> ReadModel:
     written = value if isinstance(value, Mapping) else {}
     base = value if isinstance(value, str) else value.get("same_as")
     config, name = _published(base, folder) if base is not None else ({}, "")
-    return _read({**config, **written}, name, written)
-
-
-def model_of(top: Checked, folder: Path, complaints: Complaints) -> ReadModel | None:
-    """Return a scenario's model, its mistakes noted; None where there is none that can be read."""
-    if "model" not in top.values:
-        return None
-    try:
-        return resolve_model(top.values["model"], folder)
-    except InputError as error:
-        complaints.add(*error.problems)
-        return None
+    return read_model({**config, **written}, name=name, written=written)
 
 
 @cache
 def _of_catalog(name: str) -> ReadModel:
-    return _read(catalog.entry("models", name), name, {})
-
-
-def _read(config: Mapping[str, Any], name: str, written: Mapping[str, Any]) -> ReadModel:
-    complaints = Complaints()
-    model = read_model(config, complaints, name=name, written=written)
-    if model is None:
-        raise InputError(complaints.problems)
-    return model
+    return read_model(catalog.entry("models", name), name=name)
 
 
 def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
