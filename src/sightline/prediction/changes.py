@@ -11,7 +11,7 @@ from sightline.scenario.plan import ContextExchange
 from sightline.scenario.rules import breaks_no_rule
 
 GIB = 2.0**30
-WEIGHT_FORMATS = ("fp8", "w4a16")
+SMALLER_WEIGHTS = ("fp8", "w4a16")
 """Formats of a served model's weights that are tried."""
 TRIED = {
     "training": "micro_batch, recompute, zero_stage, attention, offload or parallel degrees",
@@ -158,7 +158,7 @@ def _generation_changes(scenario: GenerationScenario) -> Iterator[tuple[str, Gen
 def _generation_plans(plan: GenerationPlan) -> Iterator[tuple[str, GenerationPlan]]:
     cache = tuple(word for word in plan.quantization or () if word.startswith("kv-"))
     offered = plan.engine.offers.get("quantization")
-    for word in WEIGHT_FORMATS:
+    for word in SMALLER_WEIGHTS:
         if word not in (plan.quantization or ()) and (offered is None or word in offered):
             yield f"quantization: {word}", replace(plan, quantization=(word, *cache))
     if not cache and (offered is None or "kv-fp8" in offered):

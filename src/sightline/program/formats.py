@@ -1,10 +1,4 @@
-"""Number formats: in what a matmul is computed, the bytes its operands take, and which parts of a model are stored in which.
-
-A format is named as engines name them; ``fp8`` has one scale per tensor or channel, ``fp8-block`` one per 128 inputs and
-per 128 x 128 weights, ``w4a16`` one per 128 weights (GPTQ, AWQ), ``nvfp4`` one byte per 16 and ``mxfp4`` one per 32
-(OCP microscaling), ``nf4`` a byte per 64 quantized again (QLoRA), llama.cpp's ``q4_0`` two bytes per 32 and ``q4_k_m`` the
-mean of its tensors. Scales per channel take no room worth counting.
-"""
+"""The number formats of one model under a plan on a device: which parts are stored and computed in which."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,40 +6,20 @@ from dataclasses import dataclass, replace
 from sightline.errors import InputError, nearest
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
-from sightline.scenario.precision import CACHE_BYTES, EXPERTS_ONLY, ROUTER_DTYPES, WEIGHT_FORMATS
+from sightline.scenario.precision import (
+    CACHE_BYTES,
+    EXPERTS_ONLY,
+    MATMUL_FORMATS,
+    MODEL_DTYPE,
+    ROUTER_DTYPES,
+    WEIGHT_FORMATS,
+    MatmulFormat,
+)
 
-MODEL_DTYPE = "16-bit"
 WIDE_ROUTER = "fp32-router"
 """Kernel of a router in fp32: the library's for fp32 operands, which cuts few rows into few tiles and not along ``k``."""
 HALF_SUMS = "fp16-accumulate"
 """The peak of fp16 products that are added up in fp16, where a device has it apart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulFormat:
-    """What a matmul's format implies; bytes are per element with its scales."""
-
-    compute_dtype: str
-    """Whose peak the product runs at; ``16-bit`` stands for the model's own type, bf16 or fp16."""
-    activation_bytes: float
-    weight_bytes: float
-
-
-MATMUL_FORMATS: Mapping[str, MatmulFormat] = {
-    "16-bit": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=2.0),
-    "fp8": MatmulFormat(compute_dtype="fp8", activation_bytes=1.0, weight_bytes=1.0),
-    "fp8-block": MatmulFormat(compute_dtype="fp8", activation_bytes=1 + 4 / 128, weight_bytes=1 + 4 / 128**2),
-    "w8a8": MatmulFormat(compute_dtype="int8", activation_bytes=1.0, weight_bytes=1.0),
-    "w8a16": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=1.0),
-    "w4a16": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=0.5 + 2 / 128),
-    "nvfp4": MatmulFormat(compute_dtype="nvfp4", activation_bytes=0.5 + 1 / 16, weight_bytes=0.5 + 1 / 16),
-    "mxfp4": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=0.5 + 1 / 32),
-    "nf4": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=0.5 + 0.127 / 8),
-    "q4_0": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=4.5 / 8),
-    "q4_k_m": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=2.0, weight_bytes=4.85 / 8),
-    "32-bit": MatmulFormat(compute_dtype=MODEL_DTYPE, activation_bytes=4.0, weight_bytes=4.0),
-}
-"""By kernel. ``mxfp4`` as GPT-OSS is served: 4-bit weights, 16-bit activations."""
 
 
 def format_of(kernel: str, dtype: str = "bf16", device: Device | None = None) -> MatmulFormat:

@@ -14,7 +14,7 @@ import numpy as np
 from sightline.frameworks import Framework
 from sightline.frameworks.framework import Fusion
 from sightline.scenario import Adapter, Plan, Scenario
-from sightline.scenario.precision import LOW_PRECISION, has_microscaling
+from sightline.scenario.precision import LOW_PRECISION, MATMUL_FORMATS, has_microscaling
 
 LOSS = "cross-entropy"
 COMPILED = frozenset({"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS})
@@ -62,12 +62,8 @@ class Recipe(NamedTuple):
     """How an operand is made; bytes are per element."""
 
     name: str
-    rate: str
-    """The datasheet's rate of the products."""
     kernel: str
-    """Format whose measured kernels the products take."""
-    operand_bytes: float
-    """One copy with its scales."""
+    """Format of the operands, whose measured kernels the products take."""
     reads: float
     """16-bit bytes read to make all copies: once where the scale is known before, once more where it is not."""
     kernels: float
@@ -75,16 +71,26 @@ class Recipe(NamedTuple):
     """Scales run along the rows, so the columns need a copy of their own on any device; one scale per tensor needs it
     only where matrix units take operands in one layout alone (Hopper, Ada)."""
 
+    @property
+    def rate(self) -> str:
+        """The datasheet's rate of the products."""
+        return MATMUL_FORMATS[self.kernel].compute_dtype
+
+    @property
+    def operand_bytes(self) -> float:
+        """One copy with its scales."""
+        return MATMUL_FORMATS[self.kernel].activation_bytes
+
 
 RECIPES: Mapping[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
-        Recipe("delayed", "fp8", "fp8", 1.0, reads=2.0, kernels=1.0, columns_apart=False),
-        Recipe("current", "fp8", "fp8", 1.0, reads=4.0, kernels=2.0, columns_apart=False),
-        Recipe("blockwise", "fp8", "fp8-block", 1.0 + 4.0 / 128.0, reads=2.0, kernels=1.0, columns_apart=True),
-        Recipe("mxfp8", "fp8", "mxfp8", 1.0 + 1.0 / 32.0, reads=2.0, kernels=1.0, columns_apart=True),
+        Recipe("delayed", "fp8", reads=2.0, kernels=1.0, columns_apart=False),
+        Recipe("current", "fp8", reads=4.0, kernels=2.0, columns_apart=False),
+        Recipe("blockwise", "fp8-block", reads=2.0, kernels=1.0, columns_apart=True),
+        Recipe("mxfp8", "mxfp8", reads=2.0, kernels=1.0, columns_apart=True),
         # The largest value of the tensor and of its transform, then a pass for rows and one for transformed columns.
-        Recipe("nvfp4", "nvfp4", "nvfp4", 0.5 + 1.0 / 16.0, reads=6.0, kernels=3.0, columns_apart=True),
+        Recipe("nvfp4", "nvfp4", reads=6.0, kernels=3.0, columns_apart=True),
     )
 }
 

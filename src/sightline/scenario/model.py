@@ -20,12 +20,6 @@ from sightline.scenario.blocks import (
 Norm = Literal["layernorm", "rmsnorm"]
 Activation = Literal["gelu", "relu", "relu2", "swiglu", "geglu"]
 Positions = Literal["learned", "rotary", "alibi"]
-WEIGHT_FORMATS = (
-    *("bf16", "fp16", "fp32", "fp8", "fp8-block", "nvfp4", "mxfp4"),
-    *("w8a8", "w8a16", "w4a16", "nf4", "int8", "int4", "q4_0", "q4_k_m"),
-)
-"""Formats that checkpoints come in."""
-
 WeightPart = Literal["attention", "dense", "experts", "shared", "head"]
 """Weights that checkpoints quantize apart: mixers of any kind, dense MLPs, routed experts, shared experts, the head."""
 

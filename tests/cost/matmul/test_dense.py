@@ -12,7 +12,8 @@ from operators import product
 from sightline.cost.matmul.constants import load_matmul, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.loading.clusters import read_cluster
-from sightline.program.formats import MATMUL_FORMATS, format_of
+from sightline.program.formats import format_of
+from sightline.scenario.precision import MATMUL_FORMATS
 
 DEVICES = {name: read_cluster(f"1x {name}-80gb").device for name in ("a100-sxm", "h100-sxm")}
 SIZES = st.integers(1, 30_000)

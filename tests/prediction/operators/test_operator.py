@@ -16,7 +16,6 @@ from sightline.loading.clusters import read_cluster
 from sightline.prediction import predict
 from sightline.prediction.operators.predict import KERNELS
 from sightline.profile import Profile
-from sightline.program.formats import MATMUL_FORMATS
 from sightline.scenario import (
     AttentionOperation,
     CollectiveOperation,
@@ -26,6 +25,7 @@ from sightline.scenario import (
     OperatorScenario,
 )
 from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE, FORMATS
+from sightline.scenario.precision import MATMUL_FORMATS
 
 ROUNDING = 1 - 1e-9
 DEVICES = st.sampled_from(sorted(catalog.names("devices")))
@@ -265,7 +265,7 @@ def test_an_engines_all_reduce_is_quicker_for_small_messages_and_old_releases_ar
 
 
 def test_every_format_of_an_operator_is_one_of_the_kernels():
-    assert set(FORMATS) | {"32-bit"} == set(MATMUL_FORMATS)
+    assert set(FORMATS) | {"32-bit", "mxfp8"} == set(MATMUL_FORMATS)
     assert set(DTYPE_FORMATS.values()) <= set(MATMUL_FORMATS)
 
 

@@ -29,12 +29,12 @@ from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz, lanes
 from sightline.cost.families import family_of
-from sightline.cost.matmul.constants import NEAREST_KERNELS, MatmulConstants, at_clock, load_matmul
+from sightline.cost.matmul.constants import MatmulConstants, at_clock, load_matmul
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.errors import InputError
-from sightline.program.formats import MATMUL_FORMATS, MODEL_DTYPE
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
+from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -203,7 +203,7 @@ def _peak(kernel: str, device: Device) -> float:
 def _fit_kernel(kernel: str, table: MatmulTable, cluster: Cluster) -> tuple[FitResult, Entry]:
     """Constants of their own and a surface from a table over the whole plane; else the nearest family's, moved."""
     lent: Mapping[str, Entry] = nearest_entry("matmul", cluster)["kernels"]
-    nearest = next(name for name in (kernel, *NEAREST_KERNELS.get(kernel, ()), "16-bit") if name in lent)
+    nearest = next(name for name in (kernel, *MATMUL_FORMATS[kernel].nearest, "16-bit") if name in lent)
     relative = lent[nearest]["constants"]
     if has_enough(table) and kernel in manifest("matmul")["ranges"]:
         given = {name: relative[name] for name in GIVEN}

@@ -14,18 +14,7 @@ from sightline.cost.families import UNMEASURED, Evidence, Stated, evidence_of, f
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.quantities import Number
 from sightline.scenario import Device
-
-NEAREST_KERNELS: Mapping[str, tuple[str, ...]] = {
-    "fp8": ("fp8-block", "w8a8"),
-    "fp8-block": ("fp8", "w8a8"),
-    "w8a8": ("fp8", "fp8-block"),
-    "w8a16": ("w4a16",),
-    "w4a16": ("w8a16",),
-    "mxfp8": ("fp8", "fp8-block"),
-    "nvfp4": ("fp8", "fp8-block"),
-    "mxfp4": ("w4a16", "w8a16"),
-}
-"""Kernels whose constants stand in for one that a family was not measured with, nearest first; 16-bit comes last."""
+from sightline.scenario.precision import MATMUL_FORMATS
 
 BLOCK_ROWS = 16.0
 """Rows that a tensor core's instruction takes at a time."""
@@ -171,5 +160,4 @@ def matmul_evidence(device: Device, kernel: str = "16-bit") -> Evidence:
 
 
 def _measured(kernels: Mapping[str, Any], kernel: str) -> str:
-    stand_ins = (kernel, *NEAREST_KERNELS.get(kernel, ()))
-    return next((name for name in stand_ins if name in kernels), "16-bit")
+    return next((name for name in (kernel, *MATMUL_FORMATS[kernel].nearest) if name in kernels), "16-bit")

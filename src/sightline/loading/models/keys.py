@@ -5,7 +5,7 @@ from typing import Any
 from sightline.loading.input.checks import Keys, anything, choice, each, flag, fraction, list_of, quantity, text, whole
 from sightline.loading.models.family import spellings
 from sightline.quantities import COUNT
-from sightline.scenario.model import WEIGHT_FORMATS
+from sightline.scenario.precision import CHECKPOINT_FORMATS
 
 
 def every_or_each(value: Any) -> Any:
@@ -48,7 +48,7 @@ DENSE: Keys = {
     "residual_streams": whole(1, 64),
     "prediction_layers": _NUMBER,
     **each(quantity(COUNT, zero=True), "score_cap logit_cap"),
-    "weights": choice(*WEIGHT_FORMATS),
+    "weights": choice(*CHECKPOINT_FORMATS),
     "kv_cache": choice("bf16", "fp8", "int8"),
     "weight_exceptions": anything,
 }

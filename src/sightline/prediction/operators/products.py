@@ -12,10 +12,11 @@ from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, lo
 from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import FROM_MEMORY, OperatorAnswer, chosen, on_processor, on_roofline
 from sightline.program import GroupedMatmul, Matmul
-from sightline.program.formats import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat, conversion, format_of
+from sightline.program.formats import conversion, format_of
 from sightline.program.routing import expected_active
 from sightline.quantities import Number
 from sightline.scenario import Device, GroupedMatmulOperation, MatmulOperation
+from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE, MatmulFormat
 
 if TYPE_CHECKING:
     from sightline.cost.processor.model import ProcessorModel
@@ -24,8 +25,6 @@ FEW_ROWS = 64
 """Rows up to which a matmul's errors are stated apart."""
 MASKED_ROWS = 64
 """Rows of an expert up to which its tokens are taken to lie in slots, as in decoding: half a block of the other layout."""
-WEIGHT_ONLY = {"fp8": "w8a16", "fp8-block": "w8a16", "w8a8": "w8a16", "nvfp4": "w4a16"}
-"""The kernel of formats that a device has no products in: weights are converted to 16 bits on the way."""
 
 
 def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
@@ -113,7 +112,7 @@ def _kernel_of(
     native = MATMUL_FORMATS[x.kernel].compute_dtype
     if native != MODEL_DTYPE and native not in device.peak_flops:
         stored = format_of(x.kernel, half, device)
-        return WEIGHT_ONLY[x.kernel], stored, conversion(x.kernel, stored, device)
+        return MATMUL_FORMATS[x.kernel].weight_only, stored, conversion(x.kernel, stored, device)
     stored = format_of(x.kernel, x.dtype if x.kernel in ("16-bit", "32-bit") else half)
     return "16-bit" if x.kernel == "32-bit" else x.kernel, stored, ()
 
