@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "sightline"
 ROOMS = (
     *(
         "errors",
+        "on_demand",
         "__version__",
         "quantities",
         "content",

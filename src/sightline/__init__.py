@@ -3,8 +3,9 @@
 The names below are the public API. They are loaded when first used, so ``import sightline`` costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from sightline.errors import InputError, SightlineError
@@ -53,26 +54,20 @@ __all__ = [
     "validate",
 ]
 
-_HOMES = {
-    "sightline.errors": "InputError SightlineError",
-    "sightline.explanation.comparison": "Comparison compare",
-    "sightline.loading": "load",
-    "sightline.measurement.measure": "measure",
-    "sightline.prediction": "predict",
-    "sightline.profile": "Profile",
-    "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model OperatorScenario "
-    "Plan Pretrain Scenario",
-    "sightline.validation": "validate",
-}
-"""The module that each name is loaded from."""
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            value = globals()[name] = getattr(import_module(home), name)
-            return value
-    raise AttributeError(f"module 'sightline' has no attribute '{name}'")
+__getattr__ = names_on_demand(
+    __name__,
+    {
+        "sightline.errors": "InputError SightlineError",
+        "sightline.explanation.comparison": "Comparison compare",
+        "sightline.loading": "load",
+        "sightline.measurement.measure": "measure",
+        "sightline.prediction": "predict",
+        "sightline.profile": "Profile",
+        "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model OperatorScenario "
+        "Plan Pretrain Scenario",
+        "sightline.validation": "validate",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,28 @@ def test_a_prediction_imports_nothing_it_does_not_need(example):
     assert not {"torch", "scipy", "altair", "polars", "pandas", "pydantic", "rich.console"} & imported_by(statement)
 
 
+def test_a_training_step_loads_nothing_of_other_tasks_and_commands(example):
+    rooms = [
+        "calibration",
+        "explanation",
+        "measurement",
+        "runs",
+        "validation",
+        "report.charts",
+        "cli.measure",
+        "cli.runs",
+    ]
+    rooms += [
+        "frameworks.engine",
+        "loading.generation",
+        "loading.operations",
+    ]
+    rooms += ["program.kernels.inference", "program.batch", "prediction.generation", "prediction.sensitivity"]
+    rooms += ["cost.attention.decode", "cost.mixers", "cost.processor"]
+    loaded = imported_by(f"from sightline.cli.main import run; run(['predict', {str(example)!r}])")
+    assert [name for name in loaded if name.startswith(tuple(f"sightline.{room}" for room in rooms))] == []
+
+
 @pytest.mark.parametrize("name", sightline.__all__)
 def test_every_public_name_is_there_and_described(name):
     assert getattr(sightline, name).__doc__

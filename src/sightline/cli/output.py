@@ -133,7 +133,8 @@ def print_table(renderable: "RenderableType") -> None:
 
     # Rendered to a string, so that only print_text writes to stdout and reports failures.
     screen, drawn = Console(), io.StringIO()
-    Console(file=drawn, highlight=False, soft_wrap=False, width=screen.width, force_terminal=screen.is_terminal).print(
+    width, colored = screen.width, screen.is_terminal
+    Console(file=drawn, highlight=False, emoji=False, soft_wrap=False, width=width, force_terminal=colored).print(
         renderable
     )
     lines = drawn.getvalue().splitlines()

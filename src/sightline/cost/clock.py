@@ -14,18 +14,21 @@ while waiting for memory takes its time at any clock.
 """
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from sightline.quantities import Number
-from sightline.scenario import Cluster, Device, GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import Cluster, Device, Scenario
+
+if TYPE_CHECKING:
+    from sightline.scenario import GenerationScenario, OperatorScenario
 
 VOLTAGE_FLOOR, VOLTAGE_SLOPE = 0.67, 0.69
 """Voltage over the usual one: ``max(floor, 1 - slope (1 - f))``; orders of magnitude of 12 and 7 nm GPUs (estimate)."""
 _HALVINGS = 40
 
-Asked = TypeVar("Asked", Scenario, GenerationScenario, OperatorScenario)
+Asked = TypeVar("Asked", Scenario, "GenerationScenario", "OperatorScenario")
 
 
 def clock_share(active: Number) -> Number:

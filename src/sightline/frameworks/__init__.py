@@ -1,5 +1,12 @@
 """What training frameworks and inference engines do: their behavior in groups, by release line, as catalog entries state it."""
 
+from typing import TYPE_CHECKING
+
 from sightline.frameworks.behavior import offering, read_engine, read_framework
-from sightline.frameworks.engine import Engine, ExpertDispatch
 from sightline.frameworks.framework import PLAIN_ALLOCATION, Allocation, Framework, StateBytes, TensorOverlap
+from sightline.on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from sightline.frameworks.engine import Engine
+else:
+    __getattr__ = names_on_demand(__name__, {"sightline.frameworks.engine": "Engine"})

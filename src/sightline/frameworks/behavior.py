@@ -7,14 +7,16 @@ An entry states a mapping per group. A version states only what differs from the
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sightline import catalog
 from sightline.catalog.index import release_line
 from sightline.errors import InputError, nearest
-from sightline.frameworks.engine import Engine
 from sightline.frameworks.framework import Framework
 from sightline.quantities import BYTES, parse_quantity, show
+
+if TYPE_CHECKING:
+    from sightline.frameworks.engine import Engine
 
 _NO_BEHAVIOR = ("versions", "inherits", "source", "date", "evidence")
 """Keys of an entry that say where its values come from."""
@@ -38,12 +40,14 @@ def read_framework(name: str, version: str = "") -> Framework:
 
 
 @cache
-def read_engine(name: str, version: str = "") -> Engine:
+def read_engine(name: str, version: str = "") -> "Engine":
     """Return an inference engine; raise `InputError` for a name that the catalog lacks.
 
     A version that the catalog does not list is that of the nearest release line it lists ("0.6.3" of "0.6"), else the
     entry's own behavior.
     """
+    from sightline.frameworks.engine import Engine
+
     known = catalog.names("engines")
     if name not in known:
         trains = " (it trains)" if name in catalog.names("frameworks") else ""

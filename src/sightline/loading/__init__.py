@@ -1,7 +1,21 @@
 """Files and mappings into scenarios: YAML, JSON and CSV, catalog names, overrides, sweeps, defaults, every complaint."""
 
-from sightline.loading.generation import generation_from_mapping
+from typing import TYPE_CHECKING
+
 from sightline.loading.loader import load, load_all
-from sightline.loading.operations import operation_from_mapping
 from sightline.loading.training import scenario_from_mapping
-from sightline.loading.written import to_mapping
+from sightline.on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from sightline.loading.generation import generation_from_mapping
+    from sightline.loading.operations import operation_from_mapping
+    from sightline.loading.written import to_mapping
+else:
+    __getattr__ = names_on_demand(
+        __name__,
+        {
+            "sightline.loading.generation": "generation_from_mapping",
+            "sightline.loading.operations": "operation_from_mapping",
+            "sightline.loading.written": "to_mapping",
+        },
+    )

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.errors import InputError
-from sightline.loading.generation import generation_from_mapping
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
 from sightline.loading.input.sources import Document, Source, cell_value, read_source
-from sightline.loading.operations import operation_from_mapping
 from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
-from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import Scenario
 
-Asked: TypeAlias = Scenario | OperatorScenario | GenerationScenario
+if TYPE_CHECKING:
+    from sightline.scenario import GenerationScenario, OperatorScenario
+
+Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario"
 """What a scenario file may ask for."""
 
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -22,7 +23,7 @@ Sweeps = Mapping[str, Sequence[Any]] | Sequence[str]
 """Lists of values by dotted key, or ``key=1,2,3`` texts as ``--sweep`` takes them."""
 
 
-def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> Asked | list[Asked]:
+def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> "Asked | list[Asked]":
     """Return the scenario of a source, or the list of them when it is a list, a table, several documents or a sweep.
 
     ``source`` is a path, ``-`` for standard input, a text of YAML, JSON or CSV, an open file, a mapping or a list of
@@ -76,10 +77,15 @@ def _scenarios(
 def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
     """The scenario of a mapping, read by its task's reader."""
     workload = mapping.get("workload")
+    # Each task's reader is imported when asked for, so that a command starts with one task's alone.
     match workload.get("task") if isinstance(workload, Mapping) else None:
         case "operator":
+            from sightline.loading.operations import operation_from_mapping
+
             return operation_from_mapping(mapping)
         case "generate":
+            from sightline.loading.generation import generation_from_mapping
+
             return generation_from_mapping(mapping, folder)
     return scenario_from_mapping(mapping, folder)
 

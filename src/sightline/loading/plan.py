@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sightline.errors import nearest
 from sightline.frameworks import read_engine, read_framework
@@ -23,9 +23,12 @@ from sightline.loading.input.checks import (
 )
 from sightline.loading.techniques import read_quantization, read_techniques
 from sightline.quantities import COUNT, show
-from sightline.scenario import Engine, Framework, GenerationPlan, Plan, Speculation
+from sightline.scenario import Framework, GenerationPlan, Plan, Speculation
 from sightline.scenario.plan import OPTIMIZERS
 from sightline.scenario.precision import FP8_RECIPES
+
+if TYPE_CHECKING:
+    from sightline.scenario import Engine
 
 DEGREE = whole(1, 10**7)
 _NUMBER = quantity(COUNT, zero=True)
@@ -100,7 +103,7 @@ TRAINING_ONLY = _only(Plan, GenerationPlan, "expert_tensor_parallel")
 GENERATION_ONLY = _only(GenerationPlan, Plan) | {"max_sequences": None}
 """The same for generation."""
 
-F = TypeVar("F", Framework, Engine)
+F = TypeVar("F", Framework, "Engine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +135,7 @@ def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Fram
     return ReadPlan(framework=framework, values=values, stated=stated)
 
 
-def read_generation_plan(mapping: object, complaints: Complaints) -> ReadPlan[Engine]:
+def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[Engine]":
     """Return what of a plan of generation is right, its mistakes noted."""
     checked = check(PLAN, mapping, "plan", complaints)
     stated = checked.values

@@ -1,12 +1,17 @@
 """Predictions: the one way in, from a scenario of any task to its answer."""
 
-from sightline.prediction.training.framework import TrainingConstants
+from typing import TYPE_CHECKING
+
 from sightline.profile import Profile
-from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import Scenario
+
+if TYPE_CHECKING:
+    from sightline.prediction.training.framework import TrainingConstants
+    from sightline.scenario import GenerationScenario, OperatorScenario
 
 
 def predict(
-    scenario: Scenario | OperatorScenario | GenerationScenario, constants: TrainingConstants | None = None
+    scenario: "Scenario | OperatorScenario | GenerationScenario", constants: "TrainingConstants | None" = None
 ) -> Profile:
     """Predict a training step of a `Scenario`, a `GenerationScenario`, or the operator of an `OperatorScenario`.
 
@@ -17,16 +22,16 @@ def predict(
         InputError: no micro-batch divides the batch.
     """
     # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
-    match scenario:
-        case OperatorScenario():
-            from sightline.prediction.operators.predict import predict_operator
+    if isinstance(scenario, Scenario):
+        from sightline.prediction.training.predict import predict as predict_step
 
-            return predict_operator(scenario)
-        case GenerationScenario():
-            from sightline.prediction.generation.predict import predict_generation
+        return predict_step(scenario, constants)
+    from sightline.scenario import GenerationScenario
 
-            return predict_generation(scenario)
-        case Scenario():
-            from sightline.prediction.training.predict import predict as predict_step
+    if isinstance(scenario, GenerationScenario):
+        from sightline.prediction.generation.predict import predict_generation
 
-            return predict_step(scenario, constants)
+        return predict_generation(scenario)
+    from sightline.prediction.operators.predict import predict_operator
+
+    return predict_operator(scenario)

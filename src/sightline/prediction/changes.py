@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from sightline.profile import GENERATION, Profile
-from sightline.scenario import GenerationPlan, GenerationScenario, Plan, Scenario
+from sightline.scenario import Plan, Scenario
 from sightline.scenario.plan import ContextExchange
 from sightline.scenario.rules import breaks_no_rule
+
+if TYPE_CHECKING:
+    from sightline.scenario import GenerationPlan, GenerationScenario
 
 GIB = 2.0**30
 SMALLER_WEIGHTS = ("fp8", "w4a16")
@@ -143,7 +146,7 @@ def _splits(scenario: Scenario, factors: Sequence[float]) -> Iterator[Change]:
         yield change
 
 
-def _generation_changes(scenario: GenerationScenario) -> Iterator[tuple[str, GenerationScenario]]:
+def _generation_changes(scenario: "GenerationScenario") -> "Iterator[tuple[str, GenerationScenario]]":
     """Single changes that save memory: low-precision weights or cache, more ranks per replica, the largest smaller batch."""
     plan = scenario.plan
     for change, other in _generation_plans(plan):
@@ -155,7 +158,7 @@ def _generation_changes(scenario: GenerationScenario) -> Iterator[tuple[str, Gen
         batch //= 4
 
 
-def _generation_plans(plan: GenerationPlan) -> Iterator[tuple[str, GenerationPlan]]:
+def _generation_plans(plan: "GenerationPlan") -> "Iterator[tuple[str, GenerationPlan]]":
     cache = tuple(word for word in plan.quantization or () if word.startswith("kv-"))
     offered = plan.engine.offers.get("quantization")
     for word in SMALLER_WEIGHTS:

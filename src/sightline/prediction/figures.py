@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import exp
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,7 +10,10 @@ from sightline.cost.operator_cost import OperatorCost
 from sightline.profile import Profile, Row
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up
-from sightline.scenario import GenerationScenario, Scenario
+from sightline.scenario import Scenario
+
+if TYPE_CHECKING:
+    from sightline.scenario import GenerationScenario
 
 
 def intervals(profile: Profile, spreads: Mapping[str, float]) -> dict[str, tuple[float, float]]:
@@ -68,7 +72,7 @@ def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Numbe
     return added_up(cluster.devices * power_w[phase] * seconds for phase, seconds in phases.items())
 
 
-def energy_of_generation_j(scenario: GenerationScenario, limits: Mapping[str, Number]) -> Number:
+def energy_of_generation_j(scenario: "GenerationScenario", limits: Mapping[str, Number]) -> Number:
     """Joules of a batch's generation on all devices: idle power throughout, more by what binds.
 
     Memory-bound and communicating devices draw a share of what arithmetic does, never more than the cap. Left out: hosts,

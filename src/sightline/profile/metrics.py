@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from sightline.quantities import Number
-from sightline.scenario import Generate
 from sightline.scenario.precision import rate_dtype
 
 if TYPE_CHECKING:
     from sightline.profile.profile import Profile
+    from sightline.scenario import Generate
 
 BOUNDS = ("compute", "memory", "network", "host", "bubble")
 """What may limit an operator, a step or a batch."""
@@ -81,12 +81,12 @@ class Task:
         return tuple(key for key in self.headline if self.metrics[key].unit == "share")
 
 
-def latency_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
+def latency_s(work: "Generate", ttft_s: Number, tpot_s: Number) -> Number:
     """Return seconds from arrival to the last token."""
     return ttft_s + (work.output_tokens - 1.0) * tpot_s
 
 
-def output_tokens_per_s(work: Generate, ttft_s: Number, tpot_s: Number) -> Number:
+def output_tokens_per_s(work: "Generate", ttft_s: Number, tpot_s: Number) -> Number:
     """Return tokens generated per second: those of all sequences over the latency of one.
 
     In a steady loop too: during the latency of one sequence all sequences together generate as many tokens.

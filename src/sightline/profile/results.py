@@ -22,19 +22,24 @@ def stamped(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def profile_to_dict(profile: "Profile") -> dict[str, Any]:
     """Return one plan's profile under the documented result keys, in SI units and plain Python numbers."""
+    about = {"scenario": scenario_to_dict(profile.scenario), "source": profile.source}
+    return {**as_json(stamped(about)), **answer_to_dict(profile)}
+
+
+def answer_to_dict(profile: "Profile") -> dict[str, Any]:
+    """Return the same without the scenario, its source and the stamp."""
     stated = set(profile.stated)
     metrics = {
         key: getattr(profile, key)
         for key, metric in profile.task.metrics.items()
         if key in stated or (metric.formula is not None and metric.applies(profile))
     }
-    about = {"scenario": scenario_to_dict(profile.scenario), "source": profile.source}
     verdicts = {"fits": profile.fits, "bottleneck": profile.bottleneck} if profile.memory_bytes else {}
     warnings = list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings)))
     parts = {key: getattr(profile, key) for key in _PARTS} | {"warnings": warnings}
     always = ("interval", "warnings", *(("phases", "memory_bytes", "advice") if profile.task.phases else ()))
     held = {key: part for key, part in parts.items() if part or key in always}
-    result: dict[str, Any] = as_json(stamped({**about, **verdicts, **metrics, **held}))
+    result: dict[str, Any] = as_json({**verdicts, **metrics, **held})
     return result
 
 

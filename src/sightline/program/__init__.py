@@ -1,7 +1,8 @@
 """The work written out: operators with shapes, block by block; FLOPs and bytes need no device."""
 
-from sightline.program.batch import Batch, SequenceGroup, decoding, prompts
-from sightline.program.kernels import InferenceKernels, inference_kernels
+from typing import TYPE_CHECKING
+
+from sightline.on_demand import names_on_demand
 from sightline.program.operators import (
     CachedAttention,
     Collective,
@@ -14,6 +15,18 @@ from sightline.program.operators import (
 )
 from sightline.program.program import Block, Program
 from sightline.program.write import write, write_out
+
+if TYPE_CHECKING:
+    from sightline.program.batch import Batch, SequenceGroup, decoding, prompts
+    from sightline.program.kernels import InferenceKernels, inference_kernels
+else:
+    __getattr__ = names_on_demand(
+        __name__,
+        {
+            "sightline.program.batch": "Batch SequenceGroup decoding prompts",
+            "sightline.program.kernels.inference": "InferenceKernels inference_kernels",
+        },
+    )
 
 __all__ = [
     "Batch",

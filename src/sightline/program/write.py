@@ -1,12 +1,11 @@
 """The one writer: a training micro-batch, a prefill, a decode step or a mixed batch, written out for one device."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
 from sightline.program.blocks.mixer import TokenMixer
-from sightline.program.kernels import InferenceKernels, Kernels, TrainingKernels, training_kernels
-from sightline.program.kernels.weight_conversion import converted
+from sightline.program.kernels import Kernels, TrainingKernels, training_kernels
 from sightline.program.operators import Operator, collective
 from sightline.program.program import Block, LinearLayer, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.techniques.context_parallel import exchange_bytes
@@ -16,6 +15,9 @@ from sightline.program.techniques.recomputation import with_recompute
 from sightline.program.techniques.tensor_parallel import enter_region
 from sightline.quantities import Number, anywhere, larger
 from sightline.scenario import LayerKind, Scenario
+
+if TYPE_CHECKING:
+    from sightline.program.kernels import InferenceKernels
 
 
 def write_out(scenario: Scenario) -> Program:
@@ -53,7 +55,7 @@ def head_steps(x: Kernels) -> list[Step]:
     return [*x.final_norm(), *x.logits(), *x.choose()]
 
 
-def _inference(x: InferenceKernels) -> Program:
+def _inference(x: "InferenceKernels") -> Program:
     return Program(
         embedding=Block(name="embedding", forward=forward_of(x.embed())),
         layers=tuple(_inference_layer(x, kind) for kind in x.model.kinds),
@@ -62,8 +64,10 @@ def _inference(x: InferenceKernels) -> Program:
     )
 
 
-def _inference_layer(x: InferenceKernels, kind: LayerKind) -> Block:
+def _inference_layer(x: "InferenceKernels", kind: LayerKind) -> Block:
     """One layer of ``kind``, with what surrounds its products in other formats than the library computes in."""
+    from sightline.program.kernels.weight_conversion import converted
+
     mixer = mixer_of(x.model, kind)
     x = replace(x, shape=mixer.heads)
     operators = converted(x, forward_of(layer(x, mixer).steps))

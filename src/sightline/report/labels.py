@@ -1,13 +1,16 @@
 """Names of scenarios: a title, two lines on what runs where and how, and what sets several apart."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.profile.results import flatten, scenario_to_dict
 from sightline.report import units
-from sightline.scenario import CollectiveOperation, GenerationPlan, GenerationScenario, OperatorScenario, Plan, Scenario
+from sightline.scenario import Plan, Scenario
 
-Asked = Scenario | OperatorScenario | GenerationScenario
+if TYPE_CHECKING:
+    from sightline.scenario import GenerationPlan, GenerationScenario, OperatorScenario
+
+Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario"
 
 _USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
 """Values of an operator's keys that go without saying."""
@@ -29,8 +32,10 @@ _NAMES = ("model.name", "cluster.name")
 def title(scenario: Asked) -> str:
     """Return the scenario's name, or the model or operator and what it runs on."""
     cluster = scenario.cluster
-    if not isinstance(scenario, OperatorScenario):
+    if hasattr(scenario, "model"):
         return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
+    from sightline.scenario import CollectiveOperation
+
     count = f"{cluster.devices} x " if isinstance(scenario.workload, CollectiveOperation) else ""
     return scenario.name or f"{operation(scenario)} on {count}{cluster.device.name}"
 
@@ -46,13 +51,13 @@ def common_title(scenarios: Sequence[Asked]) -> str:
     varied = [key.rpartition(".")[2] for key in _telling(differing(scenarios)[0])]
     if len(names) > 1 or not varied:
         return f"{len(scenarios):,} scenarios compared"
-    models = {"" if isinstance(s, OperatorScenario) else s.model.name for s in scenarios}
+    models = {s.model.name if hasattr(s, "model") else "" for s in scenarios}
     devices = {f"{s.cluster.devices} x {s.cluster.device.name}" for s in scenarios}
     shared = [next(iter(one)) for one in (models, devices) if len(one) == 1]
     return f"{' on '.join(filter(None, shared)) or f'{len(scenarios):,} scenarios'} by {' and '.join(varied)}"
 
 
-def operation(scenario: OperatorScenario) -> str:
+def operation(scenario: "OperatorScenario") -> str:
     """Return an operator with its sizes, such as ``matmul m 4096, n 4096, k 4096, bf16``."""
     keys = {k: v for k, v in scenario_to_dict(scenario)["workload"].items() if (k, v) not in _USUAL}
     sizes = {k: v for k, v in keys.items() if k != "bytes" and isinstance(v, int | float) and v is not True}
@@ -67,9 +72,14 @@ def operation(scenario: OperatorScenario) -> str:
 def subtitle(scenario: Asked) -> tuple[str, ...]:
     """Return what runs on what, and how; of a named operator its sizes."""
     where = f"{scenario.cluster.devices:,} x {scenario.cluster.device.name}"
-    if isinstance(scenario, OperatorScenario):
-        return (f"{operation(scenario)} · {where}",) if scenario.name else ()
-    what, how = _of_generation(scenario) if isinstance(scenario, GenerationScenario) else _of_training(scenario)
+    if isinstance(scenario, Scenario):
+        what, how = _of_training(scenario)
+    else:
+        from sightline.scenario import OperatorScenario
+
+        if isinstance(scenario, OperatorScenario):
+            return (f"{operation(scenario)} · {where}",) if scenario.name else ()
+        what, how = _of_generation(scenario)
     return f"{scenario.model.name} ({units.count(scenario.model.parameters)}) · {where} · {what}", " · ".join(how)
 
 
@@ -104,7 +114,7 @@ def _techniques(plan: Plan) -> list[str]:
     return [phrase for holds, phrase in phrases if holds]
 
 
-def _of_generation(scenario: GenerationScenario) -> tuple[str, list[str]]:
+def _of_generation(scenario: "GenerationScenario") -> tuple[str, list[str]]:
     plan, work = scenario.plan, scenario.workload
     cached = f" ({work.prefix_tokens:,} of them cached)" if work.prefix_tokens and plan.prefix_cache else ""
     loop = "steady loop of " if work.continuous else "batch "
@@ -118,15 +128,15 @@ def _of_generation(scenario: GenerationScenario) -> tuple[str, list[str]]:
     return f"{loop}{work.batch:,}, {work.prompt_tokens:,} tokens in{cached}, {work.output_tokens:,} out", how
 
 
-def _layout(plan: Plan | GenerationPlan) -> list[str]:
+def _layout(plan: "Plan | GenerationPlan") -> list[str]:
     """Parallel degrees other than 1, and replicas of an engine."""
-    serves = isinstance(plan, GenerationPlan)
+    serves = not isinstance(plan, Plan)
     fields = _SERVED if serves else tuple(_DEGREES)
     named = [f"{_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1]
     return (named or ["one device"]) + ([f"{plan.replicas} replicas"] if serves and plan.replicas != 1 else [])
 
 
-def _formats(scenario: GenerationScenario) -> str:
+def _formats(scenario: "GenerationScenario") -> str:
     """The type of the arithmetic, and in what format weights and cache are where that is another."""
     stated, published = scenario.plan.quantization, scenario.model.weights
     if stated is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.profile import MEMORY_PARTS, Profile
-from sightline.profile.results import flatten, profile_to_dict
+from sightline.profile.results import answer_to_dict, flatten
 from sightline.report import units
 
 LABELS = {
@@ -161,7 +161,7 @@ def longest_modules(profile: Profile) -> list[Part]:
 
 def measured_sentences(profile: Profile) -> list[str]:
     """Return, for each figure that somebody measured, how far the prediction is from it."""
-    measured, predicted = flatten(profile.scenario.measured), flatten(profile_to_dict(profile))
+    measured, predicted = flatten(profile.scenario.measured), flatten(answer_to_dict(profile))
     source = f" ({measured['source']})" if "source" in measured else ""
     sentences = []
     for key, value in measured.items():

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sightline.content import fields_of
-from sightline.frameworks import Engine
 from sightline.quantities import Count, Number
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
+
+if TYPE_CHECKING:
+    from sightline.frameworks import Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +55,7 @@ class Speculation:
 class GenerationPlan:
     """A resolved plan of generation: every field has a value, every degree may be an array."""
 
-    engine: Engine
+    engine: "Engine"
     tensor_parallel: Count = 1
     pipeline_parallel: Count = 1
     data_parallel: Count = 1

@@ -8,7 +8,6 @@ FlashAttention-2 (2307.08691), FlashAttention-3 (2407.08608).
 from typing import Any, NamedTuple
 
 from sightline.cost.attention.constants import AttentionConstants, load_attention, prefill_constants
-from sightline.cost.attention.decode import price_decode
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import family_of
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
@@ -185,6 +184,8 @@ def _of_framework(model: DeviceModel) -> AttentionConstants:
 def price_cached(alike: Alike, on: Ranks) -> OperatorCost:
     """Attention of one phase over cached and new tokens."""
     if alike.first.decode:
+        from sightline.cost.attention.decode import price_decode
+
         return price_decode(alike, on)
     return attention_cost(alike.together, on.device_model.device, on.device_model.constants(_of_engines))
 

@@ -3,9 +3,18 @@
 Both classes have the same methods, each of which returns a step or several. Blocks are written with either.
 """
 
-from sightline.program.kernels.inference import InferenceKernels, inference_kernels
+from typing import TYPE_CHECKING, TypeAlias
+
+from sightline.on_demand import names_on_demand
 from sightline.program.kernels.training import TrainingKernels, training_kernels
 
-Kernels = TrainingKernels | InferenceKernels
+if TYPE_CHECKING:
+    from sightline.program.kernels.inference import InferenceKernels, inference_kernels
+else:
+    __getattr__ = names_on_demand(
+        __name__, {"sightline.program.kernels.inference": "InferenceKernels inference_kernels"}
+    )
+
+Kernels: TypeAlias = "TrainingKernels | InferenceKernels"
 
 __all__ = ["InferenceKernels", "Kernels", "TrainingKernels", "inference_kernels", "training_kernels"]

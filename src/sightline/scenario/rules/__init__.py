@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline.content import fields_of
-from sightline.frameworks import Engine, Framework
+from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
-from sightline.scenario.generation import GenerationPlan, GenerationScenario
 from sightline.scenario.model import Model
 from sightline.scenario.rules import degrees, generation, techniques
 from sightline.scenario.rules.rulebook import Rule, Verdict, broken_rules, judged, rules_of
 from sightline.scenario.training import Scenario
+
+if TYPE_CHECKING:
+    from sightline.frameworks import Engine
+    from sightline.scenario.generation import GenerationPlan, GenerationScenario
 
 TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques))
 """What a training plan may be."""
@@ -29,7 +32,7 @@ def known_facts(
     cluster: Cluster | None,
     workload: Mapping[str, Any],
     plan: Mapping[str, Any],
-    framework: Framework | Engine | None,
+    framework: "Framework | Engine | None",
     stated: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what is known of a scenario, by the names that rules use.
@@ -85,7 +88,7 @@ def generation_questions(
     yield GENERATION_RULES, shared | taken
 
 
-def verdict(scenario: Scenario | GenerationScenario) -> Verdict:
+def verdict(scenario: "Scenario | GenerationScenario") -> Verdict:
     """Return which plans of a scenario with array-valued fields break no rule, and how many break each."""
     plan, workload = fields_of(scenario.plan), fields_of(scenario.workload)
     facts = known_facts(
@@ -104,10 +107,10 @@ def verdict(scenario: Scenario | GenerationScenario) -> Verdict:
     return judged(generation_questions(facts, pools))
 
 
-def breaks_no_rule(scenario: Scenario | GenerationScenario) -> bool:
+def breaks_no_rule(scenario: "Scenario | GenerationScenario") -> bool:
     """Return whether a scenario with one plan breaks no rule."""
     return bool(verdict(scenario).valid)
 
 
-def _degrees(plan: GenerationPlan) -> dict[str, Any]:
+def _degrees(plan: "GenerationPlan") -> dict[str, Any]:
     return {name: getattr(plan, name) for name in (*ENGINE_DEGREES, "expert_parallel")}

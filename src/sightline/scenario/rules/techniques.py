@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.frameworks import Engine, Framework, offering
+from sightline.frameworks import Framework, offering
 from sightline.quantities import Count, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
@@ -14,6 +14,9 @@ from sightline.scenario.plan import TRAINING_QUANTIZATIONS
 from sightline.scenario.precision import LOW_PRECISION, computes_in
 from sightline.scenario.rules.rulebook import Check, Checks, Mask, is_one_of
 from sightline.scenario.techniques import JOINED, Adapter, Recomputation
+
+if TYPE_CHECKING:
+    from sightline.frameworks import Engine
 
 LOW = ", ".join(LOW_PRECISION)
 
@@ -55,7 +58,7 @@ def low_precision(
     )
 
 
-def framework_options(framework: Framework | Engine, plan: Mapping[str, Any]) -> Checks:
+def framework_options(framework: "Framework | Engine", plan: Mapping[str, Any]) -> Checks:
     """The framework or engine has the options the plan takes."""
     for field, allowed in framework.offers.items():
         for value, without_effect in _taken(field, plan, framework.offers):
@@ -63,7 +66,7 @@ def framework_options(framework: Framework | Engine, plan: Mapping[str, Any]) ->
             yield Check(offered, partial(_not_offered, framework, field, value))
 
 
-def _not_offered(framework: Framework | Engine, field: str, value: Any) -> str:
+def _not_offered(framework: "Framework | Engine", field: str, value: Any) -> str:
     known = offering(field, value) if isinstance(framework, Framework) else []
     others = [name for name in known if name != framework.name]
     elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""

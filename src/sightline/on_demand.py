@@ -1,0 +1,23 @@
+"""Names of a package that are loaded when they are first used, so that a command starts with what it needs."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def names_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package (PEP 562); ``homes`` lists the names that each module defines.
+
+    Type checkers and editors see the imports that the package states under ``TYPE_CHECKING``.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+
+    def loaded(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        value = getattr(import_module(home_of[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return loaded
