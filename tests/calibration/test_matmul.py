@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.calibration.fits import Range, fit_constants, share_of
+from sightline.calibration.fits import Range, fit_constants, ranges_of, share_of
 from sightline.calibration.manifest import samples
 from sightline.calibration.parts.fused_attention import AttentionTable
 from sightline.calibration.parts.matmul import (
@@ -23,7 +23,7 @@ from sightline.calibration.parts.matmul import (
     training_sized,
 )
 from sightline.calibration.parts.serving_attention import ServingAttentionTable
-from sightline.calibration.residuals import error_statistics
+from sightline.calibration.residuals import error_statistics, left_out
 from sightline.catalog import entry
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
 from sightline.loading.clusters import read_cluster
@@ -95,6 +95,20 @@ def test_whole_families_are_held_out_and_impossible_times_left_aside():
 def test_fixed_shares_spread_evenly():
     shares = share_of([f"{i}" for i in range(4000)])
     assert np.histogram(shares, 4, (0, 1))[0] == pytest.approx([1000] * 4, rel=0.1)
+
+
+def test_ranges_of_a_manifest_are_those_of_constants_that_are_fitted():
+    stated = {"rate": [0.1, [1.0, 30.0], 100.0], "start": [0.0, 1.0, 20.0], "never": None, "given": [0.0, 1.0, 2.0]}
+    rate, start = Range(low=0.1, starts=(1.0, 30.0), high=100.0), Range(low=0.0, starts=(1.0,), high=20.0)
+    assert ranges_of(stated, {"given": 1.5}) == {"rate": rate, "start": start}
+
+
+def test_a_group_is_predicted_by_a_fit_that_has_not_seen_it():
+    table = table_of(lambda t: t.m)
+    unseen = left_out(
+        table, table.n, lambda rest: {"seen": set(rest.n)}, lambda part, c: [n not in c["seen"] for n in part.n]
+    )
+    assert unseen.all()
 
 
 def test_error_statistics_are_what_they_say():
