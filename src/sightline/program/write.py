@@ -138,7 +138,7 @@ def _layer_block(x: TrainingKernels, mixer: TokenMixer[Any]) -> Block:
         ),
     )
     if plan.optimizer == "muon":
-        block = with_muon(block, plan.wide_dtype)
+        block = with_muon(block, plan.high_precision_dtype)
     how = plan.recomputation
     return with_recompute(
         block,

@@ -6,7 +6,7 @@ from typing import Literal
 from sightline.content import fields_of
 from sightline.frameworks import Framework, TensorOverlap
 from sightline.quantities import Count, Number
-from sightline.scenario.precision import Fp8Recipe, wide_dtype
+from sightline.scenario.precision import Fp8Recipe, high_precision_dtype
 from sightline.scenario.techniques import Adapter, Recomputation
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
@@ -86,7 +86,7 @@ class Plan:
     """``none``; ``selective``, as the framework means it; ``full``, whole layers; or what is recomputed, and where."""
     attention: AttentionKernel = "flash"
     dtype: str = "bf16"
-    """Compute type of the layers' linear products; below 16 bits the rest computes in ``wide_dtype``."""
+    """Compute type of the layers' linear products; below 16 bits the rest computes in ``high_precision_dtype``."""
     fp8_recipe: Fp8Recipe = "current"
     """How plain fp8 is scaled."""
     bf16_layers: Count = 0
@@ -111,9 +111,9 @@ class Plan:
         return self.micro_batch
 
     @property
-    def wide_dtype(self) -> str:
+    def high_precision_dtype(self) -> str:
         """Compute type of everything but the layers' linear products, and of gradients."""
-        return wide_dtype(self.dtype)
+        return high_precision_dtype(self.dtype)
 
     @property
     def replicas(self) -> Count:

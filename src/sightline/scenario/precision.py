@@ -92,7 +92,7 @@ _MICROSCALING = frozenset({"nvfp4", "mxfp4"})
 """Matrix units that read a scale per 16 or 32 elements came with those of four bits: Blackwell, CDNA 4."""
 
 
-def wide_dtype(dtype: str) -> str:
+def high_precision_dtype(dtype: str) -> str:
     """Return the type of attention, norms, embedding, head and of gradients under a compute dtype."""
     return "bf16" if dtype in LOW_PRECISION else dtype
 

@@ -19,7 +19,7 @@ from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, lo
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.program import Matmul
-from sightline.program.formats import HALF_SUMS, WIDE_ROUTER
+from sightline.program.formats import FP32_ROUTER, HALF_SUMS
 from sightline.scenario import Device
 
 TILE_ELEMENTS = 64.0 * 32.0
@@ -71,7 +71,7 @@ UNIT_BANDWIDTH = 10e9
 def price_matmuls(alike: Alike, on: Ranks) -> OperatorCost:
     """Products of operands of one format."""
     first, model = alike.first, on.device_model
-    if first.kernel == WIDE_ROUTER:
+    if first.kernel == FP32_ROUTER:
         return fp32_router_cost(alike.together, model.device)
     return matmul_cost(alike.together, model.device, model.constants(_of_family, first.kernel, first.dtype))
 

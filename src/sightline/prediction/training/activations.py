@@ -126,5 +126,5 @@ def _collected(scenario: Scenario, program: Program, stage: StageContents, in_fl
     m = scenario.workload.global_batch / (plan.data_parallel * plan.sequences)
     received = program.embedding.boundary_bytes / either(plan.sequence_parallel != 0, plan.tensor_parallel, 1)
     buffers = (m - in_flight) * (1.0 - stage.embedding) + m * (1.0 - stage.head)
-    logits = stage.head * m * ELEMENT_BYTES[plan.wide_dtype] * program.head.logits
+    logits = stage.head * m * ELEMENT_BYTES[plan.high_precision_dtype] * program.head.logits
     return (plan.pipeline_parallel > 1) * (received * buffers + logits)

@@ -76,14 +76,14 @@ def movement(replica: Replica, plan: Plan) -> Movement:
     weights = replica.stored_bytes
     if plan.adapter is not None or plan.quantization != "none":
         # Sharded parameters are gathered whole, frozen ones too; stages 1 and 2 gather what was updated.
-        updated = replica.parameters.times(ELEMENT_BYTES[plan.wide_dtype])
+        updated = replica.parameters.times(ELEMENT_BYTES[plan.high_precision_dtype])
         weights = DenseAndExperts(*(either(gathers_each, a, b) for a, b in zip(weights, updated, strict=True)))
     again = weights
     if framework.sharding.keeps_root_gathered:
         again = weights._replace(dense=larger(weights.dense - replica.embedding_and_head_bytes, 0.0))
     reduces_each = (zero == 3) | ((zero == 2) & framework.sharding.reduces_every_micro_batch)
     return Movement(
-        gradients=replica.parameters.times(framework.sharding.gradient_reduce_bytes[plan.wide_dtype]),
+        gradients=replica.parameters.times(framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]),
         weights=weights,
         weights_again=again,
         reductions=either(reduces_each, m, 1.0),

@@ -116,7 +116,9 @@ def _held(common: _Common, stage: StageContents, sizes: Sizes, in_flight: Number
         states=states,
         gathered=gathered,
         activations=activations(priced.scenario, priced.program, priced.sizes, stage, in_flight),
-        placeholders=of_layers(stage.kinds, common.shapes, ELEMENT_BYTES[plan.wide_dtype]) if common.shapes else 0.0,
+        placeholders=of_layers(stage.kinds, common.shapes, ELEMENT_BYTES[plan.high_precision_dtype])
+        if common.shapes
+        else 0.0,
         recomputed=most(stage, priced.sizes.working_bytes),
         transient=most(stage, priced.sizes.transient_bytes),
         moved=moved,
@@ -188,7 +190,7 @@ def _logits(common: _Common, held: _Held) -> Number:
     """Bytes of logits and loss while the loss runs, with the head's placeholder."""
     if not common.shapes:
         return held.activations.logits
-    element_bytes = ELEMENT_BYTES[common.priced.scenario.plan.wide_dtype]
+    element_bytes = ELEMENT_BYTES[common.priced.scenario.plan.high_precision_dtype]
     return held.activations.logits + held.stage.head * of_head(common.priced.program, element_bytes)
 
 

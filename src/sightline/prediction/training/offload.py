@@ -93,7 +93,7 @@ def offload_time(
     """
     if not plan.offload:
         return OffloadTime(0.0, 0.0, 0.0)
-    host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.wide_dtype], micro_batches
+    host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.high_precision_dtype], micro_batches
     states = 1.0 * ("optimizer" in plan.offload)
     weights, kept = 1.0 * ("parameters" in plan.offload), 1.0 * ("activations" in plan.offload)
     down = states * element_bytes * parameters

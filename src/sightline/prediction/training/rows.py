@@ -90,7 +90,9 @@ def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Numb
     plan, embedding = priced.scenario.plan, priced.program.embedding
     messages = 2.0 * times.micro_batches * plan.virtual_stages
     sent_bytes = messages * sum(op.network_bytes for op in priced.program.boundary)
-    table_bytes = embedding.trained_parameters * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
+    table_bytes = (
+        embedding.trained_parameters * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
+    )
     replicas = times.data_parallel
     return [
         ("pipeline", "activations and gradients", messages, sent_bytes, times.pipeline.transfer_s),

@@ -201,7 +201,7 @@ class ProgramSizes:
 
 def program_sizes(program: Program, plan: Plan) -> ProgramSizes:
     """Return the sizes of the program's blocks, whose unquantized weights are kept in the plan's 16-bit or 32-bit type."""
-    element_bytes = ELEMENT_BYTES[plan.wide_dtype]
+    element_bytes = ELEMENT_BYTES[plan.high_precision_dtype]
     layers = program.layers
     return ProgramSizes(
         blocks=[_sizes(block, element_bytes) for block in (*layers, program.embedding, program.head)],

@@ -215,7 +215,7 @@ def _tied_embedding_s(priced: Priced) -> Number:
     if not shared or not anywhere(pipelined):
         return 0.0
     trained = priced.program.embedding.trained_parameters
-    size = trained * plan.framework.sharding.gradient_reduce_bytes[plan.wide_dtype]
+    size = trained * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
     once = collective("embedding", "send_recv", size, pipelined * (size > 0.0), ranks="stages")
     return _sent_s(priced, once)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sightline.program.address import Module, Part
 from sightline.program.batch import Batch
-from sightline.program.formats import WIDE_ROUTER, Formats, plain_dtype
+from sightline.program.formats import FP32_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_attention import InferenceAttention
 from sightline.program.operators import GroupedMatmul, Operator
 from sightline.program.program import Step
@@ -34,7 +34,7 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         dtype, fp32 = x.formats.router_dtype, ELEMENT_BYTES["fp32"]
         if dtype and not x.expands_weights:
             cast = x.stream("router", "widen", "copy", x.tokens * x.h * (1.0 + fp32 / x.element_bytes))
-            product = replace(product, dtype=dtype, kernel=WIDE_ROUTER, element_bytes=fp32, weight_bytes=fp32)
+            product = replace(product, dtype=dtype, kernel=FP32_ROUTER, element_bytes=fp32, weight_bytes=fp32)
             operators = [cast, replace(product, output_bytes=fp32)]
         choice = x.stream("router", "choice", "softmax", 4.0 * x.tokens * of.count, kernels=2.0)
         return [Step((*operators, choice))]

@@ -182,8 +182,8 @@ def training_kernels(scenario: Scenario) -> TrainingKernels:
     return TrainingKernels(
         model=scenario.model,
         plan=plan,
-        dtype=plan.wide_dtype,
-        element_bytes=ELEMENT_BYTES[plan.wide_dtype],
+        dtype=plan.high_precision_dtype,
+        element_bytes=ELEMENT_BYTES[plan.high_precision_dtype],
         s=s,
         context=rows.tokens,
         documents=rows.tokens**2 / rows.squares,
