@@ -93,13 +93,11 @@ def read_parts(
     top = check(SCENARIO, mapping, "", complaints)
     if isinstance(mapping, Mapping):
         require(top, needed, "", complaints)
-    model, cluster = top.values.get("model"), top.values.get("cluster")
+    model, cluster = top.values.get("model") if "model" in needed else None, top.values.get("cluster")
     return Parts(
         name=top.values.get("name", ""),
-        model=complaints.note(resolve_model, model, Path(base or ""))
-        if "model" in needed and model is not None
-        else None,
-        cluster=complaints.note(read_cluster, cluster) if cluster is not None else None,
+        model=None if model is None else complaints.note(resolve_model, model, Path(base or "")),
+        cluster=None if cluster is None else complaints.note(read_cluster, cluster),
         measured=check(MEASURED, top.values.get("measured"), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
