@@ -82,8 +82,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     as_json = parser.parse_args().json
     figures = {"pace_s": pace()} | cold_start() | predictions()
-    figures |= million_plans() | many_generations()
-    figures["pace_s"] = max(figures["pace_s"], pace())
+    figures |= {"pace_s": min(figures["pace_s"], pace())} | million_plans() | many_generations()
+    figures["pace_s"] = min(figures["pace_s"], pace())
     ratios = ratios_of(figures)
     if as_json:
         print(json.dumps(figures | {"ratios": ratios}, indent=2))
@@ -117,7 +117,10 @@ def ratios_of(figures: dict[str, float]) -> dict[str, float]:
 
 
 def pace() -> float:
-    """Return the median seconds of fixed work such as predictions are made of: small arrays among plain objects."""
+    """Return the median seconds of fixed work such as predictions are made of: small arrays among plain objects.
+
+    Predictions are the least of many runs, so this is the least of several medians: a busy moment would flatter them.
+    """
 
     def work() -> dict[int, Any]:
         held: dict[int, Any] = {}

@@ -54,18 +54,25 @@ _known: OrderedDict[int, tuple[object, Key, int]] = OrderedDict()
 
 def content(value: object, largest_array: int) -> Hashable:
     """Return the key of a value; raises LargeArrayError for one with an array of more elements than ``largest_array``."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _ATOMS:
         return value
+    if _is_description(kind):
+        return _of_object(value, largest_array)
     if isinstance(value, np.ndarray):
         if value.size > largest_array:
             raise LargeArrayError
         return value.shape, value.dtype.str, value.tobytes()
     if isinstance(value, tuple | list):
-        return tuple(content(x, largest_array) for x in value)
+        return tuple([x if type(x) in _ATOMS else content(x, largest_array) for x in value])
     if isinstance(value, Mapping):
         return tuple((name, content(x, largest_array)) for name, x in value.items())
-    return _of_object(value, largest_array) if is_dataclass(value) else value
+    return value
+
+
+@cache
+def _is_description(kind: Any) -> bool:
+    return is_dataclass(kind)
 
 
 def _of_object(value: Any, largest_array: int) -> Key:

@@ -220,7 +220,7 @@ def plain(number: Number | Count) -> Number:
     """Return a number that is no array as Python's own float, which calculates several times faster than NumPy's."""
     if type(number) is float:
         return number
-    return float(number) if np.ndim(number) == 0 else np.asarray(number, dtype=float)
+    return float(number) if type(number) in PLAIN or np.ndim(number) == 0 else np.asarray(number, dtype=float)
 
 
 def _as_float(value: float | np.integer | np.floating) -> float:

@@ -108,14 +108,15 @@ class ResidualSurface:
         place = np.minimum(np.maximum(at, 0.0), last)
         below = place.astype(np.int64)
         upper = place - below
-        pairs = np.stack((1.0 - upper, upper), axis=1)
+        pairs = np.empty((len(self.axes), 2, upper.shape[1]))
+        pairs[:, 0], pairs[:, 1] = 1.0 - upper, upper
         weights: Any = pairs[0]
         for pair in pairs[1:]:
             weights = (weights[:, None] * pair).reshape(-1, weights.shape[1])
         first_corner = (self._strides @ below).reshape(shape) + kind * (len(self.logarithms) // self.kinds)
         beyond = at - place
         inside: Number = 1.0
-        if beyond.any():
+        if np.logical_or.reduce(beyond, axis=None):
             inside = np.maximum(1.0 - (abs(beyond) / per_octave).sum(axis=0), 0.0).reshape(shape)
         corners: Any = first_corner + self._corners.reshape(-1, *[1] * len(shape))
         return corners, weights.reshape(-1, *shape), inside
@@ -126,5 +127,5 @@ class ResidualSurface:
         ``kind`` numbers the operator's kind from 0 where the surface tells several apart.
         """
         corners, weights, inside = self.cells(*sizes, kind=kind)
-        faded: Array = np.exp((self.logarithms[corners] * weights).sum(axis=0) * inside)
+        faded: Array = np.exp(np.add.reduce(self.logarithms[corners] * weights) * inside)
         return faded
