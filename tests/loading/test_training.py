@@ -198,13 +198,10 @@ def test_measured_is_kept() -> None:
         ({"plan__max_sequences": 4}, "plan.max_sequences is 4; it is for generation, training has no use for it"),
         (
             {"plan__micro_batch": [1, 2]},
-            "plan.micro_batch is [1, 2]; allowed: a whole number of 1 or more (several values: list them under 'sweep'",
+            "plan.micro_batch is [1, 2]; allowed: a whole number of 1 or more (several values: list them under 'sweep')",
         ),
-        (
-            {"plan__micro_batch": {"any": [1, 2]}},
-            "{any: ...} and {from: ..., to: ...} are for `sightline plan`; predict needs one value",
-        ),
-        ({"plan__zero_stage": {"from": 0, "to": 2}}, "are for `sightline plan`"),
+        ({"plan__micro_batch": {"any": [1, 2]}}, "plan.micro_batch is {'any': [1, 2]}; allowed: a whole number"),
+        ({"plan__zero_stage": {"from": 0, "to": 2}}, "plan.zero_stage is {'from': 0, 'to': 2}; allowed: "),
         (
             {"plan__tensor_parallel": 2},
             "plan.tensor_parallel is 2; deepspeed offers 1 (it is offered by: galvatron, megatron",

@@ -139,12 +139,8 @@ def list_of(*values: str | int) -> Kind:
 
 
 def _hint(value: Any) -> str:
-    """What to say about lists and ranges, which restrict a free field of `sightline plan`."""
-    if isinstance(value, list):
-        return " (several values: list them under 'sweep', or as {any: [...]} for `sightline plan`)"
-    if isinstance(value, dict) and ("any" in value or "from" in value):
-        return " ({any: ...} and {from: ..., to: ...} are for `sightline plan`; predict needs one value)"
-    return ""
+    """What to say about a list where one value is needed."""
+    return " (several values: list them under 'sweep')" if isinstance(value, list) else ""
 
 
 @dataclass(slots=True, kw_only=True)
