@@ -15,7 +15,7 @@ from sightline.calibration.manifest import manifest
 from sightline.calibration.residuals import conformal_spread, error_statistics, held_out_errors
 from sightline.calibration.samples import Array
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.latencies import latencies
+from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import Workers
 from sightline.quantities import significant
 
@@ -47,9 +47,13 @@ class MeasuredGeneration:
     """Whether the source says what was run; else there is another reading of it, and the case's error is no spread."""
 
 
+def _latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
+    return latencies(workers, constants.running_on(workers.scenario.cluster))
+
+
 def predicted_values(cases: Sequence[MeasuredGeneration], constants: InferenceConstants) -> Array:
     """Predicted value of each case's quantity."""
-    return np.array([float(getattr(latencies(case.workers, constants), case.quantity)) for case in cases])
+    return np.array([float(getattr(_latencies(case.workers, constants), case.quantity)) for case in cases])
 
 
 def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], given: Mapping[str, Any]) -> FitResult:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sightline.catalog import VARIABLE
 from sightline.cli import output
 from sightline.errors import InputError
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from sightline.runs import Store
     from sightline.scenario import GenerationScenario, Scenario
 
-VARIABLE = "SIGHTLINE_CATALOG"
 Steps = Mapping[str, Sequence[Mapping[str, float]]]
 """Seconds of measured steps, in the order of their scenarios, by number format."""
 

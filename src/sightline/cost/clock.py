@@ -58,7 +58,7 @@ def under_cap(cluster: Cluster) -> Cluster:
         vector_flops=device.vector_flops * share,
         l2_bandwidth=device.l2_bandwidth * share,
     )
-    return replace(cluster, device=slower)
+    return replace(cluster, device=slower, power_cap_w=None)
 
 
 def at_its_clock(scenario: Asked) -> Asked:

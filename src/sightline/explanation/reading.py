@@ -12,7 +12,7 @@ from sightline.loading import load
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import cell_value, read_source
 from sightline.prediction import predict
-from sightline.profile import TASKS, Profile, Task, task_of
+from sightline.profile import IDLE_PHASES, TASKS, Profile, Task, task_of
 from sightline.profile.results import profile_to_dict
 from sightline.runs import Run, Store
 from sightline.runs.store import LATEST
@@ -24,9 +24,6 @@ _One = TypeVar("_One")
 
 Asked: TypeAlias = Profile | Run | str | Path
 """A profile, a run, the name of a run or file, or ``predicted``."""
-
-_IDLE_PHASES = ("host", "pipeline_bubble")
-"""Phases in which no module runs; they are compared as phases."""
 
 
 def sides_of(a: Asked, b: Asked, store: Store) -> tuple[Side, Side]:
@@ -126,7 +123,7 @@ def side_of_result(
         phases=_numbers(result.get("phases") or {}),
         memory_bytes=_numbers(result.get("memory_bytes") or {}),
         intervals={key: (float(ends[0]), float(ends[1])) for key, ends in intervals.items()},
-        cells=[cell for cell in cells or _cells(result.get("rows") or ()) if cell.phase not in _IDLE_PHASES],
+        cells=[cell for cell in cells or _cells(result.get("rows") or ()) if cell.phase not in IDLE_PHASES],
         is_contended=bool(found.get("contended")),
         warnings=_disturbances(name, found),
     )

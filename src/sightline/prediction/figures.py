@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
-from sightline.profile import Profile, Row
+from sightline.profile import IDLE_PHASES, Profile, Row
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up
 from sightline.scenario import Scenario
@@ -52,7 +52,6 @@ def operator_row(
     )
 
 
-IDLE_PHASES = ("pipeline_bubble", "host")
 COMMUNICATION_SHARE = 0.5
 """Share of a device's active power while it only communicates (estimate)."""
 MEMORY_SHARE = 0.6

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from sightline.profile.profile import Profile
     from sightline.scenario import Generate
 
+IDLE_PHASES = ("pipeline_bubble", "host")
+"""Phases in which the device waits."""
 BOUNDS = ("compute", "memory", "network", "host", "bubble")
 """What may limit an operator, a step or a batch."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.profile import MEMORY_PARTS, Profile
+from sightline.profile import IDLE_PHASES, MEMORY_PARTS, Profile
 from sightline.profile.results import answer_to_dict, flatten
 from sightline.report import units
 
@@ -14,8 +14,6 @@ LABELS = {
     "kv_cache": "KV cache",
 }
 """Names of phases and memory parts for people, where they differ from the key."""
-IDLE_PHASES = ("pipeline_bubble", "host")
-"""Phases in which the device waits."""
 
 _FORMATS: Mapping[str, Any] = {
     "s": units.seconds,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
+from sightline import predict
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.iteration import Iteration, iteration_time
 from sightline.prediction.generation.phases import decode_phase, prefill_phase, price_generation
@@ -41,6 +42,16 @@ def test_pure_batches_take_what_the_phases_take(model: str) -> None:
     ):
         one = iteration_time(worker_of(scenario), batch, constants)
         assert one.pass_s == pytest.approx(phase.pass_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("differs", [{}, {"host": {"speed": 0.5}}, {"power_cap": "350 W"}])
+def test_a_decoding_iteration_takes_what_a_prediction_says_of_a_token(differs: dict[str, object]) -> None:
+    cluster = {"devices": "1x h200-sxm-141gb", **differs}
+    scenario = generation(model="llama-2-7b", cluster=cluster, plan={"framework": "vllm"})
+    constants = constants_of(scenario).running_on(scenario.cluster)
+    batch = price_generation(scenario).decode.kernels.batch
+    one = iteration_time(worker_of(scenario), batch, constants)
+    assert one.pass_s == pytest.approx(predict(scenario).tpot_s, rel=1e-12)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -14,7 +14,7 @@ from sightline.catalog import entry, names
 from sightline.catalog.index import line_of, release_line
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul.constants import borrows
-from sightline.scenario import Device, Host
+from sightline.scenario import Cluster, Device, Host
 
 HOST_TIMES = (
     *("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s"),
@@ -86,6 +86,10 @@ class InferenceConstants(Stated):
     """What comes on top, as if independent, for a model on a device that the fit had no measurement of."""
     fitted_on: tuple[str, ...] = ()
     """Models on devices that the fit had measurements of ("<model> on <device>"); empty where nobody tells them apart."""
+
+    def running_on(self, cluster: Cluster) -> "InferenceConstants":
+        """The same engine on a cluster's hosts and devices: the constants that `iteration_time` takes."""
+        return self.on(cluster.host).multiplying_on(cluster.device)
 
     def on(self, host: Host) -> "InferenceConstants":
         """The same engine where another processor runs its host code."""

@@ -36,7 +36,11 @@ class Iteration:
 
 
 def iteration_time(worker: Worker, batch: Batch, constants: InferenceConstants) -> Iteration:
-    """Return the seconds of one iteration over a batch: prompts or chunks of them, decoding sequences, or both."""
+    """Return the seconds of one iteration over a batch: prompts or chunks of them, decoding sequences, or both.
+
+    ``constants`` are the engine's as they are on the worker's cluster (``InferenceConstants.running_on``). Sizes of the
+    batch may be arrays; many batches in one call take a fiftieth of the time that they take one by one.
+    """
     (priced,) = worker.priced([batch])
     return iteration_of(worker, priced, constants)
 

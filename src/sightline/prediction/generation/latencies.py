@@ -22,8 +22,6 @@ class Latencies:
     """Prefill passes from a sequence's arrival to its end: those it waits for, its own, and in a steady loop its successors'."""
     steps: Number
     """Decode steps of the same time."""
-    waves: Number
-    """Sequences in flight over those that memory holds at a time; 1 where it holds all."""
 
     @property
     def latency_s(self) -> Number:
@@ -39,12 +37,12 @@ class Latencies:
 def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     """Return time to first token and per further token under an engine."""
     scenario, work = workers.scenario, workers.decoding.scenario.workload
-    constants = constants.on(scenario.cluster.host).multiplying_on(scenario.cluster.device)
     prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
     course = policy_of(scenario).course(workers, prefill, decode, constants)
     decode = course.decode
     first_s = course.rounds * prefill.passes * prefill.pass_s + workers.moved_s + course.ahead * decode.pass_s
     further_s = decode.passes * decode.pass_s + course.replaced * first_s
+    # Sequences in flight over those that memory holds at a time; 1 where it holds all.
     waves = scenario.workload.batch / work.batch
     return Latencies(
         workers=workers,
@@ -55,5 +53,4 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         decode=decode,
         prefills=waves * prefill.passes * (course.rounds + course.replaced),
         steps=waves * (decode.passes + course.ahead),
-        waves=waves,
     )

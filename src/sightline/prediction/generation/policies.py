@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.cost.clock import at_its_clock
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import (
@@ -76,7 +75,7 @@ def price_workers(scenario: GenerationScenario) -> Workers:
 
 
 def _static_workers(scenario: GenerationScenario) -> Workers:
-    priced = price_generation(at_its_clock(scenario))
+    priced = price_generation(scenario)
     return Workers(scenario=scenario, prefilling=priced, decoding=priced)
 
 
@@ -101,7 +100,7 @@ def _steps_ahead(workers: Workers) -> Number:
 
 
 def _resident_workers(scenario: GenerationScenario) -> Workers:
-    priced = of_resident(price_generation(at_its_clock(scenario)))
+    priced = of_resident(price_generation(scenario))
     return Workers(scenario=scenario, prefilling=priced, decoding=priced)
 
 
@@ -179,7 +178,7 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
         raise TypeError("the plan has no pools")
 
     def priced(**changes: Any) -> PricedGeneration:
-        return price_generation(at_its_clock(replace(scenario, **changes)))
+        return price_generation(replace(scenario, **changes))
 
     batch = split.prefill_batch * split.prefill.replicas
     prefilling = priced(workload=replace(work, batch=batch, continuous=False), plan=split.prefill)

@@ -34,11 +34,11 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
     """
     workers = price_workers(scenario)
     again = partial(predict_generation, constants=constants)
-    constants, evidence = (constants, "given") if constants is not None else _constants(workers.decoding.worker)
+    found_constants, evidence = (constants, "given") if constants is not None else _constants(workers.decoding.worker)
+    constants = found_constants.running_on(scenario.cluster)
     found = latencies(workers, constants)
     whole = {"prefill": found.prefill.scaled(found.prefills), "decode": found.decode.scaled(found.steps)}
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
-    on_device = constants.multiplying_on(scenario.cluster.device)
     scalar = np.ndim(found.tpot_s) == 0
     return Profile(
         scenario=scenario,
@@ -50,7 +50,7 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
         fits=memory["total"] <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction,
         limits=lambda _: _limits(whole, workers.moved_s),
         energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
-        rows=(lambda _: _rows(workers, found, whole, on_device)) if scalar else (),
+        rows=(lambda _: _rows(workers, found, whole, constants)) if scalar else (),
         interval=(lambda p: intervals(p, _spreads(p, constants))) if scalar else {},
         advice=(lambda p: what_would_fit(p, again)) if scalar else (),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sightline.content import LargeArrayError, Results, content, remembered
+from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, tensor_group
 from sightline.cost.device_model import Kernels, device_model
@@ -70,7 +71,7 @@ class PricedPass:
 
     def in_engine(self, constants: InferenceConstants) -> Prices:
         """Return the prices as the engine runs the operators."""
-        return in_setting(operators_of(self.program), self.prices, partial(_time_s, c=constants))
+        return in_setting(self.program.operators, self.prices, partial(_time_s, c=constants))
 
     def times(self, prices: Prices) -> PassTimes:
         """Return the seconds of the pass, as if one device (with its tensor-parallel peers) held all layers."""
@@ -91,17 +92,12 @@ class PricedPass:
 def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
     """Return the price of every operator of several passes, priced together where launches are asynchronous."""
     if ranks.device_model.asynchronous:
-        return price([op for of in passes for op in operators_of(of)], ranks)
+        return price([op for of in passes for op in of.operators], ranks)
     prices: Prices = {}
     for of in passes:
-        raw = price(operators_of(of), replace(ranks, execution=partial(pass_execution, of)))
+        raw = price(of.operators, replace(ranks, execution=partial(pass_execution, of)))
         prices |= in_eager_pass(of, raw, ranks.device_model)
     return prices
-
-
-def operators_of(of: Program) -> list[Operator]:
-    """Return the operators of all blocks, in order of execution."""
-    return [op for block in of.blocks for op in block.operators]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,6 +154,7 @@ def _priced(kernels: Sequence[InferenceKernels], ranks: Ranks) -> list[PricedPas
 
 def worker_of(scenario: GenerationScenario) -> Worker:
     """Return the replica that answers a scenario."""
+    scenario = at_its_clock(scenario)
     plan, engine, cluster = scenario.plan, scenario.plan.engine, scenario.cluster
     kernels = Kernels(
         stream_generation=engine.kernels.stream_kernels,

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.profile import GENERATION, Profile
+from sightline.profile import GENERATION, IDLE_PHASES, Profile
 from sightline.report import labels, summary, units
 from sightline.report.charts import drawing
 from sightline.report.charts.curve import curve_chart
@@ -66,7 +66,7 @@ def _module_panel(profile: Profile) -> Any:
     """Seconds by module of the phases in which the device works, on the scale of the whole; None without any."""
     total_s = float(profile.whole_s)
     divisor, unit = units.time_unit(total_s)
-    busy = [phase for phase in profile.task.phases if phase not in summary.IDLE_PHASES]
+    busy = [phase for phase in profile.task.phases if phase not in IDLE_PHASES]
     tables = [(module, {p: s for p, s in times.items() if p in busy}) for module, times in summary.modules(profile)]
     tables = _shortened([(module, times) for module, times in tables if times])
     if not tables:
