@@ -1,23 +1,65 @@
 """Mixers beyond softmax attention in training: work is shared out, nothing is lost, absent parts add nothing."""
 
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from training_scenarios import training
 
 from sightline.errors import InputError
+from sightline.loading.models import resolve_model
 from sightline.prediction import predict
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.step import step_times
 from sightline.program import Block, Collective, Operator, write_out
 from sightline.program.attention_core import mean_seen
+from sightline.program.blocks.attention import SoftmaxAttention
+from sightline.program.blocks.compressed_attention import FoldedAttention
+from sightline.program.blocks.latent_attention import MultiHeadLatentAttention
+from sightline.program.blocks.layer import mixer_of
+from sightline.program.blocks.mixer import NoMixer
+from sightline.program.blocks.recurrent import GatedDeltaNet, Mamba2
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, StateSpaceScan
-from sightline.scenario import Scenario
+from sightline.scenario import LayerKind, Scenario
+from sightline.scenario.blocks import Mixer
 
 HYBRIDS = ("qwen3-next-80b-a3b", "nemotron-h-56b-base-8k", "nemotron-3-nano-30b-a3b")
 OTHERS = ("deepseek-v3.2", "deepseek-v4-flash", "minimax-m3", "gemma-3-27b")
+
+
+MIXER_CLASSES = {
+    "attention": ("llama-3-8b", SoftmaxAttention),
+    "sliding": ("gemma-3-27b", SoftmaxAttention),
+    "chunked": ("llama-4-scout-17b-16e", SoftmaxAttention),
+    "latent": ("deepseek-v3", MultiHeadLatentAttention),
+    "sparse": ("deepseek-v3.2", MultiHeadLatentAttention),
+    "compressed": ("deepseek-v4-flash", FoldedAttention),
+    "linear": ("qwen3-next-80b-a3b", GatedDeltaNet),
+    "state-space": ("nemotron-h-56b-base-8k", Mamba2),
+    "none": ("nemotron-h-56b-base-8k", NoMixer),
+}
+
+
+@pytest.mark.parametrize("mixer", get_args(Mixer))
+def test_every_word_for_a_mixer_reaches_its_class(mixer: Mixer) -> None:
+    name, expected = MIXER_CLASSES[mixer]
+    model = resolve_model(name, Path()).model
+    assert mixer in {kind.mixer for kind in model.kinds}
+    assert type(mixer_of(model, LayerKind(mixer=mixer, count=1))) is expected
+
+
+@pytest.mark.parametrize("mixer", ["latent", "compressed", "linear", "state-space"])
+def test_layers_without_their_figures_are_no_softmax_attention(mixer: Mixer) -> None:
+    model = resolve_model("llama-3-8b", Path()).model
+    with pytest.raises(ValueError, match=f"has no figures of its {mixer} layers"):
+        mixer_of(model, LayerKind(mixer=mixer, count=1))
+
+
+def test_sparse_layers_without_latent_attention_are_softmax_attention() -> None:
+    model = resolve_model("minimax-m3", Path()).model
+    assert type(mixer_of(model, LayerKind(mixer="sparse", count=1))) is SoftmaxAttention
 
 
 def layers(model: str | dict[str, Any], devices: int = 8, length: int = 4096, **plan: Any) -> tuple[Block, ...]:

@@ -17,21 +17,27 @@ attention to tokens an indexer selects; attention to folded keys and values (Dee
 
 
 class MixerWord(NamedTuple):
-    """What a mixer is called in sentences, and the field of a model that it needs."""
+    """What a mixer is called in sentences, and the fields of a model that describe its layers."""
 
     label: str
     needs: str = ""
+    """The field that a model with such layers has to state."""
+    figures: tuple[str, ...] = ()
+    """Fields of which the first that a model has is the mixer's `MixerFigures`; none where nothing is mixed."""
 
 
-MIXERS: Mapping[Mixer, MixerWord] = {
-    "attention": MixerWord("full attention"),
-    "sliding": MixerWord("sliding-window attention", "window"),
-    "chunked": MixerWord("chunked attention", "window"),
-    "latent": MixerWord("latent attention", "latent"),
-    "sparse": MixerWord("sparse attention", "sparse"),
-    "compressed": MixerWord("attention to folded tokens", "compressed"),
-    "linear": MixerWord("gated delta net", "linear"),
-    "state-space": MixerWord("Mamba-2", "state_space"),
+SOFTMAX = "own_heads"
+"""The head shape of softmax attention, which every model has and a layer kind may override."""
+
+MIXER_WORDS: Mapping[Mixer, MixerWord] = {
+    "attention": MixerWord("full attention", figures=(SOFTMAX,)),
+    "sliding": MixerWord("sliding-window attention", "window", (SOFTMAX,)),
+    "chunked": MixerWord("chunked attention", "window", (SOFTMAX,)),
+    "latent": MixerWord("latent attention", "latent", ("latent",)),
+    "sparse": MixerWord("sparse attention", "sparse", ("latent", SOFTMAX)),
+    "compressed": MixerWord("attention to folded tokens", "compressed", ("compressed",)),
+    "linear": MixerWord("gated delta net", "linear", ("linear",)),
+    "state-space": MixerWord("Mamba-2", "state_space", ("state_space",)),
     "none": MixerWord(""),
 }
 

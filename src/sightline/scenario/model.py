@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sightline.scenario.blocks import (
-    MIXERS,
+    MIXER_WORDS,
+    SOFTMAX,
     CompressedAttention,
     Experts,
     Heads,
@@ -140,17 +141,14 @@ class Model:
 
     def mixer_figures(self, kind: LayerKind) -> MixerFigures | None:
         """What describes the mixer of a layer kind; None where it has none."""
-        match kind.mixer:
-            case "none":
-                return None
-            case "latent" | "sparse" if self.latent:
-                return self.latent
-            case "compressed" | "linear" | "state-space":
-                figures: MixerFigures | None = getattr(self, MIXERS[kind.mixer].needs)
-                if figures is None:
-                    raise ValueError(f"{self.name} has no figures of its {kind.mixer} layers")
+        fields = MIXER_WORDS[kind.mixer].figures
+        for field in fields:
+            figures: MixerFigures | None = self.heads_of(kind) if field == SOFTMAX else getattr(self, field)
+            if figures is not None:
                 return figures
-        return self.heads_of(kind)
+        if fields:
+            raise ValueError(f"{self.name} has no figures of its {kind.mixer} layers")
+        return None
 
     def indexer_parameters(self, kind: LayerKind) -> int:
         """Parameters of the indexer of one layer, 0 where it has none."""

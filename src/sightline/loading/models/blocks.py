@@ -19,7 +19,7 @@ from sightline.scenario import (
     SparseAttention,
     StateSpace,
 )
-from sightline.scenario.blocks import MIXERS
+from sightline.scenario.blocks import MIXER_WORDS
 
 BLOCKS: Mapping[str, type] = {
     "experts": Experts,
@@ -147,7 +147,7 @@ _SPELLED = {"experts": " (num_experts, num_experts_per_tok)", "state_space": " (
 def missing_blocks(blocks: Mapping[str, Any]) -> Iterator[str]:
     """Yield which blocks the layers have but nothing describes, and experts that cannot be chosen."""
     kinds = [kind for kind in blocks.get("layer_kinds", ()) if kind is not None]
-    needed = {MIXERS[kind.mixer].needs: kind.mixer for kind in kinds if MIXERS[kind.mixer].needs}
+    needed = {MIXER_WORDS[kind.mixer].needs: kind.mixer for kind in kinds if MIXER_WORDS[kind.mixer].needs}
     if any(kind.mlp == "experts" for kind in kinds):
         needed["experts"] = "expert"
     for block, what in needed.items():

@@ -11,7 +11,7 @@ from sightline.profile.results import flatten
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
 from sightline.scenario import Heads, LayerKind, Model
-from sightline.scenario.blocks import MIXERS
+from sightline.scenario.blocks import MIXER_WORDS, SOFTMAX
 
 _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "models": {
@@ -164,8 +164,8 @@ def model_rows(model: Model) -> Iterator[tuple[str, str]]:
 
 def _kind(model: Model, kind: LayerKind) -> str:
     """One kind of layers: how many, the mixer with its heads, the MLP with its width."""
-    mixer = MIXERS[kind.mixer].label
-    if kind.mixer in ("attention", "sliding", "chunked"):
+    mixer = MIXER_WORDS[kind.mixer].label
+    if MIXER_WORDS[kind.mixer].figures == (SOFTMAX,):
         mixer += f" ({_heads(model.heads_of(kind))})"
     if kind.compression > 1:
         mixer += f" ({kind.compression} to one)"
