@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from sightline.calibration.parts import PARTS, parts_named
 from sightline.calibration.parts.part import PartFit
@@ -15,9 +17,6 @@ from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.loading.models import resolve_model
 from sightline.scenario import Cluster
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +41,7 @@ class Calibration:
 class Tables:
     """Checked measurements by part, and the files of a folder that are no tables."""
 
-    rows: Mapping[str, "pl.DataFrame"]
+    rows: Mapping[str, pl.DataFrame]
     files: Mapping[str, Sequence[str]]
     skipped: Sequence[str]
     cluster: Cluster
@@ -106,9 +105,7 @@ def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
     return files
 
 
-def _read(table: RawTable, parts: Sequence[str], only: Mapping[str, str]) -> dict[str, "pl.DataFrame"]:
-    import polars as pl
-
+def _read(table: RawTable, parts: Sequence[str], only: Mapping[str, str]) -> dict[str, pl.DataFrame]:
     read = {}
     for known in formats_of(table):
         if known.part not in parts:
@@ -129,9 +126,7 @@ def _read(table: RawTable, parts: Sequence[str], only: Mapping[str, str]) -> dic
     return read
 
 
-def _checked(name: str, tables: Sequence["pl.DataFrame"], cluster: Cluster, device: str) -> "pl.DataFrame":
-    import polars as pl
-
+def _checked(name: str, tables: Sequence[pl.DataFrame], cluster: Cluster, device: str) -> pl.DataFrame:
     part = PARTS[name]
     rows = pl.concat(tables, how="diagonal_relaxed")
     where = "the table" if len(tables) == 1 else f"the {len(tables)} tables of {name}"
@@ -165,18 +160,16 @@ def calibrate(tables: Tables, done: Callable[[], None] = lambda: None) -> list[C
     return calibrations
 
 
-def _source(files: Sequence[str], rows: "pl.DataFrame") -> str:
+def _source(files: Sequence[str], rows: pl.DataFrame) -> str:
     library = rows["library"][0]
     shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
     return f"sightline calibrate --from {shown}" + (f", measured with {library}" if library else "")
 
 
 def _covered(
-    rows: "pl.DataFrame", keys: Sequence[str], fitted: Sequence[str]
+    rows: pl.DataFrame, keys: Sequence[str], fitted: Sequence[str]
 ) -> dict[str, dict[str, tuple[float, float]]]:
     """Smallest and largest sizes by what was fitted: each kernel of the rows, or all of them together."""
-    import polars as pl
-
     sizes = [key for key in keys if key != "kernel"]
     parts = {name: rows.filter(pl.col("kernel") == name) if len(fitted) > 1 else rows for name in fitted}
     return {

@@ -1,16 +1,14 @@
 """Samples of measured operators as arrays: columns of equal length in SI units."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from sightline.program import Operator
 from sightline.program.address import Module, Part
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Array = NDArray[np.float64]
 Kind = TypeVar("Kind", bound=Operator)
@@ -30,7 +28,7 @@ class Table:
         raise NotImplementedError
 
     @classmethod
-    def of(cls, rows: "pl.DataFrame") -> Self:
+    def of(cls, rows: pl.DataFrame) -> Self:
         """The columns of samples that the table has by name."""
         return cls(**columns(rows, *(f.name for f in fields(cls))))
 
@@ -48,12 +46,12 @@ class Table:
         return type(self)(**{n: v[mask] if isinstance(v, np.ndarray) else v for n, v in values.items()})
 
 
-def columns(rows: "pl.DataFrame", *names: str) -> dict[str, Array]:
+def columns(rows: pl.DataFrame, *names: str) -> dict[str, Array]:
     """Columns of samples as arrays by name: truth values as they are, all others as floats."""
     arrays = {name: rows[name].to_numpy() for name in names}
     return {name: array if array.dtype == bool else array.astype(float) for name, array in arrays.items()}
 
 
-def by_kernel(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
+def by_kernel(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The samples of each kernel, in order of their names."""
     return {str(name): part for (name,), part in sorted(rows.group_by(["kernel"]), key=lambda pair: str(pair[0][0]))}

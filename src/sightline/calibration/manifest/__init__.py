@@ -13,8 +13,9 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars as pl
 import yaml
 
 from sightline.calibration.readers import formats_of
@@ -24,12 +25,9 @@ from sightline.loading.clusters import read_cluster
 from sightline.loading.models import resolve_model
 from sightline.scenario import Device
 
-if TYPE_CHECKING:
-    import polars as pl
-
 Stated = Mapping[str, Any]
 """What a manifest says of one table, one family or one part."""
-Read = Callable[[Stated], "pl.DataFrame"]
+Read = Callable[[Stated], pl.DataFrame]
 """Samples of the tables that a manifest names."""
 
 
@@ -45,14 +43,12 @@ def device_of(family: str) -> Device:
     return read_cluster(f"1x {manifest('devices').get(family, family)}").device
 
 
-def samples(data: Path, part: str, tables: Stated) -> "pl.DataFrame":
+def samples(data: Path, part: str, tables: Stated) -> pl.DataFrame:
     """Return the samples of a part in the tables that a manifest names.
 
     Raises:
         InputError: a table is not there.
     """
-    import polars as pl
-
     rows = pl.concat([_read(path, part, tables) for path in paths(data, tables)], how="diagonal_relaxed")
     for column, values in tables.get("only", {}).items():
         rows = rows.filter(_among(rows[column], values))
@@ -82,7 +78,7 @@ def has_tables(data: Path, tables: Stated) -> bool:
     return all(any(data.glob(name)) for name in tables["files"])
 
 
-def _read(path: Path, part: str, tables: Stated) -> "pl.DataFrame":
+def _read(path: Path, part: str, tables: Stated) -> pl.DataFrame:
     table = _stated(open_table(path), tables.get("state", {}))
     for column, values in tables.get("where", {}).items():
         table = table.where(_among(table.text(column), values))
@@ -93,8 +89,6 @@ def _read(path: Path, part: str, tables: Stated) -> "pl.DataFrame":
 
 def _stated(table: RawTable, state: Stated) -> RawTable:
     """The table with the columns that its file lacks."""
-    import polars as pl
-
     frame = table.frame
     for name, value in state.items():
         said = pl.lit(str(value))
@@ -105,10 +99,8 @@ def _stated(table: RawTable, state: Stated) -> RawTable:
     return replace(table, frame=frame)
 
 
-def _among(column: "pl.Series", values: Any) -> "pl.Series":
+def _among(column: pl.Series, values: Any) -> pl.Series:
     """Which cells match one of the values, in which ``*`` stands for anything."""
-    import polars as pl
-
     patterns = [str(value) for value in (values if isinstance(values, list) else [values])]
     matching = [word for word in column.unique().drop_nulls() if any(fnmatch(str(word), p) for p in patterns)]
     return column.is_in(pl.Series(matching, dtype=column.dtype)).fill_null(value=False)

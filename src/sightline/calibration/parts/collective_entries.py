@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from sightline.calibration.fits import FitResult
 from sightline.calibration.manifest import Read, Stated, device_of
@@ -36,9 +37,6 @@ from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError
 from sightline.quantities import Number, significant
 from sightline.scenario import Cluster
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SHARED = ("topology", "network", "bounce", "pcie")
 """What a table of one node cannot tell, taken from the nearest family."""
@@ -234,17 +232,15 @@ def _per_cent(found: Errors) -> list[float]:
     return [found.cases, *(round(100 * x, 1) for x in (found.median, found.p90, found.bias))]
 
 
-def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
     """Sending what a rank must send over its link: the switch may add on the way, so all-reduce counts once."""
     c = columns(rows, "ranks", "bytes")
     share = np.where(rows["kernel"].is_in(["send_recv", "broadcast"]).to_numpy(), 1.0, (c["ranks"] - 1) / c["ranks"])
     return np.asarray(share * c["bytes"] / cluster.intra_node.bandwidth)
 
 
-def _kinds_inside(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
+def _kinds_inside(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The samples of each kind that was measured inside a node, with those across nodes."""
-    import polars as pl
-
     inside = rows.filter(pl.col("ranks") <= pl.col("ranks_per_node"))["kernel"].unique().to_list()
     if not inside:
         raise InputError(
@@ -253,7 +249,7 @@ def _kinds_inside(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
     return {kind: part for kind, part in by_kernel(rows).items() if kind in inside}
 
 
-def _inside(rows: "pl.DataFrame", _: Cluster) -> CollectiveTable:
+def _inside(rows: pl.DataFrame, _: Cluster) -> CollectiveTable:
     """The samples of a kind inside a node, which know how many there are in all."""
     table = CollectiveTable.of_kind(rows["kernel"][0], rows)
     return table.where(table.ranks <= table.ranks_per_node)
@@ -272,7 +268,7 @@ def _fit_kind(_: str, table: CollectiveTable, cluster: Cluster) -> tuple[FitResu
     )
 
 
-def _content(fitted: Mapping[str, Entry], _: "pl.DataFrame", cluster: Cluster) -> Entry:
+def _content(fitted: Mapping[str, Entry], _: pl.DataFrame, cluster: Cluster) -> Entry:
     """The kinds that were fitted; the others, and what a table of one node cannot tell, come from the nearest family."""
     nearest = cluster_collectives(cluster)
     shipped = entry("calibrations", nearest.name)

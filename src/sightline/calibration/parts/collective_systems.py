@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from sightline.calibration.manifest import Read, Stated, manifest
 from sightline.calibration.parts.collective_kernels import fit_kernels
@@ -21,9 +21,6 @@ from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
 from sightline.cost.collectives.families import release_key
 from sightline.errors import InputError
 from sightline.scenario import Cluster
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Tables = Mapping[str, CollectiveTable]
 Ranges = Mapping[str, Mapping[str, Sequence[float]]]
@@ -166,8 +163,6 @@ def _of_the_switch(node: Cluster, relative: Mapping[str, KindConstants]) -> dict
 
 def system_tables(read: Read, system: System) -> dict[str, Tables]:
     """Return a system's tables inside a node by version of NCCL, oldest first, then kind."""
-    import polars as pl
-
     further: dict[str, CollectiveTable] = {}
     for name in system.tables:
         rows = read({"files": [name]}).filter(pl.col("ranks") == pl.col("ranks_per_node"))
@@ -192,15 +187,13 @@ def engine_tables(read: Read, system: System) -> dict[tuple[str, str], Collectiv
     return tables
 
 
-def _by_release(rows: "pl.DataFrame") -> dict[str, "pl.DataFrame"]:
+def _by_release(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The samples of each version of a library, oldest first."""
-    import polars as pl
-
     known = {library.split()[1]: library for library in rows["library"].unique()}
     return {version: rows.filter(pl.col("library") == known[version]) for version in sorted(known, key=release_key)}
 
 
-def _by_kind(rows: "pl.DataFrame") -> dict[str, CollectiveTable]:
+def _by_kind(rows: pl.DataFrame) -> dict[str, CollectiveTable]:
     return {
         str(kind): CollectiveTable.of_kind(str(kind), part)
         for (kind,), part in rows.group_by(["kernel"], maintain_order=True)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import robust_fit
@@ -24,9 +25,6 @@ from sightline.cost.collectives.families import PCIE
 from sightline.cost.collectives.groups import Group
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Cluster, Host
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _LEAST = (1e-3, *(5e-7, 1e-3, 2e-3) * 3)
 _MOST = (3.0, *(1e-4, 10.0, 0.95) * 3)
@@ -75,7 +73,7 @@ class CollectiveTable(Table):
         return self.bytes
 
     @classmethod
-    def of_kind(cls, kind: str, rows: "pl.DataFrame") -> "CollectiveTable":
+    def of_kind(cls, kind: str, rows: pl.DataFrame) -> "CollectiveTable":
         """The columns of samples of one kind."""
         sizes = columns(rows, "seconds", "ranks", "ranks_per_node", "bytes")
         return cls(kind=kind, samples=rows.height, **sizes)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import FitResult, ranges_of, share_of, within
@@ -34,9 +35,6 @@ from sightline.program import Elementwise
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
 
-if TYPE_CHECKING:
-    import polars as pl
-
 BYTES = 2.0
 """Of an element of the tensors that samples count."""
 VECTOR_FRACTION = 0.25
@@ -63,10 +61,8 @@ class ElementwiseTable(Table):
     """How the kernels were written."""
 
     @classmethod
-    def of(cls, rows: "pl.DataFrame") -> Self:
+    def of(cls, rows: pl.DataFrame) -> Self:
         """The samples' columns; what a table does not say of launches from the host is 0."""
-        import polars as pl
-
         stated = pl.col("launch_s").fill_null(0.0) if "launch_s" in rows.columns else pl.lit(0.0)
         names = ("seconds", "tokens", "width", "tensors", "distinct", "launches", "launch_s")
         return cls(**columns(rows.with_columns(launch_s=stated), *names), generation=rows["generation"][0])
@@ -158,8 +154,6 @@ def _family(name: str, family: Stated, stated: Stated, read: Read) -> Entry:
 
 def _classes(measured: Stated | None, device: Device, stated: Stated, read: Read) -> dict[str, Entry]:
     """The fit of every class that the tables hold; what they cannot tell is estimated."""
-    import polars as pl
-
     if measured is None:
         return {}
     fitted: dict[str, Entry] = {}
@@ -199,7 +193,7 @@ def _entry(
     return {**provenance(source, evidence, "elementwise"), "measured": measured, **unit_bytes, "kernels": kernels}
 
 
-def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
     """Reading and writing the distinct tensors in L2."""
     c = columns(rows, "tokens", "width", "distinct")
     return np.asarray(BYTES * c["distinct"] * c["tokens"] * c["width"] / cluster.device.l2_bandwidth)
@@ -210,7 +204,7 @@ def _fit_class(_: str, table: ElementwiseTable, cluster: Cluster) -> tuple[FitRe
     return result, {"evidence": "calibrated", **figures(result), **result.constants}
 
 
-def _content(fitted: Mapping[str, Entry], rows: "pl.DataFrame", cluster: Cluster) -> Entry:
+def _content(fitted: Mapping[str, Entry], rows: pl.DataFrame, cluster: Cluster) -> Entry:
     """The classes that were fitted; the others are the nearest family's, their constants alone."""
     generation = _generation(rows)
     shipped = nearest_entry("elementwise", cluster)
@@ -231,7 +225,7 @@ def _predict(kind: str, table: ElementwiseTable, cluster: Cluster, stated: Mappi
     return predicted_seconds(table, cluster.device, constants)
 
 
-def _generation(rows: "pl.DataFrame") -> str:
+def _generation(rows: pl.DataFrame) -> str:
     found: Sequence[str] = sorted(rows["generation"].unique().to_list())
     if len(found) > 1:
         raise InputError(

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from sightline.calibration.fits import FitResult, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
@@ -24,9 +25,6 @@ from sightline.errors import InputError
 from sightline.program import GroupedMatmul
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
-
-if TYPE_CHECKING:
-    import polars as pl
 
 FITTED = "fp8-block"
 """What DeepGEMM's tables were measured in."""
@@ -62,7 +60,7 @@ class GroupedTable(Table):
         return 2 * self.rows * self.n * self.k
 
 
-def grouped_table(rows: "pl.DataFrame", device: Device) -> GroupedTable:
+def grouped_table(rows: pl.DataFrame, device: Device) -> GroupedTable:
     """The products of samples on a device.
 
     Rows per expert were drawn within 30 % of the stated number and rounded down; the share that a table states of the
@@ -162,7 +160,7 @@ def _on(device: Device, layout: Entry) -> Entry:
     }
 
 
-def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
     """Arithmetic at the peak; the share of it that a table states is not asked."""
     c = columns(rows, "experts", "local_experts", "rows_per_expert", "n", "k")
     least = 0.5 * c["rows_per_expert"] * c["local_experts"]
@@ -174,7 +172,7 @@ def _fit_layout(layout: str, table: GroupedTable, cluster: Cluster) -> tuple[Fit
     return result, {**figures(result), **result.constants}
 
 
-def _content(fitted: Mapping[str, Entry], _: "pl.DataFrame", cluster: Cluster) -> Entry:
+def _content(fitted: Mapping[str, Entry], _: pl.DataFrame, cluster: Cluster) -> Entry:
     """The layouts that were fitted; number formats that were not measured come from the nearest family."""
     shipped = nearest_entry("grouped", cluster)["kernels"]
     kernels: Entry = {name: {**layouts, "evidence": "extrapolated"} for name, layouts in shipped.items()}

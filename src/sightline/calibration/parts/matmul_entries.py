@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from sightline.calibration.fits import FitResult
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
@@ -35,9 +36,6 @@ from sightline.errors import InputError
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
 from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE
-
-if TYPE_CHECKING:
-    import polars as pl
 
 GIVEN = ("tiles", "misaligned_slowdown")
 """What a table of times cannot tell."""
@@ -178,7 +176,7 @@ def _generic(measured: Mapping[str, Mapping[str, Entry]], sources_16_bit: Sequen
     return {**provenance("each kernel names its own", "datasheet", "matmul"), "kernels": kernels}
 
 
-def _bound(rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
     """The longer of arithmetic at the peak and of moving the operands from L2."""
     m, n, k = columns(rows, "m", "n", "k").values()
     kernels = rows["kernel"].to_list()
@@ -215,7 +213,7 @@ def _fit_kernel(kernel: str, table: MatmulTable, cluster: Cluster) -> tuple[FitR
     return FitResult(constants=found["constants"], rows=found["rows"], residuals=_residuals(found)), found
 
 
-def _content(fitted: Mapping[str, Entry], _: "pl.DataFrame", cluster: Cluster) -> Entry:
+def _content(fitted: Mapping[str, Entry], _: pl.DataFrame, cluster: Cluster) -> Entry:
     """The number formats that were fitted; 16-bit ones that are missing are the nearest family's."""
     family = family_of(cluster.device, "matmul")
     lent = {"of": family, "constants": entry("calibrations", f"{family}/matmul")["kernels"]["16-bit"]["constants"]}

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import FitResult, ranges_of, within
@@ -16,9 +17,6 @@ from sightline.cost.recurrent import LinearConstants, gated_delta_cost, short_co
 from sightline.cost.sparse import SparseConstants, indexer_cost, sparse_attention_cost
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution
 from sightline.scenario import Device
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Flags = NDArray[np.bool_]
 """A truth value per measurement."""
@@ -59,7 +57,7 @@ class DeltaTable(Table):
     """Of prefill's rule the kernel alone that carries the state from chunk to chunk."""
 
     @classmethod
-    def of(cls, rows: "pl.DataFrame") -> Self:
+    def of(cls, rows: pl.DataFrame) -> Self:
         """The samples' columns; the kernel says the truth values."""
         kernel = rows["kernel"]
         return super(DeltaTable, cls).of(
@@ -148,7 +146,7 @@ class SparseTable(Table):
     decode: Flags
 
     @classmethod
-    def of(cls, rows: "pl.DataFrame") -> Self:
+    def of(cls, rows: pl.DataFrame) -> Self:
         """The samples' columns; kernel and phase say the truth values."""
         told = rows.with_columns(indexer=rows["kernel"] == "logits", decode=rows["phase"] == "decode")
         return super(SparseTable, cls).of(told)

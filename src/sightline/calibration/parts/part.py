@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import polars as pl
 
 from sightline.calibration.fits import FitResult
 from sightline.calibration.samples import Array, by_kernel
@@ -11,9 +13,6 @@ from sightline.catalog import entry
 from sightline.cost.families import family_of
 from sightline.quantities import significant
 from sightline.scenario import Cluster
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Entry: TypeAlias = dict[str, Any]
 """A catalog entry, or a part of one."""
@@ -54,20 +53,20 @@ class Part:
     """Columns that identify an operator; measurements that agree in them repeat each other."""
     least: int
     """Rows of a kernel that its constants need at least."""
-    bound: Callable[["pl.DataFrame", Cluster], Array]
+    bound: Callable[[pl.DataFrame, Cluster], Array]
     """Seconds that no row's operator can be shorter than, by the device's peak, L2 bandwidth or links."""
-    table: Callable[["pl.DataFrame", Cluster], Any]
+    table: Callable[[pl.DataFrame, Cluster], Any]
     """The samples of one kernel as its formula takes them."""
     fit_kernel: Callable[[str, Any, Cluster], tuple[FitResult, Entry]]
     """The constants of a kernel from its table, and what a catalog entry states of them."""
-    content: Callable[[Mapping[str, Entry], "pl.DataFrame", Cluster], Entry]
+    content: Callable[[Mapping[str, Entry], pl.DataFrame, Cluster], Entry]
     """The constants as a catalog entry holds them: of the kernels that were fitted, and what the nearest family lends."""
     predict: Callable[[str, Any, Cluster, Mapping[str, Any] | None], Array]
     """Seconds of a kernel's table by the constants of such an entry; None for those that predictions take."""
-    kernels: Callable[["pl.DataFrame"], Mapping[str, "pl.DataFrame"]] = by_kernel
+    kernels: Callable[[pl.DataFrame], Mapping[str, pl.DataFrame]] = by_kernel
     """The samples that are fitted together."""
 
-    def fit(self, rows: "pl.DataFrame", cluster: Cluster, done: Callable[[], None]) -> PartFit:
+    def fit(self, rows: pl.DataFrame, cluster: Cluster, done: Callable[[], None]) -> PartFit:
         """The constants of every kernel in the rows; ``done`` is called once per kernel."""
         results: dict[str, FitResult] = {}
         entries: dict[str, Entry] = {}
@@ -84,7 +83,7 @@ class Part:
             points=self.points(rows, cluster, content),
         )
 
-    def points(self, rows: "pl.DataFrame", cluster: Cluster, stated: Entry | None = None) -> list[Points]:
+    def points(self, rows: pl.DataFrame, cluster: Cluster, stated: Entry | None = None) -> list[Points]:
         """What the constants ``stated``, or those that predictions take for the device, say of the rows."""
         tables = {kernel: self.table(some, cluster) for kernel, some in self.kernels(rows).items()}
         return [

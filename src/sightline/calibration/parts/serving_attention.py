@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import FitResult, Prior, fit_with_priors, share_of
@@ -21,9 +22,6 @@ from sightline.cost.attention.decode import decode_attention_cost
 from sightline.cost.attention.fused import attention_cost
 from sightline.program import CachedAttention
 from sightline.scenario import Device
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Constants = Mapping[str, Any]
 
@@ -62,7 +60,7 @@ class ServingAttentionTable(Table):
         return 4 * self.batch * self.heads * self.query_tokens * self.context_tokens * self.head_dim
 
     @classmethod
-    def of(cls, rows: "pl.DataFrame") -> Self:
+    def of(cls, rows: pl.DataFrame) -> Self:
         """The samples' columns; the kernel says the bytes of the cache's elements."""
         kv_bytes = np.where(rows["kernel"].to_numpy().astype(str) == "fp8 cache", 1.0, 2.0)
         return super(ServingAttentionTable, cls).of(rows.with_columns(kv_bytes=kv_bytes))

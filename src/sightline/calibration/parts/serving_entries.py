@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from sightline.calibration.fits import FitResult, Prior, priors_of
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
@@ -23,9 +24,6 @@ from sightline.calibration.parts.serving_joint import Measured, Witness, fit_joi
 from sightline.calibration.samples import Array
 from sightline.cost.attention.constants import AttentionSurface
 from sightline.scenario import Cluster, Device
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PREFILL, DECODE, LATENT = "prefill_attention", "decode_attention", "latent_decode_attention"
 SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens", "kv_bytes")
@@ -112,7 +110,7 @@ def _fitted(
     return FitResult(constants=constants, rows=rows, residuals=residuals)
 
 
-def _bound(part: str, rows: "pl.DataFrame", cluster: Cluster) -> Array:
+def _bound(part: str, rows: pl.DataFrame, cluster: Cluster) -> Array:
     """The longer of arithmetic at the peak and of reading keys and values once from L2; a latent is both at once."""
     t = ServingAttentionTable.of(rows)
     peak = cluster.device.peak_flops.get("bf16") or cluster.device.peak_flops["fp16"]

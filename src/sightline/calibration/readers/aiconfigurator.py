@@ -1,6 +1,6 @@
 """Readers of the tables of ai-dynamo/aiconfigurator: milliseconds inside one node, elements of messages."""
 
-from typing import TYPE_CHECKING
+import polars as pl
 
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import (
@@ -13,15 +13,12 @@ from sightline.calibration.readers.vocabulary import (
     reads,
 )
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _ELEMENT_BYTES = {"half": 2.0, "bfloat16": 2.0, "float16": 2.0, "int8": 1.0}
 _SUMS = ("all_reduce", "reduce_scatter")
 
 
 @reads("AIConfigurator gemm", "gemm_dtype m n k latency", "matmul")
-def matmul(table: RawTable) -> "pl.DataFrame":
+def matmul(table: RawTable) -> pl.DataFrame:
     """Gemm tables: one product with cold operands."""
     return table.samples(
         kernel=table.words("gemm_dtype", MATMULS),
@@ -31,7 +28,7 @@ def matmul(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("AIConfigurator attention", "batch_size isl num_heads num_key_value_heads head_dim step latency", *PHASES[:2])
-def attention(table: RawTable) -> "pl.DataFrame":
+def attention(table: RawTable) -> pl.DataFrame:
     """Context and generation tables: ``step`` tokens are in the cache before ``isl`` new ones.
 
     No heads of keys and values means as many as heads; no window an unlimited one.
@@ -52,14 +49,12 @@ def attention(table: RawTable) -> "pl.DataFrame":
 
 @reads("AIConfigurator nccl", "op_name nccl_dtype num_gpus message_size latency", "collectives")
 @reads("AIConfigurator custom_allreduce", "op_name allreduce_dtype num_gpus message_size latency", "collectives")
-def collectives(table: RawTable) -> "pl.DataFrame":
+def collectives(table: RawTable) -> pl.DataFrame:
     """Tables nccl and custom_allreduce, whose ``message_size`` counts elements.
 
     Sums count in 16-bit floats alone: 8-bit integers add more slowly and not in the switch. Copies do not know the
     type, so they count in both. Of tables joined from several folders, the folder tells the library's release.
     """
-    import polars as pl
-
     dtype = table.text("nccl_dtype" if "nccl_dtype" in table.columns else "allreduce_dtype")
     ranks, kinds = table.numbers("num_gpus", least=2), table.words("op_name", COLLECTIVES)
     library: dict[str, pl.Series | str] = {}

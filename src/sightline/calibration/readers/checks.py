@@ -4,16 +4,13 @@ Every complaint is one sentence naming the row, so that a wrong unit or a spoilt
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
 from sightline.quantities import SECONDS, format_quantity
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Array = NDArray[np.float64]
 
@@ -31,7 +28,7 @@ STRAY = 0.01
 """Share of the repeated shapes that may differ by more: a busy host now and then."""
 
 
-def one_source(rows: "pl.DataFrame", where: str) -> None:
+def one_source(rows: pl.DataFrame, where: str) -> None:
     """Refuse measurements of several devices or libraries: constants describe one."""
     for column, plural in (("device", "devices"), ("library", "libraries")):
         found = rows[column].drop_nulls().unique().sort().to_list()
@@ -42,7 +39,7 @@ def one_source(rows: "pl.DataFrame", where: str) -> None:
             )
 
 
-def plausible(rows: "pl.DataFrame", bound_s: Array, keys: Sequence[str], device: str) -> None:
+def plausible(rows: pl.DataFrame, bound_s: Array, keys: Sequence[str], device: str) -> None:
     """Refuse times no device reaches and times nobody would have waited for: as a rule the unit is wrong."""
     seconds = rows["seconds"].to_numpy()
     fast = seconds * TOO_FAST < np.maximum(bound_s, SHORTEST_S * TOO_FAST)
@@ -68,10 +65,8 @@ def _unit(seconds: Array, bound_s: Array) -> str:
     return ": the unit of time seems to be off by a thousand" if ratio < 0.05 else ""
 
 
-def without_repeats(rows: "pl.DataFrame", keys: Sequence[str]) -> "pl.DataFrame":
+def without_repeats(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """One row per shape, the median of its repeats; repeats that contradict each other are refused."""
-    import polars as pl
-
     shapes = rows.group_by(keys, maintain_order=True)
     least, most = pl.col("seconds").min(), pl.col("seconds").max()
     spread = shapes.agg(
@@ -91,13 +86,13 @@ def without_repeats(rows: "pl.DataFrame", keys: Sequence[str]) -> "pl.DataFrame"
     return shapes.agg(pl.col("seconds").median(), *(pl.col(c).first() for c in others))
 
 
-def enough(rows: "pl.DataFrame", least: int, what: str) -> None:
+def enough(rows: pl.DataFrame, least: int, what: str) -> None:
     """Refuse a table with fewer rows than a fit needs."""
     if rows.height < least:
         raise InputError(f"{what}: {rows.height} rows of different shape are too few; at least {least} are needed")
 
 
-def _row(rows: "pl.DataFrame", index: int, keys: Sequence[str]) -> str:
+def _row(rows: pl.DataFrame, index: int, keys: Sequence[str]) -> str:
     row = rows.row(index, named=True)
     return f"{row['place']} ({', '.join(f'{k} {_plain(row[k])}' for k in keys)}): {_time(row['seconds'])}"
 

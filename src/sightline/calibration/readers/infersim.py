@@ -1,14 +1,12 @@
 """Readers of alibaba/InferSim's tables: microseconds; files' names or ``--shape`` say the heads of its attention."""
 
 import re
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import CACHES, MATMULS, PHASES, attention_samples, reads
 from sightline.errors import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SHAPE = re.compile(r"(?:(mha|mla)[-_])?(?:.*_)?(\d+)-(\d+)-(\d+)$")
 _DEVICE = re.compile(r"(?:decode|prefill)_([a-z]+\d+)_")
@@ -17,7 +15,7 @@ _SPARSE_KERNEL = re.compile(r"dsa_(decode|prefill)_.*_(logits|attn)-")
 
 
 @reads("InferSim gemm", "m n k latency_us", "matmul")
-def matmul(table: RawTable) -> "pl.DataFrame":
+def matmul(table: RawTable) -> pl.DataFrame:
     """Gemm tables: DeepGEMM's products with fp8 blocks, unless a ``dtype`` column says otherwise."""
     return table.samples(
         kernel=table.words("dtype", MATMULS) if "dtype" in table.columns else "fp8-block",
@@ -31,13 +29,11 @@ def matmul(table: RawTable) -> "pl.DataFrame":
     "num_local_experts tokens_per_expert hidden_size intermediate_size up_proj_us up_mfu",
     "grouped",
 )
-def grouped(table: RawTable) -> "pl.DataFrame":
+def grouped(table: RawTable) -> pl.DataFrame:
     """Grouped gemm tables: the experts' up and down products in fp8 with block scales.
 
     Rows per expert were drawn around the stated number; ``mfu``, the share of the peak, tells how many there were.
     """
-    import polars as pl
-
     hidden, width = table.numbers("hidden_size"), table.numbers("intermediate_size")
     names = {"experts": "num_experts", "local_experts": "num_local_experts", "rows_per_expert": "tokens_per_expert"}
     sizes = table.sizes(**names)
@@ -56,7 +52,7 @@ def grouped(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", *PHASES[1:])
-def decode(table: RawTable) -> "pl.DataFrame":
+def decode(table: RawTable) -> pl.DataFrame:
     """Tables mha and mla decoding: a step against ``kv_len`` tokens."""
     return attention_samples(
         table,
@@ -70,7 +66,7 @@ def decode(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("InferSim prefill", "dtype seq_len latency_us", PHASES[0])
-def prefill(table: RawTable) -> "pl.DataFrame":
+def prefill(table: RawTable) -> pl.DataFrame:
     """Tables mha and mla prefill: one whole prompt; multi-latent keys are expanded."""
     return attention_samples(
         table,
@@ -81,7 +77,7 @@ def prefill(table: RawTable) -> "pl.DataFrame":
     )
 
 
-def _device(table: RawTable) -> "dict[str, pl.Series | str]":
+def _device(table: RawTable) -> dict[str, pl.Series | str]:
     """The device that the file's name says where no column does."""
     match = _DEVICE.search(table.path.stem)
     return {} if "device" in table.columns or match is None else {"device": match[1]}
@@ -116,10 +112,8 @@ def _shape(table: RawTable, *, decoding: bool) -> dict[str, float | bool]:
 
 @reads("InferSim gated delta decoding", "batchsize conv gdn_update", "linear")
 @reads("InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", "linear")
-def gated_delta(table: RawTable) -> "pl.DataFrame":
+def gated_delta(table: RawTable) -> pl.DataFrame:
     """Tables gdn: one layer's kernels by sequences (an update of states) or by the tokens of one prompt."""
-    import polars as pl
-
     kernels: dict[str, tuple[str, ...]]
     size: dict[str, pl.Series | float]
     if "gdn_update" in table.columns:
@@ -138,13 +132,13 @@ def gated_delta(table: RawTable) -> "pl.DataFrame":
 
 @reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", "sparse")
 @reads("InferSim sparse attention", "s_kv latency_us", "sparse")
-def sparse(table: RawTable) -> "pl.DataFrame":
+def sparse(table: RawTable) -> pl.DataFrame:
     """Tables dsa, whose files' names say kernel and phase, none of others; where it is not stated, one sequence has one new token."""
     match = _SPARSE_KERNEL.match(table.path.stem)
     if match is None:
         return table.samples(seconds=0.0).clear()
 
-    def stated(*names: str) -> "pl.Series | float":
+    def stated(*names: str) -> pl.Series | float:
         return next((table.numbers(name) for name in names if name in table.columns), 1.0)
 
     return table.samples(

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import polars as pl
 
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import PHASES, Stream, attention_samples, in_order, reads, stream_samples
 from sightline.errors import InputError
 from sightline.scenario import Model
-
-if TYPE_CHECKING:
-    import polars as pl
 
 UNFUSED_NORM, UNFUSED_ROPE, UNFUSED_ACTIVATION = (18.0, 7.0), (9.0, 10.0), (5.0, 2.0)
 """16-bit tensors and kernels of Transformers' RMSNorm in fp32, rotary embedding and gated activation."""
@@ -24,7 +23,7 @@ _RANKS = re.compile(r"_tp(\d+)(?:_|$)")
 @reads("LLMServingSim dense", _DENSE, "matmul", repeats=True)
 @reads("LLMServingSim per sequence", _SEQUENCES, "matmul", repeats=True)
 @reads("LLMServingSim layers", _LAYERS, "matmul", repeats=True)
-def matmul(table: RawTable) -> "pl.DataFrame":
+def matmul(table: RawTable) -> pl.DataFrame:
     """The linear layers that a table names; those of the first version are Transformers'."""
     layers = _layers(table)
     m = layers.tokens
@@ -39,7 +38,7 @@ def matmul(table: RawTable) -> "pl.DataFrame":
 
 @reads("LLMServingSim dense", _DENSE, "elementwise")
 @reads("LLMServingSim per sequence", _SEQUENCES, "elementwise")
-def elementwise(table: RawTable) -> "pl.DataFrame":
+def elementwise(table: RawTable) -> pl.DataFrame:
     """The same tables' other kernels; norms add the residual in place, the embedding of equal tokens is left out."""
     layers, model = _layers(table), _model(table)
     ranks = layers.ranks
@@ -57,7 +56,7 @@ def elementwise(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("LLMServingSim layers", _LAYERS, "elementwise")
-def eager_elementwise(table: RawTable) -> "pl.DataFrame":
+def eager_elementwise(table: RawTable) -> pl.DataFrame:
     """The other kernels of the first version's: eager chains, but for layer norms."""
     layers, model = _layers(table), _model(table)
     ranks = layers.ranks
@@ -77,14 +76,14 @@ def eager_elementwise(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("LLMServingSim layers", _LAYERS, PHASES[0])
-def layers_attention(table: RawTable) -> "pl.DataFrame":
+def layers_attention(table: RawTable) -> pl.DataFrame:
     """The first version's attention of whole prompts."""
     prompts = _layers(table.where((table.text("layer_name") == "attn") & (table.numbers("input") > 1)))
     return _attention(prompts.table, prompts.tokens, prompts.tokens, 1.0, prompts.seconds, prompts.ranks)
 
 
 @reads("LLMServingSim attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", *PHASES[:2])
-def attention(table: RawTable) -> "pl.DataFrame":
+def attention(table: RawTable) -> pl.DataFrame:
     """Tables attention: microseconds of a chunk or of a step; those of both together are left out."""
     chunk, steps = table.numbers("prefill_chunk", least=0), table.numbers("n_decode", least=0)
     table = table.where((chunk > 0) != (steps > 0))
@@ -98,14 +97,12 @@ def attention(table: RawTable) -> "pl.DataFrame":
 
 def _attention(
     table: RawTable,
-    new: "pl.Series",
-    context: "pl.Series",
-    batch: "pl.Series | float",
-    seconds: "pl.Series",
-    ranks: "pl.Series | float",
-) -> "pl.DataFrame":
-    import polars as pl
-
+    new: pl.Series,
+    context: pl.Series,
+    batch: pl.Series | float,
+    seconds: pl.Series,
+    ranks: pl.Series | float,
+) -> pl.DataFrame:
     model = _model(table)
     rows = attention_samples(
         table,
@@ -124,11 +121,11 @@ class Layers(NamedTuple):
     """A table of layers by their names."""
 
     table: RawTable
-    names: "pl.Series"
-    tokens: "pl.Series"
+    names: pl.Series
+    tokens: pl.Series
     """Tokens, or sequences."""
-    seconds: "pl.Series"
-    ranks: "pl.Series | float"
+    seconds: pl.Series
+    ranks: pl.Series | float
 
 
 def _layers(table: RawTable) -> Layers:
@@ -141,20 +138,18 @@ def _layers(table: RawTable) -> Layers:
     return Layers(table, table.text("layer"), tokens, table.times("time_us", 1e-6), _ranks(table))
 
 
-def _by_name(layers: Layers, samples: "Mapping[str, pl.DataFrame]") -> "pl.DataFrame":
+def _by_name(layers: Layers, samples: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """The samples of each layer where the table names it."""
     return in_order([rows.filter((layers.names == name).fill_null(value=False)) for name, rows in samples.items()])
 
 
-def _streams(layers: Layers, kinds: Mapping[str, Stream]) -> "pl.DataFrame":
+def _streams(layers: Layers, kinds: Mapping[str, Stream]) -> pl.DataFrame:
     """Samples of the layers that are bandwidth-bound kernels."""
     table, tokens, seconds = layers.table, layers.tokens, layers.seconds
     return _by_name(layers, {name: stream_samples(table, stream, tokens, seconds) for name, stream in kinds.items()})
 
 
-def _linear_layers(
-    model: Model, ranks: "pl.Series | float"
-) -> "Mapping[str, tuple[pl.Series | float, pl.Series | float]]":
+def _linear_layers(model: Model, ranks: pl.Series | float) -> Mapping[str, tuple[pl.Series | float, pl.Series | float]]:
     """Columns and depth of each product by the layer's name; a mixture's experts are left out."""
     h, f, d = float(model.hidden_size), float(model.intermediate_size), float(model.head_dim)
     query, key = model.heads * d / ranks, model.kv_heads * d / ranks

@@ -2,7 +2,8 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import (
@@ -15,9 +16,6 @@ from sightline.calibration.readers.vocabulary import (
 )
 from sightline.errors import InputError
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _PROGRAM = re.compile(rf"\b({'|'.join(PROGRAMS)})_perf\b")
 _RANK = re.compile(r"^#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[\w+\]\s+(.*\S)", re.MULTILINE)
 _VERSION = re.compile(r"NCCL version:?\s*([\d.]+)", re.IGNORECASE)
@@ -29,7 +27,7 @@ _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
 
 @reads("FlashAttention charts", "gpu implementation pass causal head_dim seq_len tflops", "attention")
-def flash_attention(table: RawTable) -> "pl.DataFrame":
+def flash_attention(table: RawTable) -> pl.DataFrame:
     """The bars of Dao-AILab/flash-attention's charts: FLOP/s of fused attention, forward alone or both passes.
 
     Its benchmarks keep 16,384 tokens and a hidden size of 2,048, and count ``4 b a s^2 d`` FLOPs forward, halved when
@@ -56,14 +54,12 @@ def flash_attention(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("LLMCompass operators", "op gpu M N_or_K throughput", "elementwise")
-def llmcompass(table: RawTable) -> "pl.DataFrame":
+def llmcompass(table: RawTable) -> pl.DataFrame:
     """PyTorch's kernels in PrincetonUniversity/LLMCompass: billions of elements per second, launches included.
 
     Elements are of 16 bits unless a column ``element_bits`` says otherwise; a column ``launch_s`` says what of the times
     was the launch.
     """
-    import polars as pl
-
     operators = table.text("op")
     table = table.where(operators.is_in(list(_LLMCOMPASS)))
     rows, width = table.numbers("M"), table.numbers("N_or_K", least=0, optional=True).fill_null(1.0).clip(lower_bound=1)
@@ -81,10 +77,8 @@ def llmcompass(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("ml-engineering all-reduce", "payload algbw_GBps ranks ranks_per_node", "collectives")
-def all_reduce_bench(table: RawTable) -> "pl.DataFrame":
+def all_reduce_bench(table: RawTable) -> pl.DataFrame:
     """The all-reduce sweep of stas00/ml-engineering: payload and algorithm bandwidth, GB of 1e9 bytes per second."""
-    import polars as pl
-
     payload, unit = table.text("payload").str.head(-3), table.text("payload").str.tail(3)
     size = payload.cast(pl.Float64) * unit.replace_strict(_BINARY, return_dtype=pl.Float64)
     return table.samples(
@@ -97,13 +91,11 @@ def all_reduce_bench(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("APEX+ collectives", "gpu num_nodes num_gpus_per_node dtype size(kb) time(us)", "collectives")
-def apex(table: RawTable) -> "pl.DataFrame":
+def apex(table: RawTable) -> pl.DataFrame:
     """APEX+: sizes in KB of 1024 bytes and whole microseconds, 16-bit alone; sizes rounded to 0 are left out.
 
     A ``collective`` column says the kind; APEX+ itself states it at the end of its files' names alone.
     """
-    import polars as pl
-
     if "collective" in table.columns:
         kind = table.words("collective", COLLECTIVES)
     else:
@@ -128,7 +120,7 @@ def apex(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("nccl-tests output", "nccl_tests bytes time_us ranks", "collectives")
-def nccl_tests(table: RawTable) -> "pl.DataFrame":
+def nccl_tests(table: RawTable) -> pl.DataFrame:
     """NVIDIA/nccl-tests: bytes as the program counts them, microseconds out of place."""
     return table.samples(
         kernel=table.text("nccl_tests"),
@@ -138,10 +130,8 @@ def nccl_tests(table: RawTable) -> "pl.DataFrame":
     )
 
 
-def read_log(path: Path) -> "pl.DataFrame":
+def read_log(path: Path) -> pl.DataFrame:
     """Return the out-of-place times of a run, with the kind, the ranks, the device and NCCL's version beside them."""
-    import polars as pl
-
     text = path.read_text(encoding="utf-8")
     ranks = _RANK.findall(text)
     found = [match.groups() for line in text.splitlines() if (match := _RESULT.match(line))]

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import CACHES, MATMULS, PHASES, Read, attention_samples, reads
@@ -11,9 +12,6 @@ from sightline.errors import InputError
 from sightline.prediction.operators.predict import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.scenario.operation import COLLECTIVES
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _WORKLOAD = "scenario.workload."
 _DTYPE = f"{_WORKLOAD}dtype"
@@ -33,7 +31,7 @@ def _results_of(*operators: str, wide: bool = True) -> Callable[[Read], Read]:
 
     def only_those(read: Read) -> Read:
         @wraps(read)
-        def checked(table: RawTable) -> "pl.DataFrame":
+        def checked(table: RawTable) -> pl.DataFrame:
             mine = table.where(table.text(f"{_WORKLOAD}operator").is_in(operators).fill_null(value=False))
             if _HOW in mine.columns and mine.frame.height:
                 mine = mine.where(~mine.text(_HOW).is_in(_OF_PROCESSORS).fill_null(value=False))
@@ -50,7 +48,7 @@ def _results_of(*operators: str, wide: bool = True) -> Callable[[Read], Read]:
 
 @reads(*_FORMAT, "matmul")
 @_results_of("matmul", wide=False)
-def matmul(part: RawTable) -> "pl.DataFrame":
+def matmul(part: RawTable) -> pl.DataFrame:
     """Measured products in formats of 16 bits and less; a batch of equal ones is no product of these constants."""
     batch = f"{_WORKLOAD}batch"
     if batch in part.columns:
@@ -64,7 +62,7 @@ def matmul(part: RawTable) -> "pl.DataFrame":
 
 @reads(*_FORMAT, *PHASES)
 @_results_of("attention", wide=False)
-def attention(part: RawTable) -> "pl.DataFrame":
+def attention(part: RawTable) -> pl.DataFrame:
     """Measured causal attention without windows, over caches of 16-bit or fp8 elements."""
     for column, wanted in ((f"{_WORKLOAD}causal", "true"), (f"{_WORKLOAD}window", None)):
         if column in part.columns:
@@ -84,10 +82,8 @@ def attention(part: RawTable) -> "pl.DataFrame":
 
 @reads(*_FORMAT, "elementwise")
 @_results_of(*KERNELS)
-def elementwise(part: RawTable) -> "pl.DataFrame":
+def elementwise(part: RawTable) -> pl.DataFrame:
     """Measured bandwidth-bound kernels, each one fused kernel over so many elements."""
-    import polars as pl
-
     what = [KERNELS[str(name)] for name in part.text(f"{_WORKLOAD}operator")]  # type: ignore[index]
     widths = [ELEMENT_BYTES.get(str(dtype), 2.0) for dtype in part.text(_DTYPE)]
     tensors = pl.Series([k.bytes_per_element(b) / 2 for k, b in zip(what, widths, strict=True)])
@@ -105,7 +101,7 @@ def elementwise(part: RawTable) -> "pl.DataFrame":
 
 @reads(*_FORMAT, "collectives")
 @_results_of(*COLLECTIVES)
-def collectives(part: RawTable) -> "pl.DataFrame":
+def collectives(part: RawTable) -> pl.DataFrame:
     """Measured collectives over a whole cluster."""
     return part.samples(
         kernel=part.text(f"{_WORKLOAD}operator"),
@@ -115,7 +111,7 @@ def collectives(part: RawTable) -> "pl.DataFrame":
     )
 
 
-def _said(part: RawTable) -> "dict[str, pl.Series | str]":
+def _said(part: RawTable) -> dict[str, pl.Series | str]:
     device = "scenario.cluster.device.name"
     return {
         "seconds": part.times("time_s", 1.0),

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from sightline.errors import InputError, nearest
 from sightline.quantities import show
 from sightline.scenario import Model
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ENDINGS = (".csv", ".parquet", ".json", ".txt", ".log", ".out")
 """Endings of the files that a folder is searched for."""
@@ -21,7 +19,7 @@ class RawTable:
     """The columns of one file, as text where the file is text."""
 
     path: Path
-    frame: "pl.DataFrame"
+    frame: pl.DataFrame
     counts: str = "line"
     """What a place in the file is called: the line of a text file, the row of a Parquet or JSON file."""
     first: int = 2
@@ -42,19 +40,17 @@ class RawTable:
         """Where a row stands, as complaints name it."""
         return f"'{self.path.name}', {self.counts} {self.first + (row if self.rows is None else self.rows[row])}"
 
-    def where(self, mask: "pl.Series") -> "RawTable":
+    def where(self, mask: pl.Series) -> "RawTable":
         """The rows for which ``mask`` holds, which keep their places."""
         rows = range(self.frame.height) if self.rows is None else self.rows
         kept = tuple(row for row, keep in zip(rows, mask, strict=True) if keep)
         return replace(self, frame=self.frame.filter(mask), rows=kept)
 
-    def text(self, name: str) -> "pl.Series":
+    def text(self, name: str) -> pl.Series:
         """A column of words; empty cells stay empty."""
-        import polars as pl
-
         return self.frame[name].cast(pl.String)
 
-    def words(self, name: str, known: Mapping[str, str]) -> "pl.Series":
+    def words(self, name: str, known: Mapping[str, str]) -> pl.Series:
         """A column of words of ours for the table's; an unknown one is named with those that are covered."""
         words = self.text(name)
         unknown = ~words.is_in(list(known)).fill_null(value=False)
@@ -66,7 +62,7 @@ class RawTable:
             )
         return words.replace_strict(known)
 
-    def numbers(self, name: str, *, least: float = 1.0, optional: bool = False) -> "pl.Series":
+    def numbers(self, name: str, *, least: float = 1.0, optional: bool = False) -> pl.Series:
         """A column of finite numbers of at least ``least``; ``optional`` lets cells be empty."""
         read = self._cast(name)
         needed = f"a number of at least {least:g}" if least else "a number not below zero"
@@ -74,11 +70,11 @@ class RawTable:
         self._refuse(name, bad & self.frame[name].is_not_null() if optional else bad, needed)
         return read.alias(name)
 
-    def sizes(self, **names: str) -> "dict[str, pl.Series]":
+    def sizes(self, **names: str) -> dict[str, pl.Series]:
         """Columns of numbers of at least 1 by our names for the table's."""
         return {ours: self.numbers(theirs) for ours, theirs in names.items()}
 
-    def times(self, name: str, unit_s: float, *, optional: bool = False) -> "pl.Series":
+    def times(self, name: str, unit_s: float, *, optional: bool = False) -> pl.Series:
         """A column of measured times as seconds: finite and above zero; ``optional`` lets cells be empty or zero."""
         read = self._cast(name)
         bad = ~(read.is_finite() & (read > 0)).fill_null(value=False)
@@ -87,12 +83,10 @@ class RawTable:
         self._refuse(name, bad, "a measured time above zero")
         return read * unit_s
 
-    def _cast(self, name: str) -> "pl.Series":
-        import polars as pl
-
+    def _cast(self, name: str) -> pl.Series:
         return self.frame[name].cast(pl.Float64, strict=False)
 
-    def _refuse(self, name: str, bad: "pl.Series", needed: str) -> None:
+    def _refuse(self, name: str, bad: pl.Series, needed: str) -> None:
         """Raise `InputError` for the first of the ``bad`` cells, if there is one."""
         if bad.any():
             row = int(bad.arg_max() or 0)
@@ -101,17 +95,15 @@ class RawTable:
             value = "empty" if given is None else show(given)
             raise InputError(f"{self.place(row)}: {name} is {value}; {needed} is needed{more}")
 
-    def samples(self, **columns: "pl.Series | pl.Expr | str | float") -> "pl.DataFrame":
+    def samples(self, **columns: pl.Series | pl.Expr | str | float) -> pl.DataFrame:
         """The columns as samples, each with its row in the file, and the library and device where the file states them."""
-        import polars as pl
-
         base = pl.DataFrame({"row": range(self.frame.height) if self.rows is None else self.rows}, {"row": pl.Int64})
         given = {**columns, **{name: said for name, said in self.stated().items() if name not in columns}}
         return base.with_columns(
             *(pl.lit(c).alias(n) if isinstance(c, str | float | int) else c.alias(n) for n, c in given.items())
         )
 
-    def stated(self) -> "dict[str, pl.Series | str]":
+    def stated(self) -> dict[str, pl.Series | str]:
         """The library and the device, empty where the table has no columns for them."""
         library: pl.Series | str = ""
         if "library" in self.columns:
@@ -123,8 +115,6 @@ class RawTable:
 
 def open_table(path: Path) -> RawTable:
     """Return the columns of a CSV, Parquet, JSON or nccl-tests file, told apart by content; raises `InputError`."""
-    import polars as pl
-
     try:
         with path.open("rb") as file:
             head = file.read(4096)
@@ -152,8 +142,6 @@ HEADINGS = {
 
 
 def _from_csv(path: Path) -> RawTable:
-    import polars as pl
-
     frame = pl.read_csv(path, infer_schema=False)
     names = HEADINGS.get(len(frame.columns))
     if names is None or frame.columns[0] not in ("bf16", "fp16"):
@@ -162,17 +150,15 @@ def _from_csv(path: Path) -> RawTable:
     return RawTable(path=path, frame=headless, first=1)
 
 
-def _not_empty(frame: "pl.DataFrame", path: Path) -> "pl.DataFrame":
+def _not_empty(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     if frame.height == 0:
         raise InputError(f"'{path}' holds no rows")
     return frame
 
 
-def _from_json(path: Path) -> "pl.DataFrame":
+def _from_json(path: Path) -> pl.DataFrame:
     """A list of results as a table: nested keys are joined by dots."""
     import json
-
-    import polars as pl
 
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 """Readers of the profiles of microsoft/vidur and NetX-lab/Frontier: milliseconds, medians over repeats, 16 bits."""
 
-from typing import TYPE_CHECKING
+import polars as pl
 
 from sightline.calibration.readers.raw_table import RawTable
 from sightline.calibration.readers.vocabulary import (
@@ -13,9 +13,6 @@ from sightline.calibration.readers.vocabulary import (
     stream_samples,
 )
 
-if TYPE_CHECKING:
-    import polars as pl
-
 
 @reads(
     "Vidur or Frontier mlp",
@@ -23,14 +20,12 @@ if TYPE_CHECKING:
     "matmul",
     repeats=True,
 )
-def matmul(table: RawTable) -> "pl.DataFrame":
+def matmul(table: RawTable) -> pl.DataFrame:
     """The linear layers of a transformer.
 
     Query, key and value are one product, and so are gate and up projection; tensor parallelism splits columns, then
     rows. A rank has one head of keys and values at least. MLPs are gated unless the profile says otherwise.
     """
-    import polars as pl
-
     tokens, hidden, ffn, ranks, heads, kv_heads = _sizes(table)
     gated = table.text("use_gated_mlp").str.to_lowercase() != "false" if "use_gated_mlp" in table.columns else None
     inner = ffn * 2 if gated is None else ffn * (1 + gated.cast(pl.Float64))
@@ -53,10 +48,8 @@ def matmul(table: RawTable) -> "pl.DataFrame":
     "time_stats.input_layernorm.median n_embd n_expanded_embd num_tokens n_head n_kv_head",
     "elementwise",
 )
-def elementwise(table: RawTable) -> "pl.DataFrame":
+def elementwise(table: RawTable) -> pl.DataFrame:
     """VLLM's kernels of 2023 beside the linear layers."""
-    import polars as pl
-
     tokens, hidden, ffn, ranks, heads, kv_heads = _sizes(table)
     rotated = hidden / heads * (heads / ranks + (kv_heads / ranks).clip(lower_bound=1))
     norm = Stream("norm", hidden, 2.0)
@@ -76,7 +69,7 @@ def elementwise(table: RawTable) -> "pl.DataFrame":
     return in_order(parts).filter(pl.col("seconds") > 0)
 
 
-def _sizes(table: RawTable) -> "tuple[pl.Series, ...]":
+def _sizes(table: RawTable) -> tuple[pl.Series, ...]:
     """Tokens, hidden size, width of the MLP, tensor-parallel ranks, heads, heads of keys and values."""
     names = ("num_tokens", "n_embd", "n_expanded_embd", "num_tensor_parallel_workers", "n_head", "n_kv_head")
     return tuple(table.numbers(name) for name in names)
@@ -87,10 +80,8 @@ def _sizes(table: RawTable) -> "tuple[pl.Series, ...]":
     "time_stats.attn_prefill.median n_q_head n_kv_head prefill_chunk_size kv_cache_size",
     *PHASES[:2],
 )
-def attention(table: RawTable) -> "pl.DataFrame":
+def attention(table: RawTable) -> pl.DataFrame:
     """A prefill's chunk, or a decoding step of a batch."""
-    import polars as pl
-
     heads, kv_heads, ranks = (table.numbers(c) for c in ("n_q_head", "n_kv_head", "num_tensor_parallel_workers"))
     prefill = table.text("is_prefill").str.to_lowercase() == "true"
     chunk, cache = table.numbers("prefill_chunk_size", least=0), table.numbers("kv_cache_size", least=0)
@@ -111,10 +102,8 @@ def attention(table: RawTable) -> "pl.DataFrame":
 
 
 @reads("Vidur or Frontier network", "collective num_workers devices_per_node size", "collectives")
-def network(table: RawTable) -> "pl.DataFrame":
+def network(table: RawTable) -> pl.DataFrame:
     """Collectives: bytes; the median over ranks and repeats of a size."""
-    import polars as pl
-
     kinds = table.words("collective", COLLECTIVES)
     printed = table.text("collective")
     seconds = pl.Series([None] * len(kinds), dtype=pl.Float64)

@@ -21,14 +21,13 @@ them, a residual adds two into a third.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import polars as pl
 
 from sightline.calibration.readers.raw_table import RawTable
 
-if TYPE_CHECKING:
-    import polars as pl
-
-Read = Callable[[RawTable], "pl.DataFrame"]
+Read = Callable[[RawTable], pl.DataFrame]
 
 PHASES = ("prefill_attention", "decode_attention", "latent_decode_attention")
 """Parts of serving engines' attention: prompts, steps against keys and values per head, and steps against a latent."""
@@ -109,9 +108,7 @@ def _of_phase(read: Read, part: str) -> Read:
     if part not in PHASES:
         return read
 
-    def phase(table: RawTable) -> "pl.DataFrame":
-        import polars as pl
-
+    def phase(table: RawTable) -> pl.DataFrame:
         rows = read(table)
         if "query_tokens" not in rows.columns:
             return rows
@@ -124,7 +121,7 @@ def _of_phase(read: Read, part: str) -> Read:
     return phase
 
 
-def attention_samples(table: RawTable, **columns: Any) -> "pl.DataFrame":
+def attention_samples(table: RawTable, **columns: Any) -> pl.DataFrame:
     """Samples of attention: of one sequence, over a 16-bit cache, with values as wide as keys unless ``columns`` say more."""
     usual = {"kernel": "16-bit cache", "batch": 1.0, "value_dim": columns["head_dim"]}
     return table.samples(**{**usual, **columns})
@@ -134,7 +131,7 @@ class Stream(NamedTuple):
     """What a kernel does for a token."""
 
     kind: str
-    width: "pl.Series | float"
+    width: pl.Series | float
     tensors: float
     distinct: float | None = None
     """None: as many as are moved."""
@@ -142,8 +139,8 @@ class Stream(NamedTuple):
 
 
 def stream_samples(
-    table: RawTable, stream: Stream, tokens: "pl.Series", seconds: "pl.Series", generation: str = "vectorized"
-) -> "pl.DataFrame":
+    table: RawTable, stream: Stream, tokens: pl.Series, seconds: pl.Series, generation: str = "vectorized"
+) -> pl.DataFrame:
     """A sample of the kernel for every row of the table."""
     return table.samples(
         kernel=stream.kind,
@@ -157,8 +154,6 @@ def stream_samples(
     )
 
 
-def in_order(parts: "Sequence[pl.DataFrame]") -> "pl.DataFrame":
+def in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The samples of several kernels in the order of the file's rows."""
-    import polars as pl
-
     return pl.concat(parts).sort("row", maintain_order=True)
