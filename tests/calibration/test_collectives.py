@@ -46,15 +46,15 @@ def synthetic(kind: str, noise: float) -> CollectiveTable:
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "all_to_all"])
 def test_constants_are_found_again(kind: str) -> None:
     found = fit_collectives(synthetic(kind, 0.01), NODE, hold_out=False)
-    assert found.fitted.median < 0.015
-    assert errors(synthetic(kind, 0.0), NODE, found.constants).p90 < 0.03
+    assert found.fitted["median"] < 0.015
+    assert errors(synthetic(kind, 0.0), NODE, found.constants)["p90"] < 0.03
 
 
 def test_a_spike_does_not_move_the_fit() -> None:
     table = synthetic("all_gather", 0.005)
     table.seconds[::10] *= 3
     found = fit_collectives(table, NODE, hold_out=False)
-    assert errors(synthetic("all_gather", 0.0), NODE, found.constants).median < 0.02
+    assert errors(synthetic("all_gather", 0.0), NODE, found.constants)["median"] < 0.02
 
 
 def test_an_entry_reads_back_as_it_was_written() -> None:
@@ -91,7 +91,7 @@ def test_kernels_and_their_limits_are_found_again(multicast: bool) -> None:
     table = CollectiveTable(kind="all_reduce", ranks=n, ranks_per_node=n, bytes=size, seconds=np.ones_like(n))
     table.seconds[:] = predicted(table, node, nccl, custom=known)
     found = fit_kernels(table, node, nccl, hold_out=False)
-    assert found.fitted.p90 < 0.05
+    assert found.fitted["p90"] < 0.05
     assert ("multicast" in found.constants.algorithms) is multicast
     assert found.constants.most_bytes[8] == pytest.approx(known.most_bytes[8], rel=1.01)
 
@@ -105,12 +105,14 @@ def test_shipped_constants_describe_the_tables(system) -> None:  # type: ignore[
     for kind, table in system_tables(READ, system)[constants.version].items():
         found = errors(table, node, constants.kinds)
         in_whole_us = (system.family, kind) == ("a100-sxm", "send_recv")
-        assert found.median < (0.12 if in_whole_us else 0.05), kind
-        assert found.p90 < (0.25 if noisy or in_whole_us else 0.15), kind
-    for (engine, release), table in (engine_tables(READ, system) if system.aiconfigurator else {}).items():
+        assert found["median"] < (0.12 if in_whole_us else 0.05), kind
+        assert found["p90"] < (0.25 if noisy or in_whole_us else 0.15), kind
+    for (engine, release), table in engine_tables(READ, system).items():
         kernels = load_custom(system.family, f"{engine} {release}")
         if kernels.name == f"{engine} {release}":
-            assert errors(table, node, constants.kinds, custom=kernels).median < (0.1 if noisy else 0.055), kernels.name
+            assert errors(table, node, constants.kinds, custom=kernels)["median"] < (0.1 if noisy else 0.055), (
+                kernels.name
+            )
 
 
 @needs_data
@@ -120,15 +122,15 @@ def test_a_system_is_foreseen_from_its_relative() -> None:
         for kind in ("all_reduce", "all_gather", "all_to_all"):
             table = system_tables(READ, system)[load_collectives(family).version][kind]
             found = errors(table, measured_node(system.interconnect), load_collectives(relative).kinds)
-            assert found.median < 0.06, (family, kind)
+            assert found["median"] < 0.06, (family, kind)
 
 
 @needs_data
 def test_a100_constants_hold_on_the_slower_links_of_a800() -> None:
     table = all_reduces("frontier/network_a800_pairwise_nvlink_all_reduce.csv")
     found = errors(table, measured_node("nvlink3-a800"), load_collectives("a100-sxm").kinds)
-    assert found.cases > 1000
-    assert found.median < 0.06
+    assert found["rows"] > 1000
+    assert found["median"] < 0.06
 
 
 @needs_data
@@ -136,7 +138,7 @@ def test_four_cards_in_bridged_pairs_are_foreseen_from_other_boxes() -> None:
     table = all_reduces("vidur/network_a100_pairwise_nvlink_all_reduce.csv")
     large = table.where((table.ranks == 4) & (table.bytes > 2**22))
     found = errors(large, measured_node("pcie4"), bridged(load_collectives("pcie")).kinds)
-    assert found.median < 0.2
+    assert found["median"] < 0.2
 
 
 @needs_data

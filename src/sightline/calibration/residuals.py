@@ -29,7 +29,7 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 Fitted = TypeVar("Fitted")
 
 
-def error_statistics(predicted: Array, measured: Array) -> dict[str, float]:
+def error_statistics(predicted: Array, measured: Array, digits: int = 4) -> dict[str, float]:
     """Rows, median, mean and 90th percentile of the absolute relative error, and the median signed error (bias)."""
     error = predicted / measured - 1
     size = np.abs(error)
@@ -39,7 +39,7 @@ def error_statistics(predicted: Array, measured: Array) -> dict[str, float]:
         "p90": np.quantile(size, 0.9),
         "bias": np.median(error),
     }
-    return {"rows": len(error), **{k: round(float(v), 4) for k, v in figures.items()}}
+    return {"rows": len(error), **{k: round(float(v), digits) for k, v in figures.items()}}
 
 
 def left_out(

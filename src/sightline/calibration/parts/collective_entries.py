@@ -229,7 +229,7 @@ def _each(found: Mapping[str, Errors]) -> dict[str, list[float]]:
 
 
 def _per_cent(found: Errors) -> list[float]:
-    return [found.cases, *(round(100 * x, 1) for x in (found.median, found.p90, found.bias))]
+    return [found["rows"], *(round(100 * found[name], 1) for name in ("median", "p90", "bias"))]
 
 
 def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
@@ -256,16 +256,12 @@ def _inside(rows: pl.DataFrame, _: Cluster) -> CollectiveTable:
 
 
 def _fit_kind(_: str, table: CollectiveTable, cluster: Cluster) -> tuple[FitResult, Entry]:
-    result = fit_collectives(table, cluster)
-    errors = {"fit": result.fitted, **{f"{name} left out": e for name, e in result.held_out.items()}}
-    return (
-        FitResult(
-            constants={name: _plain(k) for name, k in result.constants.items()},
-            rows={"table": table.samples, "fitted": len(table)},
-            residuals={name: _statistics(e) for name, e in errors.items()},
-        ),
-        {"kinds": result.constants, "residuals": {name: _statistics(e) for name, e in errors.items()}},
-    )
+    kinds, fitted, held_out = fit_collectives(table, cluster)
+    errors = {"fit": fitted, **{f"{name} left out": e for name, e in held_out.items()}}
+    residuals = {name: {k: round(v, 4) for k, v in e.items() if k != "mean"} for name, e in errors.items()}
+    plain = {name: _plain(constants) for name, constants in kinds.items()}
+    rows = {"table": table.samples, "fitted": len(table)}
+    return FitResult(constants=plain, rows=rows, residuals=residuals), {"kinds": kinds, "residuals": residuals}
 
 
 def _content(fitted: Mapping[str, Entry], _: pl.DataFrame, cluster: Cluster) -> Entry:
@@ -314,8 +310,3 @@ def _plain(kind: KindConstants) -> dict[str, float]:
     for name in PROTOCOLS:
         flat |= {f"{name} {key}": value for key, value in written.get(name, {}).items()}
     return flat
-
-
-def _statistics(found: Errors) -> dict[str, float]:
-    figures = {"rows": found.cases, "median": found.median, "p90": found.p90, "bias": found.bias}
-    return {name: round(float(value), 4) for name, value in figures.items()}

@@ -15,7 +15,7 @@ from sightline.calibration.parts.collectives import (
     CollectiveTable,
     Judged,
     errors,
-    left_out_parts,
+    judged,
     predicted,
 )
 from sightline.calibration.samples import Array
@@ -46,12 +46,15 @@ def fit_kernels(
     What is left out counts with the limits of the whole: they are the engine's settings, no constants of physics.
     """
     kernels = _fit(table, node, nccl)
-    held_out = {}
-    for name, left_out in left_out_parts(table).items() if hold_out else ():
-        names = tuple(kernels.algorithms)
-        seen = _constants(table.where(~left_out), node, nccl, names, kernels.most_bytes)
-        held_out[name] = errors(table.where(left_out), node, nccl, custom=seen)
-    return Judged(constants=kernels, fitted=errors(table, node, nccl, custom=kernels), held_out=held_out)
+    names = tuple(kernels.algorithms)
+    return judged(
+        table,
+        kernels,
+        table,
+        hold_out,
+        lambda rows: _constants(rows, node, nccl, names, kernels.most_bytes),
+        lambda rows, seen: errors(rows, node, nccl, custom=seen),
+    )
 
 
 def _fit(table: CollectiveTable, node: Cluster, nccl: Mapping[str, KindConstants]) -> CustomAllReduce:

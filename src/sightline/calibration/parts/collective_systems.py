@@ -127,16 +127,14 @@ def fit_system(read: Read, system: System, relative: Mapping[str, KindConstants]
         borrowed=prior or _of_the_switch(node, relative or {}),
         transferred={k: errors(t, node, relative) for k, t in libraries[newest].items()} if relative else {},
     )
-    measured = [(kind, t) for tables in libraries.values() for kind, t in tables.items()]
-    if not system.aiconfigurator:
-        return replace(nccl, covered=_ranges(measured))
     engines = engine_tables(read, system)
     last = dict(engines.keys())  # of each engine its newest release
     kernels = {
         (engine, release): fit_kernels(table, node, nccl.kinds(), hold_out=last[engine] == release)
         for (engine, release), table in engines.items()
     }
-    trusted = {name: fit for name, fit in kernels.items() if fit.fitted.median < TRUSTED}
+    trusted = {name: fit for name, fit in kernels.items() if fit.fitted["median"] < TRUSTED}
+    measured = [(kind, t) for tables in libraries.values() for kind, t in tables.items()]
     return replace(
         nccl,
         kernels=trusted,
@@ -180,7 +178,7 @@ def system_tables(read: Read, system: System) -> dict[str, Tables]:
 def engine_tables(read: Read, system: System) -> dict[tuple[str, str], CollectiveTable]:
     """Return engines' own all-reduce inside a node by engine and release, oldest first."""
     tables: dict[tuple[str, str], CollectiveTable] = {}
-    for engine in manifest("collectives")["engines"]:
+    for engine in manifest("collectives")["engines"] if system.aiconfigurator else ():
         rows = read(system.kernels(engine)).sort("ranks", "bytes", maintain_order=True)
         for release, part in _by_release(rows).items():
             tables[engine, release] = CollectiveTable.of_kind("all_reduce", part)

@@ -1,9 +1,9 @@
 """Fit the constants of collectives to measurements: robust least squares in log space, through the model itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits import robust_fit
 from sightline.calibration.manifest import manifest
+from sightline.calibration.residuals import error_statistics
 from sightline.calibration.samples import Array, Table, columns
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import (
@@ -42,6 +43,8 @@ _ENOUGH = 250
 """Measurements that parts are held out of; longer tables are thinned."""
 
 Fitted = TypeVar("Fitted")
+Errors = Mapping[str, float]
+"""Statistics of the relative errors over a set of measurements."""
 
 TYPICAL_NETWORK = NetworkConstants(
     protocols=(
@@ -78,24 +81,8 @@ class CollectiveTable(Table):
         sizes = columns(rows, "seconds", "ranks", "ranks_per_node", "bytes")
         return cls(kind=kind, samples=rows.height, **sizes)
 
-    def every(self, stride: int) -> "CollectiveTable":
-        """One measurement in ``stride``."""
-        return self.where(np.arange(len(self)) % stride == 0)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Errors:
-    """Absolute relative errors over a set of measurements."""
-
-    cases: int
-    median: float
-    p90: float
-    bias: float
-    """Median of predicted over measured, minus 1."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged(Generic[Fitted]):
+class Judged(NamedTuple, Generic[Fitted]):
     """Constants with what they leave unexplained."""
 
     constants: Fitted
@@ -132,15 +119,22 @@ def errors(
     network: NetworkConstants = TYPICAL_NETWORK,
     custom: CustomAllReduce | None = None,
 ) -> Errors:
-    """Return how far the model with these constants is from the measurements."""
-    ratio = predicted(table, node, kinds, network, custom) / table.seconds
-    off = np.abs(ratio - 1)
-    return Errors(
-        cases=len(table),
-        median=float(np.median(off)),
-        p90=float(np.quantile(off, 0.9)),
-        bias=float(np.median(ratio) - 1),
-    )
+    """Return how far the model with these constants is from the measurements, not yet rounded to what is shown."""
+    return error_statistics(predicted(table, node, kinds, network, custom), table.seconds, digits=12)
+
+
+def judged(
+    table: CollectiveTable,
+    constants: Fitted,
+    tested: CollectiveTable,
+    hold_out: bool,
+    fit: Callable[[CollectiveTable], Fitted],
+    off: Callable[[CollectiveTable, Fitted], Errors],
+) -> Judged[Fitted]:
+    """Return constants with their errors on a table; with ``hold_out`` also on parts of ``tested`` by fits without each."""
+    parts = left_out_parts(tested) if hold_out else {}
+    held_out = {name: off(tested.where(out), fit(tested.where(~out))) for name, out in parts.items()}
+    return Judged(constants, off(table, constants), held_out)
 
 
 def fit_collectives(
@@ -156,12 +150,12 @@ def fit_collectives(
     ``nvls`` stand beside those of all_reduce.
     """
     kinds = _fit(table, node, relative)
-    held_out = {}
-    thinned = table.every(1 + len(table) // _ENOUGH)
-    for name, left_out in left_out_parts(thinned).items() if hold_out else ():
-        seen = _fit(thinned.where(~left_out), node, relative, thorough=False)
-        held_out[name] = errors(thinned.where(left_out), node, seen)
-    return Judged(constants=kinds, fitted=errors(table, node, kinds), held_out=held_out)
+    thinned = table.where(np.arange(len(table)) % (1 + len(table) // _ENOUGH) == 0)
+
+    def fit(rows: CollectiveTable) -> dict[str, KindConstants]:
+        return _fit(rows, node, relative, thorough=False)
+
+    return judged(table, kinds, thinned, hold_out, fit, lambda rows, seen: errors(rows, node, seen))
 
 
 def left_out_parts(table: CollectiveTable) -> dict[str, NDArray[np.bool_]]:
