@@ -7,7 +7,11 @@ import pytest
 
 from sightline.calibration.manifest import device_of
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
-from sightline.calibration.parts.leave_out import (
+from sightline.catalog import entry
+from sightline.cost.clock import clock_hz
+from sightline.cost.collectives.families import load_collectives
+from sightline.validation.operators import never_fitted_suites
+from sightline.validation.operators.leave_out import (
     attention_without,
     collectives_without,
     elementwise_without,
@@ -15,10 +19,6 @@ from sightline.calibration.parts.leave_out import (
     matmul_without,
     server_shares,
 )
-from sightline.catalog import entry
-from sightline.cost.clock import clock_hz
-from sightline.cost.collectives.families import load_collectives
-from sightline.validation.operators import never_fitted_suites
 
 
 @pytest.mark.parametrize(

@@ -17,25 +17,15 @@ from sightline.errors import InputError
 ALL = "all"
 
 
-def write_parts(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
-    """Fit one part, or ``all``, and return the paths; says on stderr how far it is."""
-    parts = tuple(SHIPPED) if part == ALL else (part,)
-    paths = []
-    for number, name in enumerate(parts, 1):
-        sys.stderr.write(f"fitting {name} ({number} of {len(parts)})\n")
-        paths += write_part(name, data, out, overwrite=overwrite)
-    return paths
-
-
-def write_part(part: str, data: Path, out: Path, *, overwrite: bool = False) -> list[Path]:
-    """Fit one part to the tables under ``data``, write ``OUT/<device family>/<part>.yaml`` and return the paths."""
+def write_part(part: str, data: Path, out: Path, *, overwrite: bool) -> None:
+    """Fit one part to the tables under ``data``, write ``OUT/<device family>/<part>.yaml`` and print the paths."""
     taken = [path for family in manifest(part)["families"] if (path := out / family / f"{part}.yaml").exists()]
     if taken and not overwrite:
         raise InputError(f"{taken[0]} is already there; --overwrite replaces it")
-    entries = {out / family / f"{part}.yaml": content for family, content in shipped_entries(part, data).items()}
-    for path, content in entries.items():
+    for family, content in shipped_entries(part, data).items():
+        path = out / family / f"{part}.yaml"
         write_yaml(path, content)
-    return list(entries)
+        sys.stdout.write(f"{path}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,12 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder that receives one folder per device family")
     parser.add_argument("--overwrite", action="store_true", help="replace entries that are already there")
     options = parser.parse_args(arguments)
-    try:
-        paths = write_parts(options.part, options.data, options.out, overwrite=options.overwrite)
-    except InputError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.writelines(f"{path}\n" for path in paths)
+    parts = tuple(SHIPPED) if options.part == ALL else (options.part,)
+    for number, part in enumerate(parts, 1):
+        sys.stderr.write(f"fitting {part} ({number} of {len(parts)})\n")
+        try:
+            write_part(part, options.data, options.out, overwrite=options.overwrite)
+        except InputError as error:
+            sys.stderr.write(f"{error}\n")
+            return 2
     return 0
 
 

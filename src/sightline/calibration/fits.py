@@ -5,16 +5,15 @@ A constant lies in a range that a search may not leave, or has a prior where few
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from sightline.calibration.samples import Array, Table
+from sightline.calibration.samples import AnyTable, Array
 from sightline.quantities import significant
 
 Constants = Mapping[str, float]
-AnyTable = TypeVar("AnyTable", bound=Table)
 
 ORDINARY_ERROR = 0.05
 """Relative error up to which a measurement counts by its square; beyond, by its size: a kernel chosen badly, a busy host."""

@@ -71,15 +71,9 @@ def fit_inference(cases: Sequence[MeasuredGeneration], free: Sequence[str], give
     def predict_with(values: Mapping[str, float]) -> Array:
         return predicted_values(cases, InferenceConstants.from_mapping(base | dict(values)))
 
-    fitted = fit_with_priors(
-        predict_with,
-        measured,
-        weights,
-        priors,
-        starts=[{name: value for name, value in SLOW_HOST.items() if name in free}],
-    )
+    fitted = fit_with_priors(predict_with, measured, weights, priors, starts=[SLOW_HOST])
     constants = base | fitted
-    predicted = predicted_values(cases, InferenceConstants.from_mapping(constants))
+    predicted = predict_with(fitted)
 
     def errors_without(groups: Sequence[object]) -> Array:
         return held_out_errors(predict_with, fitted, measured, weights, priors, groups)

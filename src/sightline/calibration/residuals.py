@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import ORDINARY_ERROR, Constants, FitResult, Prior
-from sightline.calibration.samples import Array, Table
+from sightline.calibration.samples import AnyTable, Array
 from sightline.cost.residual_surface import Axis, ResidualSurface
 from sightline.quantities import significant
 
@@ -25,7 +25,6 @@ ORDINARY = 0.03
 """Logarithmic error up to which a measurement counts by its square in a surface; beyond, by its size."""
 ROUNDS = 6
 """Reweighted least squares until wild measurements have lost their pull."""
-AnyTable = TypeVar("AnyTable", bound=Table)
 Fitted = TypeVar("Fitted")
 
 

@@ -12,6 +12,7 @@ from sightline.program.address import Module, Part
 
 Array = NDArray[np.float64]
 Kind = TypeVar("Kind", bound=Operator)
+AnyTable = TypeVar("AnyTable", bound="Table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -67,10 +67,10 @@ def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapp
         seconds,
         np.array([step.weight for step in steps]),
         {name: PRIORS[name] for name in free},
-        starts=[{name: value for name, value in host.items() if name in free} for host in SLOW_HOSTS],
+        starts=SLOW_HOSTS,
     )
     constants = base | fitted
-    predicted = predicted_seconds(steps, TrainingConstants.from_mapping(constants))
+    predicted = predict_with(fitted)
     constants["spread"] = conformal_spread(np.abs(np.log(predicted / seconds)))
     residuals = error_statistics(predicted, seconds)
     return FitResult(constants=constants, rows={"fitted": len(steps)}, residuals={"fit": residuals})

@@ -65,11 +65,8 @@ def paths(data: Path, tables: Stated) -> list[Path]:
             raise InputError(
                 f"the table {path.name} is not in '{path.parent}'; --data names the folder that holds the tables"
             )
-        found += (
-            [path for path in matching if not path.match(tables.get("without", ""))]
-            if "without" in tables
-            else matching
-        )
+        without = tables.get("without")
+        found += [path for path in matching if not (without and path.match(without))]
     return found
 
 

@@ -14,19 +14,40 @@ from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.attention.fused import attention_cost
 from sightline.program import FlashAttention
 from sightline.program.address import Direction
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import significant
 from sightline.scenario import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AttentionTable(Table):
-    """Measured passes of fused attention: forward, or forward and ``backward``."""
+class HeadsTable(Table):
+    """Measured self-attention over whole sequences."""
 
     batch: Array
     heads: Array
     kv_heads: Array
     head_dim: Array
     query_tokens: Array
+
+    def passes(self, direction: Direction, dtype: str, causal: Array | bool = True) -> FlashAttention:
+        """The measured operators, of which one direction is meant."""
+        return self.operators(
+            FlashAttention,
+            "attention core",
+            "flash attention",
+            direction=direction,
+            value_dim=self.head_dim,
+            context_tokens=self.query_tokens,
+            causal=causal,
+            dtype=dtype,
+            element_bytes=ELEMENT_BYTES[dtype],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttentionTable(HeadsTable):
+    """Measured passes of fused attention: forward, or forward and ``backward``."""
+
     causal: Array
     """Truth values."""
     backward: Array
@@ -37,17 +58,7 @@ def predicted_seconds(table: AttentionTable, device: Device, constants: Attentio
     """Predicted time of every 16-bit pass, or pair of passes, of a table."""
 
     def time_s(direction: Direction) -> Array:
-        passes = table.operators(
-            FlashAttention,
-            "attention core",
-            "flash attention",
-            direction=direction,
-            value_dim=table.head_dim,
-            context_tokens=table.query_tokens,
-            causal=table.causal > 0,
-            dtype="bf16",
-            element_bytes=2.0,
-        )
+        passes = table.passes(direction, "bf16", table.causal > 0)
         return np.asarray(attention_cost(passes, device, constants).time_s)
 
     return time_s("forward") + table.backward * time_s("backward")

@@ -5,7 +5,7 @@ many of a pass's, and what the operators' constants already say of both is taken
 several times: its passes lie between those of operators in the cache and those of operators driven out of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -147,9 +147,9 @@ def call_weights(
     found = {}
     for name, blocks in _places(layer.forward, program.embedding.forward, program.head.forward).items():
         passes = layer.count if name == "layer" else 1.0
-        gaps = _gaps(blocks, phases, "forward", float(passes), prices, framework_calls)
+        gaps = _gaps(blocks, phases, "forward", float(passes), prices)
         if gaps is not None and sum(gaps.values()) > 0:
-            found[name] = _weights(blocks, {m: max(gap, 0.0) for m, gap in gaps.items()}, framework_calls)
+            found[name] = _weights(blocks, {m: max(gap, 0.0) for m, gap in gaps.items()})
     return found
 
 
@@ -173,10 +173,10 @@ def decode_calls(
         tokens = float(scenario.workload.output_tokens) - 1.0
         for name, blocks in _places(layer.operators, *ends_of(decode)).items():
             passes = tokens * (layer.count if name == "layer" else 1.0)
-            gaps = _gaps(blocks, modules, "decode", passes, prices, framework_calls)
+            gaps = _gaps(blocks, modules, "decode", passes, prices)
             if gaps is not None and sum(gaps.values()) > 0:
                 calls[f"{name} {state}"] = significant(sum(gaps.values()))
-                weights[f"{name} {state}"] = _weights(blocks, gaps, framework_calls)
+                weights[f"{name} {state}"] = _weights(blocks, gaps)
     return calls, weights
 
 
@@ -214,12 +214,11 @@ def _gaps(
     phase: str,
     passes: float,
     prices: Mapping[int, OperatorCost],
-    calls: Callable[[Operator], float],
 ) -> dict[str, float] | None:
     """Seconds of a pass that each module takes beyond its operators; None where not all were told apart."""
     found: dict[str, float] = {}
     for block, operators in blocks.items():
-        for module in dict.fromkeys(op.module for op in operators if calls(op) > 0):
+        for module in dict.fromkeys(op.module for op in operators if framework_calls(op) > 0):
             if f"{phase} {block} {module}" not in phases:
                 return None
             own = sum(float(op.count * prices[id(op)].time_s) for op in operators if op.module == module)
@@ -227,11 +226,11 @@ def _gaps(
     return found
 
 
-def _weights(blocks: Blocks, gaps: Mapping[str, float], calls: Callable[[Operator], float]) -> dict[str, float]:
+def _weights(blocks: Blocks, gaps: Mapping[str, float]) -> dict[str, float]:
     """How much longer than on average a call's surroundings take in each module."""
     by_module = dict.fromkeys(gaps, 0.0)
     for op in (op for operators in blocks.values() for op in operators if op.module in gaps):
-        by_module[op.module] += float(np.max(op.count)) * calls(op)
+        by_module[op.module] += float(np.max(op.count)) * framework_calls(op)
     mean = sum(gaps.values()) / sum(by_module.values())
     return {m: significant(gap / by_module[m] / mean) for m, gap in gaps.items()}
 

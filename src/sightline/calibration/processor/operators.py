@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from sightline.calibration.processor.tables import (
     product_table,
 )
 from sightline.calibration.residuals import error_statistics, fit_and_judge
-from sightline.calibration.samples import Array, Table
+from sightline.calibration.samples import AnyTable, Array
 from sightline.cost.processor.constants import (
     THIN,
     FusedAttentionConstants,
@@ -31,14 +31,11 @@ from sightline.cost.processor.constants import (
 )
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
-from sightline.program import FlashAttention
-from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import significant
 from sightline.scenario import Device
 
 ORDERS = ("forward", "few rows", "one row", "input gradient", "weight gradient")
 WAYS = ("forward", "backward")
-AnyTable = TypeVar("AnyTable", bound=Table)
 LEAST = 8
 """Measurements that a product's or a pass's constants need."""
 
@@ -129,17 +126,7 @@ def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
 
 
 def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: FusedAttentionConstants) -> Array:
-    passes = table.operators(
-        FlashAttention,
-        "attention core",
-        "flash attention",
-        direction="backward" if way == "backward" else "forward",
-        value_dim=table.head_dim,
-        context_tokens=table.query_tokens,
-        causal=True,
-        dtype=machine.dtype,
-        element_bytes=ELEMENT_BYTES[machine.dtype],
-    )
+    passes = table.passes("backward" if way == "backward" else "forward", machine.dtype)
     on = machine.processor({}, dict.fromkeys(WAYS, constants))
     return np.asarray(fused_attention_cost(passes, on, missing=table.missing).time_s)
 

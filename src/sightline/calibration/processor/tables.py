@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from sightline.calibration.manifest import manifest
-from sightline.calibration.samples import Array, Table
+from sightline.calibration.parts.fused_attention import HeadsTable
+from sightline.calibration.parts.matmul import MatmulTable
+from sightline.calibration.samples import AnyTable, Array, Table
 from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE
 from sightline.loading import operation_from_mapping, to_mapping
 from sightline.runs import Run
@@ -46,54 +48,34 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MeasuredTable(Table):
-    """Measured operators; a size that a measurement does not state is 1."""
-
-    missing: Array
-    """1 where the operands came from memory, 0 where they were in the cache."""
-
-    @classmethod
-    def of_rows(cls, rows: Sequence[Measurement]) -> Self:
-        """The measurements' sizes by the names of this table's columns."""
-        columns: dict[str, list[float]] = {
-            "seconds": [r.seconds for r in rows],
-            "missing": [not r.cached for r in rows],
-        }
-        sizes = [f.name for f in fields(cls) if f.name not in columns]
-        columns |= {name: [r.workload.get(name, 1) for r in rows] for name in sizes}
-        return cls(**{name: np.array(values, dtype=float) for name, values in columns.items()})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ProductTable(MeasuredTable):
+class ProductTable(MatmulTable):
     """Products in one order of operands."""
 
-    m: Array
-    n: Array
-    k: Array
-
-    @property
-    def size(self) -> Array:
-        """FLOPs."""
-        return 2 * self.m * self.n * self.k
+    missing: Array
+    """1 where the operands came from memory, 0 where they were in the cache; so for all tables of a processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PassTable(MeasuredTable):
+class PassTable(HeadsTable):
     """Fused causal attention in one direction."""
 
-    batch: Array
-    heads: Array
-    kv_heads: Array
-    head_dim: Array
-    query_tokens: Array
+    missing: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChainTable(MeasuredTable):
+class ChainTable(Table):
     """A chain of kernels at several sizes."""
 
     elements: Array
+    missing: Array
+
+
+def _table(kind: type[AnyTable], rows: Sequence[Measurement]) -> AnyTable:
+    """The measurements as a table; a size that a measurement does not state is 1."""
+    columns: dict[str, list[float]] = {"seconds": [r.seconds for r in rows], "missing": [not r.cached for r in rows]}
+    sizes = [f.name for f in fields(kind) if f.name not in columns]
+    columns |= {name: [r.workload.get(name, 1) for r in rows] for name in sizes}
+    return kind(**{name: np.array(values, dtype=float) for name, values in columns.items()})
 
 
 def operator_results(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
@@ -148,7 +130,7 @@ def _undisturbed_s(result: Mapping[str, Any]) -> float:
 def product_table(rows: Sequence[Measurement], order: str) -> ProductTable:
     """Return the products in an order of operands; forward ones are told apart by how many rows they have."""
     products = [r for r in rows if r.workload["operator"] == "matmul" and r.workload.get("batch", 1) == 1]
-    return ProductTable.of_rows([r for r in products if _order(r) == order])
+    return _table(ProductTable, [r for r in products if _order(r) == order])
 
 
 def _order(row: Measurement) -> str | None:
@@ -161,13 +143,13 @@ def _order(row: Measurement) -> str | None:
 def pass_table(rows: Sequence[Measurement], way: str) -> PassTable:
     """Return the attention passes of one direction."""
     passes = [r for r in rows if r.workload["operator"] == "attention"]
-    return PassTable.of_rows([r for r in passes if WAYS.get(r.implementation) == way])
+    return _table(PassTable, [r for r in passes if WAYS.get(r.implementation) == way])
 
 
 def chain_table(rows: Sequence[Measurement], chain: str) -> ChainTable:
     """Return a chain's measurements by size: of a lookup the elements that are read, whatever the table's size."""
     chosen = [r for r in rows if ELEMENTWISE.get((r.workload["operator"], r.implementation)) == chain]
-    table = ChainTable.of_rows(chosen)
+    table = _table(ChainTable, chosen)
     if chain != "lookup":
         return table
     return replace(table, elements=LOOKED_UP * np.minimum(LOOKUP_WIDTH, table.elements))

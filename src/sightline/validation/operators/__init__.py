@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -25,23 +24,26 @@ def operator_suites(data: Path | str | None) -> tuple[OperatorSuite, ...]:
 
 def _fitted_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield the suites of constants that were fitted, with the parts of their tables that were held out."""
-    for products in matmul.matmul_products(data):
-        yield from matmul.matmul_suites(products)
-    yield from (reading.suite() for reading in kernels.grouped_readings(data))
-    yield from kernels.chart_suites(data)
-    yield from (r.suite() for r in chain(kernels.attention_readings(data), kernels.elementwise_readings(data)))
-    yield from collectives.collective_suites(data)
+    return chain(
+        matmul.matmul_suites(data),
+        kernels.grouped_suites(data),
+        kernels.chart_suites(data),
+        kernels.attention_suites(data),
+        kernels.elementwise_suites(data),
+        collectives.collective_suites(data),
+    )
 
 
 def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield a suite for every measured family and kind of operator, predicted without its own measurements."""
-    for reading in chain(
-        (products.reading for products in matmul.matmul_products(data)),
-        kernels.attention_readings(data),
-        kernels.elementwise_readings(data),
-        kernels.grouped_readings(data),
+    for fitted in chain(
+        matmul.matmul_suites(data),
+        kernels.attention_suites(data),
+        kernels.elementwise_suites(data),
+        kernels.grouped_suites(data),
     ):
-        yield _never_fitted(reading.name, reading.source, partial(reading.compare, True))
+        if fitted.unseen is not None:
+            yield _never_fitted(fitted.name, fitted.source, fitted.unseen)
     for name, compare, decisions in collectives.never_fitted(data):
         suite = _never_fitted(name, collectives.NCCL_SOURCE, compare, *decisions)
         yield suite if decisions else replace(suite, name=f"{suite.name}, server unknown", goal="")

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from sightline.calibration.manifest import has_tables, manifest, samples
 from sightline.calibration.parts.collective_systems import System, engine_tables, system_tables, systems
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
-from sightline.calibration.parts.leave_out import collectives_without, server_shares
 from sightline.catalog import entry
 from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
 from sightline.cost.collectives.families import PCIE, load_collectives, load_custom
 from sightline.errors import InputError
 from sightline.scenario import Cluster
+from sightline.validation.operators.leave_out import collectives_without, server_shares
 from sightline.validation.operators.suite import Compared, OperatorSuite, joined
 from sightline.validation.suite import Split
 

@@ -14,11 +14,6 @@ from sightline.calibration.parts.fused_attention import AttentionTable
 from sightline.calibration.parts.fused_attention import predicted_seconds as fused_seconds
 from sightline.calibration.parts.grouped import FITTED, TILES, grouped_table
 from sightline.calibration.parts.grouped import predicted_seconds as grouped_seconds
-from sightline.calibration.parts.leave_out import (
-    attention_without,
-    elementwise_without,
-    grouped_without,
-)
 from sightline.calibration.parts.serving_attention import HOST, ServingAttentionTable
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.calibration.parts.serving_joint import Measured, beside_seconds
@@ -28,7 +23,8 @@ from sightline.cost.attention.constants import load_attention
 from sightline.cost.elementwise import load_elementwise
 from sightline.cost.families import UNMEASURED
 from sightline.cost.matmul.grouped import load_grouped
-from sightline.validation.operators.suite import Array, Compared, OperatorSuite, Reading, joined
+from sightline.validation.operators.leave_out import attention_without, elementwise_without, grouped_without
+from sightline.validation.operators.suite import Array, Compared, OperatorSuite, joined, predicted_twice
 from sightline.validation.suite import Split
 
 GROUPED_DECISIONS = (
@@ -92,39 +88,34 @@ def _compare_chart(
     return {"fit": Compared(predicted=np.asarray(predicted), measured=table.seconds, sizes=sizes)}
 
 
-def grouped_readings(data: Path) -> Iterator[Reading]:
-    """Yield both layouts of experts' products."""
+def grouped_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites of both layouts of experts' products."""
     for family, told in manifest("grouped")["families"].items():
         for layout in TILES if has_tables(data, told["tables"]) else ():
             compare = partial(_grouped, data, family, layout, told["tables"])
-            kind = f"grouped-matmul-{PHASES[layout]}"
-            yield Reading(kind=kind, family=family, source=told["source"], decisions=GROUPED_DECISIONS, compare=compare)
+            name = f"grouped-matmul-{PHASES[layout]} {family}"
+            yield predicted_twice(name, told["source"], GROUPED_DECISIONS, compare)
 
 
 def _grouped(data: Path, family: str, layout: str, tables: Mapping[str, Any], unseen: bool) -> Compared:
     device = device_of(family)
     table = grouped_table(by_kernel(samples(data, "grouped", tables))[layout], device)
-    others = tuple(manifest("grouped")["families"])
-    own = load_grouped(family, FITTED, layout)[0]
-    predicted = grouped_seconds(table, device, grouped_without(family, layout, others)[1] if unseen else own)
+    constants, _ = load_grouped(family, FITTED, layout)
+    if unseen:
+        _, constants = grouped_without(family, layout)
+    predicted = grouped_seconds(table, device, constants)
     sizes = {"rows": table.rows, "experts": table.active, "n": table.n, "k": table.k}
     return Compared(predicted=predicted, measured=np.asarray(table.seconds), sizes=sizes)
 
 
-def attention_readings(data: Path) -> Iterator[Reading]:
-    """Yield every serving engine's attention."""
+def attention_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites of every serving engine's attention."""
     for kind, part in ATTENTION.items():
         for family, measured in measured_families(part).items():
             if has_tables(data, measured.tables):
                 compare = partial(_attention, data, part, family, measured)
-                yield Reading(
-                    kind=kind,
-                    family=family,
-                    source=measured.source,
-                    decisions=(*ENGINE_DECISIONS, *measured.filters),
-                    compare=compare,
-                    goal=ENGINE_GOAL,
-                )
+                decisions = (*ENGINE_DECISIONS, *measured.filters)
+                yield predicted_twice(f"{kind} {family}", measured.source, decisions, compare, ENGINE_GOAL)
 
 
 def _attention(data: Path, part: str, family: str, measured: Measured, unseen: bool) -> Compared:
@@ -147,18 +138,12 @@ def _attention(data: Path, part: str, family: str, measured: Measured, unseen: b
     return Compared(predicted=predicted, measured=table.seconds, sizes=sizes)
 
 
-def elementwise_readings(data: Path) -> Iterator[Reading]:
-    """Yield bandwidth-bound kernels (norm, rotation, activation, embedding, ...)."""
+def elementwise_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites of bandwidth-bound kernels (norm, rotation, activation, embedding, ...)."""
     for family, suite in manifest("elementwise")["suites"].items():
         if has_tables(data, suite["tables"]):
             compare = partial(_elementwise, data, family, suite)
-            yield Reading(
-                kind="element-wise",
-                family=family,
-                source=suite["source"],
-                decisions=ELEMENTWISE_DECISIONS,
-                compare=compare,
-            )
+            yield predicted_twice(f"element-wise {family}", suite["source"], ELEMENTWISE_DECISIONS, compare)
 
 
 def _elementwise(data: Path, family: str, suite: Mapping[str, Any], unseen: bool) -> Compared:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
-from sightline.calibration.parts.leave_out import matmul_without
 from sightline.calibration.parts.matmul import (
     MatmulTable,
     held_out,
@@ -21,7 +20,8 @@ from sightline.calibration.parts.matmul import (
 )
 from sightline.calibration.samples import by_kernel
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
-from sightline.validation.operators.suite import Array, Compared, OperatorSuite, Reading
+from sightline.validation.operators.leave_out import matmul_without
+from sightline.validation.operators.suite import Array, Compared, OperatorSuite, predicted_twice
 from sightline.validation.suite import Split
 
 GRID_DECISIONS = (
@@ -48,22 +48,6 @@ class Products:
     kernel: str
     tables: Mapping[str, Any]
 
-    @property
-    def reading(self) -> Reading:
-        """The table with the family's constants, and with those of others."""
-        return Reading(
-            kind=f"matmul-{self.kernel}",
-            family=self.family,
-            source=str(self.tables["source"]),
-            decisions=LAYER_DECISIONS,
-            compare=self.compare,
-        )
-
-    @property
-    def spans_plane(self) -> bool:
-        """Whether the table has shapes of its own, and not the layers of a few models alone."""
-        return "relative" not in self.tables
-
     def read(self) -> MatmulTable:
         """The products that no cache can have made shorter than memory allows."""
         table = MatmulTable.of(by_kernel(samples(self.data, "matmul", self.tables))[self.kernel])
@@ -76,12 +60,12 @@ class Products:
         return _compared(table, predicted_seconds(table, device_of(self.family), constants, self.kernel))
 
 
-def matmul_products(data: Path) -> Iterator[Products]:
-    """Yield every number format of every family whose tables are there."""
+def matmul_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites of every number format of every family whose tables are there."""
     for family, told in manifest("matmul")["families"].items():
         for tables in told["tables"]:
             for kernel in tables["kernels"] if has_tables(data, tables) else ():
-                yield Products(data=data, family=family, kernel=kernel, tables=tables)
+                yield from _suites(Products(data=data, family=family, kernel=kernel, tables=tables))
 
 
 def _compared(table: MatmulTable, predicted: Array, rows: Any = slice(None)) -> Compared:
@@ -90,24 +74,20 @@ def _compared(table: MatmulTable, predicted: Array, rows: Any = slice(None)) -> 
     return Compared(predicted=predicted[rows], measured=table.seconds[rows], sizes=sizes)
 
 
-def matmul_suites(products: Products) -> Iterator[OperatorSuite]:
+def _suites(products: Products) -> Iterator[OperatorSuite]:
     """Yield the suite of one number format, and one of the formula alone where a surface corrects it."""
-    reading = products.reading
-    if not products.spans_plane:
-        yield reading.suite()
+    kind, family, tables = f"matmul-{products.kernel}", products.family, products.tables
+    layers = predicted_twice(f"{kind} {family}", str(tables["source"]), LAYER_DECISIONS, products.compare)
+    if "relative" in tables:  # it has the layers of a few models, no shapes of its own
+        yield layers
         return
-    corrected = load_matmul(products.family, products.kernel).surface is not None
-    for kind, compare, decisions, goal in (
-        (reading.kind, _compare_grid if corrected else _compare_formula, GRID_DECISIONS, GOAL),
-        (f"{reading.kind}-formula", _compare_formula, FORMULA_DECISIONS, FORMULA_GOAL),
-    )[: 2 if corrected else 1]:
-        yield OperatorSuite(
-            name=f"{kind} {products.family}",
-            source=reading.source,
-            decisions=decisions,
-            compare=partial(compare, products),
-            goal=goal,
-        )
+    by_formula = partial(_compare_formula, products)
+    corrected = load_matmul(family, products.kernel).surface is not None
+    compare = partial(_compare_grid, products) if corrected else by_formula
+    yield replace(layers, decisions=GRID_DECISIONS, compare=compare, goal=GOAL)
+    if corrected:
+        formula = replace(layers, name=f"{kind}-formula {family}", decisions=FORMULA_DECISIONS, goal=FORMULA_GOAL)
+        yield replace(formula, compare=by_formula, unseen=None)
 
 
 def _compare_formula(products: Products) -> Parts:

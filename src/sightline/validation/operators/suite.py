@@ -54,38 +54,22 @@ class OperatorSuite:
     """Reads the table and predicts it."""
     goal: str = ""
     quantity: str = "time_s"
+    unseen: Callable[[], Compared] | None = field(default=None, repr=False)
+    """The same as if the device had never been measured; None where nobody asks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A table of one kind of operator on one device family, which is predicted twice.
-
-    Once with the constants that were fitted to it, and once with those of a device that was never measured.
-    """
-
-    kind: str
-    family: str
-    source: str
-    decisions: tuple[str, ...]
-    """What had to be decided for this table."""
-    compare: Callable[[bool], Compared]
-    """Reads the table and predicts it; with True as if the device had never been measured."""
-    goal: str = ""
-
-    @property
-    def name(self) -> str:
-        """The suite's name."""
-        return f"{self.kind} {self.family}"
-
-    def suite(self) -> OperatorSuite:
-        """Return the suite of the constants that were fitted to the table."""
-        return OperatorSuite(
-            name=self.name,
-            source=self.source,
-            decisions=self.decisions,
-            compare=lambda: {"fit": self.compare(False)},
-            goal=self.goal,
-        )
+def predicted_twice(
+    name: str, source: str, decisions: tuple[str, ...], compare: Callable[[bool], Compared], goal: str = ""
+) -> OperatorSuite:
+    """Return the suite of constants that were fitted to a table; ``compare`` with True is of a device never measured."""
+    return OperatorSuite(
+        name=name,
+        source=source,
+        decisions=decisions,
+        compare=lambda: {"fit": compare(False)},
+        goal=goal,
+        unseen=lambda: compare(True),
+    )
 
 
 def results_of(suite: OperatorSuite) -> list[Result]:

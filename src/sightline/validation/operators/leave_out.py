@@ -14,6 +14,7 @@ from sightline.calibration.manifest import device_of, manifest
 from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
 from sightline.calibration.parts.elementwise import scalar_between
+from sightline.calibration.parts.grouped import FITTED
 from sightline.calibration.parts.matmul_entries import constants_at
 from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_entries import measured_families
@@ -27,9 +28,6 @@ from sightline.cost.families import PROCESSOR, UNMEASURED
 from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
 from sightline.cost.matmul.grouped import GroupedConstants, load_grouped
 from sightline.scenario import Cluster
-
-FP8_BLOCK = "fp8-block"
-"""Weights of the experts that were measured."""
 
 
 def lender_of(family: str, part: str) -> str:
@@ -54,29 +52,25 @@ def attention_without(family: str, part: str) -> tuple[str, Mapping[str, Any]]:
     (``generic``), in the form of the device's own kernel.
     """
     lender = lender_of(family, part)
-    if not _same_units(family, lender):
-        lender = UNMEASURED
-    stated = entry("calibrations", f"{lender}/{part}")
-    together = lender == UNMEASURED
-    constants = at_clock(stated["left_out"][family], device_of(family)) if together else stated["constants"]
+    if lender == UNMEASURED or _units(family) != _units(lender):
+        together = entry("calibrations", f"{UNMEASURED}/{part}")["left_out"][family]
+        lender, constants = UNMEASURED, at_clock(together, device_of(family))
+    else:
+        constants = entry("calibrations", f"{lender}/{part}")["constants"]
     return lender, {name: value for name, value in constants.items() if name != "surface"}
 
 
-def _same_units(family: str, other: str) -> bool:
-    """Whether devices have as many compute units of the same rate."""
-    if other == UNMEASURED:
-        return False
-    one, two = device_of(family), device_of(other)
-    return (one.compute_units, one.peak_flops) == (two.compute_units, two.peak_flops)
+def _units(family: str) -> tuple[Any, ...]:
+    """How many compute units a device has, and what they reach together."""
+    device = device_of(family)
+    return device.compute_units, device.peak_flops
 
 
 def matmul_without(family: str, kernel: str) -> tuple[str, MatmulConstants]:
     """The lender and constants of matmuls in a format, at the clock of the family."""
     lender = lender_of(family, "matmul")
-    if lender != UNMEASURED:
-        stated = entry("calibrations", f"{lender}/matmul")["kernels"].get(kernel, {})
-        if stated.get("of") != family:
-            return lender, borrowed_matmul(lender, device_of(family), kernel).without_surface()
+    if lender != UNMEASURED and _stated(lender, "matmul")["kernels"].get(kernel, {}).get("of") != family:
+        return lender, borrowed_matmul(lender, device_of(family), kernel).without_surface()
     measured = [name for name in _families("matmul") if _is_measured(name, kernel)]
     others = [
         name for name in (manifest("matmul")["generic_16_bit"] if kernel == "16-bit" else measured) if name != family
@@ -92,7 +86,8 @@ def matmul_without(family: str, kernel: str) -> tuple[str, MatmulConstants]:
 def elementwise_without(family: str, generation: KernelGeneration) -> tuple[str, Mapping[str, ElementwiseConstants]]:
     """The lender and constants by class of bandwidth-bound kernels."""
     lender = next(
-        (r for r in device_of(family).relatives if r != family and _has_generation(r, generation)), UNMEASURED
+        (r for r in device_of(family).relatives if r != family and generation in _stated(r, "elementwise")["kernels"]),
+        UNMEASURED,
     )
     stated = manifest("elementwise")
     mean = stated["scalar_mean"]
@@ -105,10 +100,10 @@ def elementwise_without(family: str, generation: KernelGeneration) -> tuple[str,
     return UNMEASURED, {kind: ElementwiseConstants(**x, unit_bytes=unit_bytes) for kind, x in scalar.items()}
 
 
-def grouped_without(family: str, layout: str, measured: tuple[str, ...]) -> tuple[str, GroupedConstants]:
-    """The lender and constants of experts' matmuls, of the families that were ``measured``."""
-    lender = next(name for name in measured if name != family)
-    return lender, load_grouped(lender, FP8_BLOCK, layout)[0]
+def grouped_without(family: str, layout: str) -> tuple[str, GroupedConstants]:
+    """The lender and constants of experts' matmuls."""
+    lender = next(name for name in manifest("grouped")["families"] if name != family)
+    return lender, load_grouped(lender, FITTED, layout)[0]
 
 
 def collectives_without(family: str) -> tuple[str, Mapping[str, KindConstants]]:
@@ -148,9 +143,10 @@ def _families(part: str) -> list[str]:
     return [n.split("/")[0] for n in names("calibrations") if n.endswith(f"/{part}") and not n.startswith(UNMEASURED)]
 
 
-def _has_generation(family: str, generation: KernelGeneration) -> bool:
-    part = f"{family}/elementwise"
-    return part in names("calibrations") and generation in entry("calibrations", part)["kernels"]
+def _stated(family: str, part: str) -> Mapping[str, Any]:
+    """The entry of a family, without kernels where there is none."""
+    name = f"{family}/{part}"
+    return entry("calibrations", name) if name in names("calibrations") else {"kernels": {}}
 
 
 def _on_pcie(family: str) -> bool:
@@ -168,12 +164,7 @@ def _generations_apart(one: str, other: str) -> float:
 
 def _is_clean(relative: str, part: str, family: str) -> bool:
     """Whether a relative has constants of ``part`` that did not start from those of ``family``."""
-    known = f"{relative}/{part}" in names("calibrations")
-    return known and _is_fitted(relative, part) and family not in _origins(relative, part)
-
-
-def _is_fitted(family: str, part: str) -> bool:
-    return str(entry("calibrations", f"{family}/{part}").get("evidence")) == "fitted"
+    return _stated(relative, part).get("evidence") == "fitted" and family not in _origins(relative, part)
 
 
 def _origins(family: str, part: str) -> set[str]:
@@ -191,5 +182,5 @@ def _origins(family: str, part: str) -> set[str]:
 
 
 def _is_measured(family: str, kernel: str) -> bool:
-    stated = entry("calibrations", f"{family}/matmul")["kernels"].get(kernel, {})
+    stated = _stated(family, "matmul")["kernels"].get(kernel, {})
     return "constants" in stated and "of" not in stated
