@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits import FitResult, Prior, fit_with_priors, priors_of
+from sightline.calibration.fits import Array, FitResult, Prior, fit_with_priors, priors_of
 from sightline.calibration.manifest import manifest
 from sightline.calibration.residuals import conformal_spread, error_statistics, held_out_errors
-from sightline.calibration.samples import Array
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import Workers

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.calibration.fits import ORDINARY_ERROR, Constants, FitResult, Prior
-from sightline.calibration.samples import AnyTable, Array
+from sightline.calibration.fits import ORDINARY_ERROR, AnyTable, Array, Constants, FitResult, Prior
 from sightline.cost.residual_surface import Axis, ResidualSurface
 from sightline.quantities import significant
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.fits import FitResult, Prior, fit_with_priors, priors_of
+from sightline.calibration.fits import Array, FitResult, Prior, fit_with_priors, priors_of
 from sightline.calibration.from_tables import Calibration
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit
 from sightline.calibration.residuals import conformal_spread, error_statistics
-from sightline.calibration.samples import Array
 from sightline.cost.device_model import device_model
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sightline.calibration.fits import FitResult
+from sightline.calibration.fits import Array, FitResult, by_kernel, columns
 from sightline.calibration.manifest import Read, Stated, device_of
 from sightline.calibration.parts.collective_systems import Fits, fit_system, systems
 from sightline.calibration.parts.collectives import (
@@ -20,7 +20,6 @@ from sightline.calibration.parts.collectives import (
     predicted,
 )
 from sightline.calibration.parts.part import DATE, Entry, Part
-from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.clock import REFERENCE_HZ, clock_hz
 from sightline.cost.collectives.constants import (

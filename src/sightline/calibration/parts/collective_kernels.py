@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.calibration.fits import robust_fit
+from sightline.calibration.fits import Array, robust_fit
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.collectives import (
     CollectiveTable,
@@ -18,7 +18,6 @@ from sightline.calibration.parts.collectives import (
     judged,
     predicted,
 )
-from sightline.calibration.samples import Array
 from sightline.cost.collectives.all_reduce import MULTICAST_MIN_RANKS
 from sightline.cost.collectives.constants import ALGORITHMS, CustomAllReduce, KindConstants, Protocol
 from sightline.scenario import Cluster

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sightline.calibration.fits import FitResult, ranges_of, share_of, within
+from sightline.calibration.fits import Array, FitResult, Table, by_kernel, columns, ranges_of, share_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
@@ -20,7 +20,6 @@ from sightline.calibration.parts.part import (
     provenance,
 )
 from sightline.calibration.residuals import fit_and_judge
-from sightline.calibration.samples import Array, Table, by_kernel, columns
 from sightline.cost.elementwise import (
     ElementwiseConstants,
     KernelGeneration,

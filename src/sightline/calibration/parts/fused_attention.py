@@ -5,11 +5,10 @@ from dataclasses import MISSING, dataclass, fields, replace
 
 import numpy as np
 
-from sightline.calibration.fits import FitResult, ranges_of, within
+from sightline.calibration.fits import Array, FitResult, Table, by_kernel, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, between, constants_in, figures, provenance
 from sightline.calibration.residuals import fit_and_judge
-from sightline.calibration.samples import Array, Table, by_kernel
 from sightline.cost.attention.constants import AttentionConstants
 from sightline.cost.attention.fused import attention_cost
 from sightline.program import FlashAttention

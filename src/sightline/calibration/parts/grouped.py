@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sightline.calibration.fits import FitResult, ranges_of, within
+from sightline.calibration.fits import Array, FitResult, Table, by_kernel, columns, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
@@ -19,7 +19,6 @@ from sightline.calibration.parts.part import (
     provenance,
 )
 from sightline.calibration.residuals import fit_and_judge
-from sightline.calibration.samples import Array, Table, by_kernel, columns
 from sightline.cost.matmul.grouped import GroupedConstants, grouped_matmul_cost
 from sightline.errors import InputError
 from sightline.program import GroupedMatmul

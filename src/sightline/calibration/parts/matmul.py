@@ -2,23 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import (
     ORDINARY_ERROR,
+    Array,
     Constants,
     FitResult,
     Range,
+    Table,
     fit_constants,
     ranges_of,
     share_of,
 )
 from sightline.calibration.manifest import manifest
 from sightline.calibration.residuals import STIFFNESS, axis_over, error_statistics, fit_surface, left_out
-from sightline.calibration.samples import Array, Table
 from sightline.cost.matmul.constants import MatmulConstants, kind_of
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.residual_surface import ResidualSurface
@@ -222,13 +223,6 @@ def _evenly(table: MatmulTable) -> NDArray[np.bool_]:
     return chosen
 
 
-class SurfaceFit(NamedTuple):
-    """A surface with the errors that formula and surface leave together."""
-
-    surface: ResidualSurface
-    residuals: dict[str, dict[str, float]]
-
-
 def has_enough(table: MatmulTable) -> bool:
     """Whether the table can carry a surface."""
     return len(table) >= ENOUGH_ROWS
@@ -258,7 +252,7 @@ def surface_over(table: MatmulTable, predicted: Array, seen: NDArray[np.bool_]) 
 
 def fit_matmul_surface(
     table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit"
-) -> SurfaceFit:
+) -> tuple[ResidualSurface, dict[str, dict[str, float]]]:
     """Return the surface over ``constants`` fitted to the whole table, and its errors there and on families left out.
 
     The families left out are those that the constants' fit did not see; neither does the surface judged on them.
@@ -272,8 +266,7 @@ def fit_matmul_surface(
         factor = replace(constants, surface=surface).correction(part.m, part.n, part.k)
         return error_statistics(predicted[rows] * factor, part.seconds)
 
-    everything = np.ones(len(kept), dtype=bool)
-    surface, without_test = surface_over(kept, predicted, everything), surface_over(kept, predicted, ~test)
+    surface, without_test = (surface_over(kept, predicted, seen) for seen in (kept.m > 0, ~test))
     small = kept.m <= 64
     residuals = {
         "in range": errors(surface, kept.m > 0),
@@ -281,4 +274,4 @@ def fit_matmul_surface(
         "families left out": errors(without_test, test),
         "families left out, m up to 64": errors(without_test, test & small),
     }
-    return SurfaceFit(surface, residuals)
+    return surface, residuals

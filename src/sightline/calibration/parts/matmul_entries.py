@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sightline.calibration.fits import FitResult
+from sightline.calibration.fits import Array, FitResult, by_kernel, columns
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.matmul import (
     HELD_OUT,
@@ -26,7 +26,6 @@ from sightline.calibration.parts.part import (
     nearest_entry,
     provenance,
 )
-from sightline.calibration.samples import Array, by_kernel, columns
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz, lanes
 from sightline.cost.families import family_of
@@ -117,8 +116,8 @@ def _fitted(
     fitted = {**figures(result), "constants": dict(result.constants)}
     if not has_enough(table):
         return fitted
-    over = fit_matmul_surface(table, device, MatmulConstants.from_mapping(result.constants), kernel)
-    return {**fitted, "surface_residuals": over.residuals, "surface": over.surface.to_mapping()}
+    surface, errors = fit_matmul_surface(table, device, MatmulConstants.from_mapping(result.constants), kernel)
+    return {**fitted, "surface_residuals": errors, "surface": surface.to_mapping()}
 
 
 def _stated(family: Stated) -> Entry:

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from sightline.calibration.fits import FitResult
-from sightline.calibration.samples import Array, by_kernel
+from sightline.calibration.fits import Array, FitResult, by_kernel
 from sightline.catalog import entry
 from sightline.cost.families import family_of
 from sightline.quantities import significant

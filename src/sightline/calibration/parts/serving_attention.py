@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sightline.calibration.fits import FitResult, Prior, fit_with_priors, share_of
+from sightline.calibration.fits import Array, FitResult, Prior, Table, fit_with_priors, share_of
 from sightline.calibration.readers.vocabulary import NO_WINDOW
 from sightline.calibration.residuals import axis_over, error_statistics, fit_surface
-from sightline.calibration.samples import Array, Table
 from sightline.cost.attention.constants import (
     SURFACE_SIZES,
     AttentionConstants,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sightline.calibration.fits import FitResult, Prior, priors_of
+from sightline.calibration.fits import Array, FitResult, Prior, priors_of
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, Part, covered, figures, nearest_entry, provenance
 from sightline.calibration.parts.serving_attention import (
@@ -21,7 +21,6 @@ from sightline.calibration.parts.serving_attention import (
     surface_sizes,
 )
 from sightline.calibration.parts.serving_joint import Measured, Witness, fit_jointly
-from sightline.calibration.samples import Array
 from sightline.cost.attention.constants import AttentionSurface
 from sightline.scenario import Cluster, Device
 

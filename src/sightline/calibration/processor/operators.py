@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.fits import FitResult, fit_with_priors, priors_of
+from sightline.calibration.fits import AnyTable, Array, FitResult, fit_with_priors, priors_of
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit, Points
 from sightline.calibration.processor.tables import (
@@ -21,7 +21,6 @@ from sightline.calibration.processor.tables import (
     product_table,
 )
 from sightline.calibration.residuals import error_statistics, fit_and_judge
-from sightline.calibration.samples import AnyTable, Array
 from sightline.cost.processor.constants import (
     THIN,
     FusedAttentionConstants,

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.fits import AnyTable, Array, Table
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.fused_attention import HeadsTable
 from sightline.calibration.parts.matmul import MatmulTable
-from sightline.calibration.samples import AnyTable, Array, Table
 from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE
 from sightline.loading import operation_from_mapping, to_mapping
 from sightline.runs import Run

@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import yaml
 
 from sightline.errors import InputError, nearest
 from sightline.quantities import show
 from sightline.scenario import Model
 
+WORDS: Mapping[str, Mapping[Any, Any]] = yaml.safe_load((files(__package__) / "words.yaml").read_text(encoding="utf-8"))
+"""What tables call number formats, caches and collectives, with our names; and headings that some of them lack."""
 ENDINGS = (".csv", ".parquet", ".json", ".txt", ".log", ".out")
 """Endings of the files that a folder is searched for."""
 
@@ -134,16 +139,9 @@ def open_table(path: Path) -> RawTable:
         raise InputError(f"cannot read '{path}': {why.lower()}") from error
 
 
-HEADINGS = {
-    6: ("dtype", "kv_dtype", "batch_size", "kv_len", "latency_us", "mfu"),
-    4: ("dtype", "seq_len", "latency_us", "mfu"),
-}
-"""Columns of the InferSim tables that lack their line of headings, by their number."""
-
-
 def _from_csv(path: Path) -> RawTable:
     frame = pl.read_csv(path, infer_schema=False)
-    names = HEADINGS.get(len(frame.columns))
+    names = WORDS["headings"].get(len(frame.columns))
     if names is None or frame.columns[0] not in ("bf16", "fp16"):
         return RawTable(path=path, frame=_not_empty(frame, path))
     headless = pl.read_csv(path, infer_schema=False, has_header=False, new_columns=list(names))

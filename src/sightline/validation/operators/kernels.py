@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.fits import by_kernel
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
 from sightline.calibration.parts.elementwise import ElementwiseTable
 from sightline.calibration.parts.elementwise import predicted_seconds as elementwise_seconds
@@ -17,7 +18,6 @@ from sightline.calibration.parts.grouped import predicted_seconds as grouped_sec
 from sightline.calibration.parts.serving_attention import HOST, ServingAttentionTable
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.calibration.parts.serving_joint import Measured, beside_seconds
-from sightline.calibration.samples import by_kernel
 from sightline.catalog import entry
 from sightline.cost.attention.constants import load_attention
 from sightline.cost.elementwise import load_elementwise

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.fits import by_kernel
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
 from sightline.calibration.parts.matmul import (
     MatmulTable,
@@ -18,7 +19,6 @@ from sightline.calibration.parts.matmul import (
     predicted_seconds,
     surface_over,
 )
-from sightline.calibration.samples import by_kernel
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
 from sightline.validation.operators.leave_out import matmul_without
 from sightline.validation.operators.suite import Array, Compared, OperatorSuite, predicted_twice
