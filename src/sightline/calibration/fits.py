@@ -51,6 +51,11 @@ class Table:
         sizes = {f.name: getattr(self, f.name) for f in fields(self) if f.name in kind.__dataclass_fields__}
         return kind(module=module, part=part, **{**sizes, **stated})
 
+    def named(self, *sizes: str, between: str = "x") -> list[str]:
+        """What measurements with the same sizes are called, such as 4096x1024."""
+        rows = zip(*(getattr(self, size) for size in sizes), strict=True)
+        return [between.join(f"{size:.0f}" for size in row) for row in rows]
+
     def __len__(self) -> int:
         return len(self.seconds)
 

@@ -180,7 +180,7 @@ def _most(name: str, value: float) -> float:
 
 def families(table: MatmulTable) -> list[str]:
     """The (n, k) family of every measurement: one weight matrix."""
-    return [f"{n:.0f}x{k:.0f}" for n, k in zip(table.n, table.k, strict=True)]
+    return table.named("n", "k")
 
 
 def residuals_by_range(table: MatmulTable, predicted: Array) -> dict[str, dict[str, float]]:
@@ -200,8 +200,7 @@ def residuals_by_range(table: MatmulTable, predicted: Array) -> dict[str, dict[s
 
 def _sample(table: MatmulTable) -> NDArray[np.bool_]:
     """A fixed selection of ``SAMPLE`` measurements from either kind."""
-    keys = [f"{m:.0f}x{n:.0f}x{k:.0f}" for m, n, k in zip(table.m, table.n, table.k, strict=True)]
-    order = share_of(keys)
+    order = share_of(table.named("m", "n", "k"))
     training = training_sized(table)
     chosen = np.zeros(len(table), dtype=bool)
     for mask, count in ((training, SAMPLE["training"]), (~training, SAMPLE["other"])):

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import Array, FitResult, Table, ranges_of, within
@@ -54,19 +53,6 @@ class DeltaTable(Table):
     """The short convolution, not the rule."""
     states: Flags
     """Of prefill's rule the kernel alone that carries the state from chunk to chunk."""
-
-    @classmethod
-    def of(cls, rows: pl.DataFrame) -> Self:
-        """The samples' columns; the kernel says the truth values."""
-        kernel = rows["kernel"]
-        return super(DeltaTable, cls).of(
-            rows.with_columns(
-                new_tokens=rows["tokens"],
-                decode=kernel.str.starts_with("update"),
-                convolution=kernel.str.ends_with("convolution"),
-                states=kernel == "prefill states",
-            )
-        )
 
 
 def gated_delta_seconds(table: DeltaTable, device: Device, c: LinearConstants) -> Array:
@@ -143,12 +129,6 @@ class SparseTable(Table):
     indexer: Flags
     """The indexer's scores, not attention."""
     decode: Flags
-
-    @classmethod
-    def of(cls, rows: pl.DataFrame) -> Self:
-        """The samples' columns; kernel and phase say the truth values."""
-        told = rows.with_columns(indexer=rows["kernel"] == "logits", decode=rows["phase"] == "decode")
-        return super(SparseTable, cls).of(told)
 
 
 def sparse_seconds(table: SparseTable, device: Device, c: SparseConstants) -> Array:

@@ -144,8 +144,7 @@ def fit_kernel(table: ServingAttentionTable, device: Device, kernel: Kernel) -> 
 
 def head_shapes(table: ServingAttentionTable) -> list[str]:
     """The head shape of every measurement."""
-    shapes = zip(table.heads, table.kv_heads, table.head_dim, strict=True)
-    return [f"{heads:.0f}-{kv:.0f}-{dim:.0f}" for heads, kv, dim in shapes]
+    return table.named("heads", "kv_heads", "head_dim", between="-")
 
 
 def _fitted(table: ServingAttentionTable, device: Device, kernel: Kernel) -> dict[str, Any]:

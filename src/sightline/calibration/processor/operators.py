@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,14 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
         tables = {order: product_table(mine, order) for order in ORDERS}
         known = [order for order in THIN if len(tables[order]) >= LEAST] or THIN
         tables = {order: table for order, table in tables.items() if order not in THIN or order in known}
-        products = {order: _fit_products(table, order, machine) for order, table in tables.items()}
-        attention = {way: _fit_passes(pass_table(mine, way), way, machine) for way in WAYS}
+        products = {
+            order: _fit(table, "products", order, _layers(table, order), partial(_product_seconds, machine, order))
+            for order, table in tables.items()
+        }
+        attention = {
+            way: _fit(passes, "attention", way, passes.named("heads", "head_dim"), partial(_pass_seconds, machine, way))
+            for way, passes in ((way, pass_table(mine, way)) for way in WAYS)
+        }
         kernels = {chain: _curve(chain_table(mine, chain), chain) for chain in ELEMENTWISE.values()}
         formats[dtype] = {
             "products": {order: dict(f.constants) for order, f in products.items()},
@@ -95,52 +102,34 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
     return PartFit(content=content, constants=constants, rows=counted, residuals=residuals, points=points)
 
 
-def _fit_products(table: ProductTable, order: str, machine: _Machine) -> FitResult:
-    sides = (table.m, table.n) if order == "weight gradient" else (table.n, table.k)
-    families = [f"{one:.0f}x{other:.0f}" for one, other in zip(*sides, strict=True)]
-    return _fit(
-        table,
-        families,
-        "products",
-        lambda part, values: _product_seconds(part, order, machine, ProductConstants.from_mapping(values)),
-        f"products ({order})",
-    )
+def _layers(table: ProductTable, order: str) -> list[str]:
+    """The linear layer of every product, by its weights."""
+    return table.named(*("mn" if order == "weight gradient" else "nk"))
 
 
-def _product_seconds(table: ProductTable, order: str, machine: _Machine, constants: ProductConstants) -> Array:
+def _product_seconds(machine: _Machine, order: str, table: ProductTable, values: Mapping[str, float]) -> Array:
     of = "forward" if order in THIN else order
-    on = machine.processor(dict.fromkeys((of, *THIN), constants), {})
+    on = machine.processor(dict.fromkeys((of, *THIN), ProductConstants.from_mapping(values)), {})
     return np.asarray(product_cost(table.m, table.n, table.k, on=on, order=of, missing=table.missing).time_s)
 
 
-def _fit_passes(table: PassTable, way: str, machine: _Machine) -> FitResult:
-    families = [f"{a:.0f}-{d:.0f}" for a, d in zip(table.heads, table.head_dim, strict=True)]
-    return _fit(
-        table,
-        families,
-        "attention",
-        lambda part, values: _pass_seconds(part, way, machine, FusedAttentionConstants.from_mapping(values)),
-        f"attention ({way})",
-    )
-
-
-def _pass_seconds(table: PassTable, way: str, machine: _Machine, constants: FusedAttentionConstants) -> Array:
+def _pass_seconds(machine: _Machine, way: str, table: PassTable, values: Mapping[str, float]) -> Array:
     passes = table.passes("backward" if way == "backward" else "forward", machine.dtype)
-    on = machine.processor({}, dict.fromkeys(WAYS, constants))
+    on = machine.processor({}, dict.fromkeys(WAYS, FusedAttentionConstants.from_mapping(values)))
     return np.asarray(fused_attention_cost(passes, on, missing=table.missing).time_s)
 
 
 def _fit(
     table: AnyTable,
-    families: Sequence[str],
     kind: str,
+    way: str,
+    families: Sequence[str],
     predict: Callable[[AnyTable, Mapping[str, float]], Array],
-    what: str,
 ) -> FitResult:
-    """Fit all, and again without each family where enough is left."""
+    """Fit all, and again without each of the ``families`` where enough is left."""
     if len(table) < LEAST:
         raise InputError(
-            f"{what}: {len(table)} measurements are too few, {LEAST} are needed; measure the standard suite"
+            f"{kind} ({way}): {len(table)} measurements are too few, {LEAST} are needed; measure the standard suite"
         )
 
     priors = priors_of(manifest("processor")["priors"][kind])
@@ -200,5 +189,5 @@ def _calls(rows: Sequence[Measurement]) -> dict[str, float]:
 
 
 def _points(name: str, table: ProductTable, order: str, machine: _Machine, fit: FitResult) -> Points:
-    predicted = _product_seconds(table, order, machine, ProductConstants.from_mapping(fit.constants))
+    predicted = _product_seconds(machine, order, table, fit.constants)
     return Points(kernel=name, size=table.size, unit=table.unit, predicted=predicted, measured=table.seconds)

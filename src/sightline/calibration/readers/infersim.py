@@ -114,19 +114,26 @@ def _shape(table: RawTable, *, decoding: bool) -> dict[str, float | bool]:
 @reads("InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", "linear")
 def gated_delta(table: RawTable) -> pl.DataFrame:
     """Tables gdn: one layer's kernels by sequences (an update of states) or by the tokens of one prompt."""
-    kernels: dict[str, tuple[str, ...]]
-    size: dict[str, pl.Series | float]
-    if "gdn_update" in table.columns:
-        size = {"sequences": table.numbers("batchsize"), "tokens": 1.0}
+    decode = "gdn_update" in table.columns
+    if decode:
+        sequences, tokens = table.numbers("batchsize"), 1.0
         kernels = {"update": ("gdn_update",), "update convolution": ("conv",)}
     else:
-        size = {"sequences": 1.0, "tokens": table.numbers("seq_len")}
+        sequences, tokens = 1.0, table.numbers("seq_len")
         prefill = ("kkt", "tril", "wu", "chunk_gdn", "chunk_o")
         kernels = {"prefill": prefill, "prefill states": ("chunk_gdn",), "prefill convolution": ("conv",)}
-    parts = []
-    for kernel, names in kernels.items():
-        seconds = pl.sum_horizontal([table.times(name, 1e-6).alias(name) for name in names])
-        parts.append(table.samples(kernel=kernel, **size, seconds=seconds))
+    parts = [
+        table.samples(
+            kernel=kernel,
+            sequences=sequences,
+            new_tokens=tokens,
+            decode=decode,
+            convolution=names == ("conv",),
+            states=names == ("chunk_gdn",),
+            seconds=pl.sum_horizontal([table.times(name, 1e-6).alias(name) for name in names]),
+        )
+        for kernel, names in kernels.items()
+    ]
     return pl.concat(parts)
 
 
@@ -143,7 +150,8 @@ def sparse(table: RawTable) -> pl.DataFrame:
 
     return table.samples(
         kernel=match[2],
-        phase=match[1],
+        indexer=match[2] == "logits",
+        decode=match[1] == "decode",
         sequences=stated("batchsize", "batch_size"),
         new_tokens=stated("next_n", "s_q"),
         context_tokens=stated("s_kv", "kv_len"),
