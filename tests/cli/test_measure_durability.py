@@ -222,10 +222,11 @@ def test_a_stale_lock_of_a_build_is_a_sentence(started, scenario, tmp_path) -> N
     assert f"remove '{lock}' and try again" in err
 
 
-def test_a_model_too_large_is_predicted_and_the_nearest_that_fits_is_offered(started, scenario) -> None:
+def test_a_model_too_large_is_predicted_and_what_would_fit_is_offered(started, scenario) -> None:
     wide = ("--set", "workload.sequence_length=4096", "--set", "workload.global_batch=4096")
     asked = (*wide, "--set", "plan.micro_batch=4096", "--set", "model.vocab_size=32000")
     code, out, err = ended(started("measure", scenario, *asked))
     assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert "predicted to need " in err
-    assert "plan.micro_batch 1 would fit; --force runs it anyway" in err
+    assert "does not fit: " in err
+    assert "micro_batch: 1 would fit with " in err
+    assert err.endswith("; --force runs it anyway\n")

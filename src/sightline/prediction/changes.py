@@ -1,14 +1,16 @@
 """Single changes of a plan: all that break no rule, and, when it does not fit, those that would fit."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any, get_args
 
+from sightline.content import fields_of
 from sightline.profile import GENERATION, Profile
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Adapter, Finetune, Plan, Scenario
 from sightline.scenario.plan import ContextExchange
 from sightline.scenario.rules import breaks_no_rule
+from sightline.scenario.techniques import AdapterKind
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationPlan, GenerationScenario
@@ -23,7 +25,10 @@ TRIED = {
 
 
 def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:
-    """Return sentences: the memory needed and available, and single changes under which it fits; none if it does."""
+    """Return sentences: the memory needed and available, and changes under which it fits; none if it does.
+
+    Where no single change is enough, the first several that are together are named.
+    """
     if profile.fits:
         return ()
     parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
@@ -34,13 +39,20 @@ def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Seque
     ]
     key, time = ("tpot_s", "time per token") if profile.task is GENERATION else ("step_time_s", "step time")
     own_s = getattr(profile, key)
-    for change, scenario in _changes(profile):
-        other = predict(scenario)
-        if other.fits:
-            slower = getattr(other, key) / own_s if own_s else 1.0
-            total = other.memory_bytes["total"] / GIB
-            sentences.append(f"{change} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}")
-    return sentences if len(sentences) > 1 else [*sentences, f"no single change of {TRIED[profile.task.name]} fits"]
+
+    def fitting(changes: Iterable[tuple[str, Any]]) -> Iterator[str]:
+        for change, scenario in changes:
+            other = predict(scenario)
+            if other.fits:
+                slower = getattr(other, key) / own_s if own_s else 1.0
+                total = other.memory_bytes["total"] / GIB
+                yield f"{change} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}"
+
+    single = list(fitting(_changes(profile)))
+    if single:
+        return [*sentences, *single]
+    together = () if profile.task is GENERATION else islice(fitting(_together(profile.scenario)), 1)
+    return [*sentences, f"no single change of {TRIED[profile.task.name]} fits", *together]
 
 
 def _changes(profile: Profile) -> Iterator[tuple[str, Any]]:
@@ -50,6 +62,26 @@ def _changes(profile: Profile) -> Iterator[tuple[str, Any]]:
         yield from _generation_changes(scenario)
     else:
         yield from ((_in_words(change), _with(scenario, change)) for change in _saving(scenario))
+
+
+def _together(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
+    """Several changes that save memory, those that change the least first; adapters leave most weights as they are."""
+    plan, work = scenario.plan, scenario.workload
+    offered = plan.framework.allows
+    smallest: dict[str, Any] = {"micro_batch": 1} | ({"recompute": "full"} if offered("recompute", "full") else {})
+    changes: list[Change] = [smallest]
+    if plan.data_parallel > 1:
+        stages = range(int(plan.zero_stage) + 1, 4)
+        changes += [{"zero_stage": stage, **smallest} for stage in stages if offered("zero_stage", stage)]
+    yield from ((_in_words(change), _with(scenario, change)) for change in changes)
+    if plan.adapter is not None:
+        return
+    tuned = replace(scenario, workload=Finetune(**fields_of(work)))
+    adapters: tuple[tuple[AdapterKind, str], ...] = (("lora", "none"), ("qlora", "nf4"))
+    for kind, form in adapters:
+        other = _with(tuned, {"adapter": Adapter(kind=kind), "quantization": form, **smallest})
+        if offered("adapter", kind) and offered("quantization", form) and breaks_no_rule(other):
+            yield f"workload.task: finetune, adapter: {kind}, {_in_words(smallest)}", other
 
 
 Change = Mapping[str, Any]

@@ -20,10 +20,10 @@ from sightline.measurement.models.build import build_model  # noqa: E402
 from sightline.measurement.processes.case import Limits, UnsupportedCaseError  # noqa: E402
 from sightline.measurement.processes.isolation import run_case  # noqa: E402
 from sightline.measurement.processes.nodes import nodes_of  # noqa: E402
-from sightline.measurement.processes.results import profile_of  # noqa: E402
+from sightline.measurement.processes.results import profile_of, why_too_large  # noqa: E402
 from sightline.measurement.processes.suite import Effort, Settings  # noqa: E402
 from sightline.measurement.training import case  # noqa: E402
-from sightline.measurement.training.case import resolved, why_too_large  # noqa: E402
+from sightline.measurement.training.case import resolved  # noqa: E402
 from sightline.measurement.training.deepspeed import stale_locks  # noqa: E402
 from sightline.measurement.training.results import _phases, result_of, waiting_s  # noqa: E402
 from sightline.measurement.training.steps import token_batches, way_of  # noqa: E402
@@ -201,17 +201,17 @@ def test_what_would_fit_is_told_with_all_that_changes() -> None:
         "plan": {"framework": "transformers", "micro_batch": 4, "dtype": "bf16"},
     }
     said = why_too_large(resolved(scenario_from_mapping(whole))[1])
-    assert "finetune with plan.adapter lora, plan.micro_batch 1 and plan.recompute full would fit" in said
+    assert "workload.task: finetune, adapter: lora, micro_batch: 1, recompute: full would fit" in said
 
 
 def test_what_does_not_fit_is_predicted_and_not_run() -> None:
     huge = asked(
         model=TINY | {"hidden_size": 16384, "num_hidden_layers": 64, "intermediate_size": 65536}, micro_batch=4
     )
-    assert "plan.micro_batch 1 would fit" not in why_too_large(resolved(huge)[1])
+    assert "micro_batch: 1 would fit" not in why_too_large(resolved(huge)[1])
     outcome, _ = run(huge, force=False)
     assert outcome.status == "out_of_memory"
-    assert outcome.reason.startswith("predicted to need ")
+    assert outcome.reason.startswith("does not fit: ")
     assert outcome.result == {}
     assert why_too_large(resolved(asked())[1]) == ""
 

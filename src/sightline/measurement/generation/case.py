@@ -14,7 +14,7 @@ from sightline.measurement.generation.run import RUN, Asked, measure_generation_
 from sightline.measurement.machine.record import require
 from sightline.measurement.machine.timing import median_of_runs, spread_of_samples
 from sightline.measurement.models.build import check_checkpoint
-from sightline.measurement.processes.case import FORCED, Emit, Limits, UnsupportedCaseError
+from sightline.measurement.processes.case import Emit, Limits, UnsupportedCaseError
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.processes.results import (
     held_bytes,
@@ -22,6 +22,7 @@ from sightline.measurement.processes.results import (
     memory_by_part,
     profile_of,
     remarks_on_times,
+    why_too_large,
 )
 from sightline.measurement.processes.suite import VARIABLES, Case, Settings
 from sightline.prediction.generation.predict import predict_generation
@@ -105,10 +106,8 @@ def _checked(scenarios: Sequence[GenerationScenario], settings: Settings) -> lis
         except (UnsupportedCaseError, InputError) as error:
             problems += str(error).splitlines()
             continue
-        predicted = predict_generation(scenario)
-        if not predicted.fits and not settings.force:
-            advice = list(predicted.advice) or ["it does not fit in this machine's memory"]
-            problems += [f"{'; '.join(advice)}; {FORCED}"]
+        if not settings.force and (too_large := why_too_large(predict_generation(scenario))):
+            problems.append(too_large)
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
     return ways

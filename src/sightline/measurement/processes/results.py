@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sightline.measurement.processes.case import FORCED
 from sightline.measurement.processes.suite import Case
 from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, task_of
 from sightline.runs import Run, Store
@@ -53,6 +54,11 @@ def profile_of(scenario: Any, result: Mapping[str, Any], rows: Sequence[Mapping[
         **given,
         **{key: float("nan") if key in ENERGY and value is None else value for key, value in stated.items()},
     )
+
+
+def why_too_large(predicted: Profile) -> str:
+    """Return why a scenario is not run, with the changes that would fit; empty where it is predicted to fit."""
+    return "" if predicted.fits else "; ".join((*predicted.advice, FORCED))
 
 
 def held_bytes(memory: Mapping[str, float]) -> float:

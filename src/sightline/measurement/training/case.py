@@ -1,8 +1,7 @@
 """Cases of training: whether a scenario fits, and its repeats one after the other, each by new processes."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.measurement.machine.devices import machine_of, threads_asked
 from sightline.measurement.machine.record import missing, require
 from sightline.measurement.models.build import check_checkpoint, preload
-from sightline.measurement.processes.case import FORCED, Emit, Limits, OutOfMemoryError, UnsupportedCaseError
+from sightline.measurement.processes.case import Emit, Limits, OutOfMemoryError, UnsupportedCaseError
 from sightline.measurement.processes.nodes import rendezvous_of
 from sightline.measurement.processes.ranks import Ranks, run_ranks
-from sightline.measurement.processes.results import profile_of
+from sightline.measurement.processes.results import profile_of, why_too_large
 from sightline.measurement.processes.suite import LEVELS, VARIABLES, Case, Settings
 from sightline.measurement.training.deepspeed import refuse_stale_locks
 from sightline.measurement.training.rank import ENTRY as RANK
@@ -22,55 +21,13 @@ from sightline.measurement.training.results import result_of
 from sightline.measurement.training.steps import LIBRARIES, way_of
 from sightline.prediction import predict
 from sightline.profile import Profile
-from sightline.quantities import BYTES, format_quantity
-from sightline.scenario import Finetune, Scenario
-from sightline.scenario.techniques import Adapter
+from sightline.scenario import Scenario
 
 
 def resolved(scenario: Scenario) -> tuple[Scenario, Profile]:
     """Return the scenario with the micro-batch that a prediction would take where it leaves that open, and its prediction."""
     predicted = predict(scenario)
     return predicted.scenario, predicted
-
-
-def why_too_large(predicted: Profile) -> str:
-    """Return why a scenario does not fit and which change would, in a sentence; empty where it fits."""
-    if predicted.fits:
-        return ""
-    needed, has = (
-        format_quantity(float(x), BYTES)
-        for x in (predicted.memory_bytes["total"], predicted.scenario.cluster.device.memory_bytes)
-    )
-    change = next((change for change, other in _smaller(predicted.scenario) if predict(other).fits), None)
-    nearest = f"{change} would fit" if change else "no smaller batch, ZeRO stage, recomputation or adapter would fit"
-    return f"predicted to need {needed} of {has} per device; {nearest}; {FORCED}"
-
-
-def _smaller(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
-    """Changes that need less memory, those that change the least first; several together at the end."""
-    plan = scenario.plan
-    offered = plan.framework.allows
-    small = replace(plan, micro_batch=1)
-    if plan.sequences > 1:
-        yield "plan.micro_batch 1", replace(scenario, plan=small)
-    again = replace(small, recompute="full") if offered("recompute", "full") else small
-    if plan.recompute != "full" and again is not small:
-        yield "plan.recompute full", replace(scenario, plan=replace(plan, recompute="full"))
-    for stage in range(int(plan.zero_stage) + 1, 4):
-        if plan.data_parallel > 1 and offered("zero_stage", stage):
-            yield f"plan.zero_stage {stage}", replace(scenario, plan=replace(plan, zero_stage=stage))
-            yield (
-                f"plan.zero_stage {stage} with plan.micro_batch 1 and plan.recompute {again.recompute}",
-                replace(scenario, plan=replace(again, zero_stage=stage)),
-            )
-    if plan.adapter is None:
-        tuned = Finetune(sequence_length=scenario.workload.sequence_length, global_batch=scenario.workload.global_batch)
-        for kind, form in (("lora", "none"), ("qlora", "nf4")):
-            if offered("adapter", kind) and offered("quantization", form):
-                with_adapter = replace(again, adapter=Adapter(kind=kind), quantization=form)  # type: ignore[arg-type]
-                change = f"workload.task finetune with plan.adapter {kind}"
-                change += f", plan.micro_batch 1 and plan.recompute {again.recompute}"
-                yield change, replace(scenario, workload=tuned, plan=with_adapter)
 
 
 ENTRY = f"{__name__}:measure_case"
@@ -87,8 +44,7 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     nodes: Mapping[str, Any] = arguments.get("nodes") or {}
     machine = machine_of(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
     threads, way = threads_asked(machine.threads), way_of(scenario)
-    too_large = why_too_large(predicted)
-    if too_large and not arguments["force"]:
+    if not arguments["force"] and (too_large := why_too_large(predicted)):
         raise OutOfMemoryError(too_large)
     if way == "deepspeed":
         refuse_stale_locks()
