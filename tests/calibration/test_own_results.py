@@ -9,7 +9,6 @@ from sightline.loading import load
 from sightline.measurement.operators.suite import KERNELS
 from sightline.prediction import predict
 from sightline.profile import Profile
-from sightline.profile.results import profile_to_dict
 
 LATENCY_S, SHARE = 4e-6, 0.6
 """Of an invented machine that reaches this share of its memory's bandwidth."""
@@ -28,7 +27,7 @@ def result(operator: str, elements: int) -> dict:
     measured = Profile(
         scenario=scenario, source="measured", time_s=seconds, flops=work.flops, bytes=work.bytes, measurement=record
     )
-    return profile_to_dict(measured)
+    return measured.to_dict()
 
 
 def test_the_constants_of_kernels_are_found(tmp_path) -> None:

@@ -52,10 +52,9 @@ def measured(profile, factor=1.0, spread=0.002, **changes):
 def stored(profile, name="tiny", **environment):
     """The profile as a run of the store, its table with intervals of its own where it has them."""
     from sightline.loading import to_mapping
-    from sightline.profile.results import profile_to_dict
     from sightline.runs import Run
 
-    result = profile_to_dict(profile)
+    result = profile.to_dict()
     scenario = result.pop("scenario")
     assert scenario == to_mapping(profile.scenario)
     writer = open_store().begin(name, scenario=scenario)
@@ -223,11 +222,10 @@ def test_what_makes_a_comparison_unfair_is_said(override, sentence):
 
 
 def test_files_of_results_have_the_tables_that_their_scenarios_still_give(place):
-    from sightline.profile.results import profile_to_dict
     from sightline.report.csv_lines import to_csv
 
     profile = sl.predict(sl.load(TRAINING))
-    (place / "one.json").write_text(json.dumps(profile_to_dict(profile)))
+    (place / "one.json").write_text(json.dumps(profile.to_dict()))
     (place / "one.csv").write_text(to_csv([profile, measured(profile, 2.0)]))
     found = sl.compare(place / "one.json", str(place / "one.csv#1"))
     assert {row.level for row in found.rows} == {"step", "phase", "memory", "module", "operator"}
@@ -236,7 +234,7 @@ def test_files_of_results_have_the_tables_that_their_scenarios_still_give(place)
     assert second.rows[0].verdict == "slower"
     assert second.rows[0].interval[1] > 2.0 * 1.01
     assert any("has no table" in warning for warning in second.warnings)
-    changed = profile_to_dict(profile) | {"step_time_s": 1.1 * profile.step_time_s}
+    changed = profile.to_dict() | {"step_time_s": 1.1 * profile.step_time_s}
     (place / "old.json").write_text(json.dumps(changed))
     assert not rows_at(sl.compare(place / "old.json", profile), "module")
 

@@ -30,13 +30,6 @@ def asks_for_too_much(_arguments, _emit):
     return {"length": len(bytearray(1 << 62))}
 
 
-def eats_memory(_arguments, _emit):
-    held = []
-    while True:
-        held.append(bytearray(10_000_000))
-        time.sleep(0.003)
-
-
 def dies_in_native_code(_arguments, emit):
     emit({"reached": True})
     ctypes.string_at(0)

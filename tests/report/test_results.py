@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from sightline.profile.results import flatten, profile_to_dict
+from sightline.profile.results import flatten
 from sightline.quantities import as_json
 from sightline.report.csv_lines import to_csv
 
@@ -30,16 +30,16 @@ KEYS = {
 
 
 def test_every_documented_key_is_there(profile):
-    assert set(profile_to_dict(profile)) >= KEYS | {"run_time_s", "energy_j", "cost_usd"}
+    assert set(profile.to_dict()) >= KEYS | {"run_time_s", "energy_j", "cost_usd"}
 
 
 def test_a_run_of_unknown_length_has_no_run_figures(build, without_total_tokens):
-    result = profile_to_dict(build(scenario=without_total_tokens))
+    result = build(scenario=without_total_tokens).to_dict()
     assert not {"run_time_s", "energy_j", "cost_usd"} & set(result)
 
 
 def test_figures_follow_from_each_other(profile):
-    result = profile_to_dict(profile)
+    result = profile.to_dict()
     assert result["tokens_per_s"] == 350 * 64 / 1.25
     assert result["tokens_per_s_per_device"] == result["tokens_per_s"] / 8
     assert sum(result["phases"].values()) == pytest.approx(result["step_time_s"])
@@ -49,7 +49,7 @@ def test_figures_follow_from_each_other(profile):
 
 
 def test_numpy_never_reaches_json(build):
-    result = profile_to_dict(build(step_time_s=np.float64(1.25), fits=np.bool_(True)))
+    result = build(step_time_s=np.float64(1.25), fits=np.bool_(True)).to_dict()
     text = json.dumps(result, allow_nan=False)
     assert json.loads(text)["fits"] is True
     assert type(result["step_time_s"]) is float
@@ -82,7 +82,7 @@ def test_csv_has_a_line_per_scenario_and_one_header(profile, too_large):
 def test_the_scenario_in_a_result_loads_back_to_the_same_result(profile):
     from sightline.loading import scenario_from_mapping
 
-    scenario = profile_to_dict(profile)["scenario"]
+    scenario = profile.to_dict()["scenario"]
     again = scenario_from_mapping(scenario)
     assert again.model == profile.scenario.model
     assert again.workload == profile.scenario.workload

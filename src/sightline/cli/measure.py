@@ -131,8 +131,6 @@ def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:
 
 def _result(measured: "Measured") -> dict[str, Any]:
     """The result keys, the run they are stored in, and what it ran on."""
-    from sightline.profile.results import profile_to_dict
-
     run = measured.run
     if measured.profile is None:
         return {
@@ -143,7 +141,7 @@ def _result(measured: "Measured") -> dict[str, Any]:
             "reason": run.reason,
             "run": run.id,
         }
-    return profile_to_dict(measured.profile) | {
+    return measured.profile.to_dict() | {
         "run": run.id,
         "command": list(run.command),
         "environment": dict(run.environment),
@@ -217,10 +215,10 @@ def _study_settings(table: "Table", *, quick: bool) -> "Settings":
 def _predicted(scenario: Any, cell: "Cell") -> dict[str, Any]:
     """The prediction's figures; none where it is refused."""
     from sightline.prediction import predict
-    from sightline.profile.results import flatten, profile_to_dict
+    from sightline.profile.results import flatten
 
     try:
-        return flatten(profile_to_dict(predict(scenario)))
+        return flatten(predict(scenario).to_dict())
     except InputError as error:
         output.print_remark(f"not predicted: {cell.row}, {cell.column}: {'; '.join(error.problems)}")
         return {}

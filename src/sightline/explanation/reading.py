@@ -13,7 +13,6 @@ from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import cell_value, read_source
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, TASKS, Profile, Task, task_of
-from sightline.profile.results import profile_to_dict
 from sightline.runs import Run, Store
 from sightline.runs.store import LATEST
 
@@ -93,7 +92,7 @@ def side_of_profile(profile: Profile, name: str = "") -> Side:
     if not isinstance(profile, Profile):
         raise InputError(f"compare takes profiles, runs and files, not {type(profile).__name__}")
     cells = [Cell(row.phase, row.module, row.operator, float(row.exposed_s)) for row in profile.rows]
-    return side_of_result(profile_to_dict(profile), name or profile.source, cells=cells)
+    return side_of_result(profile.to_dict(), name or profile.source, cells=cells)
 
 
 def side_of_result(

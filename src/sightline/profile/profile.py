@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.profile.metrics import BOUNDS, Task, task_of
 from sightline.profile.rows import Row, StageMemory, row_table
-from sightline.quantities import Number, as_python
+from sightline.quantities import Number, as_json, as_python
 
 if TYPE_CHECKING:
     import polars
@@ -166,10 +166,12 @@ class Profile:
         return row_table(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented result keys, in SI units and plain Python numbers."""
-        from sightline.profile.results import profile_to_dict
+        """Return the documented result keys of one plan, in SI units and plain Python numbers."""
+        from sightline.loading import to_mapping
+        from sightline.profile.results import answer_to_dict, stamped
 
-        return profile_to_dict(self)
+        about = stamped({"scenario": to_mapping(self.scenario), "source": self.source})
+        return {**as_json(about), **answer_to_dict(self)}
 
     def _headline(self) -> dict[str, Any]:
         """The headline's metrics by key, and whether it fits."""

@@ -20,14 +20,8 @@ def stamped(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": __version__, "schema": SCHEMA, **document}
 
 
-def profile_to_dict(profile: "Profile") -> dict[str, Any]:
-    """Return one plan's profile under the documented result keys, in SI units and plain Python numbers."""
-    about = {"scenario": scenario_to_dict(profile.scenario), "source": profile.source}
-    return {**as_json(stamped(about)), **answer_to_dict(profile)}
-
-
 def answer_to_dict(profile: "Profile") -> dict[str, Any]:
-    """Return the same without the scenario, its source and the stamp."""
+    """Return what `Profile.to_dict` does without the scenario, its source and the stamp."""
     stated = set(profile.stated)
     metrics = {
         key: getattr(profile, key)
@@ -41,13 +35,6 @@ def answer_to_dict(profile: "Profile") -> dict[str, Any]:
     held = {key: part for key, part in parts.items() if part or key in always}
     result: dict[str, Any] = as_json({**verdicts, **metrics, **held})
     return result
-
-
-def scenario_to_dict(scenario: Any) -> dict[str, Any]:
-    """Return the fully resolved scenario as the mapping a scenario file would hold."""
-    from sightline.loading import to_mapping
-
-    return dict(to_mapping(scenario))
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

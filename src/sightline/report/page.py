@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from sightline.loading import to_mapping
 from sightline.profile import Profile
-from sightline.profile.results import scenario_to_dict
 from sightline.report import labels, summary, units
 from sightline.report.charts.drawing import chart_element, html_document
 from sightline.report.charts.profile import profile_chart, single_chart
@@ -136,5 +136,5 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bo
 def _yaml(profile: Profile) -> str:
     import yaml
 
-    mapping = scenario_to_dict(profile.scenario)
+    mapping = to_mapping(profile.scenario)
     return yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=100)

@@ -79,7 +79,6 @@ class Store:
         scenario: Mapping[str, Any] | None = None,
         suite: str = "",
         key: str = "",
-        environment: Mapping[str, Any] | None = None,
     ) -> RunWriter:
         """Begin a run; it can be seen as running from now on."""
         from sightline import __version__
@@ -92,7 +91,6 @@ class Store:
             suite=suite,
             key=key,
             scenario=dict(scenario or {}),
-            environment=dict(environment or {}),
             command=list(sys.orig_argv),
             version=__version__,
             writer=this_process(),

@@ -114,3 +114,15 @@ class Cluster:
     def nodes(self) -> int:
         """Number of nodes, the last one possibly not full."""
         return -(-self.devices // self.per_node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Question:
+    """What scenarios of every task have: where something runs, and what somebody measured there."""
+
+    name: str = ""
+    cluster: Cluster
+    measured: Mapping[str, object] = field(default_factory=dict)
+    """Measured values under the result keys, with ``source``."""
+    warnings: tuple[str, ...] = ()
+    """Remarks of loading that do not stop the prediction (a sequence beyond the trained context)."""

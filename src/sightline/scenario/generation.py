@@ -1,12 +1,11 @@
 """Generation: prompts in, tokens out, by an engine on a cluster."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sightline.content import fields_of
 from sightline.quantities import Count, Number
-from sightline.scenario.cluster import Cluster
+from sightline.scenario.cluster import Question
 from sightline.scenario.model import Model
 
 if TYPE_CHECKING:
@@ -112,13 +111,9 @@ class Disaggregation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GenerationScenario:
-    """A question about generation, resolved."""
+class GenerationScenario(Question):
+    """A question about generation, fully resolved."""
 
-    name: str = ""
     model: Model
-    cluster: Cluster
     workload: Generate
     plan: GenerationPlan
-    measured: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()

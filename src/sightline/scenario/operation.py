@@ -1,11 +1,11 @@
 """A single operator as the question: a matmul, attention, a collective or a bandwidth-bound kernel, without a model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from sightline.quantities import Number
-from sightline.scenario.cluster import Cluster
+from sightline.scenario.cluster import Question
 from sightline.scenario.precision import WEIGHT_FORMATS
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
@@ -145,12 +145,7 @@ Operation: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OperatorScenario:
+class OperatorScenario(Question):
     """How long one operator takes on a device of the cluster, or a collective on all of them."""
 
-    cluster: Cluster
     workload: Operation
-    name: str = ""
-    measured: Mapping[str, object] = field(default_factory=dict)
-    """Measured values under the result keys, with ``source``."""
-    warnings: tuple[str, ...] = ()

@@ -1,11 +1,10 @@
 """Training and fine-tuning: what a step works on, and the whole question; published results say what somebody measured."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from sightline.quantities import Count, Number, rounded_up
-from sightline.scenario.cluster import Cluster
+from sightline.scenario.cluster import Question
 from sightline.scenario.lengths import Lengths, Rows, packed_rows, padded_rows
 from sightline.scenario.model import Model
 from sightline.scenario.plan import Plan
@@ -57,18 +56,12 @@ Workload: TypeAlias = Pretrain | Finetune
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scenario:
-    """One fully resolved question."""
+class Scenario(Question):
+    """A question about training, fully resolved."""
 
     model: Model
-    cluster: Cluster
     workload: Workload
     plan: Plan
-    name: str = ""
-    measured: Mapping[str, object] = field(default_factory=dict)
-    """Measured values under the result keys, with ``source``."""
-    warnings: tuple[str, ...] = ()
-    """Remarks of loading that do not stop the prediction (a sequence beyond the trained context)."""
 
     @property
     def micro_batches(self) -> Number:

@@ -12,7 +12,6 @@ from sightline.measurement.operators import measure
 from sightline.measurement.operators.elementwise import row_width
 from sightline.measurement.operators.measure import measure_operator
 from sightline.measurement.operators.products import ATTENTIONS
-from sightline.profile.results import profile_to_dict
 from sightline.scenario.operation import ELEMENTWISE
 
 torch = pytest.importorskip("torch")
@@ -103,7 +102,7 @@ def test_the_time_is_that_of_the_calls(monkeypatch) -> None:
 
 
 def test_results_bear_the_documented_keys() -> None:
-    result = profile_to_dict(measured(operator="norm", tokens=8, width=64))
+    result = measured(operator="norm", tokens=8, width=64).to_dict()
     assert {"scenario", "source", "time_s", "flops", "bytes", "interval", "measurement", "warnings"} <= result.keys()
     assert result["source"] == "measured"
     assert "bound" not in result

@@ -14,7 +14,7 @@ import pytest
 from measurement.running import alive, gone
 
 from sightline.errors import WorkError
-from sightline.measurement.processes.case import FINISHED, Limits, Status
+from sightline.measurement.processes.case import FINISHED, Status
 from sightline.measurement.processes.isolation import run_case
 
 CASES = "measurement.cases"
@@ -25,8 +25,8 @@ def mark():
     return f"mark-{uuid.uuid4().hex}"
 
 
-def run(name, on_sample=None, limits=None, variables=None, **arguments):
-    return run_case(f"{CASES}:{name}", arguments, limits, on_sample, variables=variables)
+def run(name, on_sample=None, limit_s=60.0, variables=None, **arguments):
+    return run_case(f"{CASES}:{name}", arguments, limit_s, on_sample, variables=variables)
 
 
 def test_a_case_gives_its_samples_and_its_result():
@@ -78,7 +78,7 @@ def test_what_was_printed_last_is_kept():
 
 def test_a_hang_ends_at_its_limit_with_all_its_processes(mark):
     samples = []
-    outcome = run("starts_daemons_and_hangs", samples.append, Limits(time_s=1), mark=mark)
+    outcome = run("starts_daemons_and_hangs", samples.append, 1.0, mark=mark)
     assert (outcome.status, outcome.reason) == ("timeout", "it did not end within 1 s")
     assert len(samples) == 1
     assert gone(mark, within_s=0)
@@ -87,13 +87,6 @@ def test_a_hang_ends_at_its_limit_with_all_its_processes(mark):
 def test_what_a_case_leaves_running_is_ended(mark):
     assert run("starts_daemons_and_returns", mark=mark).status == "ok"
     assert gone(mark, within_s=0)
-
-
-def test_memory_beyond_the_limit_is_out_of_memory():
-    outcome = run("eats_memory", limits=Limits(memory_bytes=2e8))
-    assert outcome.status == "out_of_memory"
-    assert outcome.reason.endswith("GB of the 0.2 GB it may take")
-    assert outcome.peak_memory_bytes > 2e8
 
 
 def test_a_case_has_variables_and_a_scratch_folder_of_its_own():

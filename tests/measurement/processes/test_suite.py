@@ -13,7 +13,6 @@ import pytest
 from measurement.running import gone
 
 from sightline.measurement.machine.record import record_environment
-from sightline.measurement.processes.case import Limits
 from sightline.measurement.processes.suite import Case, run_suite
 from sightline.runs import open_store
 
@@ -26,7 +25,7 @@ def store(tmp_path):
 
 
 def case(name, **arguments):
-    return Case(name=name.replace("_", " "), entry=f"{CASES}:{name}", arguments=arguments, limits=Limits(time_s=60))
+    return Case(name=name.replace("_", " "), entry=f"{CASES}:{name}", arguments=arguments, limit_s=60, variables={})
 
 
 def test_cases_are_stored_in_order(store):

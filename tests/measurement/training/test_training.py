@@ -17,18 +17,16 @@ from sightline.measurement.machine import record  # noqa: E402
 from sightline.measurement.machine.resources import state_bytes  # noqa: E402
 from sightline.measurement.measure import measure_scenarios  # noqa: E402
 from sightline.measurement.models.build import build_model  # noqa: E402
-from sightline.measurement.processes.case import Limits, UnsupportedCaseError  # noqa: E402
+from sightline.measurement.processes.case import UnsupportedCaseError  # noqa: E402
 from sightline.measurement.processes.isolation import run_case  # noqa: E402
 from sightline.measurement.processes.nodes import nodes_of  # noqa: E402
 from sightline.measurement.processes.results import profile_of, why_too_large  # noqa: E402
 from sightline.measurement.processes.suite import Effort, Settings  # noqa: E402
 from sightline.measurement.training import case  # noqa: E402
-from sightline.measurement.training.case import resolved  # noqa: E402
 from sightline.measurement.training.deepspeed import stale_locks  # noqa: E402
 from sightline.measurement.training.results import _phases, result_of, waiting_s  # noqa: E402
 from sightline.measurement.training.steps import token_batches, way_of  # noqa: E402
 from sightline.prediction import predict  # noqa: E402
-from sightline.profile.results import profile_to_dict  # noqa: E402
 from sightline.runs import open_store  # noqa: E402
 
 EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
@@ -73,7 +71,7 @@ def run(scenario, **arguments):
     outcome = run_case(
         case.ENTRY,
         said | {"force": True} | arguments,
-        Limits(time_s=300),
+        300.0,
         samples.append,
         variables={"OMP_NUM_THREADS": "1"},
     )
@@ -159,7 +157,7 @@ def test_a_single_process_trains_and_is_stored(tmp_path, monkeypatch) -> None:
     assert {"up", "down", "weight gradient"} <= {r.operator for r in profile.rows if r.module == "mlp"}
     # What is stored reads back as the same answer.
     again = profile_of(measured.scenario, json.loads(json.dumps(measured.run.result)))
-    assert again.tokens_per_s == profile.tokens_per_s == profile_to_dict(profile)["tokens_per_s"]
+    assert again.tokens_per_s == profile.tokens_per_s == profile.to_dict()["tokens_per_s"]
 
 
 @pytest.mark.slow
@@ -200,7 +198,7 @@ def test_what_would_fit_is_told_with_all_that_changes() -> None:
         "workload": {"task": "pretrain", "sequence_length": 512, "global_batch": 4},
         "plan": {"framework": "transformers", "micro_batch": 4, "dtype": "bf16"},
     }
-    said = why_too_large(resolved(scenario_from_mapping(whole))[1])
+    said = why_too_large(predict(scenario_from_mapping(whole)))
     assert "workload.task: finetune, adapter: lora, micro_batch: 1, recompute: full would fit" in said
 
 
@@ -208,12 +206,12 @@ def test_what_does_not_fit_is_predicted_and_not_run() -> None:
     huge = asked(
         model=TINY | {"hidden_size": 16384, "num_hidden_layers": 64, "intermediate_size": 65536}, micro_batch=4
     )
-    assert "micro_batch: 1 would fit" not in why_too_large(resolved(huge)[1])
+    assert "micro_batch: 1 would fit" not in why_too_large(predict(huge))
     outcome, _ = run(huge, force=False)
     assert outcome.status == "out_of_memory"
     assert outcome.reason.startswith("does not fit: ")
     assert outcome.result == {}
-    assert why_too_large(resolved(asked())[1]) == ""
+    assert why_too_large(predict(asked())) == ""
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path) -> None:
@@ -368,12 +366,13 @@ def test_a_rank_that_waits_for_a_late_one_says_so() -> None:
     outcome = run_case(
         "measurement.cases:trains_on_two_ranks_of_which_one_is_late",
         {"scenario": to_mapping(scenario), "warm_up": 1, "steps": 6, "passes": passes},
-        Limits(time_s=300),
+        300.0,
         lambda sample: samples.append({"repeat": 0, **sample}),
         variables={"OMP_NUM_THREADS": "1"},
     )
     assert outcome.status == "ok", outcome.output
-    scenario, predicted = resolved(scenario)
+    predicted = predict(scenario)
+    scenario = predicted.scenario
     seen = {"way": "ddp", "threads": 1, "warm_up": 1, "weights": "random", "repeats": [outcome.result]}
     result = result_of(scenario, predicted, seen, samples)
     # Time passes only while the first rank waits, which is not communication.

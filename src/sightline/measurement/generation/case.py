@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.loading import generation_from_mapping, to_mapping
+from sightline.loading import generation_from_mapping
 from sightline.loading.clusters.this_machine import processor
 from sightline.measurement.generation.loop import way_of
 from sightline.measurement.generation.run import RUN, Asked, measure_generation_run
 from sightline.measurement.machine.record import require
 from sightline.measurement.machine.timing import median_of_runs, spread_of_samples
 from sightline.measurement.models.build import check_checkpoint
-from sightline.measurement.processes.case import Emit, Limits, UnsupportedCaseError
+from sightline.measurement.processes.case import Emit, UnsupportedCaseError
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.processes.results import (
     held_bytes,
@@ -24,7 +24,7 @@ from sightline.measurement.processes.results import (
     remarks_on_times,
     why_too_large,
 )
-from sightline.measurement.processes.suite import VARIABLES, Case, Settings
+from sightline.measurement.processes.suite import Case, Settings, case_of
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import BOUNDS, Profile
 from sightline.scenario import GenerationScenario
@@ -57,24 +57,9 @@ def cases_of(scenarios: Sequence[GenerationScenario], settings: Settings) -> lis
     Raises:
         InputError: A package is missing, the machine cannot do what some scenario asks, or a model does not fit into it.
     """
-    return [
-        Case(
-            name=scenario.name or f"{scenario.model.name} generate",
-            entry=CASE,
-            arguments={
-                "scenario": (mapping := to_mapping(scenario)),
-                "way": way,
-                "quick": settings.quick,
-                "weights": settings.weights,
-                "threads": processor().cores,
-            },
-            scenario=mapping,
-            measures=scenario,
-            limits=Limits(time_s=LONGEST_S),
-            variables=VARIABLES,
-        )
-        for scenario, way in zip(scenarios, _checked(scenarios, settings), strict=True)
-    ]
+    asked = {"quick": settings.quick, "weights": settings.weights, "threads": processor().cores}
+    ways = _checked(scenarios, settings)
+    return [case_of(s, CASE, LONGEST_S, way=way, **asked) for s, way in zip(scenarios, ways, strict=True)]
 
 
 def measure_generation(scenario: GenerationScenario, settings: Settings) -> Profile:

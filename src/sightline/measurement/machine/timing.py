@@ -124,13 +124,13 @@ class Timing:
         }
 
 
-def median_interval(samples: Sequence[float], probability: float = INTERVAL) -> tuple[float, float]:
+def median_interval(samples: Sequence[float]) -> tuple[float, float]:
     """Return the ranks' interval of the median: order statistics n/2 -+ z sqrt(n)/2 (Conover 1999, 3.2).
 
     Assumes independent samples of one distribution, whatever its form.
     """
     ordered, n = sorted(samples), len(samples)
-    reach = NormalDist().inv_cdf(0.5 + probability / 2) * sqrt(n) / 2
+    reach = NormalDist().inv_cdf(0.5 + INTERVAL / 2) * sqrt(n) / 2
     low, high = ceil(n / 2 - reach), ceil(n / 2 + reach)
     return ordered[max(low, 1) - 1], ordered[min(high, n) - 1]
 

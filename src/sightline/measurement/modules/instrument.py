@@ -187,17 +187,17 @@ class Instrument:
         passages.update(self._timeline.end())
 
     @contextmanager
-    def phase(self, name: str, operator: str | None = None) -> Iterator[None]:
+    def phase(self, name: str) -> Iterator[None]:
         """Announce a part of the step: forward, backward, optimizer, communication_exposed, prefill or decode.
 
-        ``operator`` names what is done in it, such as the clipping of gradients; raises `InputError` for another name.
+        Raises `InputError` for another name.
         """
         if name not in STARTS:
             raise InputError(f"phase is '{name}'; a step has: {', '.join(STARTS)}")
         if not self._timeline.live:
             yield
             return
-        self._timeline.start(name, operator)
+        self._timeline.start(name)
         if name == "backward":
             self._end_of_gradients.begin()
         yield

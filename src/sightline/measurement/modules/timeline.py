@@ -131,10 +131,9 @@ class Timeline:
         phase = self.address.phase
         return "recompute" if phase == "backward" else phase
 
-    def start(self, phase: str, operator: str | None = None) -> None:
-        """A phase begins, in the region that it always begins in; ``operator`` is a finer name for that."""
-        region = STARTS[phase]
-        self.cut(Address(phase, region if operator is None else region._replace(operator=operator)))
+    def start(self, phase: str) -> None:
+        """A phase begins, in the region that it always begins in."""
+        self.cut(Address(phase, STARTS[phase]))
 
     def stop(self) -> None:
         """A phase ends."""

@@ -12,7 +12,7 @@ from sightline.errors import InputError, WorkError
 from sightline.measurement.machine.devices import DeviceClock, Machine, import_torch
 from sightline.measurement.machine.timing import Clock, HostClock, Rule, Timing, measure_calls
 from sightline.measurement.operators.case import chosen
-from sightline.measurement.processes.case import Emit, Limits
+from sightline.measurement.processes.case import Emit
 from sightline.measurement.processes.isolation import run_case
 from sightline.measurement.processes.ranks import Ranks, join, run_ranks
 from sightline.scenario import CollectiveOperation
@@ -49,8 +49,8 @@ def measure_collective(
         "rule": asdict(rule),
         "ranks": {"here": machine.ranks, "threads": machine.threads, "variables": machine.variables},
     }
-    limits = Limits(time_s=START_S + 4 * (rule.warm_up_s + rule.longest_s))
-    outcome = run_case(f"{__name__}:start_ranks", asked, limits, variables={"TORCH_CPP_LOG_LEVEL": "ERROR"})
+    limit_s = START_S + 4 * (rule.warm_up_s + rule.longest_s)
+    outcome = run_case(f"{__name__}:start_ranks", asked, limit_s, variables={"TORCH_CPP_LOG_LEVEL": "ERROR"})
     if outcome.status != "ok":
         raise WorkError(f"{x.operator} over {library}: {outcome.reason}")
     timing = Timing(**outcome.result)

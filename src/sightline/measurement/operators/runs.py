@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sightline.loading import operation_from_mapping, to_mapping
+from sightline.loading import operation_from_mapping
 from sightline.measurement.machine.record import require
 from sightline.measurement.operators.measure import ONE, SEVERAL
 from sightline.measurement.operators.suite import COLLECTIVES, HOW
-from sightline.measurement.processes.case import Limits
 from sightline.measurement.processes.results import Measured, profile_of
-from sightline.measurement.processes.suite import VARIABLES, Case, OnStep, Settings, run_suite
+from sightline.measurement.processes.suite import Case, OnStep, Settings, case_of, run_suite
 from sightline.runs import Store
 from sightline.scenario import OperatorScenario
 
@@ -24,17 +23,7 @@ def cases_of(scenarios: Sequence[OperatorScenario], settings: Settings) -> list[
     """Return a case for each scenario; raises `InputError` where PyTorch is missing."""
     require("torch")
     asked = {"implementation": settings.implementation, "quick": settings.quick}
-    return [
-        Case(
-            name=str(scenario.name or scenario.workload.operator),
-            entry=ONE,
-            arguments={"scenario": (mapping := to_mapping(scenario)), **asked},
-            scenario=mapping,
-            measures=scenario,
-            variables=VARIABLES,
-        )
-        for scenario in scenarios
-    ]
+    return [case_of(scenario, ONE, **asked) for scenario in scenarios]
 
 
 def measure_suite(
@@ -65,8 +54,7 @@ def measure_suite(
                 "brief": brief,
                 **({"rounds": ROUNDS} if brief and group[0]["workload"]["operator"] not in COLLECTIVES else {}),
             },
-            limits=Limits(time_s=SECONDS_EACH * len(group)),
-            variables=VARIABLES,
+            limit_s=SECONDS_EACH * len(group),
         )
         for group in groups
     ]

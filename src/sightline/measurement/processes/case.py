@@ -37,15 +37,6 @@ class OutOfMemoryError(SightlineError, MemoryError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a case may take; beyond it, all its processes are ended."""
-
-    time_s: float = 600.0
-    memory_bytes: float | None = None
-    """Host memory of all the case's processes together, pages they share counted once; None leaves it to the kernel."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How a case ended."""
 

@@ -16,15 +16,15 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from sightline.measurement.processes import tree
-from sightline.measurement.processes.case import Limits, Outcome, Status
+from sightline.measurement.processes.case import Outcome, Status
 
 _MARK = "SIGHTLINE_CASE"
 _LISTEN_S = 0.2
+LIMIT_S = 600.0
 
 OnSample = Callable[[Mapping[str, Any]], None]
 
@@ -32,7 +32,7 @@ OnSample = Callable[[Mapping[str, Any]], None]
 def run_case(
     entry: str,
     arguments: Mapping[str, Any],
-    limits: Limits | None = None,
+    limit_s: float = LIMIT_S,
     on_sample: OnSample | None = None,
     *,
     variables: Mapping[str, str] | None = None,
@@ -45,7 +45,7 @@ def run_case(
     Args:
         entry: The function, by its import path; modules are found as they are here.
         arguments: Its arguments.
-        limits: Time and host memory it may take.
+        limit_s: Seconds that it may take; then all its processes are ended.
         on_sample: Called with each sample as it comes.
         variables: Environment variables to set for the case, such as ``OMP_NUM_THREADS``.
     """
@@ -54,7 +54,7 @@ def run_case(
         "scratch": str(Path(tempfile.gettempdir()) / f"sightline-case-{mark}"),
         "entry": entry,
         "arguments": arguments,
-        "limits": asdict(limits or Limits()),
+        "limit_s": limit_s,
         "path": [path or os.getcwd() for path in sys.path],  # noqa: PTH109 - as the import system writes it
     }
     supervisor, messages = _start_supervisor({**os.environ, **(variables or {}), _MARK: mark})

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.errors import InputError, WorkError
+from sightline.loading import to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.measurement.machine.record import conditions, contention, environment_class, record_environment
-from sightline.measurement.processes.case import FINISHED, Limits, Outcome
-from sightline.measurement.processes.isolation import run_case
+from sightline.measurement.processes.case import FINISHED, Outcome
+from sightline.measurement.processes.isolation import LIMIT_S, run_case
 from sightline.measurement.processes.nodes import Nodes
 from sightline.runs import Run, Store
 
@@ -66,18 +67,19 @@ class Case:
     """What it is the measurement of, as a scenario file would say it."""
     measures: Any = None
     """The same as an object."""
-    limits: Limits = field(default_factory=Limits)
-    variables: Mapping[str, str] = field(default_factory=dict)
+    limit_s: float = LIMIT_S
+    """Seconds that it may take."""
+    variables: Mapping[str, str] = field(default_factory=lambda: VARIABLES)
     """Environment variables set for it."""
 
     def run(self, on_sample: Callable[[Mapping[str, Any]], None] | None = None) -> Outcome:
         """Run it in processes of its own and return how it ended."""
-        return run_case(self.entry, self.arguments, self.limits, on_sample, variables=self.variables)
+        return run_case(self.entry, self.arguments, self.limit_s, on_sample, variables=self.variables)
 
     def key(self, environment: Mapping[str, Any]) -> str:
         """Return the content hash of the case on machines of this environment's class.
 
-        Limits do not count, nor do figures of this machine, which come out a little different whenever they are detected.
+        The time limit does not count, nor do figures of this machine, which come out a little different whenever they are detected.
         """
         content = {
             "entry": self.entry,
@@ -87,6 +89,20 @@ class Case:
             "environment": environment_class(environment),
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def case_of(scenario: Any, entry: str, limit_s: float = LIMIT_S, **arguments: Any) -> Case:
+    """Return the measurement of a scenario; ``entry`` gets its mapping and the other arguments."""
+    mapping = to_mapping(scenario)
+    about = getattr(scenario.workload, "operator", "") or f"{scenario.model.name} {scenario.workload.task}"
+    return Case(
+        name=scenario.name or about,
+        entry=entry,
+        arguments={"scenario": mapping, **arguments},
+        scenario=mapping,
+        measures=scenario,
+        limit_s=limit_s,
+    )
 
 
 def _without_figures(content: Any) -> Any:

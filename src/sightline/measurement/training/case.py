@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError, WorkError
-from sightline.loading import scenario_from_mapping, to_mapping
+from sightline.loading import scenario_from_mapping
 from sightline.measurement.machine.devices import machine_of, threads_asked
 from sightline.measurement.machine.record import missing, require
 from sightline.measurement.models.build import check_checkpoint, preload
-from sightline.measurement.processes.case import Emit, Limits, OutOfMemoryError, UnsupportedCaseError
+from sightline.measurement.processes.case import Emit, OutOfMemoryError, UnsupportedCaseError
 from sightline.measurement.processes.nodes import rendezvous_of
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.processes.results import profile_of, why_too_large
-from sightline.measurement.processes.suite import LEVELS, VARIABLES, Case, Settings
+from sightline.measurement.processes.suite import LEVELS, Case, Settings, case_of
 from sightline.measurement.training.deepspeed import refuse_stale_locks
 from sightline.measurement.training.rank import ENTRY as RANK
 from sightline.measurement.training.results import result_of
@@ -22,13 +22,6 @@ from sightline.measurement.training.steps import LIBRARIES, way_of
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.scenario import Scenario
-
-
-def resolved(scenario: Scenario) -> tuple[Scenario, Profile]:
-    """Return the scenario with the micro-batch that a prediction would take where it leaves that open, and its prediction."""
-    predicted = predict(scenario)
-    return predicted.scenario, predicted
-
 
 ENTRY = f"{__name__}:measure_case"
 PASSED_ON = ("scenario", "warm_up", "steps", "weights")
@@ -40,7 +33,9 @@ def measure_case(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     Arguments: ``scenario``, ``warm_up``, ``steps``, ``repeats``, ``levels``, ``weights``, ``force``, and ``nodes``: how
     many (``count``), which of them this is (``rank``), and where they meet (``host``, ``port``, ``prefix``).
     """
-    scenario, predicted = resolved(scenario_from_mapping(arguments["scenario"]))
+    predicted = predict(scenario_from_mapping(arguments["scenario"]))
+    # With the micro-batch of the prediction where the scenario leaves that open.
+    scenario = predicted.scenario
     nodes: Mapping[str, Any] = arguments.get("nodes") or {}
     machine = machine_of(scenario.cluster, int(nodes.get("count", 1)), int(nodes.get("local_count", 1)))
     threads, way = threads_asked(machine.threads), way_of(scenario)
@@ -107,7 +102,7 @@ def cases_of(scenarios: Iterable[Scenario], settings: Settings) -> list[Case]:
         InputError: A package is missing, the machine has not what some scenario asks, or the checkpoint is another
             model's.
     """
-    asked = [resolved(scenario)[0] for scenario in scenarios]
+    asked = [predict(scenario).scenario for scenario in scenarios]
     _check(asked, settings)
     return [_case(scenario, settings, number) for number, scenario in enumerate(asked)]
 
@@ -150,25 +145,18 @@ def measure_training(scenario: Scenario, settings: Settings) -> Profile:
 
 
 def _case(scenario: Scenario, settings: Settings, number: int) -> Case:
-    effort, mapping = settings.effort, to_mapping(scenario)
-    arguments: dict[str, Any] = {
-        "scenario": mapping,
-        "warm_up": effort.warm_up,
-        "steps": effort.steps,
-        "repeats": effort.repeats,
-        "levels": [level for level in LEVELS if level in effort.levels],
-        "weights": settings.weights,
-        "force": settings.force,
-        "nodes": settings.nodes.to_dict(number),
-    }
-    return Case(
-        name=scenario.name or f"{scenario.model.name} {scenario.workload.task}",
-        entry=ENTRY,
-        arguments=arguments,
-        scenario=mapping,
-        measures=scenario,
-        limits=Limits(time_s=effort.limit_s),
-        variables=VARIABLES,
+    effort = settings.effort
+    return case_of(
+        scenario,
+        ENTRY,
+        effort.limit_s,
+        warm_up=effort.warm_up,
+        steps=effort.steps,
+        repeats=effort.repeats,
+        levels=[level for level in LEVELS if level in effort.levels],
+        weights=settings.weights,
+        force=settings.force,
+        nodes=settings.nodes.to_dict(number),
     )
 
 

@@ -7,9 +7,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sightline.loading import to_mapping
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.sensitivity import Neighbour, Sensitivity
-from sightline.profile.results import profile_to_dict, scenario_to_dict, stamped
+from sightline.profile.results import stamped
 from sightline.report import labels, units
 from sightline.report.csv_lines import csv_text
 from sightline.report.terminal import parts
@@ -35,7 +36,7 @@ def rooflines_to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
     return [
         stamped(
             {
-                "scenario": scenario_to_dict(table.scenario),
+                "scenario": to_mapping(table.scenario),
                 "device": table.scenario.cluster.device.name,
                 "rows": [_figures(row) for row in table.rows],
             }
@@ -115,7 +116,7 @@ _NEGLIGIBLE = 0.005
 def sensitivity_to_dict(found: Sensitivity) -> dict[str, Any]:
     """Return the prediction's result keys, ``elasticity`` by number and result key, and ``neighbours``."""
     neighbours = [_neighbour(neighbour) for neighbour in found.neighbours]
-    return {**profile_to_dict(found.answer), "elasticity": found.elasticity, "neighbours": neighbours}
+    return {**found.answer.to_dict(), "elasticity": found.elasticity, "neighbours": neighbours}
 
 
 def sensitivity_table(found: Sensitivity) -> RenderableType:
