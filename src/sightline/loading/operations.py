@@ -3,18 +3,25 @@
 A ``model`` is not looked at, and of a ``plan`` only the dtype and the attention kernel matter.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
+from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
-from sightline.loading.input.checks import Complaints, Keys, Needed, check, choice, each, flag, quantity, text, whole
-from sightline.loading.operator_checks import (
-    attention_mistakes,
-    collective_mistakes,
-    elementwise_mistakes,
-    grouped_mistakes,
-    matmul_mistakes,
+from sightline.loading.input.checks import (
+    Complaints,
+    Keys,
+    Needed,
+    check,
+    choice,
+    each,
+    flag,
+    not_among,
+    quantity,
+    text,
+    whole,
 )
 from sightline.loading.parts import CLUSTER, read_parts
 from sightline.loading.plan import GENERATION_ONLY, PLAN, dtype_problem, note_useless
@@ -29,7 +36,15 @@ from sightline.scenario import (
     Operation,
     OperatorScenario,
 )
-from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE, PLAIN_DTYPES
+from sightline.scenario.operation import (
+    CACHE_DTYPES,
+    COLLECTIVES,
+    DTYPE_FORMATS,
+    ELEMENTWISE,
+    FORMATS,
+    MODEL_DTYPES,
+    PLAIN_DTYPES,
+)
 from sightline.scenario.rules import broken_rules, techniques
 
 _SIZE = Needed(whole(), "a whole number of 1 or more")
@@ -37,7 +52,10 @@ _WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)
 HEAD = each(text, "task operator")
 """Keys of every operator."""
 _TYPED = each(text, "dtype format")
+_LIBRARIES = ("nccl", "custom")
+_RELEASE = re.compile(r"\d+(\.\w+)*")
 Values = dict[str, Any]
+"""The good values of a workload, the dtype among them."""
 
 
 class _Asked(NamedTuple):
@@ -45,6 +63,7 @@ class _Asked(NamedTuple):
 
     keys: Keys
     mistakes: Callable[[Mapping[str, Any], frozenset[str]], Iterator[str]]
+    """What makes no sense though every value alone is right, told which keys are wrong: a sentence for each."""
     build: Callable[[Values], Operation]
 
 
@@ -120,14 +139,116 @@ def _without(values: Values, *keys: str) -> Values:
     return {key: value for key, value in values.items() if key not in keys}
 
 
+def _matmul_mistakes(values: Mapping[str, Any], _: frozenset[str]) -> Iterator[str]:
+    """What is wrong with the dtype and the format of a matmul."""
+    dtype, chosen = values["dtype"], values.get("format")
+    if dtype in FORMATS and dtype not in DTYPE_FORMATS:
+        yield f"workload.dtype is {show(dtype)}, a format; workload.format takes it"
+    elif dtype not in DTYPE_FORMATS:
+        yield f"workload.dtype is {dtype_problem(dtype, list(DTYPE_FORMATS))}"
+    if chosen is None:
+        return
+    if chosen not in FORMATS:
+        yield not_among("workload.format", chosen, FORMATS)
+    elif dtype in DTYPE_FORMATS and dtype not in MODEL_DTYPES and not _is_own(chosen, dtype):
+        yield (
+            f"workload.format is {show(chosen)} with the dtype {dtype}; allowed: {', '.join(MODEL_DTYPES)}, the type of "
+            "inputs and outputs around the product"
+        )
+
+
+def _is_own(chosen: str, dtype: str) -> bool:
+    """Whether the dtype is the one that products in the format are computed in."""
+    return chosen == DTYPE_FORMATS[dtype] or (chosen, dtype) == ("fp8-block", "fp8")
+
+
+def _grouped_mistakes(values: Mapping[str, Any], wrong: frozenset[str]) -> Iterator[str]:
+    """What is wrong with a grouped matmul."""
+    yield from _matmul_mistakes(values, wrong)
+    given = {"tokens", "rows"} & values.keys()
+    if len(given) != 1 and not {"tokens", "rows"} & wrong:
+        listed = " and ".join(sorted(given)) or "neither"
+        yield f"workload gives {listed} of tokens and rows; needed: rows, or tokens and per_token"
+    if "tokens" in given and "per_token" not in values and "per_token" not in wrong:
+        yield "workload.per_token is missing; needed with tokens: how many experts each chooses"
+    experts, per_token = values.get("experts"), values.get("per_token")
+    if experts and per_token and per_token > experts:
+        yield f"workload.per_token is {per_token}; allowed: up to the {experts} experts"
+    if "rows" in given and per_token and values["rows"] % per_token:
+        yield f"workload.rows is {values['rows']}; allowed: a multiple of per_token, {per_token}"
+
+
+def _attention_mistakes(values: Mapping[str, Any], _: frozenset[str]) -> Iterator[str]:
+    """What is wrong with an attention."""
+    yield from _plain_dtype_mistakes(values)
+    latent, causal = values.get("latent", False), values.get("causal", True)
+    heads, kv_heads = values.get("heads"), values.get("kv_heads")
+    if latent and kv_heads not in (None, 1):
+        yield f"workload.kv_heads is {kv_heads}; allowed with latent: 1, the latent that all heads share"
+    elif heads and kv_heads and heads % kv_heads:
+        yield f"workload.kv_heads is {kv_heads}; allowed: a divisor of the {heads} heads"
+    query, context = values.get("query_tokens"), values.get("context_tokens")
+    if query and context and context < query and causal:
+        yield (
+            f"workload.context_tokens is {context}; allowed with causal: the {query} query tokens or more, "
+            "which the context includes"
+        )
+    if "window" in values and not causal:
+        yield f"workload.window is {values['window']}; allowed only with causal, whose queries look back over it"
+    head_dim, value_dim = values.get("head_dim"), values.get("value_dim")
+    if latent and head_dim and value_dim and value_dim > head_dim:
+        yield f"workload.value_dim is {value_dim}; allowed with latent: up to the head_dim, {head_dim}"
+    cached, allowed = values.get("kv_dtype"), (values["dtype"], *CACHE_DTYPES)
+    if cached is not None and cached not in allowed:
+        near = nearest(cached, allowed)
+        yield f"workload.kv_dtype is {show(cached)}; allowed: {allowed[0]} (the dtype), {', '.join(CACHE_DTYPES)}{near}"
+
+
+def _collective_mistakes(values: Mapping[str, Any], _: frozenset[str]) -> Iterator[str]:
+    """What is wrong with the library of a collective."""
+    library, version = values.get("library", "nccl"), values.get("version")
+    if library == "nccl":
+        return
+    known = (*_LIBRARIES, *_engines())
+    if library not in known:
+        yield not_among("workload.library", library, known)
+    elif values["operator"] != "all_reduce":
+        yield f"workload.library is {show(library)}; engines have kernels of their own for all_reduce alone, the rest is nccl"
+    elif version is not None and library == "custom":
+        yield f"workload.version is {show(version)}; custom is the usual engine's newest: name the engine, {', '.join(_engines())}"
+    elif version is not None and not _RELEASE.fullmatch(version):
+        yield f"workload.version is {show(version)}; allowed: a release of {library}, such as 1.2.0"
+
+
+def _engines() -> tuple[str, ...]:
+    """The engines whose all-reduce some family was measured with."""
+    parts = [name for name in names("calibrations") if name.endswith("/collectives")]
+    return tuple(dict.fromkeys(engine for part in parts for engine in entry("calibrations", part).get("custom", {})))
+
+
+def _elementwise_mistakes(values: Mapping[str, Any], wrong: frozenset[str]) -> Iterator[str]:
+    """What is wrong with a bandwidth-bound kernel."""
+    yield from _plain_dtype_mistakes(values)
+    given = {"elements", "tokens", "width"} & values.keys()
+    if not wrong and given not in ({"elements"}, {"tokens", "width"}):
+        listed = " and ".join(sorted(given)) or "nothing"
+        yield f"workload gives {listed} as the size; needed: elements, or tokens and width"
+
+
+def _plain_dtype_mistakes(values: Values) -> Iterator[str]:
+    """Whether the dtype is one of 16 or 32 bits."""
+    if values["dtype"] not in PLAIN_DTYPES:
+        yield f"workload.dtype is {dtype_problem(values['dtype'], PLAIN_DTYPES)}"
+
+
 OPERATORS: Mapping[str, _Asked] = {
-    "matmul": _Asked(each(_SIZE, "m n k") | {"batch": whole()} | _TYPED, matmul_mistakes, _matmul),
+    "matmul": _Asked(each(_SIZE, "m n k") | {"batch": whole()} | _TYPED, _matmul_mistakes, _matmul),
     "grouped_matmul": _Asked(
         each(whole(), "tokens rows per_token")
         | each(_SIZE, "experts n k")
         | {"layout": choice("masked", "contiguous")}
         | _TYPED,
-        grouped_mistakes,
+        _grouped_mistakes,
         _grouped_matmul,
     ),
     "attention": _Asked(
@@ -136,14 +257,14 @@ OPERATORS: Mapping[str, _Asked] = {
         | each(whole(), "batch kv_heads context_tokens window")
         | each(flag, "causal latent")
         | each(text, "dtype kv_dtype"),
-        attention_mistakes,
+        _attention_mistakes,
         _attention,
     ),
     **dict.fromkeys(
         COLLECTIVES,
         _Asked(
             {"bytes": Needed(quantity(BYTES), "bytes, such as '64 MiB'")} | each(text, "library version"),
-            collective_mistakes,
+            _collective_mistakes,
             _collective,
         ),
     ),
@@ -151,7 +272,7 @@ OPERATORS: Mapping[str, _Asked] = {
         ELEMENTWISE,
         _Asked(
             {"elements": whole(1, 10**15)} | each(whole(), "tokens width") | {"dtype": text},
-            elementwise_mistakes,
+            _elementwise_mistakes,
             _elementwise,
         ),
     ),

@@ -128,7 +128,7 @@ def test_a_keeper_that_is_killed_leaves_nothing(mark, tmp_path, monkeypatch):
 def test_a_caller_that_is_killed_leaves_nothing(mark, tmp_path):
     script = (
         "from sightline.measurement.processes.isolation import run_case\n"
-        f"run_case('{CASES}:starts_daemons_and_hangs', {{'mark': '{mark}'}}, None, lambda s: print(s, flush=True))\n"
+        f"run_case('{CASES}:starts_daemons_and_hangs', {{'mark': '{mark}'}}, 600.0, lambda s: print(s, flush=True))\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     caller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment, cwd=tmp_path)

@@ -68,31 +68,31 @@ def _experts(values: Mapping[str, Any], family: Family) -> Experts:
     )
 
 
-def stated_blocks(values: Mapping[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:
+def stated_blocks(values: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
     """Return the blocks and layer kinds that a mapping of model_type ``transformer`` states outright."""
     blocks: dict[str, Any] = {
-        name: _built(kind, values[name], f"{key}.{name}", complaints) for name, kind in BLOCKS.items() if name in values
+        name: _built(kind, values[name], f"model.{name}", complaints) for name, kind in BLOCKS.items() if name in values
     }
     listed = values.get("layer_kinds")
     if listed is not None and not isinstance(listed, list | tuple):
-        complaints.add(f"{key}.layer_kinds is {show(listed)}; allowed: a list of mappings with mixer, mlp and count")
+        complaints.add(f"model.layer_kinds is {show(listed)}; allowed: a list of mappings with mixer, mlp and count")
     elif listed:
-        kinds = [_built(LayerKind, item, f"{key}.layer_kinds.{i}", complaints) for i, item in enumerate(listed)]
+        kinds = [_built(LayerKind, item, f"model.layer_kinds.{i}", complaints) for i, item in enumerate(listed)]
         blocks["layer_kinds"] = tuple(kinds)
     return blocks
 
 
-def weight_exceptions(values: Mapping[str, Any], key: str, complaints: Complaints) -> tuple[tuple[str, str], ...]:
+def weight_exceptions(values: Mapping[str, Any], complaints: Complaints) -> tuple[tuple[str, str], ...]:
     """Return the parts whose weights a mapping states to be in another format than the rest."""
     given = values.get("weight_exceptions", {})
     parts = ("attention", "dense", "experts", "shared", "head")
     if not isinstance(given, Mapping):
-        complaints.add(f"{key}.weight_exceptions is {show(given)}; allowed: a mapping of part to format")
+        complaints.add(f"model.weight_exceptions is {show(given)}; allowed: a mapping of part to format")
         return ()
     for part in given:
         if part not in parts:
             near = nearest(part, parts) if isinstance(part, str) else ""
-            complaints.add(f"{key}.weight_exceptions.{part} is no part; allowed: {', '.join(parts)}{near}")
+            complaints.add(f"model.weight_exceptions.{part} is no part; allowed: {', '.join(parts)}{near}")
     return tuple((str(part), str(name)) for part, name in given.items())
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from sightline.errors import InputError, nearest
 from sightline.loading.input.checks import Complaints, require
-from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.models.blocks import (
     BLOCKS,
     block_problems,
@@ -62,9 +61,7 @@ class ReadModel:
     remarks: tuple[str, ...] = ()
 
 
-def read_model(
-    config: Mapping[str, Any], *, key: str = "model", name: str = "", written: Mapping[str, Any] | None = None
-) -> ReadModel:
+def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[str, Any] | None = None) -> ReadModel:
     """Return the model of a config; raise `InputError` with every mistake in it.
 
     ``written`` is the part of the config that a person wrote into the scenario: there a key nobody knows is a mistake,
@@ -74,18 +71,18 @@ def read_model(
     model_type = language.get("model_type")
     family = family_of(model_type)
     if family is None:
-        raise InputError(_unknown_family(key, model_type))
+        raise InputError(_unknown_family(model_type))
     config, complaints = flat(language), Complaints()
-    figures = figures_of(config, family, key, complaints, set(flat(own)))
-    require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, key, complaints)
+    figures = figures_of(config, family, complaints, set(flat(own)))
+    require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, "model", complaints)
     complaints.raise_any()
     values = settled(figures.values, config, family)
-    complaints.add(*(f"{key}.{problem}" for problem in _inconsistencies(values, family)))
+    complaints.add(*(f"model.{problem}" for problem in _inconsistencies(values, family)))
     complaints.raise_any()
     checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
-    blocks = _blocks(values, family, key, complaints)
-    blocks["weight_exceptions"] = weight_exceptions(values, key, complaints)
-    complaints.add(*(f"{key}.{problem}" for problem in missing_blocks(blocks)))
+    blocks = _blocks(values, family, complaints)
+    blocks["weight_exceptions"] = weight_exceptions(values, complaints)
+    complaints.add(*(f"model.{problem}" for problem in missing_blocks(blocks)))
     complaints.raise_any()
     model = _model(values, name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}", blocks)
     return ReadModel(model=_stored(model, values, checkpoint, family), remarks=_remarks(model, wrapped, checkpoint))
@@ -108,12 +105,12 @@ def _language_model(
     return {**outer, **inner, **changed, "model_type": model_type}, by_hand, True
 
 
-def _unknown_family(key: str, model_type: object) -> str:
+def _unknown_family(model_type: object) -> str:
     listed = ", ".join(families())
     if model_type is None:
-        return f"{dotted(key, 'model_type')} is missing; known: {listed}"
+        return f"model.model_type is missing; known: {listed}"
     near = nearest(model_type, [*families(), *other_names()]) if isinstance(model_type, str) else ""
-    return f"{dotted(key, 'model_type')} is {show(model_type)}; this version predicts only the architectures {listed}{near}"
+    return f"model.model_type is {show(model_type)}; this version predicts only the architectures {listed}{near}"
 
 
 def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
@@ -150,12 +147,12 @@ _GEGLU = ("gelu", "geglu")
 """A gelu is the gate of a geglu where that is all a family has."""
 
 
-def _blocks(values: Mapping[str, Any], family: Family, key: str, complaints: Complaints) -> dict[str, Any]:
+def _blocks(values: Mapping[str, Any], family: Family, complaints: Complaints) -> dict[str, Any]:
     if family.states_blocks:
-        blocks = stated_blocks(values, key, complaints)
+        blocks = stated_blocks(values, complaints)
         layers, counted = values["num_hidden_layers"], sum(kind.count for kind in blocks.get("layer_kinds", ()) if kind)
         if blocks.get("layer_kinds") and counted != layers:
-            complaints.add(f"{key}.layer_kinds counts {counted} layers; allowed: num_hidden_layers {layers} in all")
+            complaints.add(f"model.layer_kinds counts {counted} layers; allowed: num_hidden_layers {layers} in all")
         return blocks | ({"window": values["window"]} if "window" in values else {})
     return blocks_of(values, family) | {
         "layer_kinds": layer_kinds(values, family),

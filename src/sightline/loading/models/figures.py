@@ -33,26 +33,26 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     return laid
 
 
-def figures_of(config: dict[str, Any], family: Family, key: str, complaints: Complaints, written: set[str]) -> Checked:
+def figures_of(config: dict[str, Any], family: Family, complaints: Complaints, written: set[str]) -> Checked:
     """Return a flat config under our names with the family's defaults, held to the structure; mistakes noted.
 
     ``written`` are the keys a person wrote: there a key nobody knows is a mistake.
     """
     keys = OWN if family.states_blocks else MODEL
-    named = _renamed(config, key, complaints)
+    named = _renamed(config, complaints)
     if "state-space layers" in family.features and "layer_types" in named:
         named.setdefault("single_blocks", named.pop("layer_types"))
-    _note_foreign_features(config, family, key, complaints)
+    _note_foreign_features(config, family, complaints)
     theirs = chain.from_iterable(spellings().spellings.values())
     for k in sorted(written & named.keys() - keys.keys()):
         if not _meant(k, family):
-            complaints.add(f"{dotted(key, k)} is not a known key{nearest(k, [*keys, *theirs])}")
+            complaints.add(f"{dotted('model', k)} is not a known key{nearest(k, [*keys, *theirs])}")
     own = {k: v for k, v in named.items() if k in keys}
-    if "dropout" not in own and (parts := _dropouts(config, key, complaints)):
+    if "dropout" not in own and (parts := _dropouts(config, complaints)):
         own["dropout"] = max(parts)
     defaults = {k: v for k, v in family.defaults.items() if k in keys and k not in own}
     governed = _governed({**defaults, **named}, family)
-    return check(keys, defaults | {k: v for k, v in governed.items() if k not in own} | own, key, complaints)
+    return check(keys, defaults | {k: v for k, v in governed.items() if k not in own} | own, "model", complaints)
 
 
 def _meant(key: str, family: Family) -> bool:
@@ -62,7 +62,7 @@ def _meant(key: str, family: Family) -> bool:
     return any(key in group for group in known) or key.startswith(("_", *s.nested))
 
 
-def _renamed(config: dict[str, Any], key: str, complaints: Complaints) -> dict[str, Any]:
+def _renamed(config: dict[str, Any], complaints: Complaints) -> dict[str, Any]:
     named = dict(config)
     for ours, others in spellings().spellings.items():
         for theirs in others:
@@ -71,7 +71,7 @@ def _renamed(config: dict[str, Any], key: str, complaints: Complaints) -> dict[s
             value = named.pop(theirs)
             if ours in named and (isinstance(value, list | dict) or named[ours] != value):
                 complaints.add(
-                    f"{dotted(key, theirs)} is {show(value)} but {dotted(key, ours)}, another spelling of it, "
+                    f"{dotted('model', theirs)} is {show(value)} but model.{ours}, another spelling of it, "
                     f"is {show(named[ours])}; give one"
                 )
             named.setdefault(ours, value)
@@ -88,24 +88,24 @@ def _governed(values: dict[str, Any], family: Family) -> dict[str, Any]:
     }
 
 
-def _dropouts(config: Mapping[str, Any], key: str, complaints: Complaints) -> list[float]:
+def _dropouts(config: Mapping[str, Any], complaints: Complaints) -> list[float]:
     stated = {k: config[k] for k in spellings().dropouts if k in config}
     wrong = {k: v for k, v in stated.items() if not is_fraction(v)}
-    complaints.add(*(f"{dotted(key, k)} is {show(v)}; allowed: {FRACTION}" for k, v in wrong.items()))
+    complaints.add(*(f"{dotted('model', k)} is {show(v)}; allowed: {FRACTION}" for k, v in wrong.items()))
     return [float(v) for k, v in stated.items() if k not in wrong]
 
 
-def _note_foreign_features(config: Mapping[str, Any], family: Family, key: str, complaints: Complaints) -> None:
+def _note_foreign_features(config: Mapping[str, Any], family: Family, complaints: Complaints) -> None:
     s = spellings()
     for feature, stated in {**s.features, **s.foreign}.items():
         value, what = config.get(feature), stated["is"]
         if value is not None and what not in family.features and value not in stated.get("off", ()):
             unknown = "which this version does not predict" if feature in s.foreign else "which this model_type has not"
-            complaints.add(f"{dotted(key, feature)} is {show(value)}: {what}, {unknown}")
+            complaints.add(f"model.{feature} is {show(value)}: {what}, {unknown}")
     embedding, width = config.get("word_embed_proj_dim"), config.get("hidden_size")
     if embedding is not None and width is not None and embedding != width:
         complaints.add(
-            f"{dotted(key, 'word_embed_proj_dim')} is {show(embedding)}: an embedding of another width than hidden_size "
+            f"model.word_embed_proj_dim is {show(embedding)}: an embedding of another width than hidden_size "
             f"{show(width)}, which this version does not predict"
         )
 
