@@ -61,7 +61,9 @@ class ResidualSurface:
     _strides: NDArray[np.int64]
     """Places from a knot to the next along each axis."""
     _corners: NDArray[np.int64]
-    """Places of a cell's corners relative to its first, neighbours along the last axis side by side."""
+    """Places of a cell's corners relative to its first, one below the other."""
+    _opposite: Array
+    """Coordinates of the corners opposite to these in a cell of side 1, axis by axis."""
 
     @classmethod
     def on(cls, axes: tuple[Axis, ...], logarithms: Array, kinds: int = 1) -> "ResidualSurface":
@@ -72,9 +74,16 @@ class ResidualSurface:
             for column in zip(*((x.start, x.per_octave, x.knots - 1.0) for x in axes), strict=True)
         )
         strides = np.array([prod(knots[i + 1 :]) for i in range(len(axes))])
-        corners = np.array(list(product((0, 1), repeat=len(axes)))) @ strides
-        scales = (start, per_octave, last * (1.0 - INSIDE))
-        return cls(axes=axes, logarithms=logarithms, kinds=kinds, _scales=scales, _strides=strides, _corners=corners)
+        corners = np.array(list(product((0, 1), repeat=len(axes))))[:, :, None]
+        return cls(
+            axes=axes,
+            logarithms=logarithms,
+            kinds=kinds,
+            _scales=(start, per_octave, last * (1.0 - INSIDE)),
+            _strides=strides,
+            _corners=strides @ corners,
+            _opposite=1.0 - corners,
+        )
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "ResidualSurface":
@@ -108,17 +117,14 @@ class ResidualSurface:
         place = np.minimum(np.maximum(at, 0.0), last)
         below = place.astype(np.int64)
         upper = place - below
-        pairs = np.empty((len(self.axes), 2, upper.shape[1]))
-        pairs[:, 0], pairs[:, 1] = 1.0 - upper, upper
-        weights: Any = pairs[0]
-        for pair in pairs[1:]:
-            weights = (weights[:, None] * pair).reshape(-1, weights.shape[1])
-        first_corner = (self._strides @ below).reshape(shape) + kind * (len(self.logarithms) // self.kinds)
+        weights = np.multiply.reduce(abs(self._opposite - upper), axis=1)
+        corners = (self._strides @ below + self._corners).reshape(-1, *shape)
+        if self.kinds > 1:
+            corners = corners + kind * (len(self.logarithms) // self.kinds)
         beyond = at - place
         inside: Number = 1.0
         if np.logical_or.reduce(beyond, axis=None):
             inside = np.maximum(1.0 - (abs(beyond) / per_octave).sum(axis=0), 0.0).reshape(shape)
-        corners: Any = first_corner + self._corners.reshape(-1, *[1] * len(shape))
         return corners, weights.reshape(-1, *shape), inside
 
     def factor(self, *sizes: Number, kind: Kind = 0) -> Array:
@@ -127,5 +133,5 @@ class ResidualSurface:
         ``kind`` numbers the operator's kind from 0 where the surface tells several apart.
         """
         corners, weights, inside = self.cells(*sizes, kind=kind)
-        faded: Array = np.exp(np.add.reduce(self.logarithms[corners] * weights) * inside)
+        faded: Array = np.exp(np.add.reduce(self.logarithms.take(corners) * weights) * inside)
         return faded
