@@ -8,7 +8,7 @@ Symbols: ``m, n, k, b`` the dimensions and the batch, ``tm, tn`` a tile's sides,
 
 from functools import cache
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,11 +75,11 @@ def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Ar
     Tiles come in rounds of ``resident``; a last round of fewer takes as many tiles longer as they keep the unit less
     busy (half the rate at ``lone_tile_elements``), but at most a whole round.
     """
-    rounds = np.floor(per_unit / tiles.resident)
-    rest = np.ceil(per_unit - rounds * tiles.resident - 1e-9)
+    whole = np.floor(per_unit / tiles.resident) * tiles.resident
+    rest = np.ceil(per_unit - whole - 1e-9)
     full = 1 + (lone_tile_elements / RESIDENT_ELEMENTS) ** 2
     lone = (1 + (lone_tile_elements / (np.maximum(rest, 1) * tiles.area)) ** 2) / full
-    busiest: Array = rounds * tiles.resident + np.minimum(rest * lone, tiles.resident)
+    busiest: Array = whole + np.minimum(rest * lone, tiles.resident)
     return busiest
 
 
@@ -128,17 +128,13 @@ def _kernel_time(x: _Products, c: MatmulConstants) -> Array:
     granule, overhead_k = GRANULE_BYTES / element_bytes, c.tile_overhead_k * 2 / element_bytes
     slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
 
-    def split(slices: Array | Literal[1]) -> Array:
-        steps = rounded_up(k / slices, granule) + overhead_k
-        busy_s: Array = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
-        return busy_s if isinstance(slices, int) else busy_s + (slices > 1) * (split_latency_s + slices * slice_sum_s)
-
     filling = np.minimum(np.floor(t.resident / per_unit), np.floor(k / LEAST_SLICE_K))
     evening = np.minimum(np.floor(k / c.split_k), np.ceil(5 * t.resident / per_unit))
-    time_s = split(1)
-    if cuts := [slices for slices in (filling, evening) if (slices > 1.0).any()]:
-        in_slices_s = split(np.minimum(np.maximum(np.array(cuts), 1.0), MOST_SLICES))
-        time_s = np.minimum(time_s, in_slices_s.min(axis=0))
+    cuts = [slices for slices in (filling, evening) if (slices > 1.0).any()]
+    slices = np.minimum(np.maximum(np.array([np.zeros_like(filling), *cuts]), 1.0), MOST_SLICES)
+    steps = rounded_up(k / slices, granule) + overhead_k
+    busy_s = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
+    time_s = (busy_s + (slices > 1.0) * (split_latency_s + slices * slice_sum_s)).min(axis=0)
 
     crowded = per_unit[: t.largest].min(axis=0) > 1
     fastest: Array = (time_s * (1 + c.small_tile_penalty * crowded * (t.resident > 1))).min(axis=0)
