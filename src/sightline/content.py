@@ -6,7 +6,7 @@ compares only the plan.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -64,10 +64,14 @@ def content(value: object, largest_array: int) -> Hashable:
             raise LargeArrayError
         return value.shape, value.dtype.str, value.tobytes()
     if isinstance(value, tuple | list):
-        return tuple([x if type(x) in _ATOMS else content(x, largest_array) for x in value])
+        return _contents(value, largest_array)
     if isinstance(value, Mapping):
         return tuple((name, content(x, largest_array)) for name, x in value.items())
     return value
+
+
+def _contents(values: Iterable[object], largest_array: int) -> tuple[Hashable, ...]:
+    return tuple([x if type(x) in _ATOMS else content(x, largest_array) for x in values])  # type: ignore[misc]
 
 
 @cache
@@ -80,7 +84,7 @@ def _of_object(value: Any, largest_array: int) -> Key:
     if found is not None and found[0] is value and found[2] <= largest_array:
         return found[1]
     kind: Any = type(value)
-    key = Key((kind, *(content(getattr(value, name), largest_array) for name in _fields(kind))))
+    key = Key((kind, *_contents([getattr(value, name) for name in _fields(kind)], largest_array)))
     _known[id(value)] = (value, key, largest_array)
     if len(_known) > KNOWN_OBJECTS:
         _known.popitem(last=False)

@@ -138,7 +138,10 @@ def _readers(kind: Any) -> tuple[Any, Any]:
 
 
 def _reader(names: tuple[str, ...]) -> Any:
-    return attrgetter(*names) if len(names) > 1 else lambda op: tuple(getattr(op, name) for name in names)
+    if not names:
+        return lambda _: ()
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda op: (read(op),)
 
 
 @cache

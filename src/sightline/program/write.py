@@ -1,13 +1,14 @@
 """The one writer: a training micro-batch, a prefill, a decode step or a mixed batch, written out for one device."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
 from sightline.program.blocks.mixer import TokenMixer
 from sightline.program.kernels import Kernels, TrainingKernels, training_kernels
 from sightline.program.operators import Operator, collective
 from sightline.program.program import Block, LinearLayer, Program, Step, Sublayer, backward_of, elementwise, forward_of
+from sightline.program.shapes import Shapes
 from sightline.program.techniques.context_parallel import exchange_bytes
 from sightline.program.techniques.low_precision import blended, low_precision_weights, stored_bytes
 from sightline.program.techniques.muon import with_muon
@@ -18,6 +19,8 @@ from sightline.scenario import LayerKind, Scenario
 
 if TYPE_CHECKING:
     from sightline.program.kernels import InferenceKernels
+
+K = TypeVar("K", bound=Shapes)
 
 
 def write_out(scenario: Scenario) -> Program:
@@ -69,9 +72,15 @@ def _inference_layer(x: "InferenceKernels", kind: LayerKind) -> Block:
     from sightline.program.kernels.weight_conversion import converted
 
     mixer = mixer_of(x.model, kind)
-    x = replace(x, shape=mixer.heads)
+    x = _with_heads_of(x, mixer)
     operators = converted(x, forward_of(layer(x, mixer).steps))
     return Block(name=layer_name(x.model, kind), count=kind.count, forward=operators)
+
+
+def _with_heads_of(x: K, mixer: TokenMixer[Any]) -> K:
+    """``x`` with the head shape that ``mixer`` works with, a copy only where that is not the model's own."""
+    heads = mixer.heads
+    return x if x.shape == heads else replace(x, shape=heads)
 
 
 def embedding_block(x: TrainingKernels) -> Block:
@@ -112,7 +121,7 @@ def head_block(x: TrainingKernels) -> Block:
 def layer_block(x: TrainingKernels, kind: LayerKind) -> Block:
     """Return one layer of ``kind``: the mean of those in low precision and those left in 16 bits."""
     mixer = mixer_of(x.model, kind)
-    x = replace(x, shape=mixer.heads)
+    x = _with_heads_of(x, mixer)
     block = _layer_block(x, mixer)
     if x.low is None or not anywhere(x.plan.bf16_layers != 0):
         return block

@@ -20,7 +20,7 @@ from itertools import count
 import numpy as np
 
 from sightline.cost.collectives.constants import CustomAllReduce
-from sightline.quantities import Number, larger, smaller
+from sightline.quantities import Number, anywhere, larger, smaller
 
 MULTICAST_MIN_RANKS = 5
 """Ranks from which engines let the switch add, as NCCL does."""
@@ -57,7 +57,7 @@ def _several(size: Number, n: Number, bandwidth: Number, latency_s: Number, cust
     if two is not None:
         wire_s = 2 * peers / n * size / (bandwidth * two.efficiency)
         time_s = smaller(time_s, two.launch_s + larger(peers * two.hop * latency_s, wire_s))
-    if cast is not None and np.max(n) >= MULTICAST_MIN_RANKS:
+    if cast is not None and anywhere(n >= MULTICAST_MIN_RANKS):
         wire_s = (1 + 1 / n) * size / (bandwidth * cast.efficiency)
         cast_s = cast.launch_s + larger(peers * cast.hop * latency_s, wire_s)
         if isinstance(n, np.ndarray):

@@ -19,7 +19,7 @@ from sightline.cost.collectives.groups import Group, Links
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.errors import InputError, nearest
 from sightline.program.routing import distinct_ranks
-from sightline.quantities import Number, identity, larger, smaller
+from sightline.quantities import Number, anywhere, identity, larger, smaller
 from sightline.scenario import Host, Interconnect, Network
 from sightline.scenario.operation import COLLECTIVES
 
@@ -89,7 +89,7 @@ def collective_time(
     ring = ring._replace(network_bytes=across * ring.network_bytes, link_bytes=ring.link_bytes + rail_bytes)
     time_s = _least_time(ring, fitted, wires, constants, 1.0, fitted.local * bytes / n, chunk)
     if kind == "all_reduce":
-        if np.max(nodes) > 1:
+        if anywhere(nodes > 1):
             tree = _least_time(_tree(bytes, r, nodes), fitted, wires, constants, constants.network.tree, 0.0)
             time_s = smaller(time_s, tree)
         if cluster.intra_node.in_network_reduction and "nvls" in constants.kinds:

@@ -1,13 +1,13 @@
 """The memory ledger of generation: weights, cache and what a pass needs, on the fullest device."""
 
-import numpy as np
+from functools import reduce
 
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.ledger import Ledger, fullest, parts_of, terms_of
 from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul
 from sightline.program.blocks.layer import cached_bytes
-from sightline.quantities import Number, added_up, rounded_up
+from sightline.quantities import Number, added_up, larger, rounded_up
 from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
@@ -30,11 +30,8 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     head = 0.0 if model.tied_embeddings else _weights(decode.head)
     blocks = rounded_up((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
-    widest = max(
-        (op.n / 1.0 for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)),
-        key=np.max,
-    )
-    tokens = next(op.m for op in prefilling.prefill.program.layers[0].operators if isinstance(op, Matmul))
+    products = [op for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)]
+    widest, tokens = reduce(larger, [op.n / 1.0 for op in products]), products[0].m
     activations = (
         formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
     )

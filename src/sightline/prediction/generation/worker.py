@@ -35,6 +35,9 @@ from sightline.program.mixer_operators import SelectedAttention
 from sightline.quantities import Number, either
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
 
+ATTENDING = (CachedAttention, SelectedAttention)
+"""Operators in which new tokens meet the tokens before them."""
+
 
 def _time_s(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
     """Seconds of an operator in an engine's pass, the gap before the next kernel included."""
@@ -54,7 +57,7 @@ def _slowdown(op: Operator, c: InferenceConstants) -> float:
         if op.dtype == "nvfp4":
             return c.matmul_slowdown * c.nvfp4_slowdown
         return c.matmul_slowdown * (c.fp8_block_slowdown if op.kernel == "fp8-block" else 1.0)
-    if isinstance(op, CachedAttention | SelectedAttention):
+    if isinstance(op, ATTENDING):
         return c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
     if isinstance(op, GroupedMatmul):
         return c.experts_slowdown if op.decode else c.prefill_experts_slowdown
@@ -82,9 +85,8 @@ class PricedPass:
 
     def attention_s(self, prices: Prices) -> Number:
         """Return the seconds of the pass that new tokens spend with the tokens before them."""
-        attending = (CachedAttention, SelectedAttention)
         return sum(
-            block.count * seconds_of([op for op in block.operators if isinstance(op, attending)], prices)
+            block.count * seconds_of([op for op in block.operators if isinstance(op, ATTENDING)], prices)
             for block in self.program.layers
         )
 

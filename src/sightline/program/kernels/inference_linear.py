@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from sightline.content import fields_of
 from sightline.frameworks import Engine
 from sightline.program.address import KernelClass, Module, Part
 from sightline.program.batch import Batch, SequenceGroup
@@ -114,24 +114,24 @@ class InferenceLinear(Shapes):
     ) -> Matmul:
         """A product with weights in the format ``kernel``; of few rows in the engine's own kernel, if it has one."""
         stored, own = self.formats.operands[kernel], self.engine.kernels
-        sizes: dict[str, Any] = {
-            "module": module,
-            "part": part,
-            "count": count,
-            "kernels": own.product_kernels.get(kernel, 1.0),
-            "m": m,
-            "n": n,
-            "k": k,
-            "batch": batch,
-            "dtype": stored.compute_dtype,
-            "element_bytes": stored.activation_bytes,
-            "output_bytes": self.element_bytes,
-            "weight_bytes": stored.weight_bytes,
-            "kernel": kernel,
-        }
-        if self.decode and own.matrix_vector_rows > 0 and (own.matrix_vector_16_bit or kernel != self.formats.plain):
-            return MatrixVector(most_rows=own.matrix_vector_rows, **sizes)
-        return Matmul(**sizes)
+        product = Matmul(
+            module=module,
+            part=part,
+            count=count,
+            kernels=own.product_kernels.get(kernel, 1.0),
+            m=m,
+            n=n,
+            k=k,
+            batch=batch,
+            dtype=stored.compute_dtype,
+            element_bytes=stored.activation_bytes,
+            output_bytes=self.element_bytes,
+            weight_bytes=stored.weight_bytes,
+            kernel=kernel,
+        )
+        if own.matrix_vector_rows > 0 and self.decode and (own.matrix_vector_16_bit or kernel != self.formats.plain):
+            return MatrixVector(most_rows=own.matrix_vector_rows, **fields_of(product))
+        return product
 
     def stream(
         self,

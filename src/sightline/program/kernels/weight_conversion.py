@@ -16,6 +16,8 @@ UNPACKING_IN_PRODUCT: Mapping[str, float] = {"q4_0": 2.7, "q4_k_m": 7.1}
 longer than in f16 on M2 Ultra, at 1,164 and 1,028 instead of 1,265 tokens/s (ggml-org/llama.cpp#3084, 2023-09)."""
 SINGLE_ROW_KERNELS = frozenset({"nf4"})
 """Formats whose library multiplies packed weights with one row only (bitsandbytes), whatever engine calls it."""
+PRODUCTS = (Matmul, GroupedMatmul)
+"""Operators whose inputs are quantized where their format asks for it."""
 
 
 def converted(x: InferenceLinear, operators: Sequence[Operator]) -> list[Operator]:
@@ -24,24 +26,26 @@ def converted(x: InferenceLinear, operators: Sequence[Operator]) -> list[Operato
     Weights are written out in 16 bits before products that the engine or the library computes so: llama.cpp does in all
     products of prompts, and casts their results; bitsandbytes in those of more than one row. Inputs are quantized.
     """
-    expanded = [each for op in operators for each in _around(x, op)]
-    if x.fuses("quantization"):
-        return expanded
-    return [each for op in expanded for each in (*_quantization(x, op), op)]
+    found: list[Operator] = []
+    for op in operators:
+        if isinstance(op, Matmul):
+            for each in _around(x, op):
+                found += (*_quantization(x, each), each)
+        else:
+            found += (*_quantization(x, op), op)
+    return found
 
 
-def _quantization(x: InferenceLinear, op: Operator) -> list[Operator]:
+def _quantization(x: InferenceLinear, op: Operator) -> Sequence[Operator]:
     """The kernel that quantizes the input of a matmul; nothing before one that takes it as it is."""
-    if not isinstance(op, Matmul | GroupedMatmul) or op.element_bytes >= x.element_bytes:
-        return []
+    if not isinstance(op, PRODUCTS) or op.element_bytes >= x.element_bytes or x.fuses("quantization"):
+        return ()
     inputs = op.batch * op.m * op.k if isinstance(op, Matmul) else op.rows * op.k
     elements = inputs * (1.0 + op.element_bytes / x.element_bytes)
     return [x.stream(op.module, "quantization", "copy", elements, count=op.count)]
 
 
-def _around(x: InferenceLinear, op: Operator) -> list[Operator]:
-    if not isinstance(op, Matmul):
-        return [op]
+def _around(x: InferenceLinear, op: Matmul) -> list[Operator]:
     if x.expands_weights:
         return _expanded(x, op)
     if x.engine.llama_cpp.product_columns and not x.decode and op.kernel in UNPACKING_IN_PRODUCT:
