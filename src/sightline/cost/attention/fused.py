@@ -85,7 +85,6 @@ class _Sizes(NamedTuple):
     d: Number
     dv: Number
     sq: Number
-    sk: Number
     causal: Any
     backward: bool
     seen: Number
@@ -122,10 +121,26 @@ def _sizes(x: FlashAttention | CachedAttention) -> _Sizes:
         # Kernels take as long as if both products were of the mean width.
         d = dv = 0.5 * (d + dv)
         seen = _seen_scores(sq, sk, x.causal, None)
-        return _Sizes(b, a, kv, d, dv, sq, sk, x.causal, x.backward, seen, sk, sk, element_bytes, element_bytes)
-    seen, reach = _seen_scores(sq, sk, x.causal, x.window), plain(x.reach)
-    read = sk if x.window is None else smaller(sk, x.window + sq)
-    return _Sizes(b, a, kv, d, dv, sq, sk, x.causal, False, seen, reach, read, element_bytes, x.cache_bytes)
+        reach, read = sk, sk
+    else:
+        seen = _seen_scores(sq, sk, x.causal, x.window)
+        read = sk if x.window is None else smaller(sk, x.window + sq)
+        reach = plain(x.reach)
+    return _Sizes(
+        b=b,
+        a=a,
+        kv=kv,
+        d=d,
+        dv=dv,
+        sq=sq,
+        causal=x.causal,
+        backward=isinstance(x, FlashAttention) and x.backward,
+        seen=seen,
+        reach=reach,
+        read=read,
+        element_bytes=element_bytes,
+        kv_bytes=x.cache_bytes if isinstance(x, CachedAttention) else element_bytes,
+    )
 
 
 def _kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionConstants) -> Number:

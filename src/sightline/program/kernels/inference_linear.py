@@ -90,11 +90,11 @@ class InferenceLinear(Shapes):
 
         Pieces of one name and width are executions of one operator.
         """
-        module, part, k, n, of, rows, batch, *_ = layer
-        m = self.tokens if rows is None else rows
-        kernel = self.formats.plain if of is None else self.formats.parts[of]
+        module, k = layer.module, layer.inputs
+        m = self.tokens if layer.rows is None else layer.rows
+        kernel = self.formats.plain if layer.of is None else self.formats.parts[layer.of]
         if not layer.pieces or self.fuses(layer.name):
-            return Step((self.matmul(module, part, m, n, k, kernel, batch=batch),))
+            return Step((self.matmul(module, layer.part, m, layer.outputs, k, kernel, batch=layer.batch),))
         pieces = _alike(layer.pieces)
         return Step([self.matmul(module, name, m, width, k, kernel, count=copies) for (name, width), copies in pieces])
 

@@ -32,19 +32,19 @@ class TrainingLinear(TrainingShapes):
 
         It ``keeps`` its input for the backward pass, or has no use for it.
         """
-        module, part, inputs, outputs, _, rows, batch, bias, kept, *_ = layer
-        rows = self.tokens if rows is None else rows
+        inputs, outputs, batch = layer.inputs, layer.outputs, layer.batch
+        rows = self.tokens if layer.rows is None else layer.rows
         size = self.element_bytes * batch * rows
-        product = partial(self.product, module, part, batch=batch, shares=layer.shares)
-        forward = product(rows, outputs, inputs, saved_bytes=kept * keeps * size * inputs)
+        product = partial(self.product, layer.module, layer.part, batch=batch, shares=layer.shares)
+        forward = product(rows, outputs, inputs, saved_bytes=layer.kept * keeps * size * inputs)
         backward: list[Operator] = [product(rows, inputs, outputs, "input gradient")]
         accumulation: list[Operator] = []
         if trained:
             gradient, *accumulation = self._weight_gradient(forward)
             backward.append(gradient)
-        if bias and (trained or self.trained.rest):
-            backward.append(moving(module, "bias", size * outputs, direction="weight gradient"))
-        return Step((forward,), [*backward, *accumulation], batch * inputs * outputs, batch * outputs * bias)
+        if layer.bias and (trained or self.trained.rest):
+            backward.append(moving(layer.module, "bias", size * outputs, direction="weight gradient"))
+        return Step((forward,), [*backward, *accumulation], batch * inputs * outputs, batch * outputs * layer.bias)
 
     def _weight_gradient(self, of: Matmul) -> list[Operator]:
         """The product that makes a weight's gradient, and its addition to those of other micro-batches.
