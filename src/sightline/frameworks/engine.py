@@ -1,13 +1,11 @@
 """An inference engine's behavior in groups: kernels, collectives, scheduling, memory.
 
-Groups that one engine alone has are in `own`.
+A group that one engine alone has is named after it; its defaults change nothing.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-from sightline.frameworks.own import LlamaCpp, TurboMind
 
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
@@ -82,6 +80,46 @@ class EngineMemory:
     """Share of the device's memory that weights, cache and activations may take."""
     context_bytes: float
     """Memory taken before the first tensor: driver context, kernels, communicators, captured graphs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaCpp:
+    """Behavior of ggml's backends; the defaults change nothing."""
+
+    pipelines_chunks: bool = False
+    """The pieces of a prompt follow each other through the stages that hold layers each, all of them at work."""
+    joined_kernels: float = 0.0
+    """Kernels of a layer that the program joins to others, but that the host launches one by one: they count where the
+    queue of launches is what fills up."""
+    copies_over_host: bool = False
+    """Devices that hold layers each hand a prompt's activations over through the host's memory, not from peer to peer."""
+    writes_scores: bool = False
+    """Attention is a product, a softmax and a product, with the scores in memory between them."""
+    context_granule: float = 0.0
+    """Tokens that the context is rounded up to where scores are written to memory; 0 where it is not."""
+    expands_weights: bool = False
+    """Products of prompts run in the vendor's library, in 16 bits: quantized weights are written out before each, and
+    results are widened after it; not on devices without matrix units."""
+    product_columns: float = 0.0
+    """On devices without matrix units products unpack quantized weights themselves, anew for every so many columns; 0
+    where that costs nothing."""
+    sums_in_fp16: bool = False
+    """16-bit products are added up in 16 bits, which is faster on some devices (peak ``fp16-accumulate``)."""
+    activation_bytes: float | None = None
+    """Bytes of an activation between products; None means as many as the plan's type has."""
+    stream_instructions: float = 0.0
+    """Vector instructions per element that kernels between products move, where they may outlast the memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurboMind:
+    """Behavior of LMDeploy's TurboMind; the defaults change nothing."""
+
+    first_alone: bool = False
+    """A prompt that finds the engine idle is taken at once and those sent with it wait for its step: of batches that are
+    sent again and again one sequence is always ahead."""
+    decodes_single_tokens: bool = False
+    """A prompt of one token runs as a decoding step and costs the host no prefill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
