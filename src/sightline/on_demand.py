@@ -1,7 +1,8 @@
-"""Names of a package that are loaded when they are first used, so that a command starts with what it needs."""
+"""Names that are loaded when they are first used, so that a command starts with what it needs."""
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -21,3 +22,10 @@ def names_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], A
         return value
 
     return loaded
+
+
+@cache
+def named(path: str) -> Any:
+    """Return what ``package.module:name`` names, importing the module when it is first asked for."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -16,7 +16,8 @@ from sightline.scenario import (
     OperatorScenario,
     Scenario,
 )
-from sightline.scenario.operation import COLLECTIVES, ELEMENTWISE, FORMATS
+from sightline.scenario.cluster import COLLECTIVES
+from sightline.scenario.operation import ELEMENTWISE, FORMATS
 
 MATMUL = {"operator": "matmul", "m": 16, "n": 32, "k": 64}
 GROUPED = {"operator": "grouped_matmul", "tokens": 64, "per_token": 8, "experts": 128, "n": 1536, "k": 4096}

@@ -7,24 +7,14 @@ kernel and shape are stacked and priced in one call. What an entry names is impo
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks, unstacked
-from sightline.program import (
-    CachedAttention,
-    Collective,
-    Elementwise,
-    FlashAttention,
-    GroupedMatmul,
-    Matmul,
-    MatrixVector,
-    Operator,
-)
-from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
+from sightline.on_demand import named
+from sightline.program import Operator
 from sightline.quantities import PLAIN
 
 Prices = dict[int, OperatorCost]
@@ -49,46 +39,47 @@ _MATMUL = ("kernel", "dtype", "element_bytes", "weight_bytes")
 _MATMUL_SIZES = ("m", "n", "k", "batch", "row", "output_bytes")
 _ATTENTION_SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens")
 _TOKENS = ("sequences", "new_tokens")
-REGISTRY: Mapping[type[Operator], Entry] = {
-    Matmul: Entry("matmul.prices:price_matmuls", _MATMUL, _MATMUL_SIZES, "processor.prices:price_product"),
-    MatrixVector: Entry("matmul.prices:price_matrix_vector", _MATMUL, _MATMUL_SIZES),
-    GroupedMatmul: Entry(
+REGISTRY: Mapping[str, Entry] = {
+    "Matmul": Entry("matmul.prices:price_matmuls", _MATMUL, _MATMUL_SIZES, "processor.prices:price_product"),
+    "MatrixVector": Entry("matmul.prices:price_matrix_vector", _MATMUL, _MATMUL_SIZES),
+    "GroupedMatmul": Entry(
         "matmul.grouped:price_experts", ("kernel", "dtype", "decode"), ("rows", "experts", "active", "n", "k")
     ),
-    FlashAttention: Entry(
+    "FlashAttention": Entry(
         "attention.fused:price_fused",
         ("dtype", "causal", "direction"),
         _ATTENTION_SIZES,
         "processor.prices:price_attention",
     ),
-    CachedAttention: Entry(
+    "CachedAttention": Entry(
         "attention.fused:price_cached",
         ("decode", "shared_kv", "heads_apart", "window", "dtype"),
         _ATTENTION_SIZES,
         "processor.prices:price_cached_attention",
     ),
-    Elementwise: Entry(
+    "Elementwise": Entry(
         "elementwise:price_streams", (), ("traffic_bytes", "arithmetic", "kernels"), "processor.prices:price_kernels"
     ),
-    Collective: Entry("collectives.collective:price_collectives", ("kind", "ranks"), ("buffer_bytes",)),
-    GatedDelta: Entry(
+    "Collective": Entry("collectives.collective:price_collectives", ("kind", "ranks"), ("buffer_bytes",)),
+    "GatedDelta": Entry(
         "recurrent:price_gated_delta",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "key_heads", "value_heads", "key_dim", "value_dim"),
     ),
-    StateSpaceScan: Entry(
+    "StateSpaceScan": Entry(
         "recurrent:price_state_space",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "heads", "head_dim", "groups", "state"),
     ),
-    ShortConvolution: Entry("recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width")),
-    Indexer: Entry("sparse:price_indexer", ("dtype", "direction"), (*_TOKENS, "context_tokens", "heads", "head_dim")),
-    SelectedAttention: Entry(
+    "ShortConvolution": Entry("recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width")),
+    "Indexer": Entry("sparse:price_indexer", ("dtype", "direction"), (*_TOKENS, "context_tokens", "heads", "head_dim")),
+    "SelectedAttention": Entry(
         "sparse:price_selected",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim"),
     ),
 }
+"""By the name of the operator's class."""
 
 
 def price(operators: Iterable[Operator], on: Ranks) -> Prices:
@@ -97,7 +88,7 @@ def price(operators: Iterable[Operator], on: Ranks) -> Prices:
     prices = {} if on.device_model.asynchronous else _called_one_by_one(distinct, on)
     for (kind, shape, *_), alike in _alike(op for op in distinct if id(op) not in prices).items():
         axes = max(len(shape), on.device_model.axes)
-        entry = REGISTRY[kind]
+        entry = REGISTRY[kind.__name__]
         costs = _function(entry.accelerator)(Alike(alike, entry.sizes, axes), on)
         legs = (unstacked(leg, len(alike)) for leg in costs)
         prices.update(zip(map(id, alike), map(OperatorCost._make, zip(*legs, strict=True)), strict=True))
@@ -111,7 +102,7 @@ def _called_one_by_one(operators: Sequence[Operator], on: Ranks) -> Prices:
     of = ProcessorPass.on(on)
     prices: Prices = {}
     for before, op in zip([None, *operators], operators, strict=False):
-        function = REGISTRY[type(op)].processor
+        function = REGISTRY[type(op).__name__].processor
         cost = None if function is None else _function(function)(op, before, of)
         if cost is not None:
             prices[id(op)] = cost
@@ -133,7 +124,7 @@ def _alike(operators: Iterable[Operator]) -> dict[tuple[Any, ...], list[Operator
 @cache
 def _readers(kind: Any) -> tuple[Any, Any]:
     """What reads the attributes of a kind's entry as tuples."""
-    entry = REGISTRY[kind]
+    entry = REGISTRY[kind.__name__]
     return _reader(entry.kernel), _reader(entry.sizes)
 
 
@@ -144,8 +135,6 @@ def _reader(names: tuple[str, ...]) -> Any:
     return read if len(names) > 1 else lambda op: (read(op),)
 
 
-@cache
 def _function(path: str) -> Any:
-    """The function that an entry names, imported when it is first needed."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(f"sightline.cost.{module}"), name)
+    """The function that an entry names."""
+    return named(f"sightline.cost.{path}")

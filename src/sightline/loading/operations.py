@@ -24,7 +24,7 @@ from sightline.loading.input.checks import (
     whole,
 )
 from sightline.loading.parts import CLUSTER, read_parts
-from sightline.loading.plan import GENERATION_ONLY, PLAN, dtype_problem, note_useless
+from sightline.loading.plan import PLAN, dtype_problem, note_generation_only
 from sightline.quantities import BYTES, show
 from sightline.scenario import (
     AttentionOperation,
@@ -36,9 +36,9 @@ from sightline.scenario import (
     Operation,
     OperatorScenario,
 )
+from sightline.scenario.cluster import COLLECTIVES
 from sightline.scenario.operation import (
     CACHE_DTYPES,
-    COLLECTIVES,
     DTYPE_FORMATS,
     ELEMENTWISE,
     FORMATS,
@@ -83,7 +83,7 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
 def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:
     """The plan's dtype, mistakes of the plan noted."""
     stated = check(PLAN, plan, "plan", complaints).values
-    note_useless(stated, GENERATION_ONLY, "generation, an operator", complaints)
+    note_generation_only(stated, "an operator", complaints)
     if operator == "attention" and stated.get("attention") == "eager":
         complaints.add("plan.attention is 'eager'; a single operator is only flash, the rest are matmuls and softmax")
     dtype: str = stated.get("dtype", "bf16")

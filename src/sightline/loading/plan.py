@@ -23,12 +23,12 @@ from sightline.loading.input.checks import (
 )
 from sightline.loading.techniques import read_quantization, read_techniques
 from sightline.quantities import COUNT, show
-from sightline.scenario import Framework, GenerationPlan, Plan, Speculation
+from sightline.scenario import Framework, Plan
 from sightline.scenario.plan import OPTIMIZERS
 from sightline.scenario.precision import FP8_RECIPES
 
 if TYPE_CHECKING:
-    from sightline.scenario import Engine
+    from sightline.scenario import Engine, Speculation
 
 DEGREE = whole(1, 10**7)
 _NUMBER = quantity(COUNT, zero=True)
@@ -98,11 +98,6 @@ def _only(description: type, other: type, *shared: str) -> dict[str, object]:
     return {f.name: f.default for f in fields(description) if f.name not in others}
 
 
-TRAINING_ONLY = _only(Plan, GenerationPlan, "expert_tensor_parallel")
-"""Plan keys that are for training alone, with the values that they have where nothing is stated."""
-GENERATION_ONLY = _only(GenerationPlan, Plan) | {"max_sequences": None}
-"""The same for generation."""
-
 F = TypeVar("F", Framework, "Engine")
 
 
@@ -121,7 +116,7 @@ def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Fram
     """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated."""
     checked = check(PLAN, mapping, "plan", complaints)
     stated = checked.values
-    note_useless(stated, GENERATION_ONLY, "generation, training", complaints)
+    note_generation_only(stated, "training", complaints)
     untrained = {"dtype"} if stated.get("dtype", "bf16") not in TRAINED_DTYPES else set()
     complaints.add(*(f"plan.dtype is {dtype_problem(stated[key], TRAINED_DTYPES)}" for key in untrained))
     framework = _framework(read_framework, checked, complaints)
@@ -137,9 +132,12 @@ def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Fram
 
 def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[Engine]":
     """Return what of a plan of generation is right, its mistakes noted."""
+    from sightline.scenario.generation import GenerationPlan
+
     checked = check(PLAN, mapping, "plan", complaints)
     stated = checked.values
-    note_useless(stated, TRAINING_ONLY, "training, generation", complaints)
+    training_only = _only(Plan, GenerationPlan, "expert_tensor_parallel")
+    _note_useless(stated, training_only, "training, generation", complaints)
     engine = _framework(read_engine, checked, complaints)
     behavior = {} if engine is None else {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
     values = {**behavior, **stated}
@@ -169,7 +167,18 @@ def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str]
     }
 
 
-def note_useless(plan: Mapping[str, Any], useless: Mapping[str, object], why: str, complaints: Complaints) -> None:
+def note_generation_only(plan: Mapping[str, Any], task: str, complaints: Complaints) -> None:
+    """Note the keys of a plan that are for generation alone, where another ``task`` is asked."""
+    if plan.keys() <= {"framework_version", *(f.name for f in fields(Plan))}:
+        return
+    # Imported when a key asks for it, so that a command for another task starts without generation.
+    from sightline.scenario.generation import GenerationPlan
+
+    generation_only = _only(GenerationPlan, Plan) | {"max_sequences": None}
+    _note_useless(plan, generation_only, f"generation, {task}", complaints)
+
+
+def _note_useless(plan: Mapping[str, Any], useless: Mapping[str, object], why: str, complaints: Complaints) -> None:
     """Note the keys of a plan that its task has no use for, unless they ask for nothing or the default.
 
     ``why`` names the task that they are for and the one that is asked.
@@ -189,7 +198,9 @@ def dtype_problem(dtype: str, predicted: Sequence[str]) -> str:
     return f"{show(dtype)}; allowed: {', '.join(predicted)}{nearest(dtype, predicted)}"
 
 
-def _speculation(mapping: object, complaints: Complaints) -> Speculation | None:
+def _speculation(mapping: object, complaints: Complaints) -> "Speculation | None":
+    from sightline.scenario.generation import Speculation
+
     if mapping is None:
         return None
     stated = check(SPECULATION, mapping, "plan.speculative", complaints).values

@@ -9,17 +9,17 @@ from sightline.cost.collectives.families import collective_evidence
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Evidence, evidence_of, family_of
 from sightline.cost.matmul.constants import matmul_evidence
-from sightline.cost.matmul.grouped import GroupedLayout, load_grouped
 from sightline.program.blocks.layer import mixer_of
 from sightline.scenario import Device, Scenario
 
 if TYPE_CHECKING:
+    from sightline.cost.matmul.grouped import GroupedLayout
     from sightline.prediction.generation.worker import Worker
 
 MEASURED_DTYPES = ("fp16", "bf16")
 """Compute dtypes of the tables behind the calibrations, number formats of matmuls aside."""
 _WORST: tuple[Evidence, ...] = ("datasheet", "extrapolated", "calibrated")
-_LAYOUTS: tuple[GroupedLayout, ...] = ("masked", "contiguous")
+_LAYOUTS: "tuple[GroupedLayout, ...]" = ("masked", "contiguous")
 
 
 def within(evidence: Evidence, *, measured: bool) -> Evidence:
@@ -77,6 +77,8 @@ def _has_measured_elements(worker: "Worker") -> bool:
 
 def _experts(device: Device, kernel: str) -> Evidence:
     """The weaker of both layouts of the experts' matmuls."""
+    from sightline.cost.matmul.grouped import load_grouped
+
     family = family_of(device, "grouped")
     said = {load_grouped(family, "16-bit" if kernel == "32-bit" else kernel, layout)[1] for layout in _LAYOUTS}
     return within(evidence_of(device, "grouped"), measured=said == {"calibrated"})

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightline.program.address import ADAPTER_PRODUCTS, Direction, Module, Part, display_name
 from sightline.quantities import Number, anywhere, smaller
-from sightline.scenario.operation import CollectiveKind
+from sightline.scenario.cluster import CollectiveKind
 
 CollectiveRanks = Literal[
     "tensor", "context", "context heads", "context ring", "expert", "expert tensor", "data", "stages"

@@ -6,11 +6,14 @@ device may be arrays, which broadcast through every formula.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from sightline.quantities import Number
 
 LinkTopology = Literal["switch", "full-mesh", "pcie", "ring", "torus", "pairs"]
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
+COLLECTIVES: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
+"""What devices exchange with each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

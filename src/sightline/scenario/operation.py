@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from sightline.quantities import Number
-from sightline.scenario.cluster import Question
+from sightline.scenario.cluster import CollectiveKind, Question
 from sightline.scenario.precision import WEIGHT_FORMATS
 
-CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
 ElementwiseName = Literal[
     "copy",
     "norm",
@@ -22,7 +21,6 @@ ElementwiseName = Literal[
     "dropout",
     "residual",
 ]
-COLLECTIVES: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 ELEMENTWISE: tuple[ElementwiseName, ...] = get_args(ElementwiseName)
 GroupedLayout = Literal["masked", "contiguous"]
 

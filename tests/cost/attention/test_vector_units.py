@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from operators import cached
 
-from sightline.cost.attention.constants import VECTOR_FLOPS_PER_UNIT, vector_attention
-from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.decode import VECTOR_FLOPS_PER_UNIT, decode_attention_cost, vector_attention
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from sightline.errors import InputError
 from sightline.frameworks import read_engine
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Cluster, Device, Host, Interconnect, Network
-from sightline.scenario.operation import COLLECTIVES
+from sightline.scenario.cluster import COLLECTIVES
 
 DEVICE = Device(
     name="a100",

@@ -12,7 +12,7 @@ from sightline.cost.collectives.families import load_collectives
 from sightline.cost.collectives.groups import data_group
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Network
-from sightline.scenario.operation import COLLECTIVES
+from sightline.scenario.cluster import COLLECTIVES
 
 TREE = Network(name="tree", bandwidth_per_node=200e9, latency_s=5e-6)
 THIN = replace(TREE, oversubscription=4.0, nodes_per_switch=8)

@@ -24,7 +24,8 @@ from sightline.scenario import (
     MatmulOperation,
     OperatorScenario,
 )
-from sightline.scenario.operation import COLLECTIVES, DTYPE_FORMATS, ELEMENTWISE, FORMATS
+from sightline.scenario.cluster import COLLECTIVES
+from sightline.scenario.operation import DTYPE_FORMATS, ELEMENTWISE, FORMATS
 from sightline.scenario.precision import MATMUL_FORMATS
 
 ROUNDING = 1 - 1e-9

@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 from sightline.calibration.fits import Array, FitResult, Prior, Table, fit_with_priors, share_of
 from sightline.calibration.readers.vocabulary import NO_WINDOW
 from sightline.calibration.residuals import axis_over, error_statistics, fit_surface
-from sightline.cost.attention.constants import (
-    SURFACE_SIZES,
-    AttentionConstants,
-    AttentionSurface,
-    DecodeAttentionConstants,
-)
-from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.constants import SURFACE_SIZES, AttentionConstants, AttentionSurface
+from sightline.cost.attention.decode import DecodeAttentionConstants, decode_attention_cost
 from sightline.cost.attention.fused import attention_cost
 from sightline.program import CachedAttention
 from sightline.scenario import Device

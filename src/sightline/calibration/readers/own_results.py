@@ -11,7 +11,7 @@ from sightline.calibration.readers.vocabulary import CACHES, MATMULS, PHASES, Re
 from sightline.errors import InputError
 from sightline.prediction.operators.predict import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.scenario.operation import COLLECTIVES
+from sightline.scenario.cluster import COLLECTIVES
 
 _WORKLOAD = "scenario.workload."
 _DTYPE = f"{_WORKLOAD}dtype"

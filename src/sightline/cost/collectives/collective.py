@@ -21,7 +21,7 @@ from sightline.errors import InputError, nearest
 from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number, anywhere, identity, larger, smaller
 from sightline.scenario import Host, Interconnect, Network
-from sightline.scenario.operation import COLLECTIVES
+from sightline.scenario.cluster import COLLECTIVES
 
 NVLS_MIN_RANKS = 5
 """Ranks from which adding in the switch pays: with 4, 1 + 1/n bytes are hardly fewer than 2 (n-1)/n."""

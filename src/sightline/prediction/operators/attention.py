@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.attention.constants import PHASE_PARTS, AttentionPhase, decode_constants, prefill_constants
-from sightline.cost.attention.decode import decode_attention_cost
+from sightline.cost.attention.constants import PHASE_PARTS, AttentionPhase, prefill_constants
+from sightline.cost.attention.decode import decode_attention_cost, decode_constants
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.device_model import Kernels, device_model
 from sightline.cost.families import covers, evidence_of, family_of, half_width

@@ -7,12 +7,9 @@ keeps as much; where both are (Gemma 2), the second norm is one more.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sightline.program.blocks.attention import SoftmaxAttention
-from sightline.program.blocks.compressed_attention import FoldedAttention
-from sightline.program.blocks.latent_attention import MultiHeadLatentAttention
-from sightline.program.blocks.mixer import NoMixer, TokenMixer
+from sightline.on_demand import named
+from sightline.program.blocks.mixer import TokenMixer
 from sightline.program.blocks.mlp import dense_mlp, experts
-from sightline.program.blocks.recurrent import GatedDeltaNet, Mamba2
 from sightline.program.formats import Formats
 from sightline.program.kernels import Kernels
 from sightline.program.program import Step, Sublayer
@@ -27,15 +24,15 @@ from sightline.scenario import (
     StateSpace,
 )
 
-MIXERS: Mapping[type, type[TokenMixer[Any]]] = {
-    Heads: SoftmaxAttention,
-    LatentAttention: MultiHeadLatentAttention,
-    CompressedAttention: FoldedAttention,
-    LinearAttention: GatedDeltaNet,
-    StateSpace: Mamba2,
-    type(None): NoMixer,
+MIXERS: Mapping[type, str] = {
+    Heads: "attention:SoftmaxAttention",
+    LatentAttention: "latent_attention:MultiHeadLatentAttention",
+    CompressedAttention: "compressed_attention:FoldedAttention",
+    LinearAttention: "recurrent:GatedDeltaNet",
+    StateSpace: "recurrent:Mamba2",
+    type(None): "mixer:NoMixer",
 }
-"""The kinds of token mixers, by what describes them in a model."""
+"""The kinds of token mixers, by what describes them in a model, as ``module:class`` of this folder."""
 
 
 class Layer(NamedTuple):
@@ -67,7 +64,10 @@ def layer_name(model: Model, kind: LayerKind) -> str:
 def mixer_of(model: Model, kind: LayerKind) -> TokenMixer[Any]:
     """Return the token mixer of layers of ``kind``."""
     figures = model.mixer_figures(kind)
-    return MIXERS[type(figures)](model=model, kind=kind, figures=figures)
+    mixer: TokenMixer[Any] = named(f"sightline.program.blocks.{MIXERS[type(figures)]}")(
+        model=model, kind=kind, figures=figures
+    )
+    return mixer
 
 
 def cached_bytes(model: Model, formats: Formats, tokens: Number, tensor_parallel: Number = 1.0) -> Number:

@@ -14,7 +14,7 @@ from sightline.program.routing import RoutedExperts, busiest_share, expected_act
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LinearAttention
-from sightline.scenario.operation import CollectiveKind
+from sightline.scenario.cluster import CollectiveKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

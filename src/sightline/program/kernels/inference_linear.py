@@ -19,7 +19,7 @@ from sightline.program.operators import (
 from sightline.program.program import LinearLayer, Step
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, anywhere, identity
-from sightline.scenario.operation import CollectiveKind
+from sightline.scenario.cluster import CollectiveKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,18 +1,20 @@
 """Attention of training between its projections: the core, latent vectors, folded entries, and the indexer's loss."""
 
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sightline.program.address import ATTENTION_CORE, Module
 from sightline.program.attention_core import Scores, flash, mean_seen, selected
 from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
-from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.program.operators import Operator, collective
 from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.context_parallel import gather_tokens, split_core
 from sightline.program.techniques.tensor_parallel import gathered, summed
 from sightline.quantities import Number, smaller
 from sightline.scenario import LayerKind, SparseAttention
+
+if TYPE_CHECKING:
+    from sightline.program.mixer_operators import SelectedAttention
 
 FOLDING_KERNELS = (5.0, 10.0)
 """Position biases, softmax over the tokens of a fold, product, sum, norm; and their gradients."""
@@ -136,6 +138,8 @@ class TrainingAttention(TrainingElementwise):
         tokens as attention weighs them, whose weights are added up over all heads in a pass over the selected ones. Left
         out: the dense warm-up, in which the indexer alone is trained.
         """
+        from sightline.program.mixer_operators import Indexer
+
         # Of all entries those up to its own, which are half of them in the mean on every rank.
         entries = 0.5 * (self.context + self.s) / kind.compression
         chosen = selected(self, kind)
@@ -187,7 +191,9 @@ class TrainingAttention(TrainingElementwise):
         backward = replace(reading, direction="backward", kernels=backward_kernels)
         return Step((replace(reading, saved_bytes=kept),), (backward,))
 
-    def _reading(self, tokens: Number, key: float, value: float) -> SelectedAttention:
+    def _reading(self, tokens: Number, key: float, value: float) -> "SelectedAttention":
+        from sightline.program.mixer_operators import SelectedAttention
+
         return SelectedAttention(
             module=ATTENTION_CORE,
             part="selected attention",

@@ -20,7 +20,7 @@ from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.tensor_parallel import enter_region, gathered
 from sightline.quantities import Number, larger
 from sightline.scenario import Adapter, LayerKind, Model
-from sightline.scenario.operation import CollectiveKind
+from sightline.scenario.cluster import CollectiveKind
 from sightline.scenario.techniques import JOINED
 
 QKV = ("query", "key", "value")

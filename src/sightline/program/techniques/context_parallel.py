@@ -35,7 +35,7 @@ from sightline.program.techniques.context_blocks import (
 )
 from sightline.quantities import Count, Number, anywhere
 from sightline.scenario import LayerKind, Model, Plan
-from sightline.scenario.operation import CollectiveKind
+from sightline.scenario.cluster import CollectiveKind
 
 EXCHANGE: tuple[Part, ...] = (
     "keys and values",
