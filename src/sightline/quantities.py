@@ -109,7 +109,7 @@ def _prefixed(units: Mapping[str, float], prefixes: Mapping[str, float]) -> dict
     return {prefix + unit: factor * scale for unit, scale in units.items() for prefix, factor in prefixes.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dimension:
     """A kind of quantity: its SI base unit, every unit it may be written in, and those it is shown in."""
 

@@ -101,7 +101,7 @@ def _only(description: type, other: type, *shared: str) -> dict[str, object]:
 F = TypeVar("F", Framework, "Engine")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadPlan(Generic[F]):
     """A plan as far as it could be read."""
 

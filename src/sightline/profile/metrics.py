@@ -41,7 +41,7 @@ class Metric(NamedTuple):
     """Whether a scenario has this metric at all; one that applies and is unknown is None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Task:
     """What a profile of one task declares."""
 

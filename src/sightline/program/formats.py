@@ -57,7 +57,7 @@ ATTENTION_KEPT = frozenset({"nvfp4"})
 PARTS: tuple[WeightPart, ...] = ("attention", "dense", "experts", "shared", "head")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Formats:
     """The formats of one model under one plan on one device."""
 

@@ -23,7 +23,7 @@ FUSED_LOSS_BYTES = 4.0
 """Bytes per logit of a fused loss: logits and their gradient in 16 bits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trained:
     """True for every part whose own weights are updated."""
 
@@ -95,7 +95,7 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LowPrecision:
     """A recipe on a device under a framework."""
 

@@ -31,7 +31,7 @@ _EVIDENCE_OF = {"training": "this framework on this device", "generation": "this
 _MOST_MODULES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
     """One part of a whole: its key, its name for people, its size and its share."""
 

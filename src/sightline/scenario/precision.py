@@ -18,7 +18,7 @@ from sightline.scenario.cluster import Device
 MODEL_DTYPE = "16-bit"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MatmulFormat:
     """What a matmul's format implies; bytes are per element with its scales."""
 

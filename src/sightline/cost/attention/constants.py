@@ -64,7 +64,7 @@ class AttentionSurface:
         return self.surface.factor(*(SURFACE_SIZES[name](x) for name in self.over))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttentionConstants(Stated):
     """One set per device family and kernel; the catalog's calibration entry holds value, source and residuals.
 

@@ -25,7 +25,7 @@ L2_EDGE = 8.0
 """Steepness of the change from L2 to device memory as the cache outgrows the L2."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecodeAttentionConstants(Stated):
     """One set per device family and kernel kind; the catalog's calibration entry holds source and residuals."""
 

@@ -105,7 +105,7 @@ class CustomAllReduce:
         return within
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CollectiveConstants:
     """One set per device family and library version."""
 

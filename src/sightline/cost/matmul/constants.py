@@ -20,7 +20,7 @@ BLOCK_ROWS = 16.0
 """Rows that a tensor core's instruction takes at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatmulConstants(Stated):
     """One set per device family; the catalog's calibration entry holds value, source and residuals."""
 

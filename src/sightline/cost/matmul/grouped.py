@@ -28,7 +28,7 @@ UNHINDERED = 0.97
 """Share of the peak that arithmetic reaches whose operands are there in time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupedConstants(Stated):
     """One set per device family, weight format and layout."""
 

@@ -32,7 +32,7 @@ LATENCY_S = 3e-6
 """Fixed time of such a kernel."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Walk:
     """Time of a walk along ``k`` over that of one tile in fp32, and the share of the peak that many rows reach."""
 

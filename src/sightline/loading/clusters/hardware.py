@@ -59,7 +59,7 @@ SOURCED: Keys = {
 """Keys of a catalog entry, or of an inline mapping in its place: a name, and where its figures come from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
     """A kind of part: its key in ``cluster``, its folder in the catalog, and its keys."""
 

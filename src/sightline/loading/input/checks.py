@@ -22,7 +22,7 @@ Keys: TypeAlias = Mapping[str, Kind]
 """The structure of a mapping: its keys, optional unless `Needed`, and the kind of value of each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Needed:
     """The kind of a key that may not be left out."""
 
@@ -167,7 +167,7 @@ class Complaints:
             raise InputError(self.problems)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Checked:
     """A mapping's good values (absent and null keys left out), and the keys that were wrong."""
 

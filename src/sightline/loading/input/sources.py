@@ -22,7 +22,7 @@ LARGEST_FILE = 64 * 2**20
 _CSV_HEADER = re.compile(r"\s*[\w.-]+\s*(,\s*[\w.-]+\s*)+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Document:
     """One scenario as it was written, and where."""
 
@@ -31,7 +31,7 @@ class Document:
     """What a message calls it: "rows.csv, row 3"; empty for a mapping handed over in Python."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
     """The scenarios of one file."""
 

@@ -22,7 +22,7 @@ _PARTS: tuple[tuple[WeightPart, re.Pattern[str]], ...] = (
 """Which part of a model a module's name (or a pattern of names) means; the first that fits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Checkpoint:
     """Formats of a checkpoint, as `sightline.scenario.Model` has them."""
 

@@ -53,7 +53,7 @@ _MIXER_FEATURES = {
 """The feature that a family needs for a mixer in ``layer_types``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadModel:
     """A model, and remarks on how its config was read."""
 

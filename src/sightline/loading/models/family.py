@@ -12,7 +12,7 @@ OWN_FAMILY = "transformer"
 """Ours: every feature stated, so that any `sightline.scenario.Model` can be written down."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Family:
     """What the configs of one ``model_type`` leave out; keys as in `sightline.loading.models.keys.MODEL`."""
 

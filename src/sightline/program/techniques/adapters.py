@@ -32,7 +32,7 @@ PADDING_LAUNCHES = 16.0
 LLaMA-Adapter, which has none of it, takes 1.9 ms less per layer)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AdapterShape:
     """One adapter: ``inputs`` to ``rank`` to ``outputs``; several joined ones as one."""
 
