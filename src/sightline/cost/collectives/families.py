@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 
 from sightline.catalog import entry, names
+from sightline.content import remembered
 from sightline.cost.clock import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
 from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce, KindConstants
 from sightline.cost.families import UNMEASURED, Evidence
@@ -114,6 +115,7 @@ def slowed(kinds: Mapping[str, KindConstants], slower: Number) -> dict[str, Kind
     }
 
 
+@remembered(entries=256)
 def _constants(device: Device, link: Interconnect, version: str, all_reduce: str) -> CollectiveConstants:
     library = _library(next(_families(device, link)), version, device)
     if link.shares is not None:

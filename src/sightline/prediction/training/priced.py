@@ -15,7 +15,7 @@ from sightline.prediction.training.framework import TrainingConstants, constants
 from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times
 from sightline.prediction.training.stages import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
-from sightline.scenario import Scenario
+from sightline.scenario import Plan, Scenario
 from sightline.scenario.techniques import Recomputation
 
 
@@ -53,9 +53,15 @@ def _micro_batch_alone(scenario: Scenario) -> Scenario:
     if not device_model(scenario.cluster.device).asynchronous:
         # A processor's caches and calls depend on the whole step.
         return scenario
-    plan, workload = scenario.plan, scenario.workload
+    workload = replace(scenario.workload, global_batch=1, total_tokens=None)
+    return replace(scenario, plan=_alone(scenario.plan), workload=workload, name="", measured={}, warnings=())
+
+
+@remembered(entries=128)
+def _alone(plan: Plan) -> Plan:
+    """The plan without what it says of other devices and other micro-batches."""
     by_stage = isinstance(plan.recompute, Recomputation) or plan.framework.native.pipeline_accumulation_traffic
-    alone = replace(
+    return replace(
         plan,
         pipeline_parallel=plan.pipeline_parallel if by_stage else 1,
         data_parallel=1,
@@ -65,8 +71,6 @@ def _micro_batch_alone(scenario: Scenario) -> Scenario:
         schedule="dualpipe" if plan.schedule == "dualpipe" else "1f1b",
         offload=frozenset(),
     )
-    workload = replace(workload, global_batch=1, total_tokens=None)
-    return replace(scenario, plan=alone, workload=workload, name="", measured={}, warnings=())
 
 
 @remembered(entries=128, kind="blocks")
