@@ -71,7 +71,7 @@ def content(value: object, largest_array: int) -> Hashable:
 
 
 def _contents(values: Iterable[object], largest_array: int) -> tuple[Hashable, ...]:
-    return tuple([x if type(x) in _ATOMS else content(x, largest_array) for x in values])  # type: ignore[misc]
+    return tuple([x if type(x) in _ATOMS else content(x, largest_array) for x in values])
 
 
 @cache

@@ -23,7 +23,7 @@ PLAIN: frozenset[type] = frozenset((float, int, np.float64))
 def added_up(numbers: Iterable[Number]) -> Number:
     """Return the sum, smaller arrays added first: of many plans, few additions then touch every one."""
     summands = list(numbers)
-    if any(isinstance(number, np.ndarray) for number in summands):
+    if not {*map(type, summands)} <= PLAIN:
         summands.sort(key=np.size)
     return sum(summands)
 

@@ -34,7 +34,7 @@ def write(x: Kernels) -> Program:
 
 
 def _training(x: TrainingKernels) -> Program:
-    in_16_bit = replace(x, low=None)
+    in_16_bit = x if x.low is None else replace(x, low=None)
     layers, last = [layer_block(x, kind) for kind in x.model.kinds], head_block(x if x.plan.narrow_head else in_16_bit)
     if x.plan.prediction_layers:
         layers.append(prediction_block(x, last))
@@ -132,19 +132,16 @@ def _layer_block(x: TrainingKernels, mixer: TokenMixer[Any]) -> Block:
     """Return one layer, all of it in one precision, recomputation included."""
     plan, kind, written = x.plan, mixer.kind, layer(x, mixer)
     core_input_bytes = sum(half.core_input_bytes for half in written.halves)
-    block = _with_parameters(
-        x,
-        written,
-        Block(
-            name=layer_name(x.model, kind),
-            count=kind.count,
-            leading=kind.leading,
-            forward=forward_of(written.steps),
-            backward=backward_of(written.steps),
-            transient_bytes=larger(
-                _transient_bytes(x, written.halves[-1]), exchange_bytes(x.attended) * anywhere(core_input_bytes)
-            ),
+    block = Block(
+        name=layer_name(x.model, kind),
+        count=kind.count,
+        leading=kind.leading,
+        forward=forward_of(written.steps),
+        backward=backward_of(written.steps),
+        transient_bytes=larger(
+            _transient_bytes(x, written.halves[-1]), exchange_bytes(x.attended) * anywhere(core_input_bytes)
         ),
+        **_parameters(x, written),
     )
     if plan.optimizer == "muon":
         block = with_muon(block, plan.high_precision_dtype)
@@ -159,22 +156,21 @@ def _layer_block(x: TrainingKernels, mixer: TokenMixer[Any]) -> Block:
     )
 
 
-def _with_parameters(x: TrainingKernels, written: Layer, block: Block) -> Block:
-    """Return ``block`` with its parameters by what becomes of them; without an adapter, what is not quantized is trained."""
+def _parameters(x: TrainingKernels, written: Layer) -> dict[str, Any]:
+    """A layer's parameters by what becomes of them, as `Block` has them; without an adapter, what is not quantized is trained."""
     halves, model = written.halves, x.model
     weights = sum(half.weights for half in halves)
     norms = model.layer_norms * len(halves) // 2 * model.norm_parameters + len(halves) * model.stream_parameters
     parameters = sum(half.parameters for half in halves) + norms
-    return replace(
-        block,
-        parameters=parameters,
-        expert_parameters=sum(half.expert_parameters for half in halves),
-        frozen_parameters=parameters if x.plan.adapter is not None else weights * (not x.trained.projections),
-        quantized_parameters=weights * (x.plan.quantization != "none"),
-        quantized_bytes=stored_bytes(x),
-        low_precision=low_precision_weights(x, weights, sum(half.expert_weights for half in halves)),
-        adapter_parameters=sum(half.adapter_parameters for half in halves),
-    )
+    return {
+        "parameters": parameters,
+        "expert_parameters": sum(half.expert_parameters for half in halves),
+        "frozen_parameters": parameters if x.plan.adapter is not None else weights * (not x.trained.projections),
+        "quantized_parameters": weights * (x.plan.quantization != "none"),
+        "quantized_bytes": stored_bytes(x),
+        "low_precision": low_precision_weights(x, weights, sum(half.expert_weights for half in halves)),
+        "adapter_parameters": sum(half.adapter_parameters for half in halves),
+    }
 
 
 def _transient_bytes(x: TrainingKernels, last: Sublayer) -> Number:

@@ -71,6 +71,8 @@ def _pass_times(
     operators: Sequence[Operator], prices: Prices, overlap: Overlap, forward_launch_s: Number | None
 ) -> PassTimes:
     """Seconds of one pass; None for the launches of a backward pass, in which the host waits for nothing."""
+    if not operators:
+        return PassTimes()
     times = operator_times(operators, prices)
     exposed_s = exposed_collectives_s(operators, prices, overlap, backward=forward_launch_s is None)
     held_s: Number = 0.0

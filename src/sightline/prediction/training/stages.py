@@ -33,7 +33,7 @@ class StageContents:
     @property
     def is_empty(self) -> bool:
         """Whether no plan's pipeline has such a stage."""
-        return not any(anywhere(count > 0) for count in (*self.kinds, self.embedding, self.head))
+        return not anywhere(self.layers + self.embedding + self.head > 0)
 
 
 class Stages(NamedTuple):
