@@ -24,8 +24,13 @@ SHIMMED = (
     "shimmed, functional only: Megatron's calls to CUDA are answered by the processor, so its times stand for nothing"
 )
 LEFT_OUT = (
-    *("add_bias_linear", "gradient_accumulation_fusion", "masked_softmax_fusion", "bias_activation_fusion"),
-    *("bias_dropout_fusion", "apply_rope_fusion", "batch_p2p_sync"),
+    "add_bias_linear",
+    "gradient_accumulation_fusion",
+    "masked_softmax_fusion",
+    "bias_activation_fusion",
+    "bias_dropout_fusion",
+    "apply_rope_fusion",
+    "batch_p2p_sync",
 )
 RECOMPUTATION: Mapping[str, Mapping[str, Any]] = {
     "full": {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1},

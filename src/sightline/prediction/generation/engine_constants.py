@@ -17,8 +17,14 @@ from sightline.cost.matmul.constants import borrows
 from sightline.scenario import Cluster, Device, Host
 
 HOST_TIMES = (
-    *("launch_s", "iteration_s", "sequence_s", "prefill_s", "prompt_token_s", "handover_s"),
-    *("drafting_s", "drafted_sequence_s"),
+    "launch_s",
+    "iteration_s",
+    "sequence_s",
+    "prefill_s",
+    "prompt_token_s",
+    "handover_s",
+    "drafting_s",
+    "drafted_sequence_s",
 )
 """Constants that a faster host shortens."""
 LONG_PREFILL_TOKENS = 2560

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,13 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
     found = latencies(workers, constants)
     whole = {"prefill": found.prefill.scaled(found.prefills), "decode": found.decode.scaled(found.steps)}
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
-    scalar = np.ndim(found.tpot_s) == 0
+    details: dict[str, Any] = {}
+    if np.ndim(found.tpot_s) == 0:
+        details = {
+            "rows": lambda _: _rows(workers, found, whole, constants),
+            "interval": lambda p: intervals(p, _spreads(p, constants)),
+            "advice": lambda p: what_would_fit(p, again),
+        }
     return Profile(
         scenario=scenario,
         source="predicted",
@@ -50,11 +57,9 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
         fits=memory["total"] <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction,
         limits=lambda _: _limits(whole, workers.moved_s),
         energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
-        rows=(lambda _: _rows(workers, found, whole, constants)) if scalar else (),
-        interval=(lambda p: intervals(p, _spreads(p, constants))) if scalar else {},
-        advice=(lambda p: what_would_fit(p, again)) if scalar else (),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
         warnings=lambda _: (*scenario.warnings, *_remarks(workers.decoding.worker)),
+        **details,
     )
 
 
@@ -123,12 +128,13 @@ def _rows(workers: Workers, found: Latencies, whole: Mapping[str, Phase], consta
     rows: list[Row] = []
     for (name, phase), count, of in zip(whole.items(), counts, passes, strict=True):
         rows += _of_phase(name, of, count, phase, constants)
-    sent = [("pipeline", f"activations in {name}", phase.transfer_s) for name, phase in whole.items()]
     outside = [
-        ("transfer", *each, "network") for each in (*sent, ("workers", "keys and values in prefill", workers.moved_s))
+        _batch_row("transfer", "pipeline", f"activations in {name}", phase.transfer_s, "network")
+        for name, phase in whole.items()
     ]
-    outside += [("host", "host", f"host in {name}", phase.host_s, "host") for name, phase in whole.items()]
-    return rows + [_batch_row(*each) for each in outside if each[3] > 0]
+    outside.append(_batch_row("transfer", "workers", "keys and values in prefill", workers.moved_s, "network"))
+    outside += [_batch_row("host", "host", f"host in {name}", phase.host_s, "host") for name, phase in whole.items()]
+    return rows + [row for row in outside if row.time_s > 0]
 
 
 def _of_phase(name: str, of: PricedPass, count: Number, phase: Phase, constants: InferenceConstants) -> Iterator[Row]:

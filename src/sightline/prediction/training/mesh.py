@@ -34,8 +34,19 @@ Shape = tuple[int, ...]
 Index = tuple[slice, ...]
 
 _ON_DEMAND = (
-    *("phases", "limits", "stages", "stage_times", "forward_pass_s", "rows", "interval", "advice"),
-    *("model_flops", "hardware_flops", "energy_per_step_j", "evidence", "warnings"),
+    "phases",
+    "limits",
+    "stages",
+    "stage_times",
+    "forward_pass_s",
+    "rows",
+    "interval",
+    "advice",
+    "model_flops",
+    "hardware_flops",
+    "energy_per_step_j",
+    "evidence",
+    "warnings",
 )
 """Figures of a chunk that are predicted when they are read."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,9 +88,15 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
     """The profile of a scenario whose micro-batch is given."""
     priced, times, ledgers = assemble(scenario, constants)
     step_time_s = times.step_time_s
-    scalar = np.ndim(step_time_s) == 0
     stages, memory = [ledger.memory for ledger in ledgers], fullest_stage(ledgers)
     answer = partial(profile_of, constants=constants)
+    details: dict[str, Any] = {}
+    if np.ndim(step_time_s) == 0:
+        details = {
+            "rows": lambda _: rows_of(priced, times),
+            "interval": lambda p: intervals(p, dict.fromkeys((*LONGER, *SHORTER), spread_of(scenario, constants))),
+            "advice": lambda p: what_would_fit(p, answer),
+        }
     return Profile(
         scenario=scenario,
         source="predicted",
@@ -101,16 +108,12 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         hardware_flops=lambda _: hardware_flops(scenario, priced.program),
         limits=lambda _: limits_of(priced, times),
         energy_per_step_j=lambda profile: energy_per_step_j(scenario, profile.phases),
-        rows=(lambda _: rows_of(priced, times)) if scalar else (),
         stages=stages,
         stage_times=lambda _: times.slot_s,
         forward_pass_s=times.forward_pass_s,
-        interval=(lambda p: intervals(p, dict.fromkeys((*LONGER, *SHORTER), spread_of(scenario, constants))))
-        if scalar
-        else {},
-        advice=(lambda p: what_would_fit(p, answer)) if scalar else (),
         evidence=lambda _: {**evidence_of_step(scenario, priced.device_model), "framework": priced.evidence},
         warnings=lambda _: (*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
+        **details,
     )
 
 

@@ -101,22 +101,27 @@ def blended(quantized: Block, plain: Block, share: Number) -> Block:
 
     Left out: that those layers are the first and last of the model, in the first and the last stage of a pipeline.
     """
-    parts = ((quantized, 1.0 - share), (plain, share))
-    forward = [[replace(op, count=op.count * part) for op in block.forward] for block, part in parts]
-    twin = {
-        id(op): new
-        for (block, _), ops in zip(parts, forward, strict=True)
-        for op, new in zip(block.forward, ops, strict=True)
-    }
+    low, high = _scaled(quantized, 1.0 - share), _scaled(plain, share)
     return replace(
-        quantized,
-        forward=[op for ops in forward for op in ops],
-        backward=[replace(op, count=op.count * part) for block, part in parts for op in block.backward],
-        recomputed=[
-            twin.get(id(op)) or replace(op, count=op.count * part) for block, part in parts for op in block.recomputed
-        ],
-        freed_bytes=sum(part * block.freed_bytes for block, part in parts),
-        low_precision=quantized.low_precision * (1.0 - share),
+        low,
+        forward=[*low.forward, *high.forward],
+        backward=[*low.backward, *high.backward],
+        recomputed=[*low.recomputed, *high.recomputed],
+        freed_bytes=low.freed_bytes + high.freed_bytes,
+    )
+
+
+def _scaled(block: Block, part: Number) -> Block:
+    """Return a block of which the ``part`` runs; a forward operator that is recomputed stays one and the same object."""
+    forward = [replace(op, count=op.count * part) for op in block.forward]
+    again = {id(op): new for op, new in zip(block.forward, forward, strict=True)}
+    return replace(
+        block,
+        forward=forward,
+        backward=[replace(op, count=op.count * part) for op in block.backward],
+        recomputed=[again.get(id(op)) or replace(op, count=op.count * part) for op in block.recomputed],
+        freed_bytes=block.freed_bytes * part,
+        low_precision=block.low_precision * part,
     )
 
 

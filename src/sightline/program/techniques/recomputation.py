@@ -16,10 +16,17 @@ from sightline.quantities import Number, anywhere, larger, smaller
 from sightline.scenario.techniques import Recomputation
 
 CORE_PARTS: frozenset[Part] = frozenset(
-    (
-        *("scores", "softmax", "alibi", "dropout", "context", "flash attention", "selected attention", "capped scores"),
+    {
+        "scores",
+        "softmax",
+        "alibi",
+        "dropout",
+        "context",
+        "flash attention",
+        "selected attention",
+        "capped scores",
         *RECOMPUTED,
-    )
+    }
 )
 """The attention core: cheap to recompute, large to keep."""
 PROJECTIONS = ("qkv", "rope")

@@ -151,16 +151,20 @@ def _constants(calibration: "Calibration") -> Table:
     title = f"{calibration.device}, {calibration.part}: constants"
     if len(kernels) > MOST_COLUMNS:
         return plain_table(("kernel", "rows", "constants"), rows=_by_row(calibration), title=title)
-    names = dict.fromkeys(name for constants in kernels.values() for name in constants)
-    counts = dict.fromkeys(name for counts in fitted.values() for name in counts)
-    columns = dict.fromkeys(c for ranges in covered.values() for c in ranges)
-    rows = [
-        *((name, *(_value(name, constants.get(name)) for constants in kernels.values())) for name in names),
-        *((f"rows, {c.replace('_', ' ')}", *(_count(fitted.get(kernel, {}), c) for kernel in kernels)) for c in counts),
-        *((f"{c} covered", *(_range(covered.get(kernel, {}), c) for kernel in kernels)) for c in columns),
-        ("evidence", *("calibrated" if kernel in fitted else "with it" for kernel in kernels)),
-    ]
+    rows = [(name, *(_value(name, constants.get(name)) for constants in kernels.values())) for name in _keys(kernels)]
+    for count in _keys(fitted):
+        counted = (_count(fitted.get(kernel, {}), count) for kernel in kernels)
+        rows.append((f"rows, {count.replace('_', ' ')}", *counted))
+    for column in _keys(covered):
+        ranges = (_range(covered.get(kernel, {}), column) for kernel in kernels)
+        rows.append((f"{column} covered", *ranges))
+    rows.append(("evidence", *("calibrated" if kernel in fitted else "with it" for kernel in kernels)))
     return plain_table(("constant",), tuple(kernels), rows, title=title)
+
+
+def _keys(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, None]:
+    """The keys of all kernels' tables, each once."""
+    return dict.fromkeys(key for table in tables.values() for key in table)
 
 
 def _by_row(calibration: "Calibration") -> Iterator[tuple[str, str, str]]:
