@@ -13,7 +13,7 @@ from training_scenarios import training
 
 import sightline
 from sightline.catalog import names
-from sightline.cost.device_model import Kernels, device_model, synthesized
+from sightline.cost.device_model import KernelChoice, device_model, synthesized
 from sightline.loading.clusters import read_cluster
 
 NUMBERS = {
@@ -58,7 +58,7 @@ def test_arrays_of_devices_cost_what_each_device_costs():
 
 
 def test_constants_are_resolved_once_for_equal_devices():
-    device, kernels = read_cluster("1x h100-sxm-80gb").device, Kernels(dtype="bf16")
+    device, kernels = read_cluster("1x h100-sxm-80gb").device, KernelChoice(dtype="bf16")
     model, resolved = device_model(device, kernels), []
 
     def constants(_, kernel):

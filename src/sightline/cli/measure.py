@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sightline.measurement.arxiv_2311_03687 import Cell, Table
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Settings, Step
+    from sightline.measurement.processes.suite import Progress, Settings
     from sightline.report.study import Answered
     from sightline.runs import Store
 
@@ -88,7 +88,7 @@ def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]
             quick=options.quick,
             brief=cluster is None,
             rerun=options.rerun,
-            on_step=lambda step: _tell(step, advance),
+            on_step=lambda progress: _tell(progress, advance),
         )
 
 
@@ -106,14 +106,14 @@ def _not_measured(sentences: "Iterable[str]") -> None:
         output.print_remark(f"not measured: {sentence}")
 
 
-def _tell(step: "Step", advance: "Callable[[], None]") -> None:
+def _tell(progress: "Progress", advance: "Callable[[], None]") -> None:
     """Say when a case has ended, and why where it did not end well."""
-    if step.run is None:
+    if progress.run is None:
         return
     advance()
-    if step.run.status == "ok" and step.run.environment.get("contended"):
-        for why in step.run.environment["contention"]:
-            output.print_remark(f"warning: {step.case.name}: {why}")
+    if progress.run.status == "ok" and progress.run.environment.get("contended"):
+        for why in progress.run.environment["contention"]:
+            output.print_remark(f"warning: {progress.case.name}: {why}")
 
 
 def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:

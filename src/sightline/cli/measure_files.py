@@ -10,12 +10,12 @@ from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Settings, Step
+    from sightline.measurement.processes.suite import Progress, Settings
     from sightline.runs import Store
 
 
 def measure_files(
-    options: MeasureOptions, store: "Store", on_step: "Callable[[Step, Callable[[], None]], None]"
+    options: MeasureOptions, store: "Store", on_step: "Callable[[Progress, Callable[[], None]], None]"
 ) -> "list[Measured]":
     """Measure all scenarios of the files; on a node that only follows another, nothing is answered.
 
@@ -44,8 +44,8 @@ def measure_files(
         return []
     with output.progress(len(scenarios), "measuring", least=2) as advance:
 
-        def tell(step: "Step") -> None:
-            on_step(step, advance)
+        def tell(progress: "Progress") -> None:
+            on_step(progress, advance)
 
         settings = settings_of(options)
         for kind in (OperatorScenario, GenerationScenario, Scenario):

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kernels:
+class KernelChoice:
     """Which of a device's kernels run, and how their constants are resolved: what a framework or an engine decides."""
 
     attention: str = "flash-2"
@@ -60,7 +60,7 @@ class DeviceModel:
 
     device: Device
     """The datasheet; its numbers may be arrays that broadcast."""
-    kernels: Kernels = Kernels()
+    kernels: KernelChoice = KernelChoice()
     _constants: dict[object, Any] = field(default_factory=dict)
 
     asynchronous = True
@@ -123,7 +123,7 @@ def _axes(model: DeviceModel) -> int:
 
 
 @remembered(entries=256, largest_array=4096)
-def device_model(device: Device, kernels: Kernels = Kernels()) -> DeviceModel:
+def device_model(device: Device, kernels: KernelChoice = KernelChoice()) -> DeviceModel:
     """Return the model of a device: an accelerator's, or a processor's where operators are called one after the other."""
     if kernels.eager and family_with(device, PROCESSOR) is not None:
         from sightline.cost.processor.model import ProcessorModel

@@ -119,7 +119,7 @@ class Allocation:
     """Bytes per logit that the loss keeps from the forward to the backward pass."""
     frees_gradients: bool = False
     """Gradients are freed after the update and come back as the backward pass makes them."""
-    wraps_ends: bool = False
+    wraps_embedding_and_head: bool = False
     """Embedding and head are units of their own, gathered only while they run."""
     keeps_stage_outputs: bool = False
     """What a pipeline stage has sent on stays in memory until its backward pass."""

@@ -12,7 +12,7 @@ from sightline.measurement.operators import runs as operators
 from sightline.measurement.operators.measure import measure_operator
 from sightline.measurement.processes.nodes import rendezvous_of
 from sightline.measurement.processes.results import Measured, measured
-from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Settings, Step, run_suite
+from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Progress, Settings, run_suite
 from sightline.measurement.training import case as training
 from sightline.profile import Profile
 from sightline.runs import Store
@@ -60,10 +60,10 @@ def measure_scenarios(
     with ExitStack() as nodes:
         rendezvous = nodes.enter_context(rendezvous_of(settings.nodes)) if settings.nodes.count > 1 else None
 
-        def tell(step: Step) -> None:
-            if step.run is None and rendezvous is not None:
-                rendezvous.announce(cases.index(step.case))
-            on_step(step)
+        def tell(progress: Progress) -> None:
+            if progress.run is None and rendezvous is not None:
+                rendezvous.announce(cases.index(progress.case))
+            on_step(progress)
 
         runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=tell)
     return measured(cases, runs, store)

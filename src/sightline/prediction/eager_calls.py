@@ -85,31 +85,31 @@ def spread(operators: Sequence[Operator], weights: Mapping[str, float], seconds:
     return {one: each * of_op for one, of_op in weighted.items()}
 
 
-def in_eager_pass(of: Program, prices: Prices, model: DeviceModel) -> Prices:
+def in_eager_pass(program: Program, prices: Prices, model: DeviceModel) -> Prices:
     """Return the prices of an inference pass's operators with the model's own code around them."""
     if model.asynchronous:
         return prices
-    around = around_pass(of, model)
+    around = around_pass(program, model)
     return {one: cost._replace(time_s=cost.time_s + around.get(one, 0.0)) for one, cost in prices.items()}
 
 
-def pass_execution(of: Program) -> Execution:
+def pass_execution(program: Program) -> Execution:
     """Return what an inference pass is for the caches of a processor: weights and cached tokens that it reads."""
-    return Execution(touched_bytes=sum((block.count * _read_bytes(block.operators) for block in of.blocks), 0.0))
+    return Execution(touched_bytes=sum((block.count * _read_bytes(block.operators) for block in program.blocks), 0.0))
 
 
 def _read_bytes(operators: Iterable[Operator]) -> Number:
     return sum((op.count * op.bytes for op in operators if isinstance(op, Matmul | CachedAttention)), 0.0)
 
 
-def around_pass(of: Program, model: DeviceModel) -> dict[int, Number]:
+def around_pass(program: Program, model: DeviceModel) -> dict[int, Number]:
     """Return seconds of the model's own calls around each operator of a pass: as decoding models told, else training ones.
 
     Code and the interpreter's data leave the cores' caches with what a pass touches.
     """
-    near = model.near_share(pass_execution(of).touched_bytes)
-    embedding, head = ends_of(of)
-    places: list[tuple[str, Sequence[Operator]]] = [("layer", layer.operators) for layer in of.layers]
+    near = model.near_share(pass_execution(program).touched_bytes)
+    embedding, head = embedding_and_head(program)
+    places: list[tuple[str, Sequence[Operator]]] = [("layer", layer.operators) for layer in program.layers]
     calls, weights = model.calls, model.call_weights
     found: dict[int, Number] = {}
     for name, operators in (*places, ("pass", [*embedding, *head])):
@@ -122,6 +122,6 @@ def around_pass(of: Program, model: DeviceModel) -> dict[int, Number]:
     return found
 
 
-def ends_of(of: Program) -> tuple[Sequence[Operator], Sequence[Operator]]:
+def embedding_and_head(program: Program) -> tuple[Sequence[Operator], Sequence[Operator]]:
     """Return the operators before the layers and behind them, without the last layer's sum."""
-    return of.embedding.operators, [op for op in of.head.operators if op.module != RESIDUAL]
+    return program.embedding.operators, [op for op in program.head.operators if op.module != RESIDUAL]

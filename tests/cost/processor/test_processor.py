@@ -11,7 +11,7 @@ from operators import flash
 
 from sightline.calibration.processor.dispatch import dispatch_generations, dispatch_scenarios, prices_with
 from sightline.calibration.processor.machine import NEUTRAL
-from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.device_model import KernelChoice, device_model
 from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, Processor, from_mapping, load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor.model import CORE_CACHE, ProcessorModel
@@ -216,7 +216,7 @@ def test_calls_of_a_token_go_cold_as_weights_drive_them_out():
                 [decode],
                 replace(
                     priced.worker.ranks,
-                    device_model=ProcessorModel(device=device, kernels=Kernels(dtype="fp32"), given=m),
+                    device_model=ProcessorModel(device=device, kernels=KernelChoice(dtype="fp32"), given=m),
                 ),
             )
             for m in (machine, replace(machine, calls={}))

@@ -15,8 +15,8 @@ from sightline.cost.collectives.groups import data_group
 from sightline.cost.device_model import device_model
 from sightline.prediction.training.data_parallel import (
     DataParallelTime,
-    Ranks,
     Replica,
+    ReplicaRanks,
     Replication,
     data_parallel_time,
     exposed,
@@ -58,8 +58,8 @@ def cost(
     on = Replication(
         plan=plan,
         ranks=(
-            Ranks(*(data_group(1, n, scenario.cluster) for n in (replicas, shard, replicas / shard))),
-            Ranks(*(data_group(2, n, scenario.cluster) for n in (replicas / 2, shard / 2, replicas / shard))),
+            ReplicaRanks(*(data_group(1, n, scenario.cluster) for n in (replicas, shard, replicas / shard))),
+            ReplicaRanks(*(data_group(2, n, scenario.cluster) for n in (replicas / 2, shard / 2, replicas / shard))),
         ),
         cluster=scenario.cluster,
         library=cluster_collectives(scenario.cluster),

@@ -13,19 +13,19 @@ import numpy as np
 
 from sightline.calibration.manifest import manifest
 from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.device_model import Kernels
+from sightline.cost.device_model import KernelChoice
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.cost.processor.constants import ProcessorConstants
 from sightline.cost.processor.model import ProcessorModel
 from sightline.cost.processor.prices import framework_calls
 from sightline.loading import generation_from_mapping, scenario_from_mapping
-from sightline.prediction.eager_calls import DECODING, ends_of, working_bytes
+from sightline.prediction.eager_calls import DECODING, embedding_and_head, working_bytes
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.worker import price_passes
 from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.priced import step_prices
-from sightline.prediction.training.update import TENSORS_OF_ENDS, TENSORS_OF_LAYER
+from sightline.prediction.training.update import TENSORS_OF_EMBEDDING_AND_HEAD, TENSORS_OF_LAYER
 from sightline.program import Operator, Program, write_out
 from sightline.quantities import significant
 from sightline.scenario import Device, GenerationScenario, Scenario
@@ -127,7 +127,7 @@ def _update_calls(phases: Sequence[Mapping[str, float]], scenarios: Sequence[Sce
     measured = [phase["optimizer"] for phase in phases[: len(DEPTHS)] if "optimizer" in phase]
     if len(measured) < len(DEPTHS):
         return {}
-    tensors = [TENSORS_OF_LAYER * s.model.layers + TENSORS_OF_ENDS for s in scenarios[: len(DEPTHS)]]
+    tensors = [TENSORS_OF_LAYER * s.model.layers + TENSORS_OF_EMBEDDING_AND_HEAD for s in scenarios[: len(DEPTHS)]]
     each_s = max((measured[1] - measured[0]) / (tensors[1] - tensors[0]), 0.0)
     once_s = max(measured[0] - tensors[0] * each_s, 0.0)
     return {"update": significant(once_s), "update tensor": significant(each_s)}
@@ -167,11 +167,11 @@ def decode_calls(
     for state, modules, scenario in zip(DECODING, phases, dispatch_generations(dtype), strict=False):
         priced = price_generation(scenario)
         decode = priced.decode.program
-        model = ProcessorModel(device=device, kernels=Kernels(dtype=dtype), given=operators_alone(machine))
+        model = ProcessorModel(device=device, kernels=KernelChoice(dtype=dtype), given=operators_alone(machine))
         prices = price_passes([decode], replace(priced.worker.ranks, device_model=model))
         (layer,) = decode.layers
         tokens = float(scenario.workload.output_tokens) - 1.0
-        for name, blocks in _places(layer.operators, *ends_of(decode)).items():
+        for name, blocks in _places(layer.operators, *embedding_and_head(decode)).items():
             passes = tokens * (layer.count if name == "layer" else 1.0)
             gaps = _gaps(blocks, modules, "decode", passes, prices)
             if gaps is not None and sum(gaps.values()) > 0:
@@ -189,7 +189,9 @@ def prices_with(
 
 def model_of(machine: ProcessorConstants, scenario: Scenario) -> ProcessorModel:
     """Return the model of the scenario's device with a machine's constants in place of the catalog's."""
-    return ProcessorModel(device=scenario.cluster.device, kernels=Kernels(dtype=scenario.plan.dtype), given=machine)
+    return ProcessorModel(
+        device=scenario.cluster.device, kernels=KernelChoice(dtype=scenario.plan.dtype), given=machine
+    )
 
 
 def operators_alone(machine: ProcessorConstants) -> ProcessorConstants:

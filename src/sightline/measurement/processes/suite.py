@@ -118,7 +118,7 @@ def _without_figures(content: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Progress:
     """How far a suite is."""
 
     case: Case
@@ -128,7 +128,7 @@ class Step:
     """The run is of an earlier time: the case was not run again."""
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[Progress], None]
 
 
 def run_suite(
@@ -162,10 +162,10 @@ def run_suite(
         key = case.key(environment)
         resumed = key in ended
         if not resumed:
-            on_step(Step(case=case))
+            on_step(Progress(case=case))
             ended[key] = _run_and_store(case, store, suite, key, environment)
         run = ended[key]
-        on_step(Step(case=case, run=run, resumed=resumed))
+        on_step(Progress(case=case, run=run, resumed=resumed))
         runs.append(run)
         if not resumed and run.status == "interrupted":
             raise KeyboardInterrupt

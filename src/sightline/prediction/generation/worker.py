@@ -8,7 +8,7 @@ from sightline.content import LargeArrayError, Results, content, remembered
 from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, tensor_group
-from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.device_model import KernelChoice, device_model
 from sightline.cost.matmul.dense import overlapped
 from sightline.cost.matmul.prices import UNIT_BANDWIDTH
 from sightline.cost.operator_cost import OperatorCost, Ranks
@@ -94,11 +94,11 @@ class PricedPass:
 def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
     """Return the price of every operator of several passes, priced together where launches are asynchronous."""
     if ranks.device_model.asynchronous:
-        return price([op for of in passes for op in of.operators], ranks)
+        return price([op for program in passes for op in program.operators], ranks)
     prices: Prices = {}
-    for of in passes:
-        raw = price(of.operators, replace(ranks, execution=partial(pass_execution, of)))
-        prices |= in_eager_pass(of, raw, ranks.device_model)
+    for program in passes:
+        raw = price(program.operators, replace(ranks, execution=partial(pass_execution, program)))
+        prices |= in_eager_pass(program, raw, ranks.device_model)
     return prices
 
 
@@ -158,7 +158,7 @@ def worker_of(scenario: GenerationScenario) -> Worker:
     """Return the replica that answers a scenario."""
     scenario = at_its_clock(scenario)
     plan, engine, cluster = scenario.plan, scenario.plan.engine, scenario.cluster
-    kernels = Kernels(
+    kernels = KernelChoice(
         stream_generation=engine.kernels.stream_kernels,
         eager=engine.kernels.eager,
         dtype=plain_dtype(plan.dtype, cluster.device),

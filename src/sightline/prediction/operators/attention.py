@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sightline.cost.attention.constants import PHASE_PARTS, AttentionPhase, prefill_constants
 from sightline.cost.attention.decode import decode_attention_cost, decode_constants
 from sightline.cost.attention.fused import attention_cost
-from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.device_model import KernelChoice, device_model
 from sightline.cost.families import covers, evidence_of, family_of, half_width
 from sightline.cost.operator_cost import OperatorCost
 from sightline.prediction.evidence import MEASURED_DTYPES, within
@@ -30,7 +30,7 @@ RANGES = ("head shapes left out", "head shapes left out, formula", "in range", "
 
 def attention_answer(x: AttentionOperation, device: Device) -> OperatorAnswer:
     """Answer with the kernels of serving engines; where sizes are arrays, each with its own phase."""
-    model = device_model(device, Kernels(dtype=x.dtype))
+    model = device_model(device, KernelChoice(dtype=x.dtype))
     plain = x.window is None and not x.latent and x.value_dim is None and x.kv_dtype in (None, x.dtype)
     if plain and not model.asynchronous:
         return _on_processor(x, cast("ProcessorModel", model))

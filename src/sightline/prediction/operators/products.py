@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sightline.cost.device_model import Kernels, device_model
+from sightline.cost.device_model import KernelChoice, device_model
 from sightline.cost.families import Evidence, covers, evidence_of, family_of, half_width
 from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
@@ -29,7 +29,7 @@ MASKED_ROWS = 64
 
 def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     """Answer with the constants of the format, and their residual surface where it was measured."""
-    model = device_model(device, Kernels(dtype=x.dtype))
+    model = device_model(device, KernelChoice(dtype=x.dtype))
     if x.kernel in ("16-bit", "32-bit") and not model.asynchronous:
         return _on_processor(x, cast("ProcessorModel", model))
     kernel, stored, warnings = _kernel_of(x, device)

@@ -94,8 +94,8 @@ def roofline_table(scenario: GenerationScenario) -> RooflineTable:
     return RooflineTable(scenario=scenario, rows=tuple(rows))
 
 
-def _matmuls(phase: Phase, of: Program) -> Iterator[tuple[Phase, str, Matmul | GroupedMatmul]]:
-    for block in of.layers:
+def _matmuls(phase: Phase, program: Program) -> Iterator[tuple[Phase, str, Matmul | GroupedMatmul]]:
+    for block in program.layers:
         for op in block.operators:
             if isinstance(op, CachedAttention):
                 yield from ((phase, block.name, part) for part in _unfused(op))

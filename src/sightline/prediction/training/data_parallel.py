@@ -120,7 +120,7 @@ class DataParallelTime(NamedTuple):
     network_bytes: Number
 
 
-class Ranks(NamedTuple):
+class ReplicaRanks(NamedTuple):
     """The ranks that hold the same parameters."""
 
     all: Group
@@ -146,14 +146,16 @@ class Replication:
 
     plan: Plan
     cluster: Cluster
-    ranks: tuple[Ranks, Ranks]
+    ranks: tuple[ReplicaRanks, ReplicaRanks]
     """Those with the same common parameters, and those with the same experts."""
     library: CollectiveConstants
     constants: TrainingConstants
     device_model: DeviceModel
     """Where its calls return when their work is done, replicas copy what they send themselves, and nothing overlaps."""
 
-    def seconds(self, kind: str, size: DenseAndExperts, messages: Number, among: Callable[[Ranks], Group]) -> Number:
+    def seconds(
+        self, kind: str, size: DenseAndExperts, messages: Number, among: Callable[[ReplicaRanks], Group]
+    ) -> Number:
         """Seconds of a collective in so many messages; experts' follow the others' over their own ranks."""
         once = sum(
             collective_time(kind, part / messages, group=among(ranks), cluster=self.cluster, constants=self.library)
@@ -188,8 +190,8 @@ def replication(
     """
     t, groups, replicas = plan.tensor_parallel, plan.replica_groups, 1.0 * plan.replicas
 
-    def ranks(inside: Number, replicas: Number, shards: Number) -> Ranks:
-        return Ranks(
+    def ranks(inside: Number, replicas: Number, shards: Number) -> ReplicaRanks:
+        return ReplicaRanks(
             all=data_group(inside, replicas, cluster),
             sharding=data_group(inside, shards, cluster),
             across=data_group(inside * shards, groups, cluster),

@@ -6,7 +6,7 @@ from functools import partial
 from sightline.content import remembered
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.device_model import DeviceModel, Kernels, device_model
+from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
 from sightline.cost.operator_cost import Ranks
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
@@ -99,7 +99,7 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
 
 def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceModel:
     """Return the model of the scenario's device with the kernels of its framework."""
-    kernels = Kernels(
+    kernels = KernelChoice(
         attention=constants.attention_kernel,
         single_products=False,
         streams=constants.element_wise,

@@ -224,7 +224,7 @@ def gathered_parameters(
     allocation, replicated = plan.framework.allocation, plan.replicas > 1
     layer = program.largest_layer_bytes(stage)
     live = smaller(sizes.stored_bytes, GATHERED_LAYERS * layer + program.embedding_and_head_bytes(stage))
-    if not allocation.wraps_ends:
+    if not allocation.wraps_embedding_and_head:
         sharded = replicated & (plan.zero_stage == 3)
         gathered = sharded * live + replicated * shares.whole_weights * sizes.stored_bytes
         return Gathered(live=live, layer=gathered, loss=gathered)

@@ -60,7 +60,7 @@ def _separate(states: StateBytes) -> float:
     return 4.0 * weight + 14.0 * moment + 2.0 * states.gradients + in_16_bit
 
 
-TENSORS_OF_LAYER, TENSORS_OF_ENDS = 9.0, 3.0
+TENSORS_OF_LAYER, TENSORS_OF_EMBEDDING_AND_HEAD = 9.0, 3.0
 """Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 
 
@@ -134,7 +134,7 @@ def _trained_tensors(scenario: Scenario, layers: Number) -> Number:
     """Parameters that the optimizer is given; of an adapter two matrices for each projection that has one."""
     adapter = scenario.plan.adapter
     if adapter is None:
-        return TENSORS_OF_LAYER * layers + TENSORS_OF_ENDS
+        return TENSORS_OF_LAYER * layers + TENSORS_OF_EMBEDDING_AND_HEAD
     return 2.0 * len(adapter.projections(gated=scenario.model.gated)) * layers + len(adapter.also_trained)
 
 

@@ -128,7 +128,7 @@ def sensitivity_table(found: Sensitivity) -> RenderableType:
         _elasticities(found.elasticity),
     ]
     if found.neighbours:
-        blocks += [Text(), Text("plans that differ in one decision", style="dim"), _neighbors(found)]
+        blocks += [Text(), Text("plans that differ in one decision", style="dim"), _neighbour_table(found)]
     return Group(*blocks)
 
 
@@ -148,7 +148,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> Table:
     return table
 
 
-def _neighbors(found: Sensitivity) -> Table:
+def _neighbour_table(found: Sensitivity) -> Table:
     own = _neighbour(Neighbour("as asked", found.answer))
     table = parts.grid(4)
     for line in (own, *map(_neighbour, found.neighbours)):
