@@ -13,8 +13,9 @@ from training_scenarios import training
 
 import sightline
 from sightline.catalog import names
-from sightline.cost.device_model import KernelChoice, device_model, synthesized
+from sightline.cost.device_model import KernelChoice, device_model
 from sightline.loading.clusters import read_cluster
+from sightline.scenario import Device
 
 NUMBERS = {
     "peak_flops": {"fp32": 5e13, "tf32": 4e14, "fp16": 8e14, "bf16": 8e14, "fp8": 1.6e15},
@@ -24,11 +25,13 @@ NUMBERS = {
     "l2_bytes": 6e7,
     "l2_bandwidth": 8e12,
     "compute_units": 120.0,
+    "tdp_w": 700.0,
+    "idle_w": 70.0,
 }
 
 
 def on(scenario, **numbers):
-    cluster = replace(scenario.cluster, device=synthesized("imagined", **{**NUMBERS, **numbers}))
+    cluster = replace(scenario.cluster, device=Device(name="imagined", **{**NUMBERS, **numbers}))
     return replace(scenario, cluster=cluster)
 
 

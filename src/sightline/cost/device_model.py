@@ -1,7 +1,7 @@
 """A device as prices see it: the numbers of its datasheet, and the constants of each kind of operator.
 
 Constants are resolved when an operator first needs them. They come from measurements of the device, of a relative of
-it, or of no device in particular (``generic``), so that a synthesized device needs numbers and no catalog entry.
+it, or of no device in particular (``generic``), so that an imagined device needs numbers and no catalog entry.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 import numpy as np
 
 from sightline.content import remembered
-from sightline.cost.families import PROCESSOR, UNMEASURED, Evidence, evidence_of, family_with
+from sightline.cost.families import PROCESSOR, Evidence, evidence_of, family_with
 from sightline.quantities import PLAIN, Number
 from sightline.scenario import Device
 
@@ -130,32 +130,3 @@ def device_model(device: Device, kernels: KernelChoice = KernelChoice()) -> Devi
 
         return ProcessorModel(device=device, kernels=kernels)
     return DeviceModel(device=device, kernels=kernels)
-
-
-def synthesized(
-    name: str,
-    *,
-    peak_flops: dict[str, Number],
-    vector_flops: Number,
-    memory_bytes: Number,
-    memory_bandwidth: Number,
-    l2_bytes: Number,
-    l2_bandwidth: Number,
-    compute_units: Number,
-    tdp_w: Number = 700.0,
-    idle_w: Number = 70.0,
-) -> Device:
-    """Return a device that no catalog knows; its constants are those of no device in particular."""
-    return Device(
-        name=name,
-        peak_flops=peak_flops,
-        vector_flops=vector_flops,
-        memory_bytes=memory_bytes,
-        memory_bandwidth=memory_bandwidth,
-        l2_bytes=l2_bytes,
-        l2_bandwidth=l2_bandwidth,
-        compute_units=compute_units,
-        tdp_w=tdp_w,
-        idle_w=idle_w,
-        calibration=UNMEASURED,
-    )

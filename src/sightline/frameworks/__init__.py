@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sightline.frameworks.behavior import offering, read_engine, read_framework
-from sightline.frameworks.framework import PLAIN_ALLOCATION, Allocation, Framework, StateBytes, TensorOverlap
+from sightline.frameworks.framework import PLAIN_ALLOCATION, Framework, StateBytes, TensorOverlap
 from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from sightline.program.program import Block, Program
 from sightline.program.write import write, write_out
 
 if TYPE_CHECKING:
-    from sightline.program.batch import Batch, SequenceGroup, decoding, prompts
+    from sightline.program.batch import Batch, decoding, prompts
     from sightline.program.kernels import InferenceKernels, inference_kernels
 else:
     __getattr__ = names_on_demand(
         __name__,
         {
-            "sightline.program.batch": "Batch SequenceGroup decoding prompts",
+            "sightline.program.batch": "Batch decoding prompts",
             "sightline.program.kernels.inference": "InferenceKernels inference_kernels",
         },
     )
@@ -41,7 +41,6 @@ __all__ = [
     "MatrixVector",
     "Operator",
     "Program",
-    "SequenceGroup",
     "decoding",
     "inference_kernels",
     "prompts",

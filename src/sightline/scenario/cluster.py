@@ -32,8 +32,8 @@ class Device:
     """Streaming multiprocessors, or what the vendor calls the unit a matmul tile runs on."""
     tdp_w: Number
     idle_w: Number
-    calibration: str
-    """Calibration family whose constants describe this device."""
+    calibration: str = "generic"
+    """Calibration family whose constants describe this device; ``generic`` holds those of no device in particular."""
     relatives: tuple[str, ...] = ()
     """Families whose constants stand in for parts that its own lacks, nearest first."""
     vector_flops: Number
