@@ -5,7 +5,7 @@ fit is the maximum a posteriori: robust squares of logarithmic errors plus squar
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,20 +105,12 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
             )
     framework = first.plan.framework.name
     free = ON_DEVICE if device_model(first.cluster.device).asynchronous else ON_PROCESSOR
-    result = fit_training(steps, free, _given(first))
+    constants, _ = load_training(
+        training_family(first.cluster.device, framework), framework, first.plan.framework.version
+    )
+    result = fit_training(steps, free, asdict(constants))
     chosen = {"evidence": "calibrated", "source": source, **result.constants}
     content = {"frameworks": {framework: chosen, "reference": chosen}}
-    fitted = {name: result.constants[name] for name in (*free, "spread")}
-    fit = PartFit(
-        content=content,
-        constants={framework: fitted},
-        rows={framework: result.rows},
-        residuals={framework: result.residuals},
-    )
+    fitted = replace(result, constants={name: result.constants[name] for name in (*free, "spread")})
+    fit = PartFit(content=content, fits={framework: fitted})
     return Calibration(device=first.cluster.device.name, part="training", fit=fit, source=source, covered={})
-
-
-def _given(scenario: Scenario) -> dict[str, Any]:
-    device, framework = scenario.cluster.device, scenario.plan.framework
-    constants, _ = load_training(training_family(device, framework.name), framework.name, framework.version)
-    return {name: getattr(constants, name) for name in TrainingConstants.__dataclass_fields__}

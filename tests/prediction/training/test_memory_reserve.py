@@ -10,7 +10,7 @@ from sightline.frameworks import PLAIN_ALLOCATION
 from sightline.prediction.training.memory import RESERVED
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile, StageMemory
-from sightline.validation.validate import allocated_bytes, reserved_bytes
+from sightline.validation.validate import quantity_of
 
 TOKENS, WIDTH, LAYERS, RANKS = 4096, 4096, 32, 4
 
@@ -40,7 +40,7 @@ def pipeline(**plan: object) -> Profile:
 def test_an_allocator_without_habits_reserves_what_is_needed():
     profile = ledger(plain=True, zero_stage=3)
     assert stages(profile)["first"].items[RESERVED] == 0
-    assert reserved_bytes(profile) == allocated_bytes(profile)
+    assert quantity_of("reserved_bytes", profile) == quantity_of("allocated_bytes", profile)
 
 
 def test_gathered_units_and_gaps_beside_a_long_loss_are_reserved():
@@ -54,7 +54,9 @@ def test_gathered_units_and_gaps_beside_a_long_loss_are_reserved():
     layer = first.items["recomputation working set"] + first.items["transient tensors"]
     assert layer > 0
     assert first.items[RESERVED] == pytest.approx(flat + layer)
-    assert reserved_bytes(profile) == pytest.approx(allocated_bytes(profile) + flat + layer)
+    assert quantity_of("reserved_bytes", profile) == pytest.approx(
+        quantity_of("allocated_bytes", profile) + flat + layer
+    )
 
 
 def test_a_whole_gradient_lies_beside_its_reduced_shard():

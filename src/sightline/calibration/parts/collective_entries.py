@@ -82,8 +82,7 @@ def _family(fits: Fits, network: NetworkConstants, network_errors: Errors, sourc
         versions={v: fits.kinds(v) for v in fits.versions},
         engines=engines,
     )
-    covered = {kind: {name: list(ends) for name, ends in sizes.items()} for kind, sizes in fits.covered.items()}
-    return {**content, "covered": covered, "residuals": _residuals(fits, network_errors)}
+    return {**content, "covered": fits.covered, "residuals": _residuals(fits, network_errors)}
 
 
 def _mean_entry(fits: Sequence[Fits], network: NetworkConstants, names: Stated, *, topology: str) -> Entry:

@@ -47,19 +47,12 @@ class System:
     relative: str = ""
     """Family, fitted before, whose constants are kept where these tables are silent."""
 
-    def nccl(self) -> Stated:
-        """NCCL's own tables of the system."""
-        return _in_folder(manifest("collectives")["nccl"], f"{self.aiconfigurator}/comm/nccl/*")
-
-    def kernels(self, engine: str) -> Stated:
-        """The tables of an engine's own kernels."""
-        stated = manifest("collectives")
-        tables = {**stated["kernels"], "where": {"kernel_source": stated["engines"][engine]}}
-        return _in_folder(tables, f"{self.aiconfigurator}/comm/{engine}/*")
-
-
-def _in_folder(tables: Stated, path: str) -> Stated:
-    return {**tables, "where": {"path": path, **tables.get("where", {})}}
+    def tables_of(self, library: str) -> Stated:
+        """The system's tables of NCCL, or of an engine's own kernels."""
+        stated, where = manifest("collectives"), {"path": f"{self.aiconfigurator}/comm/{library}/*"}
+        if library == "nccl":
+            return {**stated["nccl"], "where": where}
+        return {**stated["kernels"], "where": {**where, "kernel_source": stated["engines"][library]}}
 
 
 def systems() -> tuple[System, ...]:
@@ -167,7 +160,7 @@ def system_tables(read: Read, system: System) -> dict[str, Tables]:
         further |= _by_kind(rows.gather_every(system.every))
     if not system.aiconfigurator:
         return {system.version: further}
-    rows = read(system.nccl()).sort("ranks", "bytes", "seconds")
+    rows = read(system.tables_of("nccl")).sort("ranks", "bytes", "seconds")
     versions = {version: _by_kind(part) for version, part in _by_release(rows).items()}
     if not versions:
         raise InputError(f"the tables hold no measurements of {system.aiconfigurator}")
@@ -179,7 +172,7 @@ def engine_tables(read: Read, system: System) -> dict[tuple[str, str], Collectiv
     """Return engines' own all-reduce inside a node by engine and release, oldest first."""
     tables: dict[tuple[str, str], CollectiveTable] = {}
     for engine in manifest("collectives")["engines"] if system.aiconfigurator else ():
-        rows = read(system.kernels(engine)).sort("ranks", "bytes", maintain_order=True)
+        rows = read(system.tables_of(engine)).sort("ranks", "bytes", maintain_order=True)
         for release, part in _by_release(rows).items():
             tables[engine, release] = CollectiveTable.of_kind("all_reduce", part)
     return tables

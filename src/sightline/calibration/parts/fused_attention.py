@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.calibration.fits import Array, FitResult, Table, by_kernel, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
@@ -28,7 +29,7 @@ class HeadsTable(Table):
     head_dim: Array
     query_tokens: Array
 
-    def passes(self, direction: Direction, dtype: str, causal: Array | bool = True) -> FlashAttention:
+    def passes(self, direction: Direction, dtype: str, causal: NDArray[np.bool_] | bool = True) -> FlashAttention:
         """The measured operators, of which one direction is meant."""
         return self.operators(
             FlashAttention,

@@ -98,24 +98,16 @@ def linear_entries(stated: Stated, read: Read) -> dict[str, Entry]:
     """The shipped calibrations of linear attention and state spaces; ``generic`` takes those of the device measured."""
     ((family, told),) = stated["families"].items()
     result = fit_gated_delta(DeltaTable.of(read(told["tables"])), device_of(family))
-    constants = dict(result.constants)
-    scan = {**constants, "chunk_tokens": SCAN_CHUNK}
+
+    def mixers(measured: Entry, scanned: str) -> Entry:
+        scan = {"evidence": scanned, **result.constants, "chunk_tokens": SCAN_CHUNK}
+        return {"mixers": {"gated-delta": {**measured, **result.constants}, "state-space": scan}}
+
+    own = {**provenance(told["source"], "fitted", "linear"), "filters": list(told["filters"])}
+    generic = provenance(f"the fit for {family}, nobody else's tables being known", "datasheet", "linear")
     return {
-        family: {
-            **provenance(told["source"], "fitted", "linear"),
-            "filters": list(told["filters"]),
-            "mixers": {
-                "gated-delta": {"evidence": "calibrated", **figures(result), **constants},
-                "state-space": {"evidence": "extrapolated", **scan},
-            },
-        },
-        "generic": {
-            **provenance(f"the fit for {family}, nobody else's tables being known", "datasheet", "linear"),
-            "mixers": {
-                "gated-delta": {"evidence": "datasheet", **constants},
-                "state-space": {"evidence": "datasheet", **scan},
-            },
-        },
+        family: {**own, **mixers({"evidence": "calibrated", **figures(result)}, "extrapolated")},
+        "generic": {**generic, **mixers({"evidence": "datasheet"}, "datasheet")},
     }
 
 

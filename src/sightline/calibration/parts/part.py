@@ -1,7 +1,7 @@
 """What parts of a calibration share: an operator's identity and limits, what a fit hands back, and catalog entries."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
@@ -35,13 +35,25 @@ class PartFit:
 
     content: Mapping[str, Any]
     """The part of the catalog entry that holds the constants, as the formulas read it."""
-    constants: Mapping[str, Mapping[str, Any]]
-    """By kernel, plain numbers by name."""
-    rows: Mapping[str, Mapping[str, int]]
-    """By kernel, how many rows there were and what became of them."""
-    residuals: Mapping[str, Mapping[str, Mapping[str, float]]]
-    """By kernel and range or part left out: rows, median, p90 and bias of the relative error."""
-    points: Sequence[Points] = field(default_factory=tuple)
+    fits: Mapping[str, FitResult]
+    """By kernel."""
+    points: Sequence[Points] = ()
+
+    @property
+    def constants(self) -> Mapping[str, Mapping[str, Any]]:
+        """By kernel, plain numbers by name; of kernels that have some."""
+        named = {name: numbers for kernel, fit in self.fits.items() for name, numbers in _named(kernel, fit).items()}
+        return {name: numbers for name, numbers in named.items() if numbers}
+
+    @property
+    def rows(self) -> Mapping[str, Mapping[str, int]]:
+        """By kernel, how many rows there were and what became of them; without those that nothing was fitted to."""
+        return {kernel: fit.rows for kernel, fit in self.fits.items() if fit.rows}
+
+    @property
+    def residuals(self) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+        """By kernel and range or part left out: rows, median, p90 and bias of the relative error."""
+        return {kernel: fit.residuals for kernel, fit in self.fits.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +86,7 @@ class Part:
             for _ in range(some["kernel"].n_unique()):
                 done()
         content = self.content(entries, rows, cluster)
-        return PartFit(
-            content=content,
-            constants={name: c for kernel, result in results.items() for name, c in _named(kernel, result).items()},
-            rows={kernel: result.rows for kernel, result in results.items()},
-            residuals={kernel: result.residuals for kernel, result in results.items()},
-            points=self.points(rows, cluster, content),
-        )
+        return PartFit(content=content, fits=results, points=self.points(rows, cluster, content))
 
     def points(self, rows: pl.DataFrame, cluster: Cluster, stated: Entry | None = None) -> list[Points]:
         """What the constants ``stated``, or those that predictions take for the device, say of the rows."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.fits import FitResult
 from sightline.calibration.from_tables import Calibration, calibrate, read_tables
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit
@@ -168,10 +169,8 @@ def _training(dispatch: Mapping[str, Sequence[Mapping[str, float]]]) -> PartFit:
         constants["step_s"] = significant(max(np.median(between) - float(NEUTRAL["micro_batch_s"]), 0.0))
         told = "those of small models"
     stated = {"evidence": "calibrated", "source": f"a sum of calls; host times {told}", **constants}
-    numbers = {name: value for name, value in constants.items() if isinstance(value, float)}
-    return PartFit(
-        content={"frameworks": {"reference": stated}}, constants={"all frameworks": numbers}, rows={}, residuals={}
-    )
+    told_of_all = FitResult(constants=constants, rows={}, residuals={})
+    return PartFit(content={"frameworks": {"reference": stated}}, fits={"all frameworks": told_of_all})
 
 
 def _calibration(part: str, fit: PartFit, source: str, rows: Sequence[Measurement]) -> Calibration:

@@ -65,9 +65,7 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
         InputError: operators are missing that every step needs.
     """
     formats: dict[str, Any] = {}
-    residuals: dict[str, Mapping[str, Mapping[str, float]]] = {}
-    counted: dict[str, Mapping[str, int]] = {}
-    constants: dict[str, Mapping[str, Any]] = {}
+    fits: dict[str, FitResult] = {}
     points: list[Points] = []
     cores = float(device.compute_units)
     for dtype in sorted({r.dtype for r in rows if r.workload["operator"] == "matmul"}):
@@ -91,15 +89,13 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
             "calls": _calls(mine),
             "kernels": {chain: dict(f.constants) for chain, f in kernels.items()},
         }
-        named = {f"{dtype} product, {order}": f for order, f in products.items()}
-        named |= {f"{dtype} attention, {way}": f for way, f in attention.items()}
-        for name, result in (named | {f"{dtype} {chain}": f for chain, f in kernels.items()}).items():
-            residuals[name], counted[name] = result.residuals, result.rows
-        constants |= {name: result.constants for name, result in named.items()}
+        fits |= {f"{dtype} product, {order}": f for order, f in products.items()}
+        fits |= {f"{dtype} attention, {way}": f for way, f in attention.items()}
+        fits |= {f"{dtype} {chain}": f for chain, f in kernels.items()}
         points += [_points(f"{dtype} product, {o}", t, o, machine, products[o]) for o, t in tables.items()]
         done()
-    content = {"cores": cores, "formats": formats, "residuals": residuals}
-    return PartFit(content=content, constants=constants, rows=counted, residuals=residuals, points=points)
+    content = {"cores": cores, "formats": formats, "residuals": {name: fit.residuals for name, fit in fits.items()}}
+    return PartFit(content=content, fits=fits, points=points)
 
 
 def _layers(table: ProductTable, order: str) -> list[str]:

@@ -114,19 +114,20 @@ def _shape(table: RawTable, *, decoding: bool) -> dict[str, float | bool]:
 @reads("InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", "linear")
 def gated_delta(table: RawTable) -> pl.DataFrame:
     """Tables gdn: one layer's kernels by sequences (an update of states) or by the tokens of one prompt."""
+    kernels: dict[str, tuple[str, ...]]
+    size: dict[str, pl.Series | float]
     decode = "gdn_update" in table.columns
     if decode:
-        sequences, tokens = table.numbers("batchsize"), 1.0
+        size = {"sequences": table.numbers("batchsize"), "new_tokens": 1.0}
         kernels = {"update": ("gdn_update",), "update convolution": ("conv",)}
     else:
-        sequences, tokens = 1.0, table.numbers("seq_len")
+        size = {"sequences": 1.0, "new_tokens": table.numbers("seq_len")}
         prefill = ("kkt", "tril", "wu", "chunk_gdn", "chunk_o")
         kernels = {"prefill": prefill, "prefill states": ("chunk_gdn",), "prefill convolution": ("conv",)}
     parts = [
         table.samples(
             kernel=kernel,
-            sequences=sequences,
-            new_tokens=tokens,
+            **size,
             decode=decode,
             convolution=names == ("conv",),
             states=names == ("chunk_gdn",),

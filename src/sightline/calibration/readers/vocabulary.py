@@ -19,7 +19,7 @@ write: a norm reads and writes, a gated activation reads two tensors and writes 
 them, a residual adds two into a third.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,7 +34,9 @@ PHASES = ("prefill_attention", "decode_attention", "latent_decode_attention")
 NO_WINDOW = 1e9
 """Tokens of a sliding window that never ends."""
 
-MATMULS, CACHES, PROGRAMS = (WORDS[name] for name in ("matmuls", "caches", "programs"))
+MATMULS: Mapping[str, str] = WORDS["matmuls"]
+CACHES: Mapping[str, str] = WORDS["caches"]
+PROGRAMS: Mapping[str, str] = WORDS["programs"]
 COLLECTIVES = {**PROGRAMS, **{kind: kind for kind in PROGRAMS.values()}}
 
 
