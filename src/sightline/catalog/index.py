@@ -1,8 +1,8 @@
 """The index of the catalog: which entries there are, and one entry as the mapping its file holds.
 
 The entries shipped with Sightline come first. ``SIGHTLINE_CATALOG`` names further folders of the same structure
-(``devices/NAME.yaml``, ``calibrations/FAMILY/PART.yaml``, ...), several separated as in ``PATH``; an entry there may not
-have a name that is taken, so that a figure's origin never depends on who looks.
+(``devices/NAME.yaml``, ``calibrations/FAMILY/PART.yaml``, ...), several separated as in ``PATH``; an entry there may
+not have a name that is taken, so that a figure's origin never depends on who looks.
 """
 
 import os

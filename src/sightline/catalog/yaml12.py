@@ -1,7 +1,7 @@
 """YAML with the scalars of the 1.2 core schema: ``2e12`` is a number, ``off`` and ``2024-01-31`` are strings.
 
-PyYAML reads YAML 1.1, where ``2e12`` is a string and ``off`` is false. This loader keeps its (C) parser and replaces the
-scalar rules (https://yaml.org/spec/1.2.2/#1032-tag-resolution). Duplicate keys are refused: the last one winning
+PyYAML reads YAML 1.1, where ``2e12`` is a string and ``off`` is false. This loader keeps its (C) parser and replaces
+the scalar rules (https://yaml.org/spec/1.2.2/#1032-tag-resolution). Duplicate keys are refused: the last one winning
 silently is never what the writer meant.
 """
 

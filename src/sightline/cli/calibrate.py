@@ -51,8 +51,8 @@ def calibrate(options: CalibrateOptions) -> None:
 
     With --measure, Sightline measures this machine and writes its figures and constants into a catalog folder.
 
-    Tables are recognised by their columns: those of AIConfigurator, Vidur, Frontier, InferSim, LLMServingSim, APEX+, the
-    output of nccl-tests, and results of Sightline. Rows that are impossible on the device are refused.
+    Tables are recognised by their columns: those of AIConfigurator, Vidur, Frontier, InferSim, LLMServingSim, APEX+,
+    the output of nccl-tests, and results of Sightline. Rows that are impossible on the device are refused.
 
     \b
     Examples:

@@ -29,8 +29,8 @@ def roofline(
 ) -> None:
     """Show which matmuls of a layer are compute-bound and which are memory-bound, in prefill and in decode.
 
-    Each matmul has its sizes, FLOPs per byte, the device's ridge point, its time at the roofline and its predicted time.
-    Attention has two matmuls, scores and context (the table of arXiv 2407.14645, for any model and device).
+    Each matmul has its sizes, FLOPs per byte, the device's ridge point, its time at the roofline and its predicted
+    time. Attention has two matmuls, scores and context (the table of arXiv 2407.14645, for any model and device).
 
     \b
     Examples:

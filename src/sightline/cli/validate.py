@@ -33,8 +33,8 @@ def validate(
     """Compare predictions with published and measured results and print the errors of each suite.
 
     There are suites of training, of generation and of single operators. The small published tables are part of the
-    catalog. The large sets are read from the data folder. Each suite has a part that constants were fitted to and, if it
-    has enough families, a part that was held out for testing.
+    catalog. The large sets are read from the data folder. Each suite has a part that constants were fitted to and, if
+    it has enough families, a part that was held out for testing.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
 """The clock under a power cap: what arithmetic loses when a device may not draw its full power.
 
-A device whose arithmetic is busy draws ``P_idle + (P_tdp - P_idle) f V(f)^2`` at the share ``f`` of its usual clock, the
-dynamic power of CMOS, with the voltage ``V`` relative to the usual one. The largest ``f`` that stays under the cap
+A device whose arithmetic is busy draws ``P_idle + (P_tdp - P_idle) f V(f)^2`` at the share ``f`` of its usual clock,
+the dynamic power of CMOS, with the voltage ``V`` relative to the usual one. The largest ``f`` that stays under the cap
 scales all that runs at the core's clock: matrix and vector units and the cache. Memory and links have clocks of their
 own, so that work they bind keeps its speed, as decoding does at half of an H100's power (arXiv 2311.18677).
 

@@ -106,8 +106,9 @@ def elementwise_cost(
     """Seconds of ``kernels`` element-wise kernels that move ``traffic_bytes`` and issue ``arithmetic`` in total.
 
     Each kernel ramps up and drains in a fixed time and streams at a share of the memory bandwidth, faster where its
-    tensors fill less than the L2 cache and were just written there (as far as bytes bind it at all); exponentials and random numbers may take longer
-    than the bytes. Work inside another kernel has ``kernels`` of 0. ``footprint_bytes`` are those of the distinct tensors, fewer than the traffic for kernels in place.
+    tensors fill less than the L2 cache and were just written there (as far as bytes bind it at all); exponentials and
+    random numbers may take longer than the bytes. Work inside another kernel has ``kernels`` of 0. ``footprint_bytes``
+    are those of the distinct tensors, fewer than the traffic for kernels in place.
     """
     c = constants
     memory_s = np.asarray(x.traffic_bytes, dtype=float) / device.memory_bandwidth

@@ -6,8 +6,8 @@ family may have been measured in some parts only; for the others the device's re
 How far measurements lie from what formulas predict: half-widths of 80 % intervals, in natural logarithms. Calibrations
 state the median and the 90th percentile of the absolute errors of what a fit did not see, or, where too little was
 measured to leave some out, of what it saw. The 80th percentile lies between. Whether a size lies between the smallest
-and the largest that a calibration was fitted to: an entry states ``covered``, by kernel (of collectives: kind, or engine)
-and size the ends of the range that was measured.
+and the largest that a calibration was fitted to: an entry states ``covered``, by kernel (of collectives: kind, or
+engine) and size the ends of the range that was measured.
 """
 
 from collections.abc import Mapping, Sequence
@@ -138,9 +138,9 @@ OTHERS = 0.5
 def half_width(device: Device, part: str, path: Sequence[str], ranges: Sequence[str], evidence: Evidence) -> float:
     """Return the logarithmic half-width of the 80 % interval of an operator's time.
 
-    ``path`` are the keys that lead to the residuals in the part's calibration entry; of their ranges the first that ends
-    in one of ``ranges`` counts, or all where none does, and the widest where several end so. Constants that rest on a
-    relative's or nobody's measurements are as wide as errors of such were, at least.
+    ``path`` are the keys that lead to the residuals in the part's calibration entry; of their ranges the first that
+    ends in one of ``ranges`` counts, or all where none does, and the widest where several end so. Constants that rest
+    on a relative's or nobody's measurements are as wide as errors of such were, at least.
     """
     return family_half_width(family_of(device, part), part, path, ranges, evidence)
 

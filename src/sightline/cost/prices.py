@@ -1,7 +1,7 @@
 """The price of every operator: one registry of the kinds of operators, for training and inference alike.
 
-A price is the time of one execution on a device of its own, whatever framework or engine runs it. Operators of one kind,
-kernel and shape are stacked and priced in one call. What an entry names is imported when its kind is first met.
+A price is the time of one execution on a device of its own, whatever framework or engine runs it. Operators of one
+kind, kernel and shape are stacked and priced in one call. What an entry names is imported when its kind is first met.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

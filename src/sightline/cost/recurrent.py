@@ -3,9 +3,9 @@
 Decoding reads and writes each sequence's state. Prefill cuts the tokens into chunks of ``C``. Of linear attention with
 the gated delta rule (arXiv 2412.06464; chunks: arXiv 2406.06484) five kernels compute the products of keys, invert a
 triangle, make the chunk's corrections, hand the state from chunk to chunk, and read it; ``dk, dv`` are key and value
-dimension, per value head. A Mamba-2 scan (arXiv 2405.21060, section 6) has matmuls within chunks and states from chunk to
-chunk; ``P`` head dimension, ``N`` state dimension, ``g`` groups that share B and C. The short causal convolution is a
-kernel bound by bytes.
+dimension, per value head. A Mamba-2 scan (arXiv 2405.21060, section 6) has matmuls within chunks and states from chunk
+to chunk; ``P`` head dimension, ``N`` state dimension, ``g`` groups that share B and C. The short causal convolution is
+a kernel bound by bytes.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,8 @@ BACKWARD_KERNELS = 9
 """Those of a backward pass: corrections and states again, then gradients of values, states, queries and keys, of the
 corrections, and of decays."""
 BACKWARD_HANDED_ON = 3.0
-"""What a backward pass's kernels hand on, in forward passes: once what is made again, twice the gradients (estimate)."""
+"""What a backward pass's kernels hand on, in forward passes: once what is made again, twice the gradients
+(estimate)."""
 STATE_BYTES = 4.0
 """States are kept in fp32."""
 STATE_COLUMNS = 64.0
@@ -121,7 +122,8 @@ def short_convolution_cost(x: ShortConvolution, device: Device, constants: Linea
 
 
 SCAN_BACKWARD_KERNELS = 10
-"""Of a scan: states and products of B and C again, then gradients of inputs, states, B, C, their products, steps and decays."""
+"""Of a scan: states and products of B and C again, then gradients of inputs, states, B, C, their products, steps and
+decays."""
 
 
 def state_space_cost(x: StateSpaceScan, device: Device, constants: LinearConstants) -> OperatorCost:
@@ -131,7 +133,8 @@ def state_space_cost(x: StateSpaceScan, device: Device, constants: LinearConstan
     the memory leg inputs, B, C and output, and the fp32 states in and out. Decoding streams the states; prefill adds up
     its kernels' matmuls and what they hand on through memory: chunk states four times, products of B and C twice,
     inputs three times. A ``backward`` pass has two products for each of the forward pass's and makes the states and the
-    products of B and C again (``2 P N`` and ``2 C N g / heads`` more), as the published kernels do. Nobody's tables hold this kernel: the constants are the gated delta rule's.
+    products of B and C again (``2 P N`` and ``2 C N g / heads`` more), as the published kernels do. Nobody's tables
+    hold this kernel: the constants are the gated delta rule's.
     """
     c, bandwidth, peak = constants, device.memory_bandwidth, device.peak_flops[x.dtype]
     b, q, h = (np.asarray(size, dtype=float) for size in (x.sequences, x.new_tokens, x.heads))

@@ -89,8 +89,8 @@ class ResidualSurface:
     def from_mapping(cls, mapping: Mapping[str, Any]) -> "ResidualSurface":
         """The surface out of a calibration entry.
 
-        ``axes`` holds ``[first, last, knots]`` each, ``steps`` whole multiples of ``UNIT`` as signed bytes in base64, of
-        all ``kinds``.
+        ``axes`` holds ``[first, last, knots]`` each, ``steps`` whole multiples of ``UNIT`` as signed bytes in base64,
+        of all ``kinds``.
         """
         axes = tuple(Axis(first=float(a), last=float(b), knots=int(count)) for a, b, count in mapping["axes"])
         steps = np.frombuffer(b64decode(mapping["steps"]), dtype=np.int8)

@@ -1,6 +1,7 @@
 """What DeepSeek V3.2's sparse attention costs: an indexer scores every cached token, attention reads the chosen ones.
 
-Source of the operators: DeepSeek-V3.2-Exp, technical report; kernels: DeepGEMM's fp8 MQA logits, FlashMLA's sparse ones.
+Source of the operators: DeepSeek-V3.2-Exp, technical report; kernels: DeepGEMM's fp8 MQA logits, FlashMLA's sparse
+ones.
 """
 
 from dataclasses import dataclass
@@ -47,8 +48,8 @@ def indexer_cost(x: Indexer, device: Device, constants: SparseConstants) -> Oper
 
     The compute leg is ``2 heads head_dim`` FLOPs per pair of tokens; the memory leg reads the indexer's keys, one head
     for all, with ``key_bytes`` per element, and the queries, and writes an fp32 score per pair. ``backward`` makes the
-    gradients of queries and keys from as many selected tokens, whose scores it makes again: three products. Left out: the
-    choice of the best scores, an element-wise kernel.
+    gradients of queries and keys from as many selected tokens, whose scores it makes again: three products. Left out:
+    the choice of the best scores, an element-wise kernel.
     """
     c = constants
     compute_s, memory_s = x.flops / device.peak_flops[x.dtype], x.bytes / device.memory_bandwidth

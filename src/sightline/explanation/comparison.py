@@ -178,8 +178,8 @@ def under_common_names(a: Side, b: Side) -> tuple[Side, Side]:
 def named_as(measured: Sequence[Cell], predicted: Sequence[Cell]) -> list[Cell]:
     """Return ``measured`` with each module's kernels that the prediction does not name as what alone they can be.
 
-    That is the one operator of the module that was predicted and that no measured row is called. Where it is the module's
-    only one, what the host does around its kernels is part of it, as in its prediction.
+    That is the one operator of the module that was predicted and that no measured row is called. Where it is the
+    module's only one, what the host does around its kernels is part of it, as in its prediction.
     """
     known, called = _names(predicted), _names(measured)
 

@@ -25,8 +25,8 @@ class EngineKernels:
     """Query heads per key/value head that a decoding kernel serves together, on matrix units; with any other number
     each head reads its keys and values by itself, on vector units. None: the device's kernels serve any."""
     matrix_vector_rows: float = 0.0
-    """Rows up to which decoding multiplies in kernels of the engine's own, which unpack weights on the way and compute on
-    the vector units; 0 for none."""
+    """Rows up to which decoding multiplies in kernels of the engine's own, which unpack weights on the way and compute
+    on the vector units; 0 for none."""
     matrix_vector_16_bit: bool = True
     """Those kernels serve weights in 16 bits too, not only quantized ones."""
     weight_bytes: Mapping[str, float] = field(default_factory=dict)
@@ -34,7 +34,8 @@ class EngineKernels:
     product_kernels: Mapping[str, float] = field(default_factory=dict)
     """Kernels that a product takes, by format of the weights, where they are more than one."""
     eager: bool = False
-    """Operators are called one after the other, as a model's own code does; otherwise the engine has kernels for them."""
+    """Operators are called one after the other, as a model's own code does; otherwise the engine has kernels for
+    them."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
 
@@ -92,7 +93,8 @@ class LlamaCpp:
     """Kernels of a layer that the program joins to others, but that the host launches one by one: they count where the
     queue of launches is what fills up."""
     copies_over_host: bool = False
-    """Devices that hold layers each hand a prompt's activations over through the host's memory, not from peer to peer."""
+    """Devices that hold layers each hand a prompt's activations over through the host's memory, not from peer to
+    peer."""
     writes_scores: bool = False
     """Attention is a product, a softmax and a product, with the scores in memory between them."""
     context_granule: float = 0.0
@@ -116,8 +118,8 @@ class TurboMind:
     """Behavior of LMDeploy's TurboMind; the defaults change nothing."""
 
     first_alone: bool = False
-    """A prompt that finds the engine idle is taken at once and those sent with it wait for its step: of batches that are
-    sent again and again one sequence is always ahead."""
+    """A prompt that finds the engine idle is taken at once and those sent with it wait for its step: of batches that
+    are sent again and again one sequence is always ahead."""
     decodes_single_tokens: bool = False
     """A prompt of one token runs as a decoding step and costs the host no prefill."""
 

@@ -38,7 +38,8 @@ class Sharding:
     regathers_every_micro_batch: bool = False
     """ZeRO-2 gathers parameters for every micro-batch (FSDP's SHARD_GRAD_OP) instead of once per step."""
     keeps_root_gathered: bool = False
-    """The outermost unit of parameters, those of no layer, stays gathered from the forward to the backward pass (FSDP)."""
+    """The outermost unit of parameters, those of no layer, stays gathered from the forward to the backward pass
+    (FSDP)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +53,13 @@ class Overlap:
     update: bool = False
     """The gather of updated parameters under ZeRO-1 and -2 overlaps the next forward pass."""
     tensor: TensorOverlap = "none"
-    """Tensor-parallel collectives that overlap matmuls: none; backward: those of the backward pass with its matmuls; all:
-    those of the forward pass too, cut into chunks."""
+    """Tensor-parallel collectives that overlap matmuls: none; backward: those of the backward pass with its matmuls;
+    all: those of the forward pass too, cut into chunks."""
     pipeline: bool = False
     """With virtual stages, stage-to-stage transfers overlap compute."""
     interleaved_groups: bool = False
-    """With virtual stages, replicas' transfers of a chunk of layers overlap the other chunks' passes of a whole group of
-    micro-batches, of which there are as many as stages; else one micro-batch's."""
+    """With virtual stages, replicas' transfers of a chunk of layers overlap the other chunks' passes of a whole group
+    of micro-batches, of which there are as many as stages; else one micro-batch's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +78,8 @@ class Kernels:
     """Memory traffic of kernels that depends on how a framework wrote them."""
 
     accumulation_traffic: Number
-    """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket; where
-    accumulation is fused the matmul's output moves this much per element."""
+    """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket;
+    where accumulation is fused the matmul's output moves this much per element."""
     optimizer_traffic: float
     """Bytes per parameter that the optimizer step moves: clipping, unscaling, update and casts."""
     host_update_traffic: float = 30.0
@@ -106,7 +107,8 @@ class Memory:
     update_copies: float = 0.0
     """Tensors as large as all trained weights that live only while the optimizer steps."""
     keeps_product: bool = False
-    """A linear layer saves its input even where that is a gated product, which the activation's kernel could make again."""
+    """A linear layer saves its input even where that is a gated product, which the activation's kernel could make
+    again."""
     recompute_stops_early: bool = False
     """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
 
@@ -124,14 +126,15 @@ class Allocation:
     keeps_stage_outputs: bool = False
     """What a pipeline stage has sent on stays in memory until its backward pass."""
     copies_context: bool = False
-    """With several sequences the output of the attention kernel is copied into the layout of the projection after it."""
+    """With several sequences the output of the attention kernel is copied into the layout of the projection after
+    it."""
     gathers_into_buffer: bool = False
     """What sequence parallelism gathers lies in one buffer that is never freed."""
     whole_vocabulary: bool = False
     """Tensor-parallel ranks hold embedding and head whole and share out the tokens instead."""
     split_loss_bytes_per_logit: float = 0.0
-    """Live bytes per logit of a loss whose vocabulary tensor-parallel ranks share out, where it is not that of a whole one
-    (torch.distributed.tensor.parallel.loss)."""
+    """Live bytes per logit of a loss whose vocabulary tensor-parallel ranks share out, where it is not that of a whole
+    one (torch.distributed.tensor.parallel.loss)."""
     collects_outputs: bool = False
     """A pipeline has buffers of its own to receive every micro-batch's activations and gradients in, and its last stage
     keeps the logits of all to hand them back (torch.distributed.pipelining)."""
@@ -153,11 +156,12 @@ class LowPrecision:
     """Weights below 16 bits: which copies there are and when they are made."""
 
     weight_bytes: Mapping[str, float] = field(default_factory=dict)
-    """Recipes below 16 bits (delayed, current, blockwise, mxfp8, nvfp4) under which matmul weights are kept in that format
-    alone, and the bytes of each as replicas gather it; under others the copies are kept next to 16-bit weights."""
+    """Recipes below 16 bits (delayed, current, blockwise, mxfp8, nvfp4) under which matmul weights are kept in that
+    format alone, and the bytes of each as replicas gather it; under others the copies are kept next to 16-bit
+    weights."""
     keeps_transposed: bool = True
-    """Where products take low-precision weights in one layout alone, a copy is kept for either pass; else it is made anew
-    in every backward pass."""
+    """Where products take low-precision weights in one layout alone, a copy is kept for either pass; else it is made
+    anew in every backward pass."""
     casts_every_pass: bool = False
     """Weights are quantized in every pass and no low-precision copies kept, instead of once after each update."""
     dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
@@ -175,11 +179,11 @@ class NativePyTorch:
     kernels return is joined in fp32, and gradients of keys and values go round in fp32
     (torch.distributed.tensor.experimental)."""
     waits_for_keys: bool = False
-    """Keys and values from other ranks are waited for as soon as they are asked for: a compiled graph has the wait right
-    behind the collective, where calls one by one go on with what is at hand."""
+    """Keys and values from other ranks are waited for as soon as they are asked for: a compiled graph has the wait
+    right behind the collective, where calls one by one go on with what is at hand."""
     synchronizes_after_pipeline: bool = False
-    """Stages of a pipeline keep gathered parameters from their first micro-batch to the last and reduce gradients when all
-    passes are over, without overlap, whatever is done elsewhere."""
+    """Stages of a pipeline keep gathered parameters from their first micro-batch to the last and reduce gradients when
+    all passes are over, without overlap, whatever is done elsewhere."""
     pipeline_accumulation_traffic: float = 0.0
     """Takes the place of ``accumulation_traffic`` where a pipeline's stages reduce when all passes are over: whole
     gradients are added up in fp32 until then. 0 changes nothing."""
@@ -198,8 +202,8 @@ class NativePyTorch:
     """Quantization writes one copy of an operand, of a rank's own tokens where these are gathered then; what the weight
     gradient takes is transposed from it in the backward pass (torchao)."""
     keeps_gathered_inputs: bool = False
-    """With sequence parallelism a column-split projection saves its gathered input (autograd over DTensor), where others
-    save their piece and gather it again for the weight gradient."""
+    """With sequence parallelism a column-split projection saves its gathered input (autograd over DTensor), where
+    others save their piece and gather it again for the weight gradient."""
     copies_gathered_parameters: bool = False
     """Gathered parameters are copied out of the buffer they arrive in, between kernels (FSDP2)."""
 
@@ -229,10 +233,11 @@ class ZeroEngine:
     """Memory of DeepSpeed's engine on top of the model states; the defaults change nothing."""
 
     library_bytes: float = 0.0
-    """Host memory of a process for the framework's own libraries, on top of PyTorch's; counts where that is the device's."""
+    """Host memory of a process for the framework's own libraries, on top of PyTorch's; counts where that is the
+    device's."""
     bucket_elements: float = 0.0
-    """Gradients that ZeRO copies together before they are reduced; on a processor as much as is used of that is taken, on
-    accelerators it is part of ``communication_buffer_bytes``."""
+    """Gradients that ZeRO copies together before they are reduced; on a processor as much as is used of that is taken,
+    on accelerators it is part of ``communication_buffer_bytes``."""
     copies_full_precision: bool = False
     """ZeRO's optimizer works on an fp32 copy of its part of the weights even where these are fp32 themselves."""
 
@@ -246,8 +251,8 @@ class LitGpt:
     keeps_joined_qkv: bool = False
     """Values stay a view of the joined projection's output, which keeps all of that alive."""
     quantized_keeps_inputs: bool = False
-    """Matmuls with quantized weights save their inputs for the backward pass, which has no use for them (bitsandbytes up
-    to 0.41)."""
+    """Matmuls with quantized weights save their inputs for the backward pass, which has no use for them (bitsandbytes
+    up to 0.41)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

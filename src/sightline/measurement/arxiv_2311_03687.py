@@ -1,8 +1,8 @@
 """The grid of arXiv 2311.03687 for the machine at hand: its tables, and the scenario behind every cell.
 
-The study runs Llama-2 7B, 13B and 70B on eight GPUs with DeepSpeed and Megatron-LM and switches techniques on one by one
-and together: ZeRO-2 and -3 (Z2, Z3), offload (O), 4-bit weights (Q), recomputation (R), FlashAttention (F), LoRA (L),
-QLoRA (QL); N is none of them. A processor gets the same grid over the same three models made small.
+The study runs Llama-2 7B, 13B and 70B on eight GPUs with DeepSpeed and Megatron-LM and switches techniques on one by
+one and together: ZeRO-2 and -3 (Z2, Z3), offload (O), 4-bit weights (Q), recomputation (R), FlashAttention (F), LoRA
+(L), QLoRA (QL); N is none of them. A processor gets the same grid over the same three models made small.
 """
 
 from collections.abc import Mapping, Sequence

@@ -22,7 +22,8 @@ from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 def measure(scenario: object, *, implementation: str | None = None, quick: bool = False) -> Profile:
     """Run the scenario on this machine and return its profile; ``sightline measure`` also stores it as a run.
 
-    Training takes processes of its own, everything else this one. ``implementation`` names one of several ways that PyTorch has; ``quick`` asks for fewer repeats.
+    Training takes processes of its own, everything else this one. ``implementation`` names one of several ways that
+    PyTorch has; ``quick`` asks for fewer repeats.
 
     Raises:
         InputError: it is of another task, PyTorch is missing, or this machine cannot do what is asked.

@@ -18,7 +18,8 @@ from sightline.scenario import Scenario
 
 ACCUMULATION = "accumulation"
 DECODING = ("decoding warm", "decoding cold")
-"""Names of the model's own calls where no graph is recorded, with all in the cores' caches and with weights going by."""
+"""Names of the model's own calls where no graph is recorded, with all in the cores' caches and with weights going
+by."""
 RESIDUAL = "residual"
 
 

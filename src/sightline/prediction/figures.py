@@ -74,8 +74,8 @@ def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Numbe
 def energy_of_generation_j(scenario: "GenerationScenario", limits: Mapping[str, Number]) -> Number:
     """Joules of a batch's generation on all devices: idle power throughout, more by what binds.
 
-    Memory-bound and communicating devices draw a share of what arithmetic does, never more than the cap. Left out: hosts,
-    network, cooling.
+    Memory-bound and communicating devices draw a share of what arithmetic does, never more than the cap. Left out:
+    hosts, network, cooling.
     """
     cluster = scenario.cluster
     device = cluster.device

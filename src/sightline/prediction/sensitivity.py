@@ -1,7 +1,7 @@
 """Which numbers a prediction hangs on: its elasticity to each number of the device, the links and the host.
 
-The elasticity of a result y to a number x is ``d ln y / d ln x``: -0.4 means that 10 % more of x gives about 4 % less of
-y. All numbers are varied in one array-valued prediction, each at two places of the same axis, so that a sensitivity
+The elasticity of a result y to a number x is ``d ln y / d ln x``: -0.4 means that 10 % more of x gives about 4 % less
+of y. All numbers are varied in one array-valued prediction, each at two places of the same axis, so that a sensitivity
 costs no more than one small search.
 """
 

@@ -1,13 +1,15 @@
 """Where an operator stands in a program: its module, its part of the module, and what it makes.
 
-Phase and block follow from where an operator runs. Rules and prices look at these typed addresses; names are for tables.
+Phase and block follow from where an operator runs. Rules and prices look at these typed addresses; names are for
+tables.
 """
 
 from typing import Final, Literal
 
 Direction = Literal["forward", "input gradient", "weight gradient", "backward", "update"]
-"""What an operator makes: a result; the gradient of a linear layer's input, or what serves that of its weight; gradients
-of any other operator's inputs; an update of weights. Conversions and collectives of a backward pass make results too."""
+"""What an operator makes: a result; the gradient of a linear layer's input, or what serves that of its weight;
+gradients of any other operator's inputs; an update of weights. Conversions and collectives of a backward pass make
+results too."""
 
 GRADIENTS_OF_LINEAR: Final[tuple[Direction, ...]] = ("input gradient", "weight gradient")
 

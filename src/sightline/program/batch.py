@@ -1,6 +1,7 @@
 """What one iteration of an engine works on: groups of sequences, each with new tokens and tokens in the cache.
 
-Each sequence keeps keys and values, latents or recurrent states. A prefill is one group of prompts, a decode step one of sequences with a token or a few each; a mixed batch has both.
+Each sequence keeps keys and values, latents or recurrent states. A prefill is one group of prompts, a decode step one
+of sequences with a token or a few each; a mixed batch has both.
 """
 
 from dataclasses import dataclass

@@ -17,7 +17,8 @@ from sightline.scenario.precision import (
 )
 
 FP32_ROUTER = "fp32-router"
-"""Kernel of a router in fp32: the library's for fp32 operands, which cuts few rows into few tiles and not along ``k``."""
+"""Kernel of a router in fp32: the library's for fp32 operands, which cuts few rows into few tiles and not along
+``k``."""
 HALF_SUMS = "fp16-accumulate"
 """The peak of fp16 products that are added up in fp16, where a device has it apart."""
 

@@ -290,8 +290,9 @@ class Collective(Operator):
     ranks: CollectiveRanks = "tensor"
     overlapped_with: OverlappedWith = "projections"
     choices: tuple[float, float, float] | None = None
-    """Of an all-to-all that sends a token only once to each rank and each node: how many experts a token chooses, of how
-    many, and of which share of their groups. The buffer counts a copy for each rank; ``None`` has one for each expert."""
+    """Of an all-to-all that sends a token only once to each rank and each node: how many experts a token chooses, of
+    how many, and of which share of their groups. The buffer counts a copy for each rank; ``None`` has one for each
+    expert."""
 
     @property
     def network_bytes(self) -> Number:

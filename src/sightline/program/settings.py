@@ -101,7 +101,8 @@ class LowPrecision:
 
     recipe: Recipe
     copies: float
-    """Copies of an operand that serves a weight gradient next to the forward product: by rows and by columns, or one."""
+    """Copies of an operand that serves a weight gradient next to the forward product: by rows and by columns, or
+    one."""
     transposes_weights: bool
     """Weights are kept in one layout and transposed in every backward pass."""
     gathered_bytes: float | None

@@ -1,9 +1,9 @@
 """Sizes of one pass on one device after tensor and sequence parallelism, and those of a micro-batch of training.
 
-Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``s`` tokens of a sequence on the device, ``b`` sequences, ``h`` hidden
-size, ``t`` tensor-parallel ranks; ``r`` divides what lies between tensor-parallel regions: t with sequence parallelism,
-else 1; ``c`` context-parallel ranks, of which ``y`` split heads, ``e`` expert-parallel and ``u`` expert-tensor-parallel
-ranks.
+Legend, as in Korthikanti 2022 (arXiv 2205.05198): ``s`` tokens of a sequence on the device, ``b`` sequences, ``h``
+hidden size, ``t`` tensor-parallel ranks; ``r`` divides what lies between tensor-parallel regions: t with sequence
+parallelism, else 1; ``c`` context-parallel ranks, of which ``y`` split heads, ``e`` expert-parallel and ``u``
+expert-tensor-parallel ranks.
 """
 
 from dataclasses import dataclass

@@ -190,9 +190,10 @@ def prediction_block(x: TrainingKernels, head: Block) -> Block:
     """Return multi-token prediction: a layer that goes on from the last one's output to the token after next.
 
     Each depth norms the output of what is before it and the embedding of the token that comes next, joins both in a
-    projection from twice the hidden size, runs a layer of the model's last kind, and ends in the shared head with a loss
-    of its own (DeepSeek V3, arXiv 2412.19437, section 2.2). It stands on the last pipeline stage, with the head, whose
-    operators ``head`` has. The table's and the head's weights are the model's own, and so are their gradients' tensors.
+    projection from twice the hidden size, runs a layer of the model's last kind, and ends in the shared head with a
+    loss of its own (DeepSeek V3, arXiv 2412.19437, section 2.2). It stands on the last pipeline stage, with the head,
+    whose operators ``head`` has. The table's and the head's weights are the model's own, and so are their gradients'
+    tensors.
     """
     whole, last = layer_block(x, x.model.kinds[-1]), replace(x, low=None)
     moved, elements, outputs = 4.0 * x.residual_bytes, 2.0 * x.residual_bytes / x.element_bytes, x.h / x.t

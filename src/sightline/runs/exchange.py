@@ -104,9 +104,9 @@ _JSON = ("scenario", "environment")
 def query(store: Store, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the columns and rows that a query gives. It works on a copy: nothing it does changes the store.
 
-    ``runs`` has a row per run: its texts, ``contended``, ``scenario`` and ``environment`` as JSON, and each result key as a
-    column, nested ones joined by ``_`` (``memory_bytes_total``). ``samples`` and ``rows`` hold those of all runs, with
-    the run's id in ``run``.
+    ``runs`` has a row per run: its texts, ``contended``, ``scenario`` and ``environment`` as JSON, and each result key
+    as a column, nested ones joined by ``_`` (``memory_bytes_total``). ``samples`` and ``rows`` hold those of all runs,
+    with the run's id in ``run``.
 
     Raises:
         InputError: The query is wrong.

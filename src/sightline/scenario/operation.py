@@ -112,7 +112,8 @@ class AttentionOperation(_Operator):
     value_dim: Number | None = None
     """Width of a head's value and output; None: ``head_dim``."""
     latent: bool = False
-    """One latent of ``head_dim`` serves all heads as key and value, as absorbed multi-head latent attention reads it."""
+    """One latent of ``head_dim`` serves all heads as key and value, as absorbed multi-head latent attention reads
+    it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,7 +124,8 @@ class CollectiveOperation(_Operator):
     bytes: Number
     """The buffer as nccl-tests reports it."""
     library: str = "nccl"
-    """nccl, or for an all-reduce an engine's kernels where they are faster: custom (the usual engine's) or the engine."""
+    """nccl, or for an all-reduce an engine's kernels where they are faster: custom (the usual engine's) or the
+    engine."""
     version: str | None = None
     """Release of NCCL or of the engine; None: the newest measured."""
 

@@ -1,9 +1,9 @@
 """Number formats: what products compute in, the bytes that operands take, and the words that plans have for them.
 
-A format is named as engines name them; ``fp8`` has one scale per tensor or channel, ``fp8-block`` one per 128 inputs and
-per 128 x 128 weights, ``w4a16`` one per 128 weights (GPTQ, AWQ), ``mxfp8`` and ``mxfp4`` one byte per 32 (OCP
-microscaling), ``nvfp4`` one per 16, ``nf4`` a byte per 64 quantized again (QLoRA), llama.cpp's ``q4_0`` two bytes per 32
-and ``q4_k_m`` the mean of its tensors. Scales per channel take no room worth counting.
+A format is named as engines name them; ``fp8`` has one scale per tensor or channel, ``fp8-block`` one per 128 inputs
+and per 128 x 128 weights, ``w4a16`` one per 128 weights (GPTQ, AWQ), ``mxfp8`` and ``mxfp4`` one byte per 32 (OCP
+microscaling), ``nvfp4`` one per 16, ``nf4`` a byte per 64 quantized again (QLoRA), llama.cpp's ``q4_0`` two bytes per
+32 and ``q4_k_m`` the mean of its tensors. Scales per channel take no room worth counting.
 
 In low-precision training a dtype of fp8, mxfp8 or nvfp4 is that of the operands of the layers' linear products;
 everything else computes in bf16.

@@ -1,13 +1,11 @@
 """A line of a source's table becomes a row under our keys, as the ``csv`` part of a suite's catalog entry says.
 
-``parts``     new column: {column, pattern, otherwise}: what a pattern's group finds in a printed one, such as a case's name
-``columns``   our key: the column it is printed in
-``names``     our key: {column (or several), known: {printed: ours}}; others are spelled as the catalog spells names
-``counted``   {column, known}: a device's name and, behind a star or an x, how many; sets ``device`` and ``devices``
-``values``    column: {printed: keys it stands for, otherwise: keys for all the rest}; without it, others are left out
-``corrections``  [{where: {column: value}, set: keys}] for what the source got wrong
-``leave_out``    [{where: {column: value or values}, reason}]
-``scale``     our key: factor to SI
+``parts``     new column: {column, pattern, otherwise}: what a pattern's group finds in a printed one, such as a case's
+name ``columns``   our key: the column it is printed in ``names``     our key: {column (or several), known: {printed:
+ours}}; others are spelled as the catalog spells names ``counted``   {column, known}: a device's name and, behind a star
+or an x, how many; sets ``device`` and ``devices`` ``values``    column: {printed: keys it stands for, otherwise: keys
+for all the rest}; without it, others are left out ``corrections``  [{where: {column: value}, set: keys}] for what the
+source got wrong ``leave_out``    [{where: {column: value or values}, reason}] ``scale``     our key: factor to SI
 ``rates``     our key: what was done once per printed value, a number or a key; the printed rate becomes its time
 ``products``  [{key, of: [keys], where}]
 """

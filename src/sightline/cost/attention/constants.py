@@ -114,7 +114,8 @@ class AttentionConstants(Stated):
     exposed_cache: float = 0.0
     """The same over key and value: gathering pages, filling the cache."""
     write_round_s: float = 0.0
-    """Time of a round of the kernel that writes new keys and values to their pages: a block of threads for each token."""
+    """Time of a round of the kernel that writes new keys and values to their pages: a block of threads for each
+    token."""
     fp8_cache_time: float = 1.0
     """Time per score with keys and values of 8 bits over that with 16."""
     throttled_share: float = 0.0

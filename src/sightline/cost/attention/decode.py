@@ -74,7 +74,8 @@ class DecodeAttentionConstants(Stated):
     wide_head_exponent: float = 0.0
     """A tile's time grows by (bytes of a key / comfortable ones) to this power beyond it."""
     repeated_share: float = 0.0
-    """Share of the cache that came from L2 in the measurements whatever its size: a benchmark that reads pages twice."""
+    """Share of the cache that came from L2 in the measurements whatever its size: a benchmark that reads pages
+    twice."""
     largest_group: float = 1e9
     """Heads that share keys and values which one tile can serve; larger groups take the ungrouped kernel."""
     ungrouped: "DecodeAttentionConstants | None" = None
@@ -129,10 +130,11 @@ def decode_attention_cost(
     """Seconds of one attention of ``query_tokens`` new tokens per sequence over ``context_tokens`` tokens of cache.
 
     The compute leg is ``2 b a q ctx (d + dv)`` FLOPs over the peak; the memory leg reads the cache, ``kv_bytes`` per
-    element, once and moves query and output. ``shared_kv``: one latent of ``head_dim`` serves as key and value (absorbed
-    multi-latent attention). ``window``: tokens that a sliding window sees. ``in_l2``: the execution before has left in
-    L2 what fits there, as in a benchmark that repeats one layer; in a model other layers have overwritten it.
-    ``heads_apart``: a tile serves one query head though heads share keys and values, which come from L2 all but once.
+    element, once and moves query and output. ``shared_kv``: one latent of ``head_dim`` serves as key and value
+    (absorbed multi-latent attention). ``window``: tokens that a sliding window sees. ``in_l2``: the execution before
+    has left in L2 what fits there, as in a benchmark that repeats one layer; in a model other layers have overwritten
+    it. ``heads_apart``: a tile serves one query head though heads share keys and values, which come from L2 all but
+    once.
 
     The kernel takes rounds of tiles at a fixed time each, reads no faster per tile than a compute unit can, computes
     whole blocks of rows, and joins the splits of a context; these hide each other in part.

@@ -10,8 +10,8 @@ All-reduce in two shots by blocks that share the message evenly, as TensorRT-LLM
 Every thread of a kernel adds 16 bytes of each rank; the threads are shared by the fewest blocks of at most 1,024 that
 divide them, and where these are more than 24, by the largest divisor of theirs that is not, each of which then takes
 several rounds (cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, kernelLaunchConfig; when two shots are taken:
-plugins/ncclPlugin/allreducePlugin.cpp). Hidden sizes are mostly powers of two times a small number, but Falcon-180B's is
-29 x 512: 128 of its tokens on eight devices are one block of 29 rounds. Symbols: ``n`` ranks, ``S`` bytes.
+plugins/ncclPlugin/allreducePlugin.cpp). Hidden sizes are mostly powers of two times a small number, but Falcon-180B's
+is 29 x 512: 128 of its tokens on eight devices are one block of 29 rounds. Symbols: ``n`` ranks, ``S`` bytes.
 """
 
 from functools import cache

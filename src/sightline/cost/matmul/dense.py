@@ -144,13 +144,14 @@ def _kernel_time(x: _Products, c: MatmulConstants) -> Array:
 def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> OperatorCost:
     """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix.
 
-    Inputs and output are contiguous in ``n`` and in ``row`` elements, whose alignment counts. ``dtype`` names the peak at
-    which it computes; bytes per element are those of its operands with their scales (``program.formats``).
+    Inputs and output are contiguous in ``n`` and in ``row`` elements, whose alignment counts. ``dtype`` names the peak
+    at which it computes; bytes per element are those of its operands with their scales (``program.formats``).
 
-    The compute leg is ``2 b m n k / peak``, the memory leg ``b (element_bytes m k + weight_bytes k n + output_bytes m n)``
-    over the memory's bandwidth. The time joins what the kernel needs on its compute units with the memory's traffic,
-    both slowed to what the constants say is reached, and is never below either leg. Few rows may go to the vector
-    units, an input may first be quantized, and single products are corrected by the constants' residual surface.
+    The compute leg is ``2 b m n k / peak``, the memory leg
+    ``b (element_bytes m k + weight_bytes k n + output_bytes m n)`` over the memory's bandwidth. The time joins what the
+    kernel needs on its compute units with the memory's traffic, both slowed to what the constants say is reached, and
+    is never below either leg. Few rows may go to the vector units, an input may first be quantized, and single products
+    are corrected by the constants' residual surface.
 
     Left out: operands that an earlier kernel left in L2; operands read from memory more than once, which waves of
     square blocks of tiles keep below the arithmetic on every device known; the clocks' history before the kernel.

@@ -51,7 +51,8 @@ class GroupedConstants(Stated):
         """Share of the peak and steps of overhead on compute units of so many FLOP/s.
 
         Operands reach a unit at a pace of its own, and filling its pipeline takes a time of its own: slower arithmetic
-        hides more of the one (squares of the times add up, with ``UNHINDERED`` of the peak) and is fewer steps of the other.
+        hides more of the one (squares of the times add up, with ``UNHINDERED`` of the peak) and is fewer steps of the
+        other.
         """
         if not self.unit_flops:
             return self.peak_fraction, self.tile_overhead_k

@@ -2,11 +2,11 @@
 
 A router in fp32 has few columns, and its kernel is not cut along ``k``.
 PyTorch multiplies fp32 matrices on the vector units unless told to use TF32. Its library takes tiles of 64 rows and
-columns for them (``cutlass_80_simt_sgemm_64x64_8x5`` in the profile of vllm-project/vllm#41332), so that the few columns
-of a router occupy a few compute units, each of which walks along the whole of ``k``: the time grows with ``k`` and hardly
-with the rows. The numbers are read off the timings of 1 to 1,024 rows, 256 columns and ``k`` of 6,144 on GB200 in
-vllm-project/vllm#47973 (columns "torch FP32" and "torch TF32"; its 71.8 us for two rows left aside). That whole servers of
-MiniMax M2.5 gain 4 to 12 % without it is measured in #41332.
+columns for them (``cutlass_80_simt_sgemm_64x64_8x5`` in the profile of vllm-project/vllm#41332), so that the few
+columns of a router occupy a few compute units, each of which walks along the whole of ``k``: the time grows with ``k``
+and hardly with the rows. The numbers are read off the timings of 1 to 1,024 rows, 256 columns and ``k`` of 6,144 on
+GB200 in vllm-project/vllm#47973 (columns "torch FP32" and "torch TF32"; its 71.8 us for two rows left aside). That
+whole servers of MiniMax M2.5 gain 4 to 12 % without it is measured in #41332.
 """
 
 from dataclasses import dataclass

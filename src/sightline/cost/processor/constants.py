@@ -32,7 +32,8 @@ FALLBACK_TENSORS = 3.0
 
 COLD_SHARES: Mapping[str, float] = {"forward": 0.75, "backward": 0.5}
 """Where nothing was measured (estimate): weights and code are gone, what the operator before made is not; results of a
-forward pass go where no cache has been since the last step, those of a backward pass where activations were just freed."""
+forward pass go where no cache has been since the last step, those of a backward pass where activations were just
+freed."""
 FRAMEWORK_BYTES = 3.8e8
 """Of Python with PyTorch and transformers, where nothing was measured: a tiny model's process (torch 2.13, 2026-11)."""
 
@@ -87,7 +88,8 @@ class ShardingConstants(Stated):
     gather_call_s: float
     """Time of gathering a unit's parameters and freeing them, however few."""
     gather_passes: float
-    """Passes over what is gathered at the memory's bandwidth: into the buffer that is sent, out of the one that arrives."""
+    """Passes over what is gathered at the memory's bandwidth: into the buffer that is sent, out of the one that
+    arrives."""
     reduce_call_s: float
     reduce_passes: float
     """The same of a unit's gradients."""
@@ -136,15 +138,15 @@ class ProcessorConstants:
     a model's own code takes around operators (layer forward, pass backward, ...), and that an optimizer's step takes
     however small its tensors are, by itself (update) and for each of them (update tensor)."""
     call_weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By block (layer, pass) and module, how much longer the model's own code takes around a call there in a forward pass
-    than on average; 1 if not said."""
+    """By block (layer, pass) and module, how much longer the model's own code takes around a call there in a forward
+    pass than on average; 1 if not said."""
 
     cold_shares: Mapping[str, float] = field(default_factory=lambda: COLD_SHARES)
-    """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the caches
-    several times."""
+    """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the
+    caches several times."""
     fewer_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By pass and kind of operator (products, attention, chains of element-wise kernels): time of processes that have some of the cores each, over
-    what in proportion to their cores it would be; 1 if not said."""
+    """By pass and kind of operator (products, attention, chains of element-wise kernels): time of processes that have
+    some of the cores each, over what in proportion to their cores it would be; 1 if not said."""
     sharding: ShardingConstants | None = None
     framework_bytes: float = FRAMEWORK_BYTES
     """Memory of a process before its model: interpreter, libraries, what they set up in the first step."""

@@ -20,8 +20,8 @@ from sightline.quantities import Number
 PRODUCTS, ATTENTION, ELEMENTWISE = "products", "attention", "chains"
 """Kinds of operators that fewer cores serve each in their own way."""
 UNCALLED = 2.0
-"""Element-wise kernels of an adapter's backward pass that a program counts and a processor's first backward pass has not, because
-gradients of leaves are kept as they are."""
+"""Element-wise kernels of an adapter's backward pass that a program counts and a processor's first backward pass has
+not, because gradients of leaves are kept as they are."""
 NAMES = {"norm": "norm", "rope": "rope", "activation": "activation", "residual": "residual", "embedding": "lookup"}
 """Measured kernels by class where no graph is recorded; others take as long as additions of as many bytes."""
 MOVED = {

@@ -118,8 +118,8 @@ _POWERCAP = Path("/sys/class/powercap")
 class EnergyWatch:
     """Energy since the watch was made; ``joules`` is None where no counter is readable.
 
-    GPUs by NVML (the extra named gpu), the processor's packages by the kernel's power capping, which often only root may
-    read. The counters of packages start again from zero; spans over which they do are left out.
+    GPUs by NVML (the extra named gpu), the processor's packages by the kernel's power capping, which often only root
+    may read. The counters of packages start again from zero; spans over which they do are left out.
     """
 
     def __init__(self, device: str) -> None:

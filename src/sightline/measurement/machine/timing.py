@@ -202,8 +202,9 @@ def _enough(samples: Sequence[float], seconds: float, rule: Rule) -> bool:
 def median_of_runs(runs: Sequence[Sequence[float]]) -> tuple[float, tuple[float, float]]:
     """Return the median of all samples and its 80 % interval.
 
-    Samples of one run scatter around that run's own median; a process more may lie elsewhere. So the interval joins that
-    of the pooled median by ranks, and Student's for the mean of the runs' medians, both in the logarithm. What takes no time is known.
+    Samples of one run scatter around that run's own median; a process more may lie elsewhere. So the interval joins
+    that of the pooled median by ranks, and Student's for the mean of the runs' medians, both in the logarithm. What
+    takes no time is known.
     """
     pooled = [sample for run in runs for sample in run]
     median = float(np.median(pooled))

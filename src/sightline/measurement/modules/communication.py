@@ -1,7 +1,7 @@
 """Time that a step spends on other ranks: in collectives, in sharding, and behind the last gradient.
 
-What fully sharded data parallelism does around a model's units (it gathers, frees and scatters) runs in hooks of modules
-and of the graph, so that it would count as part of whatever module the step is in.
+What fully sharded data parallelism does around a model's units (it gathers, frees and scatters) runs in hooks of
+modules and of the graph, so that it would count as part of whatever module the step is in.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,9 @@
 """PyTorch's operators of a step, each at the address of the region it ran in.
 
 The profiler's trace and the regions meet in the trace itself: at every border of regions an empty range is recorded, so
-an operator belongs to the region whose border is the last one before its start, in forward and backward alike; no stack is
-walked. Products of linear layers get the names of a prediction's operators, from where they stand; all others keep PyTorch's.
+an operator belongs to the region whose border is the last one before its start, in forward and backward alike; no stack
+is walked. Products of linear layers get the names of a prediction's operators, from where they stand; all others keep
+PyTorch's.
 """
 
 from bisect import bisect_right

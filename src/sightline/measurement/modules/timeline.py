@@ -1,7 +1,7 @@
 """A step as a line that is cut wherever it goes from one region to the next: what lies between two cuts is a region's.
 
-Nothing is nested, so nothing is counted twice and the parts sum to the whole, less what the instrument itself took: on a
-processor that is a tenth of the time of a tiny model's layer, and would otherwise be counted in its modules.
+Nothing is nested, so nothing is counted twice and the parts sum to the whole, less what the instrument itself took: on
+a processor that is a tenth of the time of a tiny model's layer, and would otherwise be counted in its modules.
 """
 
 from collections import defaultdict

@@ -38,8 +38,8 @@ def measure_operator(
     """Measure the scenario's operator here; FLOPs and bytes are those that a prediction counts.
 
     ``implementation`` names one of several ways that PyTorch has; ``on_sample`` is told each sample's seconds. Operands
-    that are ``cached`` are not rotated: they stay in the cache as far as they fit, or, ``flushed``, are driven out of it
-    before each call.
+    that are ``cached`` are not rotated: they stay in the cache as far as they fit, or, ``flushed``, are driven out of
+    it before each call.
 
     Raises:
         InputError: PyTorch is missing, the machine is another one, or it cannot do what is asked.
@@ -125,8 +125,8 @@ def one(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
 def several(arguments: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
     """Measure many operators in one process: a result each, or the reason why there is none.
 
-    In several ``rounds`` through all of them, if asked: a machine that is fast or slow for a while is so for one round's
-    measurement of an operator, and the round whose time is the median counts.
+    In several ``rounds`` through all of them, if asked: a machine that is fast or slow for a while is so for one
+    round's measurement of an operator, and the round whose time is the median counts.
     """
     asked_for, rounds = arguments["operators"], int(arguments.get("rounds", 1))
     found: list[list[dict[str, Any]]] = [[] for _ in asked_for]

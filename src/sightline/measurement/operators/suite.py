@@ -20,8 +20,8 @@ Entry = tuple[Workload, Mapping[str, Any]]
 """A workload and how it is measured."""
 
 HOW = "how"
-"""Key of a suite's entry, besides those of its scenario: ``implementation``, and whether operands are ``cached`` or caches
-``flushed`` before each call."""
+"""Key of a suite's entry, besides those of its scenario: ``implementation``, and whether operands are ``cached`` or
+caches ``flushed`` before each call."""
 CACHED, FLUSHED = {"cached": True}, {"flushed": True}
 LONGEST_S = 0.02
 """Time that an operator of the suite may take at the device's peak: ten times as long in practice."""

@@ -16,7 +16,8 @@ from sightline.measurement.processes.nodes import Nodes
 from sightline.runs import Run, Store
 
 VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-"""Environment of what is measured: the C library keeps freed memory, since fresh pages take longer than many a kernel."""
+"""Environment of what is measured: the C library keeps freed memory, since fresh pages take longer than many a
+kernel."""
 
 
 LEVELS = ("end-to-end", "module", "operator")
@@ -61,7 +62,8 @@ class Case:
 
     name: str
     entry: str
-    """``package.module:function``, called as ``run_case`` says. Of its result, ``rows`` is stored as the profile's table."""
+    """``package.module:function``, called as ``run_case`` says. Of its result, ``rows`` is stored as the profile's
+    table."""
     arguments: Mapping[str, Any]
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """What it is the measurement of, as a scenario file would say it."""
@@ -79,7 +81,8 @@ class Case:
     def key(self, environment: Mapping[str, Any]) -> str:
         """Return the content hash of the case on machines of this environment's class.
 
-        The time limit does not count, nor do figures of this machine, which come out a little different whenever they are detected.
+        The time limit does not count, nor do figures of this machine, which come out a little different whenever they
+        are detected.
         """
         content = {
             "entry": self.entry,

@@ -2,8 +2,8 @@
 
 It outlives a suite that is killed just long enough to end the case: its stdin is a pipe whose other end only the suite
 holds. The case's own processes may start sessions and daemons as they like; orphans become children of the supervisor.
-Started as ``python -m sightline.measurement.processes.supervisor FD`` with the request as one line of JSON on stdin; FD receives
-what the case says and, as the last line, what the supervisor saw.
+Started as ``python -m sightline.measurement.processes.supervisor FD`` with the request as one line of JSON on stdin; FD
+receives what the case says and, as the last line, what the supervisor saw.
 """
 
 import contextlib

@@ -104,7 +104,8 @@ class _States:
 
     def __init__(self, optimizer: Any, gradient_share: float) -> None:
         self.optimizer, self.gradient_share = optimizer, gradient_share
-        """Of the gradients, what a rank keeps once they are reduced; ZeRO-3's parameters are this rank's part already."""
+        """Of the gradients, what a rank keeps once they are reduced; ZeRO-3's parameters are this rank's part
+        already."""
 
     @property
     def state(self) -> Mapping[str, Any]:

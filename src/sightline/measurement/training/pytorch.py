@@ -1,8 +1,8 @@
 """PyTorch's own ways of training: one process, distributed data parallelism, fully sharded data parallelism.
 
-DDP holds whole replicas whose gradients are summed in buckets during the backward pass. FSDP2 (``fully_shard``) has a unit
-per decoder layer and one for the rest. ZeRO-3 frees gathered weights after a layer's forward pass; ZeRO-2 keeps them for
-the backward pass.
+DDP holds whole replicas whose gradients are summed in buckets during the backward pass. FSDP2 (``fully_shard``) has a
+unit per decoder layer and one for the rest. ZeRO-3 frees gathered weights after a layer's forward pass; ZeRO-2 keeps
+them for the backward pass.
 """
 
 from collections.abc import Iterator

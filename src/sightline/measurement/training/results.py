@@ -74,7 +74,8 @@ def _phases(
 ) -> dict[str, float]:
     """Seconds by phase that sum to the step: each one's share of all steps; what is in none is the host's.
 
-    Waiting for a late rank is no communication and the host's too. Recomputation runs inside the backward pass; its share of it is that of the steps whose modules were told apart.
+    Waiting for a late rank is no communication and the host's too. Recomputation runs inside the backward pass; its
+    share of it is that of the steps whose modules were told apart.
     """
     whole = sum(s["step_time_s"] for s in samples)
     share = {phase: sum(s["phases"].get(phase, 0.0) for s in samples) / whole for phase in TRAINING.phases}

@@ -63,9 +63,11 @@ class InferenceConstants(Stated):
     drafting_s: float = 0.0
     """Host time that drafting adds to an iteration: launches of the drafting passes, choice of the tokens to keep."""
     drafted_sequence_s: float = 0.0
-    """The same per sequence of the batch: which of its drafts hold, and what of the cache is dropped with the others."""
+    """The same per sequence of the batch: which of its drafts hold, and what of the cache is dropped with the
+    others."""
     host_copy_bandwidth: float = 6e9
-    """Bytes per second of activations that go from device to device through the host's memory, where engines do that."""
+    """Bytes per second of activations that go from device to device through the host's memory, where engines do
+    that."""
     vector_memory_fraction: float = 0.9
     """Share of the datasheet's memory bandwidth at which the engine's own matrix-vector kernels read weights."""
     vector_unit_bandwidth: float = 10e9
@@ -78,7 +80,8 @@ class InferenceConstants(Stated):
     ``matmul_slowdown``, because no table of such kernels was published; vLLM and TensorRT-LLM agree on the default."""
     fp8_block_slowdown: float = 1.3
     """The same of operands in 8 bits with scales by blocks, on devices that have their constants from others: what was
-    measured are DeepGEMM's long products on H800 and H20, not those of a few rows; vLLM, SGLang and TensorRT-LLM agree."""
+    measured are DeepGEMM's long products on H800 and H20, not those of a few rows; vLLM, SGLang and TensorRT-LLM
+    agree."""
     prefill_experts_slowdown: float = 1.05
     """The same as ``experts_slowdown`` for prompts."""
     ttft_spread: float = 0.0
@@ -91,7 +94,8 @@ class InferenceConstants(Stated):
     unseen_spread: float = 0.0
     """What comes on top, as if independent, for a model on a device that the fit had no measurement of."""
     fitted_on: tuple[str, ...] = ()
-    """Models on devices that the fit had measurements of ("<model> on <device>"); empty where nobody tells them apart."""
+    """Models on devices that the fit had measurements of ("<model> on <device>"); empty where nobody tells them
+    apart."""
 
     def running_on(self, cluster: Cluster) -> "InferenceConstants":
         """The same engine on a cluster's hosts and devices: the constants that `iteration_time` takes."""
@@ -131,8 +135,8 @@ the calls. Spreads are estimated."""
 def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, str]:
     """Return the constants of an engine, and their evidence.
 
-    A version takes the set of its release line, which is whole (what the engine's own says of models on devices does not
-    hold for it), or the engine's own where that line was not measured; an engine without measurements takes a
+    A version takes the set of its release line, which is whole (what the engine's own says of models on devices does
+    not hold for it), or the engine's own where that line was not measured; an engine without measurements takes a
     relative's (``like``) but for what it gives itself.
     """
     known = names("inference")

@@ -19,7 +19,8 @@ class Latencies:
     prefill: Phase
     decode: Phase
     prefills: Number
-    """Prefill passes from a sequence's arrival to its end: those it waits for, its own, and in a steady loop its successors'."""
+    """Prefill passes from a sequence's arrival to its end: those it waits for, its own, and in a steady loop its
+    successors'."""
     steps: Number
     """Decode steps of the same time."""
 

@@ -11,7 +11,8 @@ from sightline.quantities import Number, added_up, larger, rounded_up
 from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
-"""Hidden-wide activations that are live together with the widest one: the residual stream, a norm's output, a block's output."""
+"""Hidden-wide activations that are live together with the widest one: the residual stream, a norm's output, a block's
+output."""
 
 
 def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> NumbersOnDemand:

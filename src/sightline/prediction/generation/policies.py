@@ -1,7 +1,7 @@
 """Scheduling policies: which iterations a sequence waits for and takes part in, from its arrival to its last token.
 
-A policy says what is priced and how a sequence passes through it; what an iteration takes is `iteration_time`. A new one
-is an entry of `POLICIES` with these two functions.
+A policy says what is priced and how a sequence passes through it; what an iteration takes is `iteration_time`. A new
+one is an entry of `POLICIES` with these two functions.
 """
 
 from collections.abc import Callable
@@ -107,9 +107,9 @@ def _resident_workers(scenario: GenerationScenario) -> Workers:
 def of_resident(priced: PricedGeneration) -> PricedGeneration:
     """Return the passes of the sequences that fit at a time, where a steady loop asks for more; others wait.
 
-    An engine that reserves a sequence's whole cache admits fewer than one that hands out blocks as sequences grow, whose
-    sequences on average stand half-way. Where not even one sequence a rank fits, the question stays as it was asked.
-    Left out: what is computed again after a growing sequence had to be put off.
+    An engine that reserves a sequence's whole cache admits fewer than one that hands out blocks as sequences grow,
+    whose sequences on average stand half-way. Where not even one sequence a rank fits, the question stays as it was
+    asked. Left out: what is computed again after a growing sequence had to be put off.
     """
     fitting = _fitting(priced)
     asked = priced.scenario.workload.batch

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 FEW_ROWS = 64
 """Rows up to which a matmul's errors are stated apart."""
 MASKED_ROWS = 64
-"""Rows of an expert up to which its tokens are taken to lie in slots, as in decoding: half a block of the other layout."""
+"""Rows of an expert up to which its tokens are taken to lie in slots, as in decoding: half a block of the other
+layout."""
 
 
 def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:

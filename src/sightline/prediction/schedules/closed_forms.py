@@ -1,8 +1,9 @@
 """Pipeline schedules in closed form: layers of the stages, length of the pipeline, micro-batches in flight.
 
 Symbols: ``p`` stages, ``m`` micro-batches, ``v`` virtual stages (chunks of layers per stage). Sources: GPipe
-(arXiv 1811.06965); 1F1B and interleaved 1F1B (Narayanan 2021, arXiv 2104.04473); activations in flight (Korthikanti 2022,
-arXiv 2205.05198). The simulation next to this module plays the schedules out and is what these forms are tested against.
+(arXiv 1811.06965); 1F1B and interleaved 1F1B (Narayanan 2021, arXiv 2104.04473); activations in flight (Korthikanti
+2022, arXiv 2205.05198). The simulation next to this module plays the schedules out and is what these forms are tested
+against.
 """
 
 from collections.abc import Sequence
@@ -114,18 +115,19 @@ def pipeline_time(
 ) -> PipelineTime:
     """Return the length of a pipeline: m t_max + (sum t_i - t_max) / v, plus transfers.
 
-    ``slowest_s`` is the slowest stage's forward and backward pass of one micro-batch, ``through_s`` the sum over stages,
-    ``transfer_s`` one message between neighbours that blocks its sender (0 where transfers overlap with compute). The
-    slowest stage works without pause on m micro-batches; before its first and after its last one, one micro-batch
-    passes through the other stages, in chunks of 1 / v. Fewer micro-batches than stages leave a stage idle between
-    chunks as well, until one micro-batch takes the whole way: (1 - 1/v) (p - m) / (p - 1) of the other stages' time. A
-    middle stage sends twice per micro-batch and chunk, and 2 (p - 1) messages fill and drain. ``apart_s`` is what of the
-    other stages' time does not hold a micro-batch up (`run_apart`).
+    ``slowest_s`` is the slowest stage's forward and backward pass of one micro-batch, ``through_s`` the sum over
+    stages, ``transfer_s`` one message between neighbours that blocks its sender (0 where transfers overlap with
+    compute). The slowest stage works without pause on m micro-batches; before its first and after its last one, one
+    micro-batch passes through the other stages, in chunks of 1 / v. Fewer micro-batches than stages leave a stage idle
+    between chunks as well, until one micro-batch takes the whole way: (1 - 1/v) (p - m) / (p - 1) of the other stages'
+    time. A middle stage sends twice per micro-batch and chunk, and 2 (p - 1) messages fill and drain. ``apart_s`` is
+    what of the other stages' time does not hold a micro-batch up (`run_apart`).
 
     Exact for equal stages (bubble (p - 1) / (v m) of the ideal time), also with a heavier last one; within 1 % with
-    transfers of 1 % of a slot. Left out: lighter stages behind the slowest one, where 1F1B ends earlier (by up to 6 % at
-    m = p and 2 % at m = 4 p, on average 0.4 and 0.2 %), and forward and backward passes that are slowest on different
-    stages, which lengthen GPipe (by up to 16 % for passes that vary by +-30 %) and the interleaved schedule (8 %).
+    transfers of 1 % of a slot. Left out: lighter stages behind the slowest one, where 1F1B ends earlier (by up to 6 %
+    at m = p and 2 % at m = 4 p, on average 0.4 and 0.2 %), and forward and backward passes that are slowest on
+    different stages, which lengthen GPipe (by up to 16 % for passes that vary by +-30 %) and the interleaved schedule
+    (8 %).
     """
     p, v = stages, virtual_stages
     idle_between = (1.0 - 1.0 / v) * (larger(p - micro_batches, 0) / larger(p - 1, 1))
@@ -138,10 +140,10 @@ def pipeline_time(
 def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Count, micro_batches: Number) -> Number:
     """Return the seconds by which zero bubble shortens the filling of 1F1B: W + min(F, B, W) (min(p, m) - 1) / (p - 1).
 
-    ``weight_s`` (W), ``forward_s`` (F) and ``input_s`` (B) are sums over the stages but the slowest one: a micro-batch's
-    weight gradients, its forward pass, and its backward pass without weight gradients. These do not lie on a
-    micro-batch's way, and those of earlier micro-batches fill the time in which a stage waits for a gradient, a pass
-    long, as far as there are any.
+    ``weight_s`` (W), ``forward_s`` (F) and ``input_s`` (B) are sums over the stages but the slowest one: a
+    micro-batch's weight gradients, its forward pass, and its backward pass without weight gradients. These do not lie
+    on a micro-batch's way, and those of earlier micro-batches fill the time in which a stage waits for a gradient, a
+    pass long, as far as there are any.
 
     Exact for equal stages; for m >= p and the shortest W the bubble is (p - 1) (F + B - W), as the source has it.
     """
@@ -178,9 +180,9 @@ def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, sched
 def dualpipe_bubble_s(backward_s: Number, weight_s: Number, both_s: Number, stages: Count) -> Number:
     """Return the idle seconds of a device under DualPipe (arXiv 2412.19437): (p/2 - 1) (F&B + B - 3 W), never below 0.
 
-    ``backward_s`` holds the weight gradients, ``weight_s``; ``both_s`` is a forward and a backward pass that run together.
-    For an even number of stages p and 2 p or more micro-batches. Exact where forward pass, input and weight gradients take
-    equally long; elsewhere the schedule played out idles less, by up to about a pass.
+    ``backward_s`` holds the weight gradients, ``weight_s``; ``both_s`` is a forward and a backward pass that run
+    together. For an even number of stages p and 2 p or more micro-batches. Exact where forward pass, input and weight
+    gradients take equally long; elsewhere the schedule played out idles less, by up to about a pass.
     """
     return larger((stages / 2.0 - 1.0) * (both_s + backward_s - 3.0 * weight_s), 0.0) * (stages > 1)
 

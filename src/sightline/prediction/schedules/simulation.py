@@ -52,14 +52,14 @@ def simulate(
 ) -> Simulation:
     """Play out ``schedule`` with ``forward_s[stage][chunk]`` and ``backward_s[stage][chunk]`` seconds per micro-batch.
 
-    Zero bubble and DualPipe run weight gradients apart, ``weight_s[stage][chunk]`` of the backward seconds: only the rest
-    lies on the way of a micro-batch, and weight gradients fill what would be idle time. DualPipe has one chunk per stage;
-    passes that run together take as long as both.
+    Zero bubble and DualPipe run weight gradients apart, ``weight_s[stage][chunk]`` of the backward seconds: only the
+    rest lies on the way of a micro-batch, and weight gradients fill what would be idle time. DualPipe has one chunk per
+    stage; passes that run together take as long as both.
 
-    ``transfer_s`` is the time of one message between neighbouring stages in one direction, in which the sender is busy as
-    well (Megatron's non-interleaved schedule exchanges an activation against a gradient over the same full-duplex
-    boundary, so each boundary costs each side one message time per pass); 0 where messages overlap with compute.
-    Leaves out: contention between messages, and a sender waiting for a receiver that is not ready.
+    ``transfer_s`` is the time of one message between neighbouring stages in one direction, in which the sender is busy
+    as well (Megatron's non-interleaved schedule exchanges an activation against a gradient over the same full-duplex
+    boundary, so each boundary costs each side one message time per pass); 0 where messages overlap with compute. Leaves
+    out: contention between messages, and a sender waiting for a receiver that is not ready.
     """
     stages, chunks, both_ways = len(forward_s), len(forward_s[0]), schedule == "dualpipe"
     if weight_s is None and (both_ways or schedule == "zero-bubble"):

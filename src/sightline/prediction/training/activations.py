@@ -1,8 +1,8 @@
 """What a stage's device keeps of activations between forward and backward pass, logits, loss, and placeholders.
 
-Placeholders stand in for weight gradients which were added up inside their matmuls already. PyTorch wants a gradient for
-every weight, so the matmul's wrapper returns an empty one of the weight's shape. TransformerEngine keeps one per shape
-for as long as it trains; Megatron-Core makes the head's anew each time.
+Placeholders stand in for weight gradients which were added up inside their matmuls already. PyTorch wants a gradient
+for every weight, so the matmul's wrapper returns an empty one of the weight's shape. TransformerEngine keeps one per
+shape for as long as it trains; Megatron-Core makes the head's anew each time.
 """
 
 from collections.abc import Mapping, Sequence

@@ -98,9 +98,9 @@ def movement(replica: Replica, plan: Plan) -> Movement:
 def sharding_code_s(moves: Movement, layers: Number, plan: Plan, model: DeviceModel) -> Number:
     """Return a step's seconds of a processor's code around gathers and reductions of fully sharded parameters.
 
-    ``calls per unit + copied bytes / memory bandwidth``: hooks gather a unit's parameters into views of one buffer, free
-    it, copy its gradients together; an accelerator works on meanwhile, a processor does nothing else. Every layer is a
-    unit, and what is no layer's is one more.
+    ``calls per unit + copied bytes / memory bandwidth``: hooks gather a unit's parameters into views of one buffer,
+    free it, copy its gradients together; an accelerator works on meanwhile, a processor does nothing else. Every layer
+    is a unit, and what is no layer's is one more.
     """
     found = model.sharding
     if found is None or not plan.framework.sharding.keeps_root_gathered:
@@ -283,9 +283,10 @@ def waiting_s(
 ) -> Number:
     """Return the seconds by which the slowest replica's step is expected to outlast the mean one's.
 
-    ``slot_s`` is a micro-batch on the pace-setting ``stage``. Work that scatters by a relative deviation from row to row
-    does so by 1 / sqrt(n) of it over the n rows (packed) or micro-batches (padded) of a replica's step; the largest of d
-    such sums lies a few deviations up. All of a padded micro-batch scatters, of packed rows only attention does. Left
+    ``slot_s`` is a micro-batch on the pace-setting ``stage``. Work that scatters by a relative deviation from row to
+    row does so by 1 / sqrt(n) of it over the n rows (packed) or micro-batches (padded) of a replica's step; the largest
+    of d such sums lies a few deviations up. All of a padded micro-batch scatters, of packed rows only attention does.
+    Left
     out: that micro-batches of different length lengthen a pipeline's bubble, and batches sorted by length.
     """
     workload, plan = scenario.workload, scenario.plan

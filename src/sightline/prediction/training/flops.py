@@ -14,8 +14,9 @@ def model_flops(scenario: Scenario) -> Number:
 
     As Narayanan 2021 (arXiv 2104.04473) and PaLM (arXiv 2204.02311) count: forward once and backward twice, attention
     without the causal mask but within its window; of experts those that a token passes; a frozen weight takes 4, an
-    adapter's 6. Packed samples see themselves alone, padding is nobody's work. Kernels that skip the masked half execute fewer, so at very long sequences the utilization by this count
-    can pass 1. Recomputation, replicated heads and padding are not counted.
+    adapter's 6. Packed samples see themselves alone, padding is nobody's work. Kernels that skip the masked half
+    execute fewer, so at very long sequences the utilization by this count can pass 1. Recomputation, replicated heads
+    and padding are not counted.
     """
     model, workload = scenario.model, scenario.workload
     trained = trained_by(scenario.plan, tied=model.tied_embeddings)

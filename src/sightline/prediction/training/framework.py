@@ -64,8 +64,9 @@ class TrainingConstants(Stated):
     """Four in five measured steps lie within exp(+-spread) of the prediction; 0 where nobody knows."""
 
     exact_gradients_slowdown: float = 1.0
-    """Time of an fp8 product for a gradient, whose sums are kept in fp32 throughout, over that of one that rounds them on
-    the way as forward ones may (fast accumulation, on matrix units of Hopper); where 1 it is part of ``matmul_slowdown``."""
+    """Time of an fp8 product for a gradient, whose sums are kept in fp32 throughout, over that of one that rounds them
+    on the way as forward ones may (fast accumulation, on matrix units of Hopper); where 1 it is part of
+    ``matmul_slowdown``."""
 
     @property
     def element_wise(self) -> ElementwiseConstants:

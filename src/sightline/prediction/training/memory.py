@@ -237,8 +237,9 @@ def _reserved(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]
     """Bytes that the allocator has reserved beyond the fullest of ``moments``.
 
     The first is the loss: its tensors are longer than any of a layer, whose temporaries left gaps between saved
-    activations that are too short for them, so both are reserved. Parameters arrive in flat buffers on a stream of their
-    own, for as many units as are there at once, and reduced gradients leave on another, in addition to whole ones.
+    activations that are too short for them, so both are reserved. Parameters arrive in flat buffers on a stream of
+    their own, for as many units as are there at once, and reduced gradients leave on another, in addition to whole
+    ones.
     """
     plan, sizes, shares = common.priced.scenario.plan, common.priced.sizes, common.shares
     if not plan.framework.allocation.apart_streams:

@@ -73,7 +73,8 @@ class StateShares(NamedTuple):
     """That of the optimizer in one stage, whatever else the device holds."""
     everything_sharded: RankShare
     whole_weights: Any
-    """Whether the gathered weights stay from forward to backward, in addition to the shards (FSDP's ``SHARD_GRAD_OP``)."""
+    """Whether the gathered weights stay from forward to backward, in addition to the shards (FSDP's
+    ``SHARD_GRAD_OP``)."""
     gradients_sharded: Any
 
 

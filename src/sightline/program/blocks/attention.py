@@ -1,8 +1,8 @@
 """Softmax attention with its projections, full, windowed, chunked or sparse, and what all kinds of attention share.
 
 The indexer of sparse attention has queries and keys of its own, scores all tokens, and chooses the best, as in DeepSeek
-V3.2 (technical report, section 2.1.1). In training its inputs are cut off from the rest of the model's gradients, so that
-there are weight gradients alone.
+V3.2 (technical report, section 2.1.1). In training its inputs are cut off from the rest of the model's gradients, so
+that there are weight gradients alone.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 """What every kind of token mixer answers: its steps, what it caches, and the products that a token takes part in.
 
-One class per kind, in a module of this folder; `sightline.program.blocks.layer` lists them by what describes them in a model.
+One class per kind, in a module of this folder; `sightline.program.blocks.layer` lists them by what describes them in a
+model.
 """
 
 from abc import ABC, abstractmethod

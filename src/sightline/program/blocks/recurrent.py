@@ -1,10 +1,10 @@
 """Mixers that keep a state of fixed size: linear attention and Mamba-2.
 
 Linear attention is the gated delta rule (arXiv 2412.06464), or Kimi's with a decay per channel (2510.26692): a short
-convolution over queries, keys and values, norms of queries and keys, the rule itself, a gated norm of its output. Mamba-2
-(arXiv 2405.21060), as Nemotron-H has it: one projection, a short convolution, the scan, a gated norm. Its fused kernel
-keeps the projection's output and its own, and runs the convolution once more in the backward pass, as the authors'
-implementation and the frameworks that call it do.
+convolution over queries, keys and values, norms of queries and keys, the rule itself, a gated norm of its output.
+Mamba-2 (arXiv 2405.21060), as Nemotron-H has it: one projection, a short convolution, the scan, a gated norm. Its fused
+kernel keeps the projection's output and its own, and runs the convolution once more in the backward pass, as the
+authors' implementation and the frameworks that call it do.
 """
 
 from typing import TypeVar

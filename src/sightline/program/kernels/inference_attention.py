@@ -29,8 +29,8 @@ class InferenceAttention(InferenceLinear):
     def norm(self, module: Module) -> Step:
         """A norm with the residual before it, in as many kernels as the engine needs.
 
-        RMS norms come with the residual in one kernel, layer norms only where the engine has such a kernel ("layernorm");
-        unfused, a norm takes seven kernels in fp32.
+        RMS norms come with the residual in one kernel, layer norms only where the engine has such a kernel
+        ("layernorm"); unfused, a norm takes seven kernels in fp32.
         """
         elements = self.tokens * self.h
         if self.fuses("norm") and (self.model.norm == "rmsnorm" or self.fuses("layernorm")):

@@ -26,8 +26,8 @@ from sightline.scenario.cluster import CollectiveKind
 class InferenceLinear(Shapes):
     """The sizes of a batch, and what an engine makes of products with weights.
 
-    Legend besides that of `sightline.program.shapes`: ``q`` new tokens of a sequence, ``c`` tokens already cached, ``d``
-    data-parallel ranks, ``u`` ranks that split each expert.
+    Legend besides that of `sightline.program.shapes`: ``q`` new tokens of a sequence, ``c`` tokens already cached,
+    ``d`` data-parallel ranks, ``u`` ranks that split each expert.
     """
 
     engine: Engine

@@ -31,7 +31,8 @@ LOSS_BACKWARD_BYTES = 14.0
 AUTOGRAD_BACKWARD_BYTES = 26.0
 """The same where autograd writes the gradient of picking labels, from zeros, and log-softmax reads it twice."""
 SPLIT_LOSS_BYTES = 38.0
-"""Bytes per logit of either pass over a sharded vocabulary, tensor by tensor (torch.distributed.tensor.parallel.loss)."""
+"""Bytes per logit of either pass over a sharded vocabulary, tensor by tensor
+(torch.distributed.tensor.parallel.loss)."""
 
 
 class TrainingKernels(TrainingAttention):

@@ -87,8 +87,8 @@ class TrainingAttention(TrainingElementwise):
     def join_heads(self) -> list[Step]:
         """Rotary parts are joined to every head's own: one copy of queries and keys, and the cut of keys from values.
 
-        Where that is fused with the rotation, queries turn in place, and one kernel writes keys and values from what was
-        projected.
+        Where that is fused with the rotation, queries turn in place, and one kernel writes keys and values from what
+        was projected.
         """
         latent = self.model.latent
         if latent is None:
@@ -134,8 +134,9 @@ class TrainingAttention(TrainingElementwise):
     def index_scores(self, kind: LayerKind, sparse: SparseAttention) -> list[Step]:
         """Scores of all pairs, the choice, and backward a loss of the indexer's own.
 
-        As DeepSeek V3.2 trains it after its dense warm-up (technical report, section 2.1.1): the indexer learns to score
-        tokens as attention weighs them, whose weights are added up over all heads in a pass over the selected ones. Left
+        As DeepSeek V3.2 trains it after its dense warm-up (technical report, section 2.1.1): the indexer learns to
+        score tokens as attention weighs them, whose weights are added up over all heads in a pass over the selected
+        ones. Left
         out: the dense warm-up, in which the indexer alone is trained.
         """
         from sightline.program.mixer_operators import Indexer

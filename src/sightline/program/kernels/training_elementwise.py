@@ -3,8 +3,9 @@
 Symbols: ``e`` bytes of an element, ``n`` elements.
 
 Several residual streams (hyper-connections, arXiv 2409.19606; constrained as in DeepSeek V4, arXiv 2512.24880): a block
-reads a mix of ``n`` streams and its output is added to all of them, which are mixed among themselves; the mixing depends
-on the token: one product of the normed streams with ``n (n + 2)`` columns, in fp32. One stream is the ordinary residual.
+reads a mix of ``n`` streams and its output is added to all of them, which are mixed among themselves; the mixing
+depends on the token: one product of the normed streams with ``n (n + 2)`` columns, in fp32. One stream is the ordinary
+residual.
 """
 
 from sightline.program.address import Module, Part
@@ -60,8 +61,8 @@ class TrainingElementwise(TrainingLinear):
     def rope(self, width: Number, *, latent: bool = False) -> Step:
         """Rotary embedding of ``width`` elements per token: read and write.
 
-        Unfused it slices, negates, joins, multiplies and adds; in complex numbers it is a cast to fp32, one product and a
-        cast back, of queries and of keys.
+        Unfused it slices, negates, joins, multiplies and adds; in complex numbers it is a cast to fp32, one product and
+        a cast back, of queries and of keys.
         """
         elements = self.tokens * width
         if self.fuses(LATENT_ROPE if latent else "rope"):

@@ -146,8 +146,8 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
 def training_experts(x: TrainingAttention, of: Experts) -> TrainingExperts:
     """Return the routed experts of one layer.
 
-    Without a capacity the busiest rank has its share of all the ``e u`` ranks' choices. A capacity gives every expert the
-    same number of rows from every rank, dropped or padded.
+    Without a capacity the busiest rank has its share of all the ``e u`` ranks' choices. A capacity gives every expert
+    the same number of rows from every rank, dropped or padded.
     """
     own, ranks, width = x.own_tokens, x.e * x.u, float(of.latent_width or x.h)
     if x.plan.expert_capacity > 0:

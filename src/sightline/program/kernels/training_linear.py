@@ -65,7 +65,8 @@ class TrainingLinear(TrainingShapes):
     def projection(self, layer: LinearLayer) -> Step:
         """A linear layer that is trained, or a frozen one, quantized or not, with adapters; below 16 bits as recipes say.
 
-        A frozen matmul needs no input for its backward pass; an adapter next to it does, and some libraries keep it anyway.
+        A frozen matmul needs no input for its backward pass; an adapter next to it does, and some libraries keep it
+        anyway.
         """
         trained = self.trained.projections
         keeps = trained or (self.trained.quantization != "none" and self.framework.litgpt.quantized_keeps_inputs)

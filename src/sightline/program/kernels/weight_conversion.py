@@ -12,8 +12,8 @@ from sightline.quantities import anywhere
 UNPACKING = 12.0
 """Vector instructions that unpack and scale a weight; estimated."""
 UNPACKING_IN_PRODUCT: Mapping[str, float] = {"q4_0": 2.7, "q4_k_m": 7.1}
-"""The same where a product's own kernel does it besides multiplying, by format: what 512-token prompts of Llama-2-7B took
-longer than in f16 on M2 Ultra, at 1,164 and 1,028 instead of 1,265 tokens/s (ggml-org/llama.cpp#3084, 2023-09)."""
+"""The same where a product's own kernel does it besides multiplying, by format: what 512-token prompts of Llama-2-7B
+took longer than in f16 on M2 Ultra, at 1,164 and 1,028 instead of 1,265 tokens/s (ggml-org/llama.cpp#3084, 2023-09)."""
 SINGLE_ROW_KERNELS = frozenset({"nf4"})
 """Formats whose library multiplies packed weights with one row only (bitsandbytes), whatever engine calls it."""
 PRODUCTS = (Matmul, GroupedMatmul)

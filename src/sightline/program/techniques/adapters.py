@@ -4,10 +4,11 @@
 for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
 and an update that is padded with zeros to the matrix's whole width.
 
-Tensor parallelism splits both matrices: ``A`` like the projection, ``B`` by its outputs (NeMo's ``ParallelLinearAdapter``).
-Next to a column-split projection each rank makes a piece of the narrow activation, which is gathered; next to a row-split
-one a partial sum of it, which is added up. ``B`` makes a piece of the outputs, which row-split projections need whole, or
-split by tokens with sequence parallelism. All of it is exchanged in 16 bits and overlaps nothing.
+Tensor parallelism splits both matrices: ``A`` like the projection, ``B`` by its outputs (NeMo's
+``ParallelLinearAdapter``). Next to a column-split projection each rank makes a piece of the narrow activation, which is
+gathered; next to a row-split one a partial sum of it, which is added up. ``B`` makes a piece of the outputs, which
+row-split projections need whole, or split by tokens with sequence parallelism. All of it is exchanged in 16 bits and
+overlaps nothing.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,8 @@ ROW_SPLIT: tuple[tuple[str, ...], ...] = (("output",), ("down",))
 """Projections whose inputs tensor parallelism cuts; it cuts the outputs of the others."""
 
 PADDING_LAUNCHES = 16.0
-"""Launches' worth of host time of a joined update: a grouped convolution, transposes, zeros and an indexed copy (LitGPT's
-LLaMA-Adapter, which has none of it, takes 1.9 ms less per layer)."""
+"""Launches' worth of host time of a joined update: a grouped convolution, transposes, zeros and an indexed copy
+(LitGPT's LLaMA-Adapter, which has none of it, takes 1.9 ms less per layer)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

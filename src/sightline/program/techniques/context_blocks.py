@@ -2,8 +2,8 @@
 
 Under the causal mask every rank has an early and a late chunk (zig-zag), so that all have the same work (arXiv
 2310.01889). Libraries differ in what goes round and how results are joined: in the compute dtype next to the kernels
-(TransformerEngine), or in fp32 (torch.distributed.tensor.experimental), where gathered keys, too, are worked on block by
-block and gradients of keys and values travel in fp32 by a message per block.
+(TransformerEngine), or in fp32 (torch.distributed.tensor.experimental), where gathered keys, too, are worked on block
+by block and gradients of keys and values travel in fp32 by a message per block.
 
 Legend as in `sightline.program.shapes`; ``n`` ranks on the ring.
 """

@@ -2,14 +2,14 @@
 
 Four exchanges. *Ring*: blocks of keys and values go round while attention works on those at hand
 (`sightline.program.techniques.context_blocks`). *All-gather*:
-keys and values are gathered first (Llama 3, arXiv 2407.21783). *All-to-all*: ranks swap tokens for heads before attention
-and back after it (Ulysses, arXiv 2309.14509). *Mixed*: all-to-all among some ranks, a ring over the others (arXiv
-2405.07719). Degree 1 adds nothing.
+keys and values are gathered first (Llama 3, arXiv 2407.21783). *All-to-all*: ranks swap tokens for heads before
+attention and back after it (Ulysses, arXiv 2309.14509). *Mixed*: all-to-all among some ranks, a ring over the others
+(arXiv 2405.07719). Degree 1 adds nothing.
 
 Legend as in `sightline.program.shapes`; ``n`` ranks on the ring.
 
-Mixers that see the sequence otherwise than block by block have all its tokens: a state sees them one after the other, so
-an all-to-all gives each rank all tokens of some heads, as Megatron-Core does around its Mamba layers. What all heads
+Mixers that see the sequence otherwise than block by block have all its tokens: a state sees them one after the other,
+so an all-to-all gives each rank all tokens of some heads, as Megatron-Core does around its Mamba layers. What all heads
 share, such as the latent vectors that an indexer chooses from, is gathered, since any token may be chosen.
 """
 

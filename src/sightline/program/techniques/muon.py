@@ -1,8 +1,8 @@
 """Muon (arXiv 2502.16982): the momentum of every matrix of the layers is orthogonalized before it is applied.
 
-Newton-Schulz iterations X <- a X + (b A + c A^2) X with A = X X^T, on each matrix transposed so that it has no more rows than
-columns, in 16 bits. Tensor-parallel ranks orthogonalize the piece they hold (Megatron-Core's ``blockwise``); queries, keys,
-values and a gate are matrices of their own. Embedding, head, norms and biases stay with AdamW.
+Newton-Schulz iterations X <- a X + (b A + c A^2) X with A = X X^T, on each matrix transposed so that it has no more
+rows than columns, in 16 bits. Tensor-parallel ranks orthogonalize the piece they hold (Megatron-Core's ``blockwise``);
+queries, keys, values and a gate are matrices of their own. Embedding, head, norms and biases stay with AdamW.
 """
 
 from collections.abc import Sequence

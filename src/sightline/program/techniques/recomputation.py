@@ -1,8 +1,9 @@
 """Activation recomputation: which forward operators run again and which kept tensors that brings back.
 
 Whole layers and the attention core as in Korthikanti 2022 (arXiv 2205.05198); single modules as Megatron-Core has them,
-where a norm, an activation or an up projection gives up its output, which the next operator would keep; per operator as in
-torchtitan (arXiv 2410.06511). What is not kept comes back for one layer at a time, so nothing is ever gained or lost.
+where a norm, an activation or an up projection gives up its output, which the next operator would keep; per operator as
+in torchtitan (arXiv 2410.06511). What is not kept comes back for one layer at a time, so nothing is ever gained or
+lost.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,8 @@
 """Tensor and sequence parallelism: the collectives they add around the sharded projections.
 
-Megatron (arXiv 1909.08053) sums the partial products of the row-split projections; sequence parallelism (arXiv 2205.05198)
-replaces each all-reduce by an all-gather and a reduce-scatter of the same total volume. Degree 1 adds nothing.
+Megatron (arXiv 1909.08053) sums the partial products of the row-split projections; sequence parallelism (arXiv
+2205.05198) replaces each all-reduce by an all-gather and a reduce-scatter of the same total volume. Degree 1 adds
+nothing.
 """
 
 from sightline.program.address import Module

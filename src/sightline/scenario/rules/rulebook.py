@@ -26,8 +26,8 @@ class Check(NamedTuple):
 
     allowed: Mask
     sentence: str | Callable[[], str]
-    """With the rule's facts and ``figures`` in braces, or what words it. That is done for one plan only: wording arrays would
-    be slow, and nobody reads it."""
+    """With the rule's facts and ``figures`` in braces, or what words it. That is done for one plan only: wording arrays
+    would be slow, and nobody reads it."""
     figures: Mapping[str, Any] = {}
 
 

@@ -19,4 +19,5 @@ LINES: Mapping[str, Callable[[Cells], Iterator[Cells]]] = {
     "megatron-bridge": training.megatron_bridge,
     "mlperf-training": training.mlperf_training,
 }
-"""Tables a line of which holds several measurements, or columns in others' places, by the ``lines`` of the ``csv`` part."""
+"""Tables a line of which holds several measurements, or columns in others' places, by the ``lines`` of the ``csv``
+part."""

@@ -57,11 +57,11 @@ MEASURED = {"ms": "state_bytes", "act": "kept_bytes", "act_peak": "rise_bytes"}
 def galvatron(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
     """Return a line of Galvatron's memory profile under our keys; ``tokens_per_sample`` says how long samples were.
 
-    A line is a strategy ``<pipeline>_<tensor>_<data>`` with marks - ``c``: every layer recomputed, ``vtp``: embedding and
-    head cut over the tensor-parallel ranks, ``sp``: sequence parallelism - and a key such as
-    ``layernum[2]_bsz8_seq2048_rank0_act``: ``ms`` is what rank 0 or the last one held after the backward pass, ``act`` what
-    its forward pass left more than there was before, ``act_peak`` how far both passes rose above ``ms``. All are what
-    PyTorch's allocator counted, in MiB.
+    A line is a strategy ``<pipeline>_<tensor>_<data>`` with marks - ``c``: every layer recomputed, ``vtp``: embedding
+    and head cut over the tensor-parallel ranks, ``sp``: sequence parallelism - and a key such as
+    ``layernum[2]_bsz8_seq2048_rank0_act``: ``ms`` is what rank 0 or the last one held after the backward pass, ``act``
+    what its forward pass left more than there was before, ``act_peak`` how far both passes rose above ``ms``. All are
+    what PyTorch's allocator counted, in MiB.
     """
     require(cells, ("strategy_pp_tp_dp", "key", "memory_mb"), where)
     strategy, key = _STRATEGY.fullmatch(cells["strategy_pp_tp_dp"]), _KEY.fullmatch(cells["key"])
