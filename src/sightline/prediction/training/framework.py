@@ -20,7 +20,7 @@ from sightline.quantities import Number, either, larger
 from sightline.scenario import Device, Scenario
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConstants(Stated):
     """One set per device and framework; the catalog's calibration entry holds value, source and residuals."""
 
