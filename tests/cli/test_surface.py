@@ -40,7 +40,8 @@ def test_a_training_step_loads_nothing_of_other_tasks_and_commands(example):
         "loading.operations",
     ]
     rooms += ["program.kernels.inference", "program.batch", "prediction.generation", "prediction.sensitivity"]
-    rooms += ["cost.attention.decode", "cost.mixers", "cost.processor"]
+    rooms += ["cost.attention.decode", "cost.matmul.grouped", "cost.recurrent", "cost.sparse", "cost.processor"]
+    rooms += ["scenario.generation", "scenario.operation", "program.mixer_operators", "program.blocks.recurrent"]
     loaded = imported_by(f"from sightline.cli.main import run; run(['predict', {str(example)!r}])")
     assert [name for name in loaded if name.startswith(tuple(f"sightline.{room}" for room in rooms))] == []
 

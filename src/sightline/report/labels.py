@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.loading import to_mapping
+from sightline import loading
 from sightline.profile.results import flatten
 from sightline.report import units
 from sightline.scenario import Plan, Scenario
@@ -60,7 +60,7 @@ def common_title(scenarios: Sequence[Asked]) -> str:
 
 def operation(scenario: "OperatorScenario") -> str:
     """Return an operator with its sizes, such as ``matmul m 4096, n 4096, k 4096, bf16``."""
-    keys = {k: v for k, v in to_mapping(scenario)["workload"].items() if (k, v) not in _USUAL}
+    keys = {k: v for k, v in loading.to_mapping(scenario)["workload"].items() if (k, v) not in _USUAL}
     sizes = {k: v for k, v in keys.items() if k != "bytes" and isinstance(v, int | float) and v is not True}
     parts = [f"{key.replace('_', ' ')} {size:,}" for key, size in sizes.items()]
     parts += [units.size(keys["bytes"])] if "bytes" in keys else []
@@ -147,7 +147,7 @@ def _formats(scenario: "GenerationScenario") -> str:
 
 def differing(scenarios: Sequence[Asked]) -> list[dict[str, Any]]:
     """Return each scenario's values of the keys that differ between scenarios."""
-    flat = [flatten({k: v for k, v in to_mapping(s).items() if k != "measured"}) for s in scenarios]
+    flat = [flatten({k: v for k, v in loading.to_mapping(s).items() if k != "measured"}) for s in scenarios]
     keys = dict.fromkeys(key for mapping in flat for key in mapping)
     telling = [key for key in keys if len({repr(mapping.get(key)) for mapping in flat}) > 1]
     return [{key: mapping.get(key) for key in telling} for mapping in flat]
