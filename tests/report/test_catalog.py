@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sightline import catalog
 from sightline.loading.models import resolve_model
-from sightline.report.terminal.catalog import model_rows
+from sightline.report.terminal.catalog import COLUMNS, entries_table, entry_table, model_rows
 
 
 def rows(name):
@@ -36,3 +37,18 @@ def test_every_model_has_words(name):
     for _, text in rows(name):
         assert text
         assert "None" not in text
+
+
+@pytest.mark.parametrize("kind", list(COLUMNS))
+def test_no_column_of_a_list_is_empty(kind):
+    table = entries_table(kind, {name: catalog.entry(kind, name) for name in catalog.names(kind)})
+    assert [column.header for column in table.columns if not any(column.cells)] == []
+
+
+def test_an_entry_has_one_spelling_of_switches_and_whole_numbers():
+    console = Console(width=200)
+    with console.capture() as said:
+        console.print(entry_table("mine", {"switch": True, "either": [False, True], "bucket": 5e8, "share": 0.9}))
+    rows = dict(line.split(maxsplit=1) for line in said.get().splitlines() if line.strip() and "  " in line)
+    shown = {key: rows[key].strip() for key in ("switch", "either", "bucket", "share")}
+    assert shown == {"switch": "yes", "either": "no; yes", "bucket": "500,000,000", "share": "0.9"}

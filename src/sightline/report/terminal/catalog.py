@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from sightline.profile.results import flatten
@@ -13,7 +14,7 @@ from sightline.report.terminal.parts import plain_table
 from sightline.scenario import Heads, LayerKind, Model
 from sightline.scenario.blocks import MIXER_WORDS, SOFTMAX
 
-_COLUMNS: Mapping[str, Mapping[str, str]] = {
+COLUMNS: Mapping[str, Mapping[str, str]] = {
     "models": {
         "size": "parameters",
         "active": "active_parameters",
@@ -39,11 +40,11 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "hosts": {"cores": "cores", "memory": "memory", "bandwidth": "memory_bandwidth"},
     "clusters": {"devices": "devices", "in the node": "intra_node", "network": "network"},
     "engines": {
-        "all-reduce": "all_reduce",
+        "all-reduce": "collectives.all_reduce",
         "chunked prefill": "defaults.chunked_prefill",
         "token budget": "defaults.max_batched_tokens",
         "CUDA graphs": "defaults.cuda_graphs",
-        "of memory": "memory_fraction",
+        "of memory": "memory.memory_fraction",
     },
     "inference": {
         "iteration, s": "constants.iteration_s",
@@ -74,9 +75,9 @@ def kinds_table(listing: Mapping[str, Sequence[str]]) -> RenderableType:
     return plain_table(("kind", "entries", "for example"), rows=rows)
 
 
-def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the entries of a kind, one line each, with their main figures."""
-    columns = _COLUMNS.get(kind, {"source": "source"})
+    columns = COLUMNS.get(kind, {"source": "source"})
     flat = {name: flatten(fields) for name, fields in entries.items()}
     rows = ((name, *(_first(fields, keys.split()) for keys in columns.values())) for name, fields in flat.items())
     return plain_table(("name", *columns), rows=rows)
@@ -119,8 +120,8 @@ def _listed(key: str, value: Any) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return f"{value:,.0f}"
     if not isinstance(value, list):
         text = str(value)
         return text if len(text) <= _LONGEST else f"{len(text):,} characters, shown with --json"
@@ -128,8 +129,8 @@ def _cell(value: Any) -> str:
         return f"{len(value)} lines, shown with --json"
     runs = [(item, len(list(same))) for item, same in groupby(value)]
     if len(runs) < len(value) / 2:
-        return "; ".join(f"{times} x {item}" for item, times in runs)
-    return "; ".join(str(item) for item in value)
+        return "; ".join(f"{times} x {_cell(item)}" for item, times in runs)
+    return "; ".join(_cell(item) for item in value)
 
 
 def model_rows(model: Model) -> Iterator[tuple[str, str]]:
