@@ -159,6 +159,13 @@ def generation() -> Profile:
 
 
 @pytest.fixture
+def too_large_generation() -> Profile:
+    """A prediction of generation that needs more memory than there is."""
+    parts = {"weights": 32.1 * GIB, "activations": 0.6 * GIB, "kv_cache": 180.0 * GIB, "framework": 1.9 * GIB}
+    return make_generation(ttft_s=147.0, memory_bytes=parts | {"total": 214.6 * GIB}, fits=False)
+
+
+@pytest.fixture
 def generations() -> list[Profile]:
     """The same over four batches; the largest does not fit."""
     return [

@@ -87,8 +87,17 @@ def test_labels_are_distinct_even_for_equal_scenarios(build):
     assert len(set(found)) == 3
 
 
+@pytest.mark.parametrize("width", [80, 60])
+def test_no_figure_is_cut(too_large, too_large_generation, width):
+    for profile, said in ((too_large, "110.0 GiB of 80.0 GiB"), (too_large_generation, "2.45 min")):
+        text = render(terminal.one(profile), width)
+        assert "…" not in text
+        assert said in text
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+
+
 def test_bars_grow_with_the_share():
-    lengths = [len(parts.bar(share, "blue").plain) for share in (0.0, 0.25, 0.5, 1.0)]
+    lengths = [len(parts.Bar(share, "blue").drawn().plain) for share in (0.0, 0.25, 0.5, 1.0)]
     assert lengths == sorted(lengths)
     assert lengths[-1] == parts.BAR_WIDTH
 

@@ -144,7 +144,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> Table:
             continue
         values = by_number[name]
         figures = [Text(f"{values[key]:+.2f}", justify="right") for key in keys]
-        table.add_row(LABELS[name], *figures, parts.bar(largest[name] / most, "cyan"))
+        table.add_row(LABELS[name], *figures, parts.Bar(largest[name] / most, "cyan"))
     return table
 
 

@@ -64,17 +64,21 @@ def many(profiles: Sequence[Profile]) -> Table:
     return table
 
 
-def _headline(profile: Profile) -> Table:
-    """Labelled figures, two to a line; a rate has its share per device behind it."""
+def _headline(profile: Profile) -> parts.FirstThatFits:
+    """Labelled figures, two to a line where they fit; a rate has its share per device behind it."""
     per_device = dict(summary.figures(profile, [k for k in profile.task.details if k.endswith("_s_per_device")]))
-    table = parts.grid(4)
     cells = []
     for label, value in summary.headline(profile):
         each = per_device.get(f"{label} per device")
         style = "bold red" if label == "memory" and not profile.fits else "bold"
         cells += [Text(label, style="dim"), Text(f"{value} ({each} per device)" if each else value, style)]
-    for start in range(0, len(cells), 4):
-        table.add_row(*cells[start : start + 4])
+    return parts.FirstThatFits([_in_columns(cells, 4), _in_columns(cells, 2)])
+
+
+def _in_columns(cells: Sequence[Text], columns: int) -> Table:
+    table = parts.grid(columns)
+    for start in range(0, len(cells), columns):
+        table.add_row(*cells[start : start + columns])
     return table
 
 
