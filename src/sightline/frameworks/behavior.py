@@ -5,9 +5,10 @@ An entry states a mapping per group. A version states only what differs from the
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from types import MappingProxyType, NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sightline import catalog
 from sightline.catalog.index import release_line
@@ -29,13 +30,14 @@ def read_framework(name: str, version: str = "") -> Framework:
     if name not in known:
         raise InputError(f"plan.framework is {show(name)}; allowed: {', '.join(known)}{nearest(name, known)}")
     entry = catalog.entry("frameworks", name)
-    versions = _versions(entry)
+    key = f"catalog.frameworks.{name}"
+    versions = _versions(key, entry)
     if version and version not in versions:
         listed = (
             f"allowed: {', '.join(versions)}{nearest(version, list(versions))}" if versions else "it has one version"
         )
         raise InputError(f"plan.framework_version is {show(version)}; {name}: {listed}")
-    framework: Framework = _build(Framework, {**_merged(entry, versions, version), "name": name, "version": version})
+    framework: Framework = _described(Framework, key, _merged(entry, versions, version), name=name, version=version)
     return framework
 
 
@@ -54,9 +56,10 @@ def read_engine(name: str, version: str = "") -> "Engine":
         near = "" if trains else nearest(name, known)
         raise InputError(f"plan.framework is {show(name)}{trains}; generates: {', '.join(known)}{near}")
     entry = catalog.entry("engines", name)
-    versions = _versions(entry)
+    key = f"catalog.engines.{name}"
+    versions = _versions(key, entry)
     line = release_line(version, versions)
-    engine: Engine = _build(Engine, {**_merged(entry, versions, line), "name": name, "version": version})
+    engine: Engine = _described(Engine, key, _merged(entry, versions, line), name=name, version=version)
     return engine
 
 
@@ -65,8 +68,18 @@ def offering(field: str, value: object) -> list[str]:
     return [name for name in catalog.names("frameworks") if read_framework(name).allows(field, value)]
 
 
-def _versions(entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {str(version): stated or {} for version, stated in (entry.get("versions") or {}).items()}
+def _versions(key: str, entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What each version states; raise `InputError` where that is no mapping or inherits from what is not there."""
+    listed = entry.get("versions") or {}
+    if not isinstance(listed, Mapping) or not all(isinstance(stated or {}, Mapping) for stated in listed.values()):
+        raise InputError(f"{key}.versions is {show(listed)}; allowed: a mapping of versions to mappings")
+    versions = {str(version): stated or {} for version, stated in listed.items()}
+    bases = {version: str(stated["inherits"]) for version, stated in versions.items() if "inherits" in stated}
+    wrong = {version: base for version, base in bases.items() if base not in versions}
+    if wrong:
+        allowed = ", ".join(versions)
+        raise InputError([f"{key}.versions.{v}.inherits is '{base}'; allowed: {allowed}" for v, base in wrong.items()])
+    return versions
 
 
 def _merged(entry: Mapping[str, Any], versions: Mapping[str, Mapping[str, Any]], version: str) -> dict[str, Any]:
@@ -82,29 +95,108 @@ def _on_top(base: Any, value: Any) -> Any:
     return {**base, **value} if isinstance(base, Mapping) and isinstance(value, Mapping) else value
 
 
-def _build(of: type[Any], values: Mapping[str, Any]) -> Any:
-    """A description out of its mapping; fields that are descriptions themselves are built from theirs."""
-    kinds = get_type_hints(of)
-    unknown = [key for key in values if key not in kinds and key not in _NO_BEHAVIOR]
-    if unknown:
-        raise InputError(f"{of.__name__} has no {unknown[0]}{nearest(unknown[0], list(kinds))}")
-    given = {f.name: values[f.name] for f in fields(of) if f.name in values}
-    return of(**{name: _value(name, kinds[name], value) for name, value in given.items()})
+def _described(of: type[Any], key: str, merged: Mapping[str, Any], **known: str) -> Any:
+    """The description of a release line; raise `InputError` with every mistake in it.
+
+    ``key`` is the entry's in messages. ``known`` are the fields that no entry states: its name, and the version that is
+    asked for.
+    """
+    problems: list[str] = []
+    values = _fields(
+        of, {name: value for name, value in merged.items() if name not in _NO_BEHAVIOR}, key, problems, known
+    )
+    if problems:
+        raise InputError(problems)
+    return of(**values)
 
 
-def _value(name: str, kind: Any, value: Any) -> Any:
-    """An entry's value as a field holds it: mappings as descriptions, lists as sets or tuples, "2 GB" as bytes."""
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _build(kind, value)
-    if isinstance(value, list):
-        return frozenset(value) if name == "fused" else tuple(value)
-    if name in ("offers", "offload_needs"):
-        return {
-            key: _value(key, kind, inner) if isinstance(inner, list) else _lists(inner) for key, inner in value.items()
-        }
-    # A figure may differ by compute dtype; then it stays a mapping.
-    return parse_quantity(value, BYTES, zero=True) if isinstance(value, str) and "_bytes" in name else value
+def _fields(
+    of: type[Any], stated: object, key: str, problems: list[str], known: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The values of a description's fields out of its mapping, those ``known`` on top; mistakes are noted."""
+    kinds = {name: kind for name, kind in get_type_hints(of).items() if name not in known}
+    if not isinstance(stated, Mapping):
+        problems.append(f"{key} is {show(stated)}; allowed: a mapping with {', '.join(kinds)}")
+        return {}
+    words = [*kinds, *(_NO_BEHAVIOR if known else ())]
+    problems += [f"{key}.{name} is not a known key{nearest(name, words)}" for name in stated if name not in kinds]
+    needed = [f.name for f in fields(of) if f.default is MISSING and f.default_factory is MISSING]
+    absent = [name for name in needed if name in kinds and name not in stated]
+    problems += [f"{key}.{name} is missing; needed: {_allowed(kinds[name])}" for name in absent]
+    values = {
+        name: _value(kind, stated[name], f"{key}.{name}", problems) for name, kind in kinds.items() if name in stated
+    }
+    return {**values, **known}
 
 
-def _lists(needs: Mapping[str, list[Any]]) -> dict[str, tuple[Any, ...]]:
-    return {field: tuple(values) for field, values in needs.items()}
+def _value(kind: Any, stated: Any, key: str, problems: list[str]) -> Any:
+    """An entry's value as a field of this kind holds it; mistakes are noted.
+
+    Mappings are descriptions or stay mappings, lists are sets or tuples, and "2 GB" is bytes.
+    """
+    if isinstance(stated, str) and "_bytes" in key.rpartition(".")[2]:
+        return _bytes(stated, key, problems)
+    form = next((form for form in _forms(kind) if _fits(form, stated)), None)
+    origin, inner = get_origin(form), get_args(form)
+    if isinstance(form, type) and is_dataclass(form):
+        before = len(problems)
+        values = _fields(form, stated, key, problems)
+        return form(**values) if len(problems) == before else None
+    if origin is Mapping:
+        return {name: _value(inner[1], value, f"{key}.{name}", problems) for name, value in stated.items()}
+    if origin in (tuple, frozenset):
+        return origin(_value(inner[0], item, key, problems) for item in stated)
+    if form is None:
+        words = [word for form in _forms(kind) if get_origin(form) is Literal for word in get_args(form)]
+        problems.append(f"{key} is {show(stated)}; allowed: {_allowed(kind)}{nearest(stated, words)}")
+    return stated
+
+
+def _bytes(stated: str, key: str, problems: list[str]) -> float:
+    try:
+        return parse_quantity(stated, BYTES, zero=True)
+    except InputError as error:
+        problems.append(f"{key} {error}")
+        return 0.0
+
+
+def _forms(kind: Any) -> tuple[Any, ...]:
+    """The kinds of which a value has to be one."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _fits(form: Any, value: object) -> bool:
+    """Whether a value has the outer form of a kind; true and false are no numbers."""
+    origin = get_origin(form)
+    if origin is Literal:
+        return value in get_args(form)
+    if origin in (tuple, frozenset):
+        return isinstance(value, list)
+    if form in (int, float):
+        return isinstance(value, int | form) and not isinstance(value, bool)
+    return is_dataclass(form) or isinstance(value, origin or form)
+
+
+def _allowed(kind: Any) -> str:
+    """What belongs to a field, in words."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(_allowed(form) for form in inner if form in _WORDS or get_origin(form) is tuple)
+    if origin is Literal:
+        return ", ".join(map(str, inner))
+    if origin in (tuple, frozenset):
+        return f"a list of {_allowed(inner[0])}"
+    if is_dataclass(kind):
+        return f"a mapping with {', '.join(f.name for f in fields(kind))}"
+    return _WORDS.get(kind, "a mapping")
+
+
+_WORDS: Mapping[Any, str] = {
+    bool: "true, false",
+    float: "a number",
+    int: "a whole number",
+    str: "a text",
+    object: "a value",
+    NoneType: "null",
+}
+"""Kinds of single values in words."""

@@ -10,13 +10,14 @@ from typing import Literal
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
 StreamKernels = Literal["scalar", "vectorized"]
+FusedKernel = Literal["qkv", "gate-up", "norm", "layernorm", "rope", "activation", "quantization"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineKernels:
     """Kernels that an engine launches."""
 
-    fused: frozenset[str] = frozenset()
+    fused: frozenset[FusedKernel] = frozenset()
     """Fused kernels: qkv, gate-up, norm (an RMS norm takes the residual before it along), layernorm (a layer norm takes
     residual and bias along), rope, activation, quantization."""
     stream_kernels: StreamKernels = "vectorized"

@@ -10,6 +10,18 @@ from typing import Literal
 from sightline.quantities import Number
 
 TensorOverlap = Literal["none", "backward", "all"]
+FusedKernel = Literal[
+    "norm",
+    "rope",
+    "latent-rope",
+    "softmax",
+    "activation",
+    "squared-relu",
+    "bias-dropout-add",
+    "cross-entropy",
+    "gradient-accumulation",
+    "expert-weights",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +78,7 @@ class Overlap:
 class Fusion:
     """Operators that run as one kernel."""
 
-    fused: frozenset[str] = frozenset()
+    fused: frozenset[FusedKernel] = frozenset()
     """Fused kernels: norm, rope, latent-rope (rotation, joining and cutting of latent attention's heads), softmax,
     activation (gated), squared-relu, bias-dropout-add, cross-entropy, gradient-accumulation, expert-weights."""
     softmax_granule: int = 1
@@ -274,9 +286,9 @@ class Framework:
     litgpt: LitGpt = field(default_factory=LitGpt)
     selective: tuple[str, ...] = ("core_attention",)
     """Modules that ``recompute: selective`` runs again (`sightline.scenario.techniques`)."""
-    offload_needs: Mapping[str, Mapping[str, tuple[str | int, ...]]] = field(default_factory=dict)
+    offload_needs: Mapping[str, Mapping[str, tuple[str | int | bool, ...]]] = field(default_factory=dict)
     """Other choices that offloading a part depends on: part, plan field, values of which one is needed."""
-    offers: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    offers: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
 

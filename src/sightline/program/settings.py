@@ -7,17 +7,19 @@ scales per 1 x 128 tokens and 128 x 128 weights (DeepSeek-V3, arXiv 2412.19437),
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from sightline.frameworks import Framework
-from sightline.frameworks.framework import Fusion
+from sightline.frameworks.framework import FusedKernel, Fusion
 from sightline.scenario import Adapter, Plan, Scenario
 from sightline.scenario.precision import LOW_PRECISION, MATMUL_FORMATS, has_microscaling
 
-LOSS = "cross-entropy"
-COMPILED = frozenset({"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS})
+LOSS: Final = "cross-entropy"
+COMPILED: frozenset[FusedKernel] = frozenset(
+    {"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS}
+)
 """What TorchInductor fuses; matmuls, attention kernels and the adding up of gradients stay as they are."""
 FUSED_LOSS_BYTES = 4.0
 """Bytes per logit of a fused loss: logits and their gradient in 16 bits."""
@@ -170,5 +172,5 @@ def compiled(framework: Framework) -> Framework:
     )
 
 
-def _fusing(framework: Framework, kernels: frozenset[str]) -> Fusion:
+def _fusing(framework: Framework, kernels: frozenset[FusedKernel]) -> Fusion:
     return replace(framework.fusion, fused=framework.fusion.fused | kernels)
