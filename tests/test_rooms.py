@@ -33,6 +33,7 @@ MEASUREMENT = (
     "generation",
     "training",
     "measure",
+    "calibrate",
     "arxiv_2311_03687",
 )
 """Shelves of the measurement package, from the ground up."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,15 @@ def write_yaml(path: Path, content: dict[str, Any]) -> None:
         raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
 
 
-def write_calibrations(calibrations: Sequence[Calibration], paths: dict[str, Path], date: str) -> None:
+def write_calibrations(calibrations: Sequence[Calibration], paths: dict[str, Path]) -> None:
     """Write every part to its file."""
     for calibration in calibrations:
-        write_yaml(paths[calibration.part], calibration.entry(date))
+        write_yaml(paths[calibration.part], calibration.entry(this_month()))
+
+
+def this_month() -> str:
+    """Return year and month, as catalog entries are dated."""
+    return f"{datetime.now(UTC):%Y-%m}"
 
 
 def plain(value: Any) -> Any:

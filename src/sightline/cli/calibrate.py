@@ -1,12 +1,15 @@
 """``sightline calibrate``: constants of a device from tables of measured operators."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.cli import calibrate_here, output
+from sightline import catalog
+from sightline.cli import output
 from sightline.cli.options import AsJson, Chart, RunStore, option, takes
 from sightline.errors import InputError, nearest
 
@@ -89,7 +92,7 @@ def _from_tables(options: CalibrateOptions) -> Made:
     paths = target_paths(out, name, list(found.rows), overwrite=options.overwrite) if out is not None else {}
     with output.progress(kernels(found), "fitting", least=1) as advance:
         calibrations = fit(found, advance)
-    write_calibrations(calibrations if paths else [], paths, calibrate_here.this_month())
+    write_calibrations(calibrations if paths else [], paths)
     is_folder = out is not None and out not in paths.values()
     return calibrations, paths, _use(name, found, out) if is_folder else ""
 
@@ -110,32 +113,44 @@ def _use(family: str, found: "Tables", out: Path | None) -> str:
 
 def _here(options: CalibrateOptions) -> Made:
     """Constants of this machine from what is measured now, or was."""
-    folder = options.out or calibrate_here.default_folder()
+    from sightline.measurement import calibrate as here
+    from sightline.runs import open_store
+
+    folder = options.out or _default_folder()
     if options.runs is not None:
-        calibrations, paths = calibrate_here.calibrate_runs(
-            options.runs, options.store, folder, overwrite=options.overwrite
-        )
+        fit = partial(here.calibrate_runs, options.runs, open_store(options.store))
     else:
-        results, source, steps = _results(options)
-        calibrations, paths = calibrate_here.calibrate_results(
-            results, source, folder, overwrite=options.overwrite, steps=steps
-        )
-    return calibrations, paths, calibrate_here.use(folder)
+        fit = partial(here.calibrate_results, *_results(options))
+    with output.progress(4, "fitting", least=1) as advance:
+        made = fit(folder, output.print_remark, advance, overwrite=options.overwrite)
+    known = str(folder) in os.environ.get(catalog.VARIABLE, "").split(os.pathsep)
+    use = f"predictions for this-machine take it with\n  export {catalog.VARIABLE}={folder}"
+    return *made, "" if known else use
 
 
-def _results(options: CalibrateOptions) -> tuple[Sequence[Mapping[str, Any]], str, Any]:
+def _default_folder() -> Path:
+    """The catalog folder of the user: the first of ``SIGHTLINE_CATALOG``, else one beside the stored runs."""
+    first = os.environ.get(catalog.VARIABLE, "").split(os.pathsep)[0]
+    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(first or f"{data}/sightline/catalog")
+
+
+def _results(options: CalibrateOptions) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], str]:
     """Results of operators and steps of this machine, from files or measured, and how they were asked for."""
     if options.tables is not None:
         names = ", ".join(path.name for path in options.tables)
-        return _results_in(options.tables), f"sightline calibrate --from {names}", None
+        return _results_in(options.tables), {}, f"sightline calibrate --from {names}"
     from sightline.cli.measure import results_of_suite
     from sightline.loading.clusters.this_machine import THIS_MACHINE
+    from sightline.measurement.calibrate import measured_models
+    from sightline.runs import open_store
 
     if options.device not in (None, THIS_MACHINE):
         raise InputError(f"--device is '{options.device}'; --measure calibrates {THIS_MACHINE}")
     results = results_of_suite(options.store, dtype=options.dtype, quick=options.quick, rerun=options.rerun)
-    steps = calibrate_here.measured_steps(options.store, options.dtype, rerun=options.rerun)
-    return results, "sightline calibrate --measure", steps
+    store = open_store(options.store)
+    steps = measured_models(store, options.dtype, output.print_remark, rerun=options.rerun)
+    return results, steps, "sightline calibrate --measure"
 
 
 def _is_processor_suite(tables: list[Path], device: str) -> bool:

@@ -62,7 +62,7 @@ class _Asked(NamedTuple):
     """What a kind of operator is asked by, and how it is read."""
 
     keys: Keys
-    mistakes: Callable[[Mapping[str, Any], frozenset[str]], Iterator[str]]
+    mistakes: Callable[[Values, frozenset[str]], Iterator[str]]
     """What makes no sense though every value alone is right, told which keys are wrong: a sentence for each."""
     build: Callable[[Values], Operation]
 
@@ -139,7 +139,7 @@ def _without(values: Values, *keys: str) -> Values:
     return {key: value for key, value in values.items() if key not in keys}
 
 
-def _matmul_mistakes(values: Mapping[str, Any], _: frozenset[str]) -> Iterator[str]:
+def _matmul_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     """What is wrong with the dtype and the format of a matmul."""
     dtype, chosen = values["dtype"], values.get("format")
     if dtype in FORMATS and dtype not in DTYPE_FORMATS:
@@ -162,7 +162,7 @@ def _is_own(chosen: str, dtype: str) -> bool:
     return chosen == DTYPE_FORMATS[dtype] or (chosen, dtype) == ("fp8-block", "fp8")
 
 
-def _grouped_mistakes(values: Mapping[str, Any], wrong: frozenset[str]) -> Iterator[str]:
+def _grouped_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
     """What is wrong with a grouped matmul."""
     yield from _matmul_mistakes(values, wrong)
     given = {"tokens", "rows"} & values.keys()
@@ -178,7 +178,7 @@ def _grouped_mistakes(values: Mapping[str, Any], wrong: frozenset[str]) -> Itera
         yield f"workload.rows is {values['rows']}; allowed: a multiple of per_token, {per_token}"
 
 
-def _attention_mistakes(values: Mapping[str, Any], _: frozenset[str]) -> Iterator[str]:
+def _attention_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     """What is wrong with an attention."""
     yield from _plain_dtype_mistakes(values)
     latent, causal = values.get("latent", False), values.get("causal", True)
@@ -204,7 +204,7 @@ def _attention_mistakes(values: Mapping[str, Any], _: frozenset[str]) -> Iterato
         yield f"workload.kv_dtype is {show(cached)}; allowed: {allowed[0]} (the dtype), {', '.join(CACHE_DTYPES)}{near}"
 
 
-def _collective_mistakes(values: Mapping[str, Any], _: frozenset[str]) -> Iterator[str]:
+def _collective_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     """What is wrong with the library of a collective."""
     library, version = values.get("library", "nccl"), values.get("version")
     if library == "nccl":
@@ -226,7 +226,7 @@ def _engines() -> tuple[str, ...]:
     return tuple(dict.fromkeys(engine for part in parts for engine in entry("calibrations", part).get("custom", {})))
 
 
-def _elementwise_mistakes(values: Mapping[str, Any], wrong: frozenset[str]) -> Iterator[str]:
+def _elementwise_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
     """What is wrong with a bandwidth-bound kernel."""
     yield from _plain_dtype_mistakes(values)
     given = {"elements", "tokens", "width"} & values.keys()

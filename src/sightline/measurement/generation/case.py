@@ -57,7 +57,7 @@ def cases_of(scenarios: Sequence[GenerationScenario], settings: Settings) -> lis
     Raises:
         InputError: A package is missing, the machine cannot do what some scenario asks, or a model does not fit into it.
     """
-    asked = {"quick": settings.quick, "weights": settings.weights, "threads": processor().cores}
+    asked: dict[str, Any] = {"quick": settings.quick, "weights": settings.weights, "threads": processor().cores}
     ways = _checked(scenarios, settings)
     return [case_of(s, CASE, LONGEST_S, way=way, **asked) for s, way in zip(scenarios, ways, strict=True)]
 

@@ -22,7 +22,7 @@ ROUNDS = 3
 def cases_of(scenarios: Sequence[OperatorScenario], settings: Settings) -> list[Case]:
     """Return a case for each scenario; raises `InputError` where PyTorch is missing."""
     require("torch")
-    asked = {"implementation": settings.implementation, "quick": settings.quick}
+    asked: dict[str, Any] = {"implementation": settings.implementation, "quick": settings.quick}
     return [case_of(scenario, ONE, **asked) for scenario in scenarios]
 
 
