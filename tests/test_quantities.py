@@ -11,7 +11,6 @@ from sightline.quantities import (
     BYTES_PER_SECOND,
     COUNT,
     FLOPS,
-    JOULES,
     SECONDS,
     USD_PER_HOUR,
     WATTS,
@@ -23,7 +22,7 @@ from sightline.quantities import (
     show,
 )
 
-DIMENSIONS = (BYTES, BYTES_PER_SECOND, COUNT, FLOPS, JOULES, SECONDS, USD_PER_HOUR, WATTS)
+DIMENSIONS = (BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SECONDS, USD_PER_HOUR, WATTS)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,6 @@ DIMENSIONS = (BYTES, BYTES_PER_SECOND, COUNT, FLOPS, JOULES, SECONDS, USD_PER_HO
         ("312 TFLOPS", FLOPS, 312e12),
         ("300 W", WATTS, 300.0),
         (" 1_000 kW ", WATTS, 1e6),
-        ("1 kWh", JOULES, 3.6e6),
         ("1.80 USD/hour", USD_PER_HOUR, 1.8),
         ("2e12", COUNT, 2e12),
         (2e12, COUNT, 2e12),

@@ -148,7 +148,6 @@ FLOPS = _dimension(
     all=_FLOP_RATES,
 )
 WATTS = _dimension("a power", "W", "300 W", "W kW MW GW", all=_prefixed({"W": 1.0}, _DECIMAL), small={"mW": 1e-3})
-JOULES = _dimension("an energy", "J", "2.5 MWh", "J kJ MJ GJ TJ PJ", all=_prefixed({"J": 1.0, "Wh": 3600.0}, _DECIMAL))
 USD = _dimension("an amount of money", "USD", "12.50 USD", all={"USD": 1.0, "$": 1.0})
 USD_PER_HOUR = _dimension(
     "a price per hour", "USD/hour", "1.80 USD/hour", all={"USD/hour": 1.0, "USD/h": 1.0, "$/h": 1.0}

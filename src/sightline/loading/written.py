@@ -18,7 +18,6 @@ from sightline.scenario import (
     Model,
     Operation,
     OperatorScenario,
-    Plan,
     Scenario,
     Workload,
 )
@@ -34,7 +33,11 @@ def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario) -> di
     if isinstance(scenario, OperatorScenario):
         mapping |= {"workload": _operation(scenario.workload)}
     else:
-        plan = _generation_plan(scenario.plan) if isinstance(scenario, GenerationScenario) else _plan(scenario.plan)
+        if isinstance(scenario, GenerationScenario):
+            plan = _generation_plan(scenario.plan)
+        else:
+            # Training has one replica.
+            plan = {**scenario.plan.to_dict(), "replicas": 1}
         mapping = {"model": _model(scenario.model), **mapping, "workload": _workload(scenario.workload), "plan": plan}
     mapping = {"name": scenario.name, **mapping, "measured": dict(scenario.measured)}
     return {key: _plain(value) for key, value in mapping.items() if value not in ("", {})}
@@ -101,12 +104,6 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return {"task": operation.task, "operator": operation.operator} | fields_of(operation)
 
 
-def _plan(plan: Plan) -> dict[str, Any]:
-    """The plan's fields, of which training has one replica."""
-    written = plan.to_dict()
-    return {"framework": written.pop("framework"), **written, "replicas": 1}
-
-
 def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
     """The plan's fields under the interface's keys; workers of their own as the two pools they are."""
     written = plan.to_dict()
@@ -116,7 +113,7 @@ def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
     if split is not None:
         pools = {"prefill": _pool(split.prefill) | {"batch": split.prefill_batch}, "decode": _pool(plan)}
         written = {k: v for k, v in written.items() if k not in POOL_DEGREES} | {"disaggregate": pools}
-    return {"framework": written.pop("framework")} | written
+    return written
 
 
 def _pool(plan: GenerationPlan) -> dict[str, Any]:

@@ -94,8 +94,8 @@ class GenerationPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan's fields by name, the engine under ``framework``."""
-        out = fields_of(self)
-        out["framework"] = out.pop("engine").name
+        out = {"framework": self.engine.name, **fields_of(self)}
+        del out["engine"]
         if self.engine.version:
             out["framework_version"] = self.engine.version
         return out
