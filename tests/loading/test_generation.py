@@ -11,6 +11,8 @@ from sightline.errors import InputError
     [
         ({"quantization": ["kv-fp8", "kv-int8"]}, "plan.quantization lists kv-fp8, kv-int8"),
         ({"quantization": ["fp8", "w8a8"]}, "plan.quantization lists fp8, w8a8"),
+        ({"quantization": ["router-tf32", "router-tf32"]}, "plan.quantization lists router-tf32, router-tf32"),
+        ({"quantization": ["fp8", "fp8"]}, "plan.quantization lists fp8, fp8; allowed: one format of the weights"),
         ({"quantization": ["fp8", "router-tf32"]}, "llama-2-7b has no router that engines keep in fp32"),
         ({"quantization": "mxfp4"}, "a format of experts alone; llama-2-7b has no experts"),
         ({"compile": True}, "plan.compile is true; it is for training"),

@@ -127,9 +127,10 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     if value is None:
         return None
     known = words_of(value, key, QUANTIZATIONS, {}, complaints)
-    cache = [w for w in known if w in CACHE_BYTES]
-    router = [w for w in known if w in ROUTER_DTYPES]
-    if len(cache) > 1 or len(router) > 1 or len(known) - len(cache) - len(router) > 1:
+    listed = [w for w in value if w in known] if isinstance(value, list | tuple) else known
+    cache = [w for w in listed if w in CACHE_BYTES]
+    router = [w for w in listed if w in ROUTER_DTYPES]
+    if len(cache) > 1 or len(router) > 1 or len(listed) - len(cache) - len(router) > 1:
         allowed = "one format of the weights, one of the cache and one of the router"
-        complaints.add(f"{key} lists {', '.join(known)}; allowed: {allowed}")
+        complaints.add(f"{key} lists {', '.join(listed)}; allowed: {allowed}")
     return known
