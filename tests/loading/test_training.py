@@ -193,7 +193,11 @@ def test_measured_is_kept() -> None:
         ({"plan__optimizer": "adam"}, "plan.optimizer is 'adam'; allowed: adamw, adamw-fused, adamw-unfused"),
         (
             {"plan__schedule": "zero-bubble"},
-            "plan.schedule is 'zero-bubble'; deepspeed offers 1f1b",
+            "plan.schedule is 'zero-bubble'; deepspeed offers 1f1b (it is offered by: reference, torchtitan)",
+        ),
+        (
+            {"plan__schedule": "dualpipe"},
+            "plan.schedule is 'dualpipe'; deepspeed offers 1f1b (it is offered by: reference)",
         ),
         ({"plan__max_sequences": 4}, "plan.max_sequences is 4; it is for generation, training has no use for it"),
         (

@@ -64,8 +64,13 @@ def read_engine(name: str, version: str = "") -> "Engine":
 
 
 def offering(field: str, value: object) -> list[str]:
-    """Return the frameworks of the catalog that offer ``value`` of a plan's field."""
-    return [name for name in catalog.names("frameworks") if read_framework(name).allows(field, value)]
+    """Return the frameworks of the catalog that state that they offer ``value`` of a plan's field.
+
+    Where none states it, as of most degrees, these are the frameworks that do not restrict the field.
+    """
+    offers = {name: read_framework(name).offers for name in catalog.names("frameworks")}
+    stating = [name for name, own in offers.items() if value in own.get(field, ())]
+    return stating or [name for name, own in offers.items() if field not in own]
 
 
 def _versions(key: str, entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
