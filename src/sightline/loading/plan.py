@@ -1,6 +1,6 @@
 """``plan`` of training and of generation: what is stated, else the framework's or engine's defaults, else our own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -92,10 +92,10 @@ _TECHNIQUES = ("offload", "recompute", "quantization", "adapter")
 """Keys of training whose values are words, lists or mappings."""
 
 
-def _only(description: type, other: type, *shared: str) -> dict[str, object]:
-    """The fields of a description that the other lacks, with their defaults."""
+def _only(description: type, other: type, *shared: str) -> frozenset[str]:
+    """The fields of a description that the other lacks."""
     others = {"framework", "engine", *(f.name for f in fields(other)), *shared}
-    return {f.name: f.default for f in fields(description) if f.name not in others}
+    return frozenset(f.name for f in fields(description) if f.name not in others)
 
 
 F = TypeVar("F", Framework, "Engine")
@@ -174,21 +174,31 @@ def note_generation_only(plan: Mapping[str, Any], task: str, complaints: Complai
     # Imported when a key asks for it, so that a command for another task starts without generation.
     from sightline.scenario.generation import GenerationPlan
 
-    generation_only = _only(GenerationPlan, Plan) | {"max_sequences": None}
+    generation_only = _only(GenerationPlan, Plan) | {"max_sequences"}
     _note_useless(plan, generation_only, f"generation, {task}", complaints)
 
 
-def _note_useless(plan: Mapping[str, Any], useless: Mapping[str, object], why: str, complaints: Complaints) -> None:
-    """Note the keys of a plan that its task has no use for, unless they ask for nothing or the default.
+def _note_useless(plan: Mapping[str, Any], useless: Container[str], why: str, complaints: Complaints) -> None:
+    """Note the keys of a plan that its task has no use for, unless they say that nothing is used.
 
     ``why`` names the task that they are for and the one that is asked.
     """
     for key in filter(useless.__contains__, plan):
-        value, default = plan[key], useless[key]
-        # Of its very type: true is not 1.
-        is_default = type(value) is type(default) and value == default
-        if not is_default and value not in ("none", [], ["none"], {"kind": "none"}):
-            complaints.add(f"plan.{key} is {show(value)}; it is for {why} has no use for it")
+        if not _asks_for_nothing(key, plan[key]):
+            stated = "" if isinstance(plan[key], Mapping) else f" {show(plan[key])}; it is"
+            complaints.add(f"plan.{key} is{stated} for {why} has no use for it")
+
+
+def _asks_for_nothing(key: str, value: object) -> bool:
+    """Whether a value says that its key is not used: none, an empty list, false, 0 or a degree of 1.
+
+    So does flash attention, the only one that generation has.
+    """
+    return (
+        value in ("none", [], ["none"], {"kind": "none"}, 0)
+        or (PLAN[key] is DEGREE and value == 1)
+        or (key, value) == ("attention", "flash")
+    )
 
 
 def dtype_problem(dtype: str, predicted: Sequence[str]) -> str:
@@ -212,7 +222,9 @@ def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, A
     if mapping is None:
         return {}
     if not isinstance(mapping, Mapping) or set(mapping) != {"prefill", "decode"}:
-        complaints.add(f"plan.disaggregate is {show(mapping)}; allowed: a mapping with prefill and decode")
+        keys = isinstance(mapping, Mapping) and ", ".join(map(str, mapping))
+        stated = f"has the keys {keys}" if keys else f"is {show(mapping)}"
+        complaints.add(f"plan.disaggregate {stated}; allowed: a mapping with prefill and decode")
         return {}
     return {
         pool: check(POOL, mapping[pool], f"plan.disaggregate.{pool}", complaints).values
