@@ -110,7 +110,7 @@ def slowdown(kind: str, nodes: Number, network: Network) -> Number:
     ``o``-th of its ports. Rings leave it once: at worst ``o / L``. A torus of nodes has the limit of its middle,
     (2 D) k / 8 with k = m^(1/D) for all-to-all.
     """
-    m = np.asarray(nodes, dtype=float)
+    m = nodes * 1.0
     if network.topology == "torus":
         if kind != "all_to_all":
             return 1.0
