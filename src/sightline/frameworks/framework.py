@@ -4,8 +4,8 @@ A group that one framework alone has is named after it; its defaults change noth
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from sightline.quantities import Number
 
@@ -22,6 +22,13 @@ FusedKernel = Literal[
     "gradient-accumulation",
     "expert-weights",
 ]
+LOSS: Final = "cross-entropy"
+COMPILED: frozenset[FusedKernel] = frozenset(
+    {"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS}
+)
+"""What TorchInductor fuses; matmuls, attention kernels and the adding up of gradients stay as they are."""
+FUSED_LOSS_BYTES = 4.0
+"""Bytes per logit of a fused loss: logits and their gradient in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,3 +306,25 @@ class Framework:
     def states_in(self, dtype: str, mixed: StateBytes | None = None) -> StateBytes:
         """Model states in a compute dtype: ``mixed`` precision (None: that of the model), or full precision without copies."""
         return FULL_PRECISION if dtype in ("fp32", "tf32") else mixed or self.memory.states
+
+    def compiled(self) -> "Framework":
+        """Return the framework with its element-wise operators fused by a compiler.
+
+        In the compiled graph a wait follows its collective. Left out: the time of compiling, and graph capture.
+        """
+        kernels = COMPILED - {"rope"} if self.native.complex_rope else COMPILED
+        memory, allocation = self.memory, self.allocation
+        if self.native.compiles_loss:
+            loss = min(memory.loss_bytes_per_logit, FUSED_LOSS_BYTES)
+            memory = replace(memory, loss_bytes_per_logit=loss)
+            split = min(allocation.split_loss_bytes_per_logit, FUSED_LOSS_BYTES)
+            allocation = replace(allocation, split_loss_bytes_per_logit=split)
+        else:
+            kernels -= {LOSS}
+        return replace(
+            self,
+            fusion=replace(self.fusion, fused=self.fusion.fused | kernels),
+            native=replace(self.native, waits_for_keys=True),
+            memory=memory,
+            allocation=allocation,
+        )

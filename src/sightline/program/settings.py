@@ -7,22 +7,13 @@ scales per 1 x 128 tokens and 128 x 128 weights (DeepSeek-V3, arXiv 2412.19437),
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sightline.frameworks import Framework
-from sightline.frameworks.framework import FusedKernel, Fusion
 from sightline.scenario import Adapter, Plan, Scenario
 from sightline.scenario.precision import LOW_PRECISION, MATMUL_FORMATS, has_microscaling
-
-LOSS: Final = "cross-entropy"
-COMPILED: frozenset[FusedKernel] = frozenset(
-    {"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS}
-)
-"""What TorchInductor fuses; matmuls, attention kernels and the adding up of gradients stay as they are."""
-FUSED_LOSS_BYTES = 4.0
-"""Bytes per logit of a fused loss: logits and their gradient in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -141,7 +132,7 @@ def recipe_of(plan: Plan) -> str:
 
 def framework_under(plan: Plan) -> Framework:
     """Return the framework's behavior under a plan: compiled or not, products in chunks only with collectives in chunks."""
-    framework = compiled(plan.framework) if plan.compile else plan.framework
+    framework = plan.framework.compiled() if plan.compile else plan.framework
     whole = framework.native.pipeline_accumulation_traffic
     if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):
         traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.kernels.accumulation_traffic)
@@ -150,27 +141,3 @@ def framework_under(plan: Plan) -> Framework:
     if plan.tensor_overlap != "all" and framework.native.chunked_products:
         return replace(framework, native=replace(framework.native, chunked_products=False))
     return framework
-
-
-def compiled(framework: Framework) -> Framework:
-    """Return ``framework`` with its element-wise operators fused by a compiler, in whose graph a wait follows its collective.
-
-    Left out: the time of compiling, and graph capture.
-    """
-    kernels = COMPILED - {"rope"} if framework.native.complex_rope else COMPILED
-    native = replace(framework.native, waits_for_keys=True)
-    if not framework.native.compiles_loss:
-        return replace(framework, fusion=_fusing(framework, kernels - {LOSS}), native=native)
-    split = min(framework.allocation.split_loss_bytes_per_logit, FUSED_LOSS_BYTES)
-    loss = min(framework.memory.loss_bytes_per_logit, FUSED_LOSS_BYTES)
-    return replace(
-        framework,
-        fusion=_fusing(framework, kernels),
-        native=native,
-        memory=replace(framework.memory, loss_bytes_per_logit=loss),
-        allocation=replace(framework.allocation, split_loss_bytes_per_logit=split),
-    )
-
-
-def _fusing(framework: Framework, kernels: frozenset[FusedKernel]) -> Fusion:
-    return replace(framework.fusion, fused=framework.fusion.fused | kernels)

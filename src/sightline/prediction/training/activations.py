@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from sightline.prediction.training.stages import ProgramSizes, StageContents, layer_sum
 from sightline.program import Block, Matmul, Program
-from sightline.program.settings import compiled
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, either, identity, larger, rounded_up, smaller
 from sightline.scenario import Plan, Scenario
@@ -92,7 +91,7 @@ def activations(
 
 def _loss_bytes(plan: Plan) -> Number:
     """Live bytes per logit of the micro-batch whose loss runs, in addition to those that are saved."""
-    framework = compiled(plan.framework) if plan.compile else plan.framework
+    framework = plan.framework.compiled() if plan.compile else plan.framework
     kept, split = framework.allocation.kept_bytes_per_logit, framework.allocation.split_loss_bytes_per_logit
     whole = max(framework.memory.loss_bytes_per_logit - kept, 0.0)
     return either(plan.tensor_parallel > 1, max(split - kept, 0.0), whole) if split else whole
