@@ -63,8 +63,8 @@ __getattr__ = names_on_demand(
         "sightline.measurement.measure": "measure",
         "sightline.prediction": "predict",
         "sightline.profile": "Profile",
-        "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model OperatorScenario "
-        "Plan Pretrain Scenario",
+        "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
+        "OperatorScenario Plan Pretrain Scenario",
         "sightline.validation": "validate",
     },
 )

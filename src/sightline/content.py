@@ -53,7 +53,10 @@ _known: OrderedDict[int, tuple[object, Key, int]] = OrderedDict()
 
 
 def content(value: object, largest_array: int) -> Hashable:
-    """Return the key of a value; raises LargeArrayError for one with an array of more elements than ``largest_array``."""
+    """Return the key of a value.
+
+    Raises LargeArrayError for one with an array of more elements than ``largest_array``.
+    """
     kind: Any = type(value)
     if kind in _ATOMS:
         return value

@@ -71,7 +71,10 @@ def as_python(value: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """Return ``value`` as JSON can say it: without NumPy types and tuples; NaN and infinity are null, dates are text."""
+    """Return ``value`` as JSON can say it: without NumPy types and tuples.
+
+    NaN and infinity are null, dates are text.
+    """
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -1,3 +1,3 @@
-"""What is known: models, devices, links, hosts, clusters, frameworks, calibrations and published results, with sources."""
+"""What is known: models, devices, links, hosts, clusters, frameworks, calibrations, published results."""
 
 from sightline.catalog.index import KINDS, VARIABLE, entry, names, shipped

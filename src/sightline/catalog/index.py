@@ -47,7 +47,8 @@ def entry(kind: str, name: str) -> Mapping[str, Any]:
     known = _paths(kind)
     if name not in known:
         raise InputError(
-            f"unknown {kind.removesuffix('s')} '{name}'{nearest(name, tuple(known))}; `sightline catalog {kind}` lists all"
+            f"unknown {kind.removesuffix('s')} '{name}'{nearest(name, tuple(known))}; "
+            f"`sightline catalog {kind}` lists all"
         )
     stated = _stated(known[name])
     base = stated.pop("same_as", None)

@@ -181,7 +181,8 @@ def _kept(only: list[str]) -> dict[str, str]:
         column, equals, value = stated.partition("=")
         if not equals or column not in _ONLY:
             raise InputError(
-                f"--only '{stated}' is not of the form COLUMN=VALUE; columns: {', '.join(_ONLY)}{nearest(column, _ONLY)}"
+                f"--only '{stated}' is not of the form COLUMN=VALUE; "
+                f"columns: {', '.join(_ONLY)}{nearest(column, _ONLY)}"
             )
         kept[column] = value.strip("'\"")
     return kept

@@ -24,7 +24,8 @@ RunStore = Annotated[
     typer.Option(
         "--store",
         metavar="DIR|URL",
-        help="The store of runs: a folder or a URL such as s3://bucket/runs; default: SIGHTLINE_RUNS, else ~/.local/share/sightline/runs.",
+        help="The store of runs: a folder or a URL such as s3://bucket/runs; default: SIGHTLINE_RUNS, "
+        "else ~/.local/share/sightline/runs.",
     ),
 ]
 Settings = Annotated[

@@ -124,7 +124,7 @@ def _axes(model: DeviceModel) -> int:
 
 @remembered(entries=256, largest_array=4096)
 def device_model(device: Device, kernels: KernelChoice = KernelChoice()) -> DeviceModel:
-    """Return the model of a device: an accelerator's, or a processor's where operators are called one after the other."""
+    """Return the model of a device: an accelerator's, or a processor's where operators are called one by one."""
     if kernels.eager and family_with(device, PROCESSOR) is not None:
         from sightline.cost.processor.model import ProcessorModel
 

@@ -65,7 +65,7 @@ def measured_generation(calibration: str) -> str:
 def elementwise_constants(
     kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None, axes: int = 0
 ) -> ElementwiseConstants:
-    """The constants of several kernels along a first axis, followed by ``axes`` of a mesh, so that one call prices all."""
+    """Constants of several kernels along a first axis, then ``axes`` of a mesh, so that one call prices all."""
     known = load_elementwise(calibration, generation)
     chosen = [known.get(kind, known[FALLBACK]) for kind in kinds]
     columns: dict[str, Any] = {

@@ -186,7 +186,10 @@ def _percentile_80(figures: object) -> float | None:
 
 
 def covers(family: str, part: str, kernel: str, sizes: Mapping[str, Number]) -> NDArray[np.bool_]:
-    """Return where all ``sizes`` lie in the ranges of ``kernel``; they broadcast. Nothing is outside a range not stated."""
+    """Return where all ``sizes`` lie in the ranges of ``kernel``.
+
+    Sizes broadcast. Nothing is outside a range not stated.
+    """
     ranges: Mapping[str, Any] = entry("calibrations", f"{family}/{part}").get("covered", {}).get(kernel, {})
     inside = np.asarray(True)
     for name, size in sizes.items():

@@ -71,7 +71,10 @@ def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
 
 
 def unstacked(values: Number | list[Number], count: int) -> Sequence[Number]:
-    """Return each operator's value out of those of its stack; plain floats where they are numbers, which add up faster."""
+    """Return each operator's value out of those of its stack.
+
+    Numbers become plain floats, which add up faster.
+    """
     if isinstance(values, list):
         return values
     stack = np.asarray(values)

@@ -46,7 +46,7 @@ class LinearConstants(Stated):
 
 @cache
 def load_linear(calibration: str, mixer: str = "gated-delta") -> tuple[LinearConstants, str]:
-    """Return the constants of a mixer (gated-delta, state-space) in the calibration of that name, and their evidence."""
+    """Return a mixer's constants (gated-delta, state-space) from the calibration of that name, and their evidence."""
     chosen = entry("calibrations", f"{calibration}/linear")["mixers"][mixer]
     return LinearConstants.from_mapping(chosen), str(chosen["evidence"])
 

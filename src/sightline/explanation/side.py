@@ -140,7 +140,10 @@ class Side:
         return self._of_headline(self.kind.whole) is None
 
     def at(self, level: str) -> dict[Address, Figure]:
-        """Return the figures of a level by address; one of 0, such as seconds per further token of a single one, is none."""
+        """Return the figures of a level by address.
+
+        One of 0, such as seconds per further token of a single one, is none.
+        """
         match level:
             case "step":
                 return {Address(k): Figure(v, self._of_figure(k, v)) for k, v in self.figures.items() if v > 0}

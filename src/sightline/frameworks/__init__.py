@@ -1,4 +1,4 @@
-"""What training frameworks and inference engines do: their behavior in groups, by release line, as catalog entries state it."""
+"""What training frameworks and inference engines do: their behavior in groups, by release line, from the catalog."""
 
 from typing import TYPE_CHECKING
 

@@ -304,7 +304,7 @@ class Framework:
         return field not in self.offers or value in self.offers[field]
 
     def states_in(self, dtype: str, mixed: StateBytes | None = None) -> StateBytes:
-        """Model states in a compute dtype: ``mixed`` precision (None: that of the model), or full precision without copies."""
+        """Model states in a compute dtype: ``mixed`` precision (None: the model's), or full without copies."""
         return FULL_PRECISION if dtype in ("fp32", "tf32") else mixed or self.memory.states
 
     def compiled(self) -> "Framework":

@@ -179,7 +179,7 @@ def _splits(scenario: Scenario, factors: Sequence[float]) -> Iterator[Change]:
 
 
 def _generation_changes(scenario: "GenerationScenario") -> "Iterator[tuple[str, GenerationScenario]]":
-    """Single changes that save memory: low-precision weights or cache, more ranks per replica, the largest smaller batch."""
+    """Single changes that save memory: low-precision weights or cache, more ranks per replica, a smaller batch."""
     plan = scenario.plan
     for change, other in _generation_plans(plan):
         yield change, replace(scenario, plan=other)

@@ -77,7 +77,7 @@ def around_step(program: Program, model: DeviceModel) -> dict[int, Number]:
 
 
 def spread(operators: Sequence[Operator], weights: Mapping[str, float], seconds: Number) -> dict[int, Number]:
-    """Return each operator's part of ``seconds``, by its identity: by the calls that it stands for, weighted by module."""
+    """Return each operator's part of ``seconds``, by its identity: its calls, weighted by module."""
     from sightline.cost.processor.prices import framework_calls
 
     weighted = {id(op): framework_calls(op) * weights.get(op.module, 1.0) for op in operators}
@@ -104,7 +104,7 @@ def _read_bytes(operators: Iterable[Operator]) -> Number:
 
 
 def around_pass(program: Program, model: DeviceModel) -> dict[int, Number]:
-    """Return seconds of the model's own calls around each operator of a pass: as decoding models told, else training ones.
+    """Return seconds of the model's own calls around each operator, measured in decoding models or else in training.
 
     Code and the interpreter's data leave the cores' caches with what a pass touches.
     """

@@ -1,4 +1,4 @@
-"""The memory ledger: bytes by part of what a device holds at a moment, and the fullest of several moments or devices."""
+"""The memory ledger: bytes by part of what a device holds, and the fullest of several moments or devices."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial, reduce

@@ -142,7 +142,7 @@ def _eager(x: TrainingShapes) -> list[Step]:
 
 
 def soft_cap(x: TrainingShapes, module: Module, part: Part, elements: Number) -> Step:
-    """Return scores or logits through ``cap * tanh(x / cap)`` (Gemma 2, arXiv 2408.00118) where no kernel takes it along.
+    """Return scores or logits through ``cap * tanh(x / cap)`` (Gemma 2, arXiv 2408.00118) where it is not fused.
 
     A division, a tanh, whose output is kept, and a product, each in and out.
     """

@@ -32,7 +32,8 @@ def format_of(kernel: str, dtype: str = "bf16", device: Device | None = None) ->
     """
     if kernel not in MATMUL_FORMATS:
         raise InputError(
-            f"unknown matmul format '{kernel}'{nearest(kernel, list(MATMUL_FORMATS))}; formats: {', '.join(MATMUL_FORMATS)}"
+            f"unknown matmul format '{kernel}'{nearest(kernel, list(MATMUL_FORMATS))}; "
+            f"formats: {', '.join(MATMUL_FORMATS)}"
         )
     found = MATMUL_FORMATS[kernel]
     if found.compute_dtype == MODEL_DTYPE:

@@ -155,7 +155,7 @@ class GroupedMatmul(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatrixVector(Matmul):
-    """A product of few rows in an engine's own kernel, which unpacks weights and multiplies them on the vector units."""
+    """A product of few rows in an engine's own kernel, which unpacks weights and multiplies on the vector units."""
 
     most_rows: float
     """Rows beyond which the library's kernels take over."""
@@ -265,7 +265,7 @@ class CachedAttention(FusedAttention):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Elementwise(Operator):
-    """A bandwidth-bound kernel, or several: norms, activations, softmax, dropout, residuals, copies, optimizer updates."""
+    """A bandwidth-bound kernel, or several: norms, activations, softmax, dropout, copies, optimizer updates."""
 
     traffic_bytes: Number
     arithmetic: Number = 0.0

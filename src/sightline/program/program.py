@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 
 class LinearLayer(NamedTuple):
-    """A product of the tokens with a weight of ``inputs x outputs`` on one device, or several that run as one product."""
+    """A product of the tokens with a weight of ``inputs x outputs`` on one device, or several that run as one."""
 
     module: Module
     part: Part
@@ -57,7 +57,10 @@ class LinearLayer(NamedTuple):
 
 
 def moving(module: Module, part: Part, traffic_bytes: Number, kernels: Number = 1.0, **further: Any) -> Elementwise:
-    """Return a bandwidth-bound operator that moves ``traffic_bytes`` in so many ``kernels``; `Elementwise` has the rest."""
+    """Return a bandwidth-bound operator that moves ``traffic_bytes`` in so many ``kernels``.
+
+    `Elementwise` has the rest.
+    """
     return Elementwise(module=module, part=part, traffic_bytes=traffic_bytes, kernels=kernels, **further)
 
 
@@ -69,7 +72,7 @@ def elementwise(
     kernels: tuple[Number, Number] = (1.0, 1.0),
     **forward_alone: Any,
 ) -> Step:
-    """Return an element-wise step over ``elements``: bytes and kernels of its two passes, and what the first one saves."""
+    """Return an element-wise step over ``elements``: bytes and kernels of its two passes, and what the first saves."""
     forward = moving(module, part, traffic_bytes[0], kernels[0], elements=elements, **forward_alone)
     backward = moving(module, part, traffic_bytes[1], kernels[1], direction="backward", elements=elements)
     return Step((forward,), (backward,))
@@ -242,7 +245,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """A micro-batch of training, or a batch of inference, on one device: block kinds, of which those of ``layers`` repeat."""
+    """A micro-batch of training, or a batch of inference, on one device, by kind of block; ``layers`` repeat."""
 
     embedding: Block
     layers: tuple[Block, ...]

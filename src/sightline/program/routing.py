@@ -52,7 +52,7 @@ def expected_active(experts: Number, per_token: Number, tokens: Number, *, sprea
 
 
 def distinct_ranks(experts: float, per_token: float, ranks: Number, *, group_share: float = 1.0) -> Number:
-    """Return on how many of ``ranks`` that hold equally many of ``experts`` a token's ``per_token`` distinct choices lie.
+    """Return on how many of ``ranks`` with equally many of ``experts`` a token's ``per_token`` distinct choices lie.
 
     ``R (1 - C(E - E/R, k) / C(E, k))`` for a uniform choice. Where a token first chooses groups of experts, a
     ``group_share`` of all, only so many experts and ranks are left for it (arXiv 2412.19437).

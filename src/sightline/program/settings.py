@@ -1,4 +1,4 @@
-"""What a plan means for the operators of a micro-batch: what is trained, in which precision, and how its framework behaves.
+"""What a plan means for a micro-batch's operators: what is trained, in which precision, and how its framework behaves.
 
 Recipes below 16 bits are those of TransformerEngine's documentation: delayed and current scaling (arXiv 2209.05433),
 scales per 1 x 128 tokens and 128 x 128 weights (DeepSeek-V3, arXiv 2412.19437), MXFP8 with one byte per 32 elements
@@ -131,7 +131,7 @@ def recipe_of(plan: Plan) -> str:
 
 
 def framework_under(plan: Plan) -> Framework:
-    """Return the framework's behavior under a plan: compiled or not, products in chunks only with collectives in chunks."""
+    """Return the framework's behavior under a plan: compiled or not, products in chunks only if collectives are."""
     framework = plan.framework.compiled() if plan.compile else plan.framework
     whole = framework.native.pipeline_accumulation_traffic
     if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):

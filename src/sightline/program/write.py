@@ -157,7 +157,10 @@ def _layer_block(x: TrainingKernels, mixer: TokenMixer[Any]) -> Block:
 
 
 def _parameters(x: TrainingKernels, written: Layer) -> dict[str, Any]:
-    """A layer's parameters by what becomes of them, as `Block` has them; without an adapter, what is not quantized is trained."""
+    """A layer's parameters by what becomes of them, as `Block` has them.
+
+    Without an adapter, what is not quantized is trained.
+    """
     halves, model = written.halves, x.model
     weights = sum(half.weights for half in halves)
     norms = model.layer_norms * len(halves) // 2 * model.norm_parameters + len(halves) * model.stream_parameters

@@ -106,7 +106,10 @@ def _started(pid: int) -> str:
 
 
 class RunWriter:
-    """A run that is being written. Until ``finish`` it is listed as running, or as interrupted once its writer is dead."""
+    """A run that is being written.
+
+    Until ``finish`` it is listed as running, or as interrupted once its writer is dead.
+    """
 
     def __init__(self, storage: Storage, run: Run) -> None:
         self.run = run

@@ -1,4 +1,7 @@
-"""The four plain descriptions - model, cluster, workload, plan - and the scenario they make up; or a single operator."""
+"""The four plain descriptions - model, cluster, workload, plan - and the scenario they make up.
+
+A scenario may also be a single operator.
+"""
 
 from typing import TYPE_CHECKING
 

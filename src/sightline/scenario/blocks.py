@@ -217,7 +217,7 @@ class CompressedAttention:
 
 
 def _folding_parameters(h: int, width: int, kind: LayerKind) -> int:
-    """Key/value and gate projections of the folding, twice as wide where neighbouring folds overlap: those of an indexer."""
+    """Key/value and gate projections of the folding, twice as wide where neighbouring folds overlap (an indexer's)."""
     return (2 * h + kind.compression) * width * (2 if kind.indexed else 1) + width
 
 

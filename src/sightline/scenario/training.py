@@ -1,4 +1,7 @@
-"""Training and fine-tuning: what a step works on, and the whole question; published results say what somebody measured."""
+"""Training and fine-tuning: what a step works on, and the whole question.
+
+Published results say what somebody measured.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias

@@ -1,4 +1,7 @@
-"""What a suite of measurements is: cases, each a scenario with a measured value, fit or test; and statistics of errors."""
+"""What a suite of measurements is: cases, each a scenario with a measured value, fit or test.
+
+Its errors have statistics here, too.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -52,7 +52,10 @@ def choose(names: str | Sequence[str] | None = None, data: Path | str | None = N
 def evaluate(
     chosen: Sequence[AnySuite], predict: Predict | None = None, done: Callable[[], None] = lambda: None
 ) -> list[Result]:
-    """Predict the chosen suites and return the errors of each suite's splits; ``done`` is called for each piece of work."""
+    """Predict the chosen suites and return the errors of each suite's splits.
+
+    ``done`` is called for each piece of work.
+    """
     predict = predict or _default_predict()
     results: list[Result] = []
     for suite in chosen:

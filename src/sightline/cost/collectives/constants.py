@@ -1,4 +1,4 @@
-"""What a collective library reaches on its links: constants relative to the datasheet, per device family and version."""
+"""What a collective library reaches on its links: constants relative to the datasheet, by device family and version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 @cache
 def torus_shape(devices: int, dimensions: int) -> tuple[int, ...]:
-    """Return lengths of the dimensions of a torus of so many devices, as equal as whole numbers allow, longest first."""
+    """Return the lengths of a torus of so many devices, as equal as whole numbers allow, longest first."""
     shape = [1] * dimensions
     for factor in sorted(_prime_factors(devices), reverse=True):
         shape[shape.index(min(shape))] *= factor
@@ -65,7 +65,7 @@ def extents(ranks: Number, per_node: int, link: Interconnect) -> list[Extent]:
 
 
 def ring_share(ranks: Number, per_node: int, link: Interconnect) -> Number:
-    """Share of a device's bandwidth that rings of a group use: one D-th per closed dimension, half of it per open one."""
+    """Share of a device's bandwidth that a group's rings use: one D-th per closed dimension, half per open one."""
     share: Number = sum(
         (extent.ranks > 1) * (0.5 + 0.5 * extent.closed) / link.dimensions for extent in extents(ranks, per_node, link)
     )

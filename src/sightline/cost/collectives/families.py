@@ -127,7 +127,7 @@ def _constants(device: Device, link: Interconnect, version: str, all_reduce: str
 
 
 def _library(family: str, version: str, device: Device) -> CollectiveConstants:
-    """A family's constants; those of several devices together at the clock of ``device``, as far as one is plausible."""
+    """A family's constants; those of several devices together at the clock of ``device``, if plausible."""
     if family not in (PCIE, UNMEASURED):
         return load_collectives(family, version)
     slower = REFERENCE_HZ / np.minimum(clock_hz(device), FASTEST_CLOCK_HZ)

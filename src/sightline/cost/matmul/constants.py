@@ -153,7 +153,10 @@ def borrows(family: str, kernel: str) -> bool:
 
 
 def matmul_evidence(device: Device, kernel: str = "16-bit") -> Evidence:
-    """What the constants of ``kernel`` rest on for ``device``; a format that its family was not measured with borrows."""
+    """What the constants of ``kernel`` rest on for ``device``.
+
+    A format that its family was not measured with borrows.
+    """
     family = family_of(device, "matmul")
     found = evidence_of(device, "matmul")
     return "extrapolated" if borrows(family, kernel) and family != UNMEASURED else found

@@ -86,10 +86,10 @@ def fused_attention_cost(x: FlashAttention | CachedAttention, on: Processor, *, 
     """Seconds of one pass of fused attention, forward or for the gradients of its inputs.
 
     ``call + scores (4 d products / (f peak) + operations / vector rate) + blocks (block + packing + p keys' and values'
-    bytes / cache) + p tokens' bytes / cache + missing (call_m + p_m bytes /
-    memory)``: for every block of queries, keys and values are packed again, and of what it touches the share ``missing``
-    is not in the cache. A causal pass of whole sequences leaves out blocks of keys that none of a block's queries sees.
-    Left out: cores that have no block left while others work on their last.
+    bytes / cache) + p tokens' bytes / cache + missing (call_m + p_m bytes / memory)``: for every block of queries, keys
+    and values are packed again, and of what it touches the share ``missing`` is not in the cache. A causal pass of
+    whole sequences leaves out blocks of keys that none of a block's queries sees. Left out: cores that have no block
+    left while others work on their last.
     """
     sizes = (x.batch, x.heads, x.kv_heads, x.head_dim, x.query_tokens, x.context_tokens)
     b, a, kv, d, sq, sk = (np.asarray(size, dtype=float) for size in sizes)

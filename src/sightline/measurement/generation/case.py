@@ -1,4 +1,4 @@
-"""Cases of generation: independent runs one after the other, each in a process of its own, as the profile of a prediction."""
+"""Cases of generation: independent runs, each in a process of its own, told as the profile of a prediction."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -55,7 +55,7 @@ def cases_of(scenarios: Sequence[GenerationScenario], settings: Settings) -> lis
     """Return a case for each scenario.
 
     Raises:
-        InputError: A package is missing, the machine cannot do what some scenario asks, or a model does not fit into it.
+        InputError: A package is missing, the machine cannot do what a scenario asks, or a model does not fit into it.
     """
     asked: dict[str, Any] = {"quick": settings.quick, "weights": settings.weights, "threads": processor().cores}
     ways = _checked(scenarios, settings)
@@ -103,7 +103,7 @@ Runs = Sequence[Mapping[str, Any]]
 
 
 def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:
-    """Return the result keys that a measurement has of its own, and ``rows`` with the 80 % interval of their seconds."""
+    """Return a measurement's own result keys, and ``rows`` with the 80 % interval of their seconds."""
     times = _times(runs)
     (ttft_s, ttft_ends), (tpot_s, tpot_ends), (latency_s, ends) = (median_of_runs(t) for t in times.values())
     # Whatever is derived from both medians, as everywhere.
@@ -146,7 +146,10 @@ def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:
 
 
 def _times(runs: Runs) -> dict[str, list[list[float]]]:
-    """Seconds to the first token, per further token and in all, of every answer of every run; 0 per token without any."""
+    """Seconds to the first token, per further token and in all, of every answer of every run.
+
+    Without further tokens they take 0.
+    """
     answers = [[np.asarray(passes) for passes in run["passes_s"]] for run in runs]
     return {
         "ttft_s": [[float(passes[0]) for passes in run] for run in answers],

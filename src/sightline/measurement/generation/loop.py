@@ -97,7 +97,7 @@ class Generation:
     def run(
         self, reader: Reader | None = None, phase: Phase = lambda _: nullcontext()
     ) -> "tuple[torch.Tensor, list[float]]":
-        """Answer once: the tokens (sequences x output tokens), and the seconds of each pass where a ``reader`` is given.
+        """Answer once: the tokens (sequences x output tokens), and the seconds of each pass if there is a ``reader``.
 
         The first pass is the prefill, every other yields one token per sequence.
         """

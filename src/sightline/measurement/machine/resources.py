@@ -76,7 +76,10 @@ def state_bytes(model: Any, optimizer: Any) -> dict[str, float]:
 
 
 def _bytes(tensors: Iterable[Any]) -> float:
-    """Bytes of tensors, each once; of ones split by PyTorch or DeepSpeed this rank's part, of packed ones their scales too."""
+    """Bytes of tensors, each once.
+
+    Split ones (PyTorch, DeepSpeed) count with this rank's part, packed ones with their scales.
+    """
     total, seen = 0.0, set()
     for tensor in tensors:
         local = tensor.to_local() if hasattr(tensor, "to_local") else getattr(tensor, "ds_tensor", tensor)

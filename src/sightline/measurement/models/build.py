@@ -125,7 +125,8 @@ def build_plain_model(
     config = transformers_config(model)
     if model.score_cap and attention == "flash":
         raise UnsupportedCaseError(
-            f"plan.attention is 'flash'; {model.name} caps its scores, for which PyTorch has no fused kernel; measured: eager"
+            f"plan.attention is 'flash'; {model.name} caps its scores, for which PyTorch has no fused kernel; "
+            "measured: eager"
         )
     config._attn_implementation = ATTENTION[attention]  # noqa: SLF001 - where from_config reads it
     if weights is not None:

@@ -61,7 +61,7 @@ def distributed() -> bool:
 
 
 def wrap_waits(model: Any, around: Callable[[], AbstractContextManager[None]]) -> ExitStack:
-    """Let each wait of this rank for others run inside ``around()``: for collectives that Python starts, and for sharding.
+    """Let each wait for other ranks run inside ``around()``: for collectives that Python starts, and for sharding.
 
     Closing the stack takes it off again. Collectives that a device's library waits for by itself are not seen.
     """

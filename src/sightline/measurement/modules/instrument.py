@@ -169,7 +169,10 @@ class Instrument:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count the FLOPs and bytes of one step by address, such as one of the warm-up; all recorded steps do the same."""
+        """Count the FLOPs and bytes of one step by address, such as one of the warm-up.
+
+        All recorded steps do the same.
+        """
         with counted_work() as reader, self.read_by(reader) as passages:
             yield
         self._work = passages

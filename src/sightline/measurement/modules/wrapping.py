@@ -104,7 +104,7 @@ class _TimedInterfaces:
 
 
 def _checkpointing(checkpoint: Callable[..., Any], timeline: Timeline) -> Callable[..., Any]:
-    """``checkpoint``, whose function is a recomputation when backward calls it, up to where that returns or is stopped."""
+    """``checkpoint``, whose function is a recomputation when backward calls it, until it returns or is stopped."""
 
     def checkpointing(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         def maybe_again(*inner: Any, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A measured operator: a numbered call, and sets of operands, together larger than the cache, that calls use in rotation."""
+"""A measured operator: a numbered call, and sets of operands, together larger than the cache, used in rotation."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

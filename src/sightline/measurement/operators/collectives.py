@@ -108,7 +108,7 @@ def measure_rank(arguments: Mapping[str, Any], _: Emit) -> dict[str, Any]:
 
 
 def _collective(operator: str, size: int, rank: int, ranks: int, device: str) -> Callable[[int], object]:
-    """The call, over buffers as nccl-tests counts them: what is gathered, what is reduced, one rank's part of the rest."""
+    """The call, over buffers as nccl-tests counts them: what is gathered or reduced, a rank's part of the rest."""
     import torch
     import torch.distributed as dist
 

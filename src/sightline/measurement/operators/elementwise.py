@@ -131,7 +131,10 @@ def elementwise_case(x: ElementwiseOperation, machine: Machine, implementation: 
 
 
 def row_width(elements: int, widest: int) -> int:
-    """Return the widest row of at most ``widest`` elements that divides ``elements``; all of them where that is too short."""
+    """Return the widest row of at most ``widest`` elements that divides ``elements``.
+
+    Where that is too short, it is all of them.
+    """
     width = next(w for w in range(min(widest, elements), 0, -1) if elements % w == 0)
     return width if width >= LEAST_WIDTH else elements
 

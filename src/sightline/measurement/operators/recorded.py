@@ -1,4 +1,4 @@
-"""Operators as training calls them: with the backward graph recorded, or its backward pass, written as Hugging Face does.
+"""Operators as training calls them, written as Hugging Face does: with the graph recorded, or the backward pass.
 
 Several follow one another in a call, each on the result of the one before, so that the start of the graph counts once.
 """

@@ -36,7 +36,9 @@ def measure_suite(
     rerun: bool = False,
     on_step: OnStep = lambda _: None,
 ) -> tuple[list[Measured], list[str]]:
-    """Measure the suite's scenarios, a group of the same operator in a process; groups that are stored are not repeated.
+    """Measure the suite's scenarios, a group of the same operator in a process.
+
+    Groups that are stored are not repeated.
 
     A scenario's mapping may also say how it is measured (``HOW``). ``brief`` takes a moment for each.
 

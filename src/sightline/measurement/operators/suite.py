@@ -89,7 +89,7 @@ FROM_MEMORY = 2**15
 
 
 def standard_suite(dtype: str, *, quick: bool, cluster: str | None = None) -> list[dict[str, Any]]:
-    """Return the scenarios of the suite in one dtype: on one device and, unless ``quick``, between those of ``cluster``.
+    """Return the suite's scenarios in one dtype: on one device and, unless ``quick``, between those of ``cluster``.
 
     Where an operator is measured in some other way than usual, ``HOW`` says how.
 

@@ -37,7 +37,10 @@ class Nodes:
     """Nodes on this machine."""
 
     def to_dict(self, number: int) -> dict[str, Any]:
-        """As an argument of the request's scenario of this number; empty for a single node, whose ranks meet by a file."""
+        """As an argument of the request's scenario of this number.
+
+        It is empty for a single node, whose ranks meet by a file.
+        """
         return {} if self.count == 1 else {**asdict(self), "prefix": f"sightline/ranks/{number}"}
 
 

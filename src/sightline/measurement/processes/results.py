@@ -1,4 +1,4 @@
-"""What measurements of every task share: stored runs as profiles, memory by part, limits by bound, a remark on scatter."""
+"""What measurements of every task share: stored runs as profiles, memory by part, limits by bound, remarks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

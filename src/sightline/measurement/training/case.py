@@ -161,7 +161,10 @@ def _case(scenario: Scenario, settings: Settings, number: int) -> Case:
 
 
 def _check(scenarios: Sequence[Scenario], settings: Settings) -> None:
-    """Refuse, before anything runs, what cannot be measured here; scenarios a framework cannot do end as unsupported."""
+    """Refuse, before anything runs, what cannot be measured here.
+
+    Scenarios a framework cannot do end as unsupported.
+    """
     require("torch", "transformers")
     problems: list[str] = []
     for scenario in scenarios:

@@ -1,4 +1,4 @@
-"""Ways of training, and what they share: tokens, attention kernel, mixed precision, optimizer, a step of micro-batches."""
+"""Ways of training, and what they share: tokens, attention, mixed precision, optimizer, a step of micro-batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -108,7 +108,7 @@ def optimizer_of(plan: Plan, parameters: Sequence["torch.Tensor"], device: str) 
 
 
 class MasterWeights:
-    """An optimizer over fp32 copies of 16-bit weights: gradients are cast to fp32, and updated copies are written back."""
+    """An optimizer over fp32 copies of 16-bit weights: gradients are cast to fp32, updates are written back."""
 
     def __init__(self, plan: Plan, parameters: Sequence["torch.Tensor"], device: str) -> None:
         self.weights = list(parameters)

@@ -1,4 +1,4 @@
-"""Prefill and decoding: how an engine cuts prompts into passes, the iterations of each phase, and how many a batch needs."""
+"""Prefill and decoding: how an engine cuts prompts into passes, each phase's iterations, and how many a batch needs."""
 
 from dataclasses import dataclass
 

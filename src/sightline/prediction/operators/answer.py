@@ -48,7 +48,10 @@ def on_roofline(
 
 
 def chosen(mask: Any, one: OperatorAnswer, other: OperatorAnswer) -> OperatorAnswer:
-    """Of two answers to arrays of sizes the one where ``mask`` holds, elsewhere the other; the weaker evidence of both."""
+    """Of two answers to arrays of sizes the one where ``mask`` holds, elsewhere the other.
+
+    The evidence is the weaker of both.
+    """
     ranks: tuple[Evidence, ...] = ("calibrated", "extrapolated", "datasheet")
     names = ("time_s", "flops", "bytes", "bound", "half_width")
     figures = {name: np.where(mask, getattr(one, name), getattr(other, name)) for name in names}

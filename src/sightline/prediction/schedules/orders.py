@@ -145,7 +145,10 @@ def _both_ways(device: int, stages: int, micro_batches: int) -> Iterator[tuple[W
 
 
 def _ending(near: int, far: int, own: int) -> Iterator[tuple[Work, ...]]:
-    """The last backward passes; from some point on their weight gradients are put off to fill what would be idle time."""
+    """The last backward passes.
+
+    From some point on their weight gradients are put off to fill what would be idle time.
+    """
     other, passes = 1 - own, near + 1
     late: list[int] = []
     for turn in range(passes):

@@ -112,7 +112,10 @@ class _Pass(NamedTuple):
 
 
 def _play(waiting: Sequence[deque[list[_Pass]]], transfer_s: float) -> tuple[list[Span], float]:
-    """Return spans by stage and time, and the end of the last; a slot starts when its stage is free and its inputs are there."""
+    """Return spans by stage and time, and the end of the last.
+
+    A slot starts when its stage is free and its inputs are there.
+    """
     arrived: dict[_Result | None, float] = {None: 0.0}
     free_at = [0.0] * len(waiting)
     spans: list[list[Span]] = [[] for _ in waiting]

@@ -68,7 +68,10 @@ def drawn_micro_batches(scenario: Scenario) -> int:
 
 
 def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageSeconds]:
-    """Seconds of one micro-batch's forward and backward passes and weight gradients; a middle stage's follow its layers."""
+    """Seconds of one micro-batch's forward and backward passes and weight gradients.
+
+    A middle stage's follow its layers.
+    """
     plan = profile.scenario.plan
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
     layers = stage_layers(layers_to_spread(profile.scenario), stages)

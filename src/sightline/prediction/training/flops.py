@@ -10,7 +10,7 @@ from sightline.scenario import LayerKind, Model, Scenario
 
 
 def model_flops(scenario: Scenario) -> Number:
-    """FLOPs of one step that serve the model, whatever the plan: 6 per matmul weight and token, 12 b a s^2 d for attention.
+    """FLOPs of one step that serve the model: 6 per matmul weight and token, 12 b a s^2 d for attention.
 
     As Narayanan 2021 (arXiv 2104.04473) and PaLM (arXiv 2204.02311) count: forward once and backward twice, attention
     without the causal mask but within its window; of experts those that a token passes; a frozen weight takes 4, an
@@ -56,7 +56,7 @@ def _per_weight(trained: bool) -> float:
 
 
 def hardware_flops(scenario: Scenario, program: Program) -> Number:
-    """FLOPs that all devices execute in a step: with recomputation, replicated heads and padding, mask not subtracted."""
+    """FLOPs that all devices execute in a step, with recomputation, replicated heads, padding and masked scores."""
     executed: Number = 0.0
     for block in program.blocks:
         passes = sum(op.count * op.flops for op in (*block.forward, *block.backward))

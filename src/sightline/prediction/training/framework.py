@@ -1,4 +1,4 @@
-"""What a training framework makes of its operators' prices, and the constants of that, fitted per device and framework."""
+"""What a training framework makes of its operators' prices, and its constants, fitted per device and framework."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

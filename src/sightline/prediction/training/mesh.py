@@ -135,7 +135,7 @@ def merged(terms: Iterable[Number], joined: Callable[[Any, Any], Number] = add) 
 
 
 def blocks(shape: Shape, plans: int = PLANS_PER_BLOCK) -> Iterator[Index]:
-    """Yield the indices of blocks of about so many plans that cover a mesh: whole last axes, a part of one, one of the first."""
+    """Yield indices of blocks of about so many plans that cover a mesh: whole last axes, a part of one, a first one."""
     whole = next((axis for axis in range(len(shape)) if prod(shape[axis:]) <= plans), len(shape))
     if whole == 0:
         yield tuple(slice(None) for _ in shape)

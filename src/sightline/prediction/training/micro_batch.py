@@ -1,4 +1,4 @@
-"""One micro-batch: the passes of its blocks, the stages of a pipeline, the one that sets the pace, and the way through all."""
+"""One micro-batch: the passes of its blocks, the stages of a pipeline, the pace-setting one, the way through all."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -47,7 +47,10 @@ class OnHost(NamedTuple):
 
 
 def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
-    """Return what is on the host; offloaded parameters are staged on the device as they are gathered, if not already."""
+    """Return what is on the host.
+
+    Offloaded parameters are staged on the device as they are gathered, if not already.
+    """
     parameters, optimizer = 1.0 * ("parameters" in plan.offload), 1.0 * ("optimizer" in plan.offload)
     staging = parameters * larger(live_bytes - gathered_bytes, 0.0)
     return OnHost(parameters=parameters, optimizer=optimizer, staging_bytes=staging)
@@ -111,7 +114,7 @@ def offload_time(
 
 
 def host_update_s(parameters: Number, plan: Plan, host: Host, devices: Number) -> Number:
-    """Seconds of the update on the host for one device's share, while those of the node's other devices are updated too."""
+    """Seconds of the update on the host for one device's share, while the node's other devices are updated too."""
     cores = CORE_BANDWIDTH * host.speed * host.cores
     bandwidth = smaller(host.memory_bandwidth * MEMORY_SHARE, cores)
     own = update_traffic(plan.framework, plan.dtype, "adamw")

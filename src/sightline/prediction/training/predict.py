@@ -78,7 +78,7 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> P
 def assemble(
     scenario: Scenario, constants: TrainingConstants | None = None
 ) -> tuple[Priced, StepTimes, Sequence[StageLedger]]:
-    """Return a scenario's step, whose micro-batch is given, and its memory in terms that lie on few axes of a mesh each."""
+    """Return the step of a scenario with a micro-batch, and its memory in terms that lie on few axes of a mesh each."""
     priced = price(at_its_clock(as_kept(scenario)), constants)
     times = step_times(priced)
     return priced, times, stage_ledgers(priced, times)
@@ -129,8 +129,8 @@ def remarks(scenario: Scenario) -> list[str]:
         sentences.append(f"plan.offload moves nothing on a processor: {STAYS}")
     if plan.quantization != "none" and plan.adapter is None:
         sentences.append(
-            f"weights kept in {plan.quantization} are not trained: without plan.adapter only embedding, head, norms and "
-            "biases are"
+            f"weights kept in {plan.quantization} are not trained: without plan.adapter only embedding, head, norms "
+            "and biases are"
         )
     chunks = plan.pipeline_parallel * plan.virtual_stages
     if np.ndim(chunks) == 0 and plan.virtual_stages > 1 and scenario.model.layers % chunks:
@@ -149,9 +149,8 @@ def _fill(scenario: Scenario) -> list[str]:
     real = rows.real / float(rows.tokens)
     if workload.packing:
         apart = float(rows.tokens**2 / rows.squares)
-        return [
-            f"packed rows of {rows.tokens:,.0f} tokens are {real:.1%} full; attention works on {apart:.1f} equal samples in each"
-        ]
+        full = f"packed rows of {rows.tokens:,.0f} tokens are {real:.1%} full"
+        return [f"{full}; attention works on {apart:.1f} equal samples in each"]
     return [f"of {rows.tokens:,.0f} tokens a sample is padded to, {real:.1%} are real; tokens_per_s counts those"]
 
 

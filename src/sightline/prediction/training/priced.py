@@ -38,7 +38,7 @@ class Priced:
 
 
 def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Priced:
-    """Write the scenario's micro-batch out and price its operators, with the catalog's constants unless some are given."""
+    """Write out the scenario's micro-batch and price it, with the catalog's constants unless some are given."""
     evidence = "given"
     if constants is None:
         constants, evidence = constants_of(scenario)

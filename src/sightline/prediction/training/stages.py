@@ -45,7 +45,10 @@ class Stages(NamedTuple):
 
 
 def layers_to_spread(scenario: Scenario) -> int:
-    """Return the layers that are spread over the stages; one of multi-token prediction counts as two, being a head too."""
+    """Return the layers that are spread over the stages.
+
+    One of multi-token prediction counts as two, being a head too.
+    """
     return scenario.model.layers + 2 * scenario.plan.prediction_layers
 
 
@@ -104,7 +107,10 @@ def _both_directions(stages: Stages, pipelined: Number) -> Stages:
 
 
 class DenseAndExperts(NamedTuple):
-    """Parameters or bytes on one device before ZeRO; routed experts apart, whose replicas are fewer than all others'."""
+    """Parameters or bytes on one device before ZeRO.
+
+    Routed experts are apart, since their replicas are fewer than all others'.
+    """
 
     dense: Number
     experts: Number
@@ -200,7 +206,7 @@ class ProgramSizes:
 
 
 def program_sizes(program: Program, plan: Plan) -> ProgramSizes:
-    """Return the sizes of the program's blocks, whose unquantized weights are kept in the plan's 16-bit or 32-bit type."""
+    """Return the sizes of the program's blocks, with unquantized weights in the plan's 16-bit or 32-bit type."""
     element_bytes = ELEMENT_BYTES[plan.high_precision_dtype]
     layers = program.layers
     return ProgramSizes(

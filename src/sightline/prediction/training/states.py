@@ -1,4 +1,4 @@
-"""Weights, gradients and optimizer states of a stage, what ZeRO (arXiv 1910.02054) leaves a rank of them, what is gathered."""
+"""Weights, gradients and optimizer states of a stage: what ZeRO (arXiv 1910.02054) leaves a rank, what is gathered."""
 
 from dataclasses import replace
 from functools import reduce
@@ -38,7 +38,7 @@ def states_under(states: StateBytes, optimizer: str, *, matrix: bool = False) ->
 
 
 def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
-    """Tensors as large as all trained weights that exist while the optimizer steps: separate kernels keep a square root."""
+    """Tensors as large as all trained weights while the optimizer steps: separate kernels keep a square root."""
     states = framework.states_in(dtype)
     root = (states.optimizer - states.master) / 2.0 / states.weights
     match optimizer:
@@ -163,7 +163,10 @@ class PlanStates(NamedTuple):
 
 
 def plan_states(plan: Plan) -> PlanStates:
-    """Return the bytes per parameter of weights, gradients and optimizer; adapters and trained copies have their own."""
+    """Return the bytes per parameter of weights, gradients and optimizer.
+
+    Adapters and trained copies have their own.
+    """
     framework, optimizer = plan.framework, plan.optimizer
     own, memory = framework.states_in(plan.dtype), framework.memory
     return PlanStates(
@@ -221,7 +224,7 @@ class Gathered(NamedTuple):
 def gathered_parameters(
     plan: Plan, program: ProgramSizes, stage: StageContents, sizes: Sizes, shares: StateShares
 ) -> Gathered:
-    """Return the parameters of the layer at work, of the one prefetched, and of embedding and head as they are wrapped."""
+    """Return the parameters of the layer at work, the one prefetched, and embedding and head as they are wrapped."""
     allocation, replicated = plan.framework.allocation, plan.replicas > 1
     layer = program.largest_layer_bytes(stage)
     live = smaller(sizes.stored_bytes, GATHERED_LAYERS * layer + program.embedding_and_head_bytes(stage))

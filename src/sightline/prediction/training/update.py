@@ -139,7 +139,7 @@ def _trained_tensors(scenario: Scenario, layers: Number) -> Number:
 
 
 def _operators_s(priced: Priced, stage: StageContents, share: Number) -> Number:
-    """Seconds of the program's operators of the update: a rank's share of the matrices, at least the slowest of them."""
+    """Seconds of the update's operators: a rank's share of the matrices, at least the slowest of them."""
     layers, prices = priced.program.layers, priced.prices
     alone: Sequence[Any] = [op.count * prices[id(op)].time_s for block in layers for op in block.update]
     if not alone:

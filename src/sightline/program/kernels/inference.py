@@ -40,14 +40,17 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         return [Step((*operators, choice))]
 
     def dispatch(self) -> list[Step]:
-        """Tokens of other data-parallel ranks fetched, in the experts' format, and copied to the experts that they chose."""
+        """Tokens of other data-parallel ranks, fetched in the experts' format and copied to the experts they chose."""
         x = self.x
         element_bytes = smaller(x.formats.operands[x.formats.parts["experts"]].activation_bytes, x.element_bytes)
         fetched = self._exchanged("all_gather", element_bytes * x.tokens * self.width)
         return [Step((*fetched, x.stream("experts", "permutation", "copy", 2.0 * self.rows * self.width)))]
 
     def combine(self) -> list[Step]:
-        """Outputs summed for each token and brought back to its rank; over tensor-parallel ranks the layer's end sums."""
+        """Outputs summed for each token and brought back to its rank.
+
+        Over tensor-parallel ranks the layer's end sums.
+        """
         x = self.x
         summed = x.stream("experts", "weighted sum", "copy", self.rows * self.width + x.tokens * self.width)
         return [Step((summed, *self._exchanged("reduce_scatter", x.element_bytes * x.tokens * self.width)))]

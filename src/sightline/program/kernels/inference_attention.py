@@ -59,7 +59,10 @@ class InferenceAttention(InferenceLinear):
         return Step((self.stream(module, "rope", "rope", passes * self.tokens * width, kernels=kernels),))
 
     def activation(self, width: Number, *, module: Module = "mlp", rows: Number | None = None) -> Step:
-        """The activation of ``width`` elements of each of ``rows`` (the tokens); a gate that runs apart is a second kernel."""
+        """The activation of ``width`` elements of each of ``rows`` (the tokens).
+
+        A gate that runs apart is a second kernel.
+        """
         apart = self.model.gated and rows is None and not self.fuses("gate-up")
         passes = 5.0 if apart else 3.0 if self.model.gated else 2.0
         elements = passes * (self.tokens if rows is None else rows) * width
@@ -176,7 +179,10 @@ class InferenceAttention(InferenceLinear):
         return []
 
     def attention_to_latents(self, kind: LayerKind) -> list[Step]:
-        """Attention to cached latent vectors, each key and value of all heads; of an indexer's choice where there is one."""
+        """Attention to cached latent vectors, each key and value of all heads.
+
+        With an indexer, to those that it chose.
+        """
         latent, sparse = self.model.latent, self.model.sparse
         if latent is None:
             return []
@@ -206,7 +212,7 @@ class InferenceAttention(InferenceLinear):
         return []
 
     def attention_to_folds(self, kind: LayerKind) -> list[Step]:
-        """Attention to a window of the last tokens, and to the folded ones before or those that an indexer chose of them."""
+        """Attention to a window of the last tokens, and to the folded ones before (or an indexer's choice of them)."""
         model, context = self.model, self.c + self.q
         folded = context / kind.compression if kind.compression > 1 else 0.0 * context
         if kind.indexed and model.sparse is not None:

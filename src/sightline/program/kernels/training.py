@@ -67,14 +67,17 @@ class TrainingKernels(TrainingAttention):
         return []
 
     def whole_sequences(self, module: Module, inputs: Number, outputs: Number, steps: list[Step]) -> list[Step]:
-        """``steps`` on whole sequences of some heads: ``inputs`` elements per token are exchanged, and ``outputs`` back."""
+        """``steps`` on whole sequences of some heads: ``inputs`` elements per token go there, and ``outputs`` back."""
         there, back = (exchange(self, module, inputs, "to heads"), exchange(self, module, outputs, "from heads"))
         return [Step(there, there), *steps, Step(back, back)]
 
     def recurrent(
         self, op: Operator, *, saved_bytes: Number = 0.0, kernels: tuple[float, float] = (1.0, 1.0), again: bool = False
     ) -> Step:
-        """A kernel over whole sequences and its gradient; one whose output is not kept runs ``again`` in the backward pass."""
+        """A kernel over whole sequences and its gradient.
+
+        One whose output is not kept runs ``again`` in the backward pass.
+        """
         forward = replace(op, saved_bytes=saved_bytes, kernels=kernels[0])
         backward = replace(op, direction="backward", kernels=kernels[1])
         return Step((forward,), (op, backward) if again else (backward,))
@@ -94,7 +97,7 @@ class TrainingKernels(TrainingAttention):
         return linear.value_heads / self.head_ranks
 
     def rule_inputs(self, linear: LinearAttention) -> list[Step]:
-        """What flash-linear-attention launches before the gated delta rule: norms of queries and keys, decays, strengths."""
+        """What flash-linear-attention launches before the gated delta rule: norms of queries and keys, gates."""
         e, tokens, module = self.element_bytes, self.tokens, LINEAR_ATTENTION
         key, value, heads = linear.key_width / self.t, linear.value_width / self.t, linear.value_heads / self.t
         repeated = heads * linear.key_dim
@@ -141,7 +144,10 @@ class TrainingKernels(TrainingAttention):
         return [*join_streams(self), self.norm("final norm")]
 
     def logits(self) -> list[Step]:
-        """The logits of all tokens over the (sharded) vocabulary; the product is as low in precision as ``low`` says."""
+        """The logits of all tokens over the (sharded) vocabulary.
+
+        The product is as low in precision as ``low`` says.
+        """
         trained, kept = self.trained.head, self.entered_share * self.trained.head
         product = self.linear(LinearLayer("head", "logits", self.h, self.vocabulary, kept=kept), trained=trained)
         inputs = quantized(self, "head", "input quantization", self.tokens * self.h, for_weights=trained)

@@ -39,7 +39,10 @@ class TrainingAttention(TrainingElementwise):
         return self.element_bytes * self.tokens * (x.query_width + x.key_width + x.value_width)
 
     def attention(self, kind: LayerKind) -> list[Step]:
-        """Scores, softmax and context; where a framework repeats keys and values for every query head, a copy before."""
+        """Scores, softmax and context.
+
+        Where a framework repeats keys and values for every query head, a copy precedes them.
+        """
         x = self.attended
         if x is self:
             return split_core(self, kind)
@@ -101,7 +104,7 @@ class TrainingAttention(TrainingElementwise):
         return [elementwise("qkv", "heads joined", expanded / e, (moved, moved), (calls, calls))]
 
     def share_keys(self, width: Number) -> list[Step]:
-        """What all heads share of every token is gathered over context-parallel ranks, since any token may be chosen."""
+        """What all heads share is gathered over context-parallel ranks, since any token may be chosen."""
         return [self._gathered_tokens(ATTENTION_CORE, width)]
 
     def attention_to_latents(self, kind: LayerKind) -> list[Step]:

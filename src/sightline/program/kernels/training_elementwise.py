@@ -30,7 +30,7 @@ class TrainingElementwise(TrainingLinear):
         return [*_read_streams(self), *([self.norm(module)] if first or self.model.layer_norms > 1 else [])]
 
     def write_residual(self, module: Module) -> list[Step]:
-        """Behind a half of a layer: a second norm, and the residual addition or its counterpart over several streams."""
+        """Behind a half of a layer: a second norm, and the residual addition or its counterpart over streams."""
         second = [self.norm(module)] if self.model.layer_norms > 2 else []
         return [*second, *(_write_streams(self) or [self.residual()])]
 
@@ -90,7 +90,9 @@ class TrainingElementwise(TrainingLinear):
         return elementwise(module, "activation", n, (there * tensor, back * tensor), kernels, saved_bytes=kept * tensor)
 
     def residual(self) -> Step:
-        """Bias, dropout and residual addition; a dropout keeps one byte per element and is a kernel of its own unless fused.
+        """Bias, dropout and residual addition.
+
+        A dropout keeps one byte per element and is a kernel of its own unless fused.
 
         Backward the branch's masked gradient, and the sum of the branches' gradients.
         """
@@ -116,7 +118,10 @@ class TrainingElementwise(TrainingLinear):
         return [elementwise("attention core", "gate", n, (3.0 * size, 5.0 * size), (2.0, 2.0), saved_bytes=2.0 * size)]
 
     def gated_norm(self, module: Module, width: Number) -> Step:
-        """A norm of ``width`` elements per token times the activation of as wide a gate, in one kernel; both are kept."""
+        """A norm of ``width`` elements per token times the activation of as wide a gate, in one kernel.
+
+        Both are kept.
+        """
         n = self.tokens * width
         size = self.element_bytes * n
         return elementwise(module, "gated norm", n, (3.0 * size, 5.0 * size), (1.0, 2.0), saved_bytes=2.0 * size)

@@ -134,7 +134,7 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
         return Step(gathered, scattered) if part == "dispatch" else Step(scattered, gathered)
 
     def _launched_each(self, operators: Sequence[Operator]) -> list[Operator]:
-        """The same operators as they are launched for every expert: products, their operands' quantization and scales."""
+        """The same operators launched for every expert: products, their operands' quantization and scales."""
         low = self.x.low
         scaled = low is not None and low.recipe.name in ("mxfp8", "nvfp4")
         return [

@@ -63,7 +63,9 @@ class TrainingLinear(TrainingShapes):
         ]
 
     def projection(self, layer: LinearLayer) -> Step:
-        """A linear layer that is trained, or a frozen one, quantized or not, with adapters; below 16 bits as recipes say.
+        """A linear layer that is trained, or a frozen one, quantized or not, with adapters.
+
+        Below 16 bits it follows the recipe.
 
         A frozen matmul needs no input for its backward pass; an adapter next to it does, and some libraries keep it
         anyway.
@@ -128,14 +130,20 @@ class TrainingLinear(TrainingShapes):
 
 
 def _apart(x: TrainingShapes, operators: Sequence[Operator]) -> list[Operator]:
-    """Return the operators of one pass of a linear layer with the products of its parts apart; the first keeps the input."""
+    """Return the operators of one pass of a linear layer with the products of its parts apart.
+
+    The first keeps the input.
+    """
     if not x.framework.native.separate_projections:
         return list(operators)
     return [part for operator in operators for part in _parts(x, operator)]
 
 
 def _chunked(x: TrainingShapes, operator: Operator) -> Operator:
-    """Return a product next to a collective that is split by rank: a kernel for every rank's tokens; itself where none is."""
+    """Return a product next to a collective that is split by rank: a kernel for every rank's tokens.
+
+    Without such a collective it stays as it is.
+    """
     if not x.framework.native.chunked_products or not isinstance(operator, Matmul) or not anywhere(x.split):
         return operator
     return replace(operator, m=operator.m / x.r, count=operator.count * x.r, saved_bytes=operator.saved_bytes / x.r)

@@ -1,4 +1,4 @@
-"""What surrounds products in engines that keep activations and weights in other formats than the library computes in."""
+"""What surrounds products in engines that store activations and weights in formats other than those of the library."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace

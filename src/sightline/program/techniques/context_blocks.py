@@ -35,7 +35,7 @@ FP32 = 4.0
 
 
 def blocks(x: TrainingShapes, *, backward: bool) -> list[Operator]:
-    """Own keys under the causal mask, then n - 1 blocks of which the mask leaves half, with what ranks exchange for them."""
+    """Own keys under the causal mask, then n - 1 blocks of which the mask leaves half, and what ranks exchange."""
     n = x.c / x.y
     if not x.framework.native.joins_attention_in_fp32:
         return _ring(x, n, backward=backward)

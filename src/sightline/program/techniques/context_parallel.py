@@ -137,7 +137,7 @@ RECOMPUTED: Sequence[Part] = (*FURTHER_CHUNKS, *EXCHANGE)
 
 
 def exchange(x: TrainingShapes, module: Module, width: Number, part: Part) -> list[Operator]:
-    """Return the all-to-all of ``width`` elements per token that turns pieces of sequences into shares of heads, or back."""
+    """Return the all-to-all of ``width`` elements per token that turns pieces of sequences into heads, or back."""
     return _of_all(x, module, "all_to_all", x.element_bytes * x.tokens * width, part)
 
 

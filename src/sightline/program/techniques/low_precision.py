@@ -64,7 +64,7 @@ def quantized_weights(x: TrainingShapes, module: Module, elements: Number) -> li
 
 
 def transposed_weights(x: TrainingShapes, module: Module, elements: Number) -> list[Operator]:
-    """Return the transposition of a low-precision weight before its backward product, where a framework keeps one layout."""
+    """Return the transposition of a weight before its backward product, where a framework keeps one layout."""
     if x.low is None or not x.low.transposes_weights:
         return []
     traffic = 2.0 * x.low.recipe.operand_bytes * elements
@@ -97,7 +97,7 @@ def low_precision_weights(x: TrainingShapes, weights: Number, expert_weights: Nu
 
 
 def blended(quantized: Block, plain: Block, share: Number) -> Block:
-    """Return a layer of which the ``share`` of all layers that is left in 16 bits runs as ``plain``, the rest as ``quantized``.
+    """Return a layer of which the ``share`` of all layers left in 16 bits runs as ``plain``, the rest as ``quantized``.
 
     Left out: that those layers are the first and last of the model, in the first and the last stage of a pipeline.
     """
@@ -112,7 +112,10 @@ def blended(quantized: Block, plain: Block, share: Number) -> Block:
 
 
 def _scaled(block: Block, part: Number) -> Block:
-    """Return a block of which the ``part`` runs; a forward operator that is recomputed stays one and the same object."""
+    """Return a block of which the ``part`` runs.
+
+    A forward operator that is recomputed stays one and the same object.
+    """
     forward = [replace(op, count=op.count * part) for op in block.forward]
     again = {id(op): new for op, new in zip(block.forward, forward, strict=True)}
     return replace(

@@ -134,7 +134,7 @@ def _giving_up(forward: Sequence[Operator], modules: frozenset[str]) -> Iterator
 def _every_other_product(
     forward: Sequence[Operator], input_bytes: Number, core_input_bytes: Number
 ) -> tuple[list[Operator], Number]:
-    """What runs again, and the bytes kept, where the layer's input, attention's output and every other product are kept.
+    """What runs again, and the bytes kept, where a layer's input, attention's output and every other product stay.
 
     Products are counted as models write them, queries, keys and values each as one; after a tensor-parallel region what
     is summed is kept too.

@@ -42,7 +42,7 @@ def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
 
 
 def leave_backward(x: TrainingShapes, module: Module) -> list[Operator]:
-    """Backward after a column-split projection: partial gradients of its input are reduced while its weight gradient is made.
+    """Backward after a column-split projection: input gradients are reduced while the weight gradient is made.
 
     Frozen weights have none, so nothing is left to overlap with (TransformerEngine's `layernorm_linear.py`). Where
     collectives are cut together with a product, a gradient that is a sum over projections apart leaves none to cut.

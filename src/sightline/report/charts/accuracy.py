@@ -117,7 +117,8 @@ def _kernel_panel(panel: Panel, most_points: int) -> Any:
     y = alt.Y("y:Q", scale=y_scale, axis=y_axis, title="predicted / measured")
     dots = drawing.of(points).mark_circle(size=14, opacity=0.55, color=drawing.PAIR[0], aria=False)
     off = np.abs(panel.ratio - 1)
-    said = f"{len(panel.ratio):,} rows, median {100 * np.median(off):.1f} %, 90th percentile {100 * np.quantile(off, 0.9):.1f} %"
+    median, p90 = 100 * np.median(off), 100 * np.quantile(off, 0.9)
+    said = f"{len(panel.ratio):,} rows, median {median:.1f} %, 90th percentile {p90:.1f} %"
     drawn = alt.layer(*_band([(low, 1.0), (high, 1.0)], x, y_scale), dots.encode(x=x, y=y))
     return drawn.properties(width=_KERNEL_WIDTH, height=_KERNEL_HEIGHT, title=drawing.heading(panel.title, said))
 

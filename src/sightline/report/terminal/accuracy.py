@@ -1,4 +1,4 @@
-"""Errors of predictions and of calibrations as text: by suite, by case, by kernel; and as the documented result keys."""
+"""Errors of predictions and calibrations: by suite, case and kernel, as text and under the documented result keys."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -162,8 +162,8 @@ def context_kernel(attention: str, context_parallel: Count, context_exchange: st
     """Partial results of a split sequence are joined by the sums that fused kernels return."""
     yield Check(
         (context_parallel == 1) | (attention != "eager") | (context_exchange == "all-to-all"),
-        "plan.attention is eager with plan.context_parallel {context_parallel}, whose chunks only fused kernels can put "
-        "together; allowed: flash, or plan.context_exchange all-to-all",
+        "plan.attention is eager with plan.context_parallel {context_parallel}, whose chunks only fused kernels can "
+        "put together; allowed: flash, or plan.context_exchange all-to-all",
     )
 
 
@@ -174,8 +174,8 @@ def context_windows(model: Model, sequence_length: int, context_parallel: Count,
     sent_round = context_exchange in ("ring", "mixed") and seen_in_part
     yield Check(
         (context_parallel == 1) | (not sent_round),
-        "plan.context_exchange is {context_exchange}; {model.name} has layers that see a window of {model.window} tokens, "
-        "for which keys do not go round a ring; allowed: all-gather, all-to-all",
+        "plan.context_exchange is {context_exchange}; {model.name} has layers that see a window of {model.window} "
+        "tokens, for which keys do not go round a ring; allowed: all-gather, all-to-all",
     )
 
 
@@ -184,8 +184,8 @@ def sample_lengths(model: Model, lengths: Lengths) -> Checks:
     others = sorted({kind.mixer for kind in model.kinds} & {"sparse", "compressed"})
     yield Check(
         not others,
-        "workload.lengths is {lengths.distribution}; {model.name} has {others} attention, which is predicted on samples "
-        "that all have workload.sequence_length tokens; allowed: no lengths",
+        "workload.lengths is {lengths.distribution}; {model.name} has {others} attention, which is predicted on "
+        "samples that all have workload.sequence_length tokens; allowed: no lengths",
         {"others": ", ".join(others)},
     )
 
@@ -206,8 +206,8 @@ def stage_layers(layers: int, pipeline_parallel: Count, virtual_stages: Count) -
     stages, most = pipeline_parallel * virtual_stages, layers + 2
     yield Check(
         stages <= most,
-        "plan.pipeline_parallel is {pipeline_parallel}{chunks}; allowed: up to {most} stages, the model's {layers} layers, its "
-        "embedding and its head",
+        "plan.pipeline_parallel is {pipeline_parallel}{chunks}; allowed: up to {most} stages, the model's {layers} "
+        "layers, its embedding and its head",
         {"chunks": Beyond(" and plan.virtual_stages {}, {} stages together", virtual_stages, stages), "most": most},
     )
 

@@ -54,8 +54,8 @@ def disaggregated_devices(devices: int, prefill_devices: Count, decode_devices: 
     total = prefill_devices + decode_devices
     yield Check(
         total == devices,
-        "plan.disaggregate takes {prefill_devices} devices for prefill and {decode_devices} for decode, {total} in all; "
-        "allowed: the cluster's {devices} devices",
+        "plan.disaggregate takes {prefill_devices} devices for prefill and {decode_devices} for decode, {total} in "
+        "all; allowed: the cluster's {devices} devices",
         {"total": total},
     )
 
@@ -103,8 +103,8 @@ def sequences_in_flight(batch: Count, data_parallel: Count, replicas: Count, max
     most = max_sequences * ranks
     yield Check(
         batch <= most,
-        "workload.batch is {batch}; allowed: up to {most} sequences in flight, plan.max_sequences {max_sequences} on each "
-        "of {ranks} ranks",
+        "workload.batch is {batch}; allowed: up to {most} sequences in flight, plan.max_sequences {max_sequences} on "
+        "each of {ranks} ranks",
         {"ranks": ranks, "most": most},
     )
 

@@ -203,8 +203,8 @@ def adapter_layers(model: Model, adapter: Adapter | None) -> Checks:
     mlp = [name for name in adapter.projections(gated=model.gated) if name in ("gate", "up", "down")]
     yield Check(
         not (routed and mlp),
-        "plan.adapter.targets is {targets}, which has {mlp}; {model.name} has routed experts, next to which no adapters are "
-        "predicted; allowed: query, key, value, output",
+        "plan.adapter.targets is {targets}, which has {mlp}; {model.name} has routed experts, next to which no "
+        "adapters are predicted; allowed: query, key, value, output",
         {"targets": show(adapter.targets), "mlp": ", ".join(mlp)},
     )
 
@@ -223,7 +223,8 @@ def prediction_layers(model: Model, prediction_layers: int, adapter: Adapter | N
     most = model.prediction_layers
     yield Check(
         prediction_layers <= most,
-        "plan.prediction_layers is {prediction_layers}; allowed: up to {model.prediction_layers}, as many as {model.name} has",
+        "plan.prediction_layers is {prediction_layers}; allowed: up to {model.prediction_layers}, "
+        "as many as {model.name} has",
     )
     yield Check(
         prediction_layers > most or not prediction_layers or adapter is None,

@@ -94,7 +94,10 @@ def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
 
 
 def _launched_formats(asked: Row, said: Row) -> dict[str, Any]:
-    """Return the formats with the types of cache and router that the engine was launched with; nothing where unknown."""
+    """Return the formats with the types of cache and router that the engine was launched with.
+
+    Nothing where unknown.
+    """
     if not said.keys() & {"cache", "router"}:
         return {}
     formats = asked["plan.quantization"]
@@ -199,7 +202,7 @@ def _stated_worker(cells: Cells) -> Worker:
 
 
 def _disaggregated(cells: Cells, asked: Row, spec: Mapping[str, Any], *, drafts: bool) -> dict[str, Any]:
-    """Return the published deployment that the row belongs to, with ``drafts`` if it has them, else what its columns say.
+    """Return the published deployment of the row, with ``drafts`` if it has them, else what its columns say.
 
     Where it was published with drafts too and nothing tells which was run, that is an alternative reading.
     """

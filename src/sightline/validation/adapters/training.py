@@ -1,4 +1,4 @@
-"""Lines of training's tables: several measurements in one, columns in others' places, Galvatron's strategies and keys."""
+"""Lines of training's tables: several measurements in one, swapped columns, Galvatron's strategies and keys."""
 
 import re
 from collections.abc import Iterator, Mapping
