@@ -20,17 +20,40 @@ class WorkError(SightlineError):
     """The request was right but the work failed; the command line exits with 1."""
 
 
+_SEPARATORS = "-_. "
+_MOST_NAMES = 4
+"""Names that a hint lists at most."""
+
+
 def nearest(value: object, allowed: Sequence[str]) -> str:
-    """Return `` - did you mean 'x'?`` for the allowed spelling closest to a text, or an empty string."""
+    """Return `` - did you mean 'x' or 'y'?`` for the allowed spellings nearest to a text, or an empty string.
+
+    Those that begin with it come first, whole words ("h100-sxm" of "h100") before others, then the one most like it.
+    Case and separators do not count.
+    """
     if not isinstance(value, str):
         return ""
-    asked = value.lower()
-    names = [str(a) for a in allowed]
-    beginnings = [name for name in names if len(asked) > 2 and name.lower().startswith(asked)]
-    matches = sorted(beginnings, key=len) or get_close_matches(asked, names, n=1, cutoff=0.6)
-    return f" - did you mean '{matches[0]}'?" if matches else ""
+    asked, names = _folded(value), {str(name): _folded(str(name)) for name in allowed}
+    beginnings = [name for name, folded in names.items() if len(asked) > 2 and folded.startswith(asked)]
+    found = [name for name, folded in names.items() if folded == asked]
+    found = found or [name for name in beginnings if _begins_whole(name, asked)] or beginnings
+    if not found:
+        close = get_close_matches(asked, names.values(), n=1, cutoff=0.6)
+        found = [name for name, folded in names.items() if folded in close][:1]
+    *others, last = [f"'{name}'" for name in sorted(found, key=len)[:_MOST_NAMES]] or [""]
+    listed = f"{', '.join(others)} or {last}" if others else last
+    return f" - did you mean {listed}?" if found else ""
+
+
+def _folded(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter not in _SEPARATORS)
+
+
+def _begins_whole(name: str, asked: str) -> bool:
+    """Whether a word of ``name`` ends where ``asked`` does."""
+    return any(_folded(name[:end]) == asked for end in range(len(name)) if name[end] in _SEPARATORS)
 
 
 def missing_extra(what: str, extra: str) -> WorkError:
     """Return the error for something whose optional packages are not installed, with the command that installs them."""
-    return WorkError(f"{what} needs packages that are not installed: pip install 'sightline[{extra}]'")
+    return WorkError(f"{what} needs packages that are not installed: pip install '.[{extra}]'")

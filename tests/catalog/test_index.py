@@ -32,7 +32,9 @@ def test_an_entry_is_read_once():
 @pytest.mark.parametrize(
     ("kind", "name", "sentence"),
     [
-        ("models", "llama-2-7", "unknown model 'llama-2-7' - did you mean 'llama-2-7b'?"),
+        ("models", "llama-2-7", "unknown model 'llama-2-7' - did you mean 'llama-2-7b' or 'llama-2-70b'?"),
+        ("models", "llama3", "did you mean 'llama-3-8b', 'llama-3-70b', 'llama-3.1-8b' or 'llama-3.2-1b'?"),
+        ("models", "LLaMA2_7B", "did you mean 'llama-2-7b'?"),
         ("devices", "a100-sxm-80", "unknown device 'a100-sxm-80' - did you mean 'a100-sxm-80gb'?"),
         ("models", "../devices/a100-sxm-80gb", "unknown model"),
         ("device", "a100-sxm-80gb", "unknown kind 'device' of catalog entries - did you mean 'devices'?"),
