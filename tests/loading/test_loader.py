@@ -90,6 +90,22 @@ def test_a_problem_of_all_swept_scenarios_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("task", "hint"),
+    [("serve", " - did you mean 'generate'?"), ("inference", " - did you mean 'generate'?"), ("dance", ""), ([1], "")],
+)
+def test_of_an_unknown_task_nothing_else_is_said(task: object, hint: str) -> None:
+    said = problems(BASE, overrides={"workload.task": task, "workload.batch": 3})
+    written = f"'{task}'" if isinstance(task, str) else str(task)
+    assert said == (f"workload.task is {written}; allowed: pretrain, finetune, generate, operator{hint}",)
+
+
+def test_an_engine_is_no_framework_of_training() -> None:
+    (said,) = problems(BASE, overrides={"plan.framework": "vllm"})
+    assert said.startswith("plan.framework is 'vllm' (it generates: workload.task generate); allowed: deepspeed, fsdp")
+    assert "did you mean" not in said
+
+
+@pytest.mark.parametrize(
     ("sweep", "sentence"),
     [
         (3, "sweep is 3; allowed: dotted keys, each with a list of values"),

@@ -28,7 +28,9 @@ def read_framework(name: str, version: str = "") -> Framework:
     """Return a training framework; raise `InputError` for a name or version that the catalog lacks."""
     known = catalog.names("frameworks")
     if name not in known:
-        raise InputError(f"plan.framework is {show(name)}; allowed: {', '.join(known)}{nearest(name, known)}")
+        generates = " (it generates: workload.task generate)" if name in catalog.names("engines") else ""
+        near = "" if generates else nearest(name, known)
+        raise InputError(f"plan.framework is {show(name)}{generates}; allowed: {', '.join(known)}{near}")
     entry = catalog.entry("frameworks", name)
     key = f"catalog.frameworks.{name}"
     versions = _versions(key, entry)

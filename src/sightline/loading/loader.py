@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.errors import InputError
+from sightline.errors import InputError, nearest
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
 from sightline.loading.input.sources import Document, Source, cell_value, read_source
+from sightline.loading.plan import TASKS
 from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import Scenario
@@ -21,6 +22,8 @@ Overrides = Mapping[str, Any] | Sequence[str]
 """Values by dotted key, or ``key=value`` texts as ``--set`` takes them."""
 Sweeps = Mapping[str, Sequence[Any]] | Sequence[str]
 """Lists of values by dotted key, or ``key=1,2,3`` texts as ``--sweep`` takes them."""
+_MEANT = {**dict.fromkeys(("serve", "serving", "infer", "inference"), "generate"), "train": "pretrain"}
+"""Words for tasks that others use."""
 
 
 def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> "Asked | list[Asked]":
@@ -87,7 +90,13 @@ def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
             from sightline.loading.generation import generation_from_mapping
 
             return generation_from_mapping(mapping, folder)
-    return scenario_from_mapping(mapping, folder)
+        case None | "pretrain" | "finetune":
+            return scenario_from_mapping(mapping, folder)
+        case other:
+            # Nothing else can be said of a scenario whose task is unknown.
+            meant = _MEANT.get(other) if isinstance(other, str) else None
+            near = f" - did you mean '{meant}'?" if meant else nearest(other, TASKS)
+            raise InputError(f"workload.task is {show(other)}; allowed: {', '.join(TASKS)}{near}")
 
 
 def _expanded(
