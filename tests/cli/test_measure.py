@@ -72,7 +72,7 @@ def test_without_pytorch_the_command_that_installs_it_is_told(in_process, scenar
     monkeypatch.setattr(record, "find_spec", lambda _: None)
     code, out, err = in_process("measure", scenario)
     assert (code, out) == (2, "")
-    assert err == "sightline: measuring needs PyTorch, which is not installed: pip install 'sightline[measure]'\n"
+    assert err == "sightline: measuring needs PyTorch, which is not installed: pip install '.[measure]'\n"
     assert not Path(os.environ["SIGHTLINE_RUNS"]).exists()
 
 

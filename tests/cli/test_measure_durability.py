@@ -98,8 +98,8 @@ def without(tmp_path, *packages):
 @pytest.mark.parametrize(
     ("missing", "settings", "needs", "command"),
     [
-        ("torch", (), "PyTorch", "pip install 'sightline[measure]'"),
-        ("transformers", (), "transformers", "pip install 'sightline[measure]'"),
+        ("torch", (), "PyTorch", "pip install '.[measure]'"),
+        ("transformers", (), "transformers", "pip install '.[measure]'"),
         (
             "torch",
             (
@@ -116,8 +116,8 @@ def without(tmp_path, *packages):
             "bitsandbytes",
             "[measure]",
         ),
-        ("deepspeed", ("plan.framework=deepspeed",), "deepspeed", "'sightline[measure,deepspeed]'"),
-        ("megatron", ("plan.framework=megatron",), "megatron", "pip install 'sightline[measure,megatron]'"),
+        ("deepspeed", ("plan.framework=deepspeed",), "deepspeed", "'.[measure,deepspeed]'"),
+        ("megatron", ("plan.framework=megatron",), "megatron", "pip install '.[measure,megatron]'"),
     ],
 )
 def test_a_missing_package_is_a_sentence(started, scenario, tmp_path, missing, settings, needs, command) -> None:

@@ -219,7 +219,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_there_is(store, monkeypatch):
 
 def test_without_fsspec_a_url_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with pytest.raises(WorkError, match=r"pip install 'sightline\[runs\]'"):
+    with pytest.raises(WorkError, match=r"pip install '\.\[runs\]'"):
         open_store("s3://bucket/runs")
 
 

@@ -86,10 +86,10 @@ def environment_class(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 PACKAGES = {"torch": "PyTorch"}
 """What a package is called, where that is not its name."""
-INSTALL = "pip install 'sightline[measure]'"
+INSTALL = "pip install '.[measure]'"
 INSTALLS = {
-    "deepspeed": "DS_BUILD_OPS=0 pip install --no-build-isolation 'sightline[measure,deepspeed]'",
-    "megatron": "pip install 'sightline[measure,megatron]'",
+    "deepspeed": "DS_BUILD_OPS=0 pip install --no-build-isolation '.[measure,deepspeed]'",
+    "megatron": "pip install '.[measure,megatron]'",
 }
 """Commands that install what the extra named measure leaves out."""
 
