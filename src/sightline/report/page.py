@@ -111,7 +111,7 @@ def _stages(profile: Profile) -> str:
     text = "<h2>Memory by pipeline stage</h2>" + table(("part", *names), rows)
     if items:
         lines = [(item, *(units.gib(float(s.items.get(item, 0))) for s in profile.stages)) for item in items]
-        text += "<h2>Lines behind it</h2>" + table(("line", *names), lines)
+        text += "<h2>Memory by item and pipeline stage</h2>" + table(("item", *names), lines)
     return text
 
 

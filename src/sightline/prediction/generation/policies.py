@@ -1,7 +1,7 @@
 """Scheduling policies: which iterations a sequence waits for and takes part in, from its arrival to its last token.
 
 A policy says what is priced and how a sequence passes through it; what an iteration takes is `iteration_time`. A new
-one is an entry of `POLICIES` with these two functions.
+one is an entry of `POLICIES` with these two functions and one that says when it applies.
 """
 
 from collections.abc import Callable
