@@ -23,7 +23,8 @@ Kind = TypeVar("Kind", bound=Operator)
 AnyTable = TypeVar("AnyTable", bound="Table")
 
 ORDINARY_ERROR = 0.05
-"""Relative error up to which a measurement counts by its square; beyond, by its size: a kernel chosen badly, a busy host."""
+"""Relative error up to which a measurement counts by its square; beyond, by its size: a kernel chosen badly, a busy
+host."""
 PRIOR_WEIGHT = 0.06
 """Pull on the logarithm of every constant towards its centre: decides only what the data leave open."""
 

@@ -1,4 +1,4 @@
-"""Constants of a device from tables on disk: found by their formats, checked, fitted, and written as catalog entries."""
+"""Constants of a device from tables on disk: found by format, checked, fitted, and written as catalog entries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -100,7 +100,8 @@ def conformal_spread(errors: Sequence[float] | Array, groups: Sequence[object] =
     """Return the half-width that holds four in five further measurements: the conformal quantile of ``errors``.
 
     Of n logarithmic errors that is the share 0.8 (1 + 1 / n) by size (Vovk 2005); too few to have one take half again
-    the largest. Errors of one of the ``groups`` resemble each other, so that ``n`` is what ``independent_errors`` counts.
+    the largest. Errors of one of the ``groups`` resemble each other, so that ``n`` is what ``independent_errors``
+    counts.
     """
     ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
     counted = independent_errors(errors, groups) if groups else float(len(ordered))
@@ -112,9 +113,9 @@ def conformal_spread(errors: Sequence[float] | Array, groups: Sequence[object] =
 def independent_errors(errors: Sequence[float] | Array, groups: Sequence[object]) -> float:
     """Return how many independent errors say as much as these, of which those of a group resemble each other.
 
-    N / (1 + (m - 1) rho) with m errors in the mean error's group (Kish 1965) and rho the mean product of two errors of a
-    group over the mean square: 0 where they scatter, 1 where a group has one error. Errors count about 0 and not about
-    their mean, because a fit's rest is a bias of each group; beyond twice their 80th percentile as that.
+    N / (1 + (m - 1) rho) with m errors in the mean error's group (Kish 1965) and rho the mean product of two errors of
+    a group over the mean square: 0 where they scatter, 1 where a group has one error. Errors count about 0 and not
+    about their mean, because a fit's rest is a bias of each group; beyond twice their 80th percentile as that.
     """
     values = np.asarray(errors, dtype=float)
     most = 2.0 * np.quantile(np.abs(values), COVERAGE)

@@ -1,4 +1,4 @@
-"""Files and mappings into scenarios: YAML, JSON and CSV, catalog names, overrides, sweeps, defaults, every complaint."""
+"""Files and mappings into scenarios: YAML, JSON and CSV, catalog names, overrides, sweeps, defaults, complaints."""
 
 from typing import TYPE_CHECKING
 

@@ -152,7 +152,8 @@ def _matmul_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
         yield not_among("workload.format", chosen, FORMATS)
     elif dtype in DTYPE_FORMATS and dtype not in MODEL_DTYPES and not _is_own(chosen, dtype):
         yield (
-            f"workload.format is {show(chosen)} with the dtype {dtype}; allowed: {', '.join(MODEL_DTYPES)}, the type of "
+            f"workload.format is {show(chosen)} with the dtype {dtype}; allowed: {', '.join(MODEL_DTYPES)}, "
+            "the type of "
             "inputs and outputs around the product"
         )
 
@@ -213,9 +214,11 @@ def _collective_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     if library not in known:
         yield not_among("workload.library", library, known)
     elif values["operator"] != "all_reduce":
-        yield f"workload.library is {show(library)}; engines have kernels of their own for all_reduce alone, the rest is nccl"
+        alone = "engines have kernels of their own for all_reduce alone, the rest is nccl"
+        yield f"workload.library is {show(library)}; {alone}"
     elif version is not None and library == "custom":
-        yield f"workload.version is {show(version)}; custom is the usual engine's newest: name the engine, {', '.join(_engines())}"
+        newest = f"workload.version is {show(version)}; custom is the usual engine's newest"
+        yield f"{newest}: name the engine, {', '.join(_engines())}"
     elif version is not None and not _RELEASE.fullmatch(version):
         yield f"workload.version is {show(version)}; allowed: a release of {library}, such as 1.2.0"
 

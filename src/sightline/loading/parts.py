@@ -65,8 +65,8 @@ MEASURED: Keys = {
     **each(
         _amount(_NUMBER),
         "step_time_s tokens_per_s tokens_per_s_per_device model_flops_per_s_per_device flops_per_s_per_device mfu hfu "
-        "run_time_s energy_j cost_usd layer_activation_bytes relative_layer_activations output_tokens_per_s requests_per_s "
-        "goodput_requests_per_s completed failed cost_usd_per_million_tokens time_s flops bytes",
+        "run_time_s energy_j cost_usd layer_activation_bytes relative_layer_activations output_tokens_per_s "
+        "requests_per_s goodput_requests_per_s completed failed cost_usd_per_million_tokens time_s flops bytes",
     ),
     **each(_amount(_NUMBER, _PARTS), "memory_bytes ttft_s tpot_s itl_s latency_s"),
     "phases": _amount(_PARTS),

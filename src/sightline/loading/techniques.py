@@ -45,7 +45,9 @@ _WHOLE_RECOMPUTE = ("selective", "full")
 
 
 def read_techniques(stated: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
-    """Return the fields of `Plan` that the stated offload, recomputation, quantization and adapter mean; mistakes are noted.
+    """Return the fields of `Plan` that the stated offload, recomputation, quantization and adapter mean.
+
+    Mistakes are noted.
 
     A technique with a mistake is left out of what is returned.
     """

@@ -1,4 +1,4 @@
-"""A resolved scenario as plain values: what a result shows as ``scenario``, and what loads back as the same scenario."""
+"""A resolved scenario as plain values: what a result shows as ``scenario``, and what loads back as the same."""
 
 from dataclasses import MISSING, asdict, fields
 from typing import Any

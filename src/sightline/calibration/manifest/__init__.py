@@ -1,10 +1,10 @@
 """What the shipped calibrations are made from: a YAML file for each part.
 
 It says which tables are whose, which constants are given, and where those that are fitted may lie. Tables are named
-by a mapping with ``files``, patterns below the data folder, of which ``without`` leaves some out. Where the files do not
-say all, it has ``where`` (values of columns that rows must have: one, several or a pattern), ``state``
-(columns that the files lack: a value, or values by another ``column``), ``model`` and ``shape`` (as for
-``sightline calibrate``) and ``only`` (values of the samples' columns).
+by a mapping with ``files``, patterns below the data folder, of which ``without`` leaves some out. Where the files do
+not say all, it has ``where`` (values of columns that rows must have: one, several or a pattern), ``state`` (columns
+that the files lack: a value, or values by another ``column``), ``model`` and ``shape`` (as for ``sightline calibrate``)
+and ``only`` (values of the samples' columns).
 """
 
 from collections.abc import Callable, Mapping

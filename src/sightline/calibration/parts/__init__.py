@@ -1,4 +1,4 @@
-"""The parts of a calibration: how the shipped entries of each are made, and those that anybody's tables can be fitted to."""
+"""The parts of a calibration: how shipped entries are made, and which parts anybody's tables can be fitted to."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -50,7 +50,10 @@ ATTENTION = "attention"
 
 
 def parts_named(name: str | None) -> tuple[str, ...]:
-    """Return the parts that a request names: all without a name; raises `InputError` for one that nothing is fitted to."""
+    """Return the parts that a request names: all without a name.
+
+    Raises `InputError` for one that nothing is fitted to.
+    """
     if name is None:
         return tuple(PARTS)
     named = tuple(part for part in PARTS if name == part or (name == ATTENTION and part.endswith(ATTENTION)))

@@ -263,7 +263,10 @@ def _fit_kind(_: str, table: CollectiveTable, cluster: Cluster) -> tuple[FitResu
 
 
 def _content(fitted: Mapping[str, Entry], _: pl.DataFrame, cluster: Cluster) -> Entry:
-    """The kinds that were fitted; the others, and what a table of one node cannot tell, come from the nearest family."""
+    """The kinds that were fitted.
+
+    The others, and what a table of one node cannot tell, come from the nearest family.
+    """
     nearest = cluster_collectives(cluster)
     shipped = entry("calibrations", nearest.name)
     kinds = dict(nearest.kinds)

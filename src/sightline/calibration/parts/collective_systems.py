@@ -101,7 +101,8 @@ class Fits:
 def fit_system(read: Read, system: System, relative: Mapping[str, KindConstants] | None = None) -> Fits:
     """Fit all that ``system`` was measured with, holding parts out for the newest versions.
 
-    ``relative`` fills what few tables leave open; systems with all tables are fitted without it, and it is tried on them.
+    ``relative`` fills what few tables leave open; systems with all tables are fitted without it, and it is tried on
+    them.
     """
     node = measured_node(system.interconnect)
     libraries = system_tables(read, system)

@@ -130,7 +130,10 @@ def judged(
     fit: Callable[[CollectiveTable], Fitted],
     off: Callable[[CollectiveTable, Fitted], Errors],
 ) -> Judged[Fitted]:
-    """Return constants with their errors on a table; with ``hold_out`` also on parts of ``tested`` by fits without each."""
+    """Return constants with their errors on a table.
+
+    With ``hold_out`` also on parts of ``tested`` by fits without each.
+    """
     parts = left_out_parts(tested) if hold_out else {}
     held_out = {name: off(tested.where(out), fit(tested.where(~out))) for name, out in parts.items()}
     return Judged(constants, off(table, constants), held_out)
@@ -145,8 +148,8 @@ def fit_collectives(
 ) -> Judged[dict[str, KindConstants]]:
     """Fit one kind of collective to its measurements, and again without parts of them to see how far it carries.
 
-    Constants that the measurements leave open stay near those of ``relative``, or near what is usual on such links. Those of
-    ``nvls`` stand beside those of all_reduce.
+    Constants that the measurements leave open stay near those of ``relative``, or near what is usual on such links.
+    Those of ``nvls`` stand beside those of all_reduce.
     """
     kinds = _fit(table, node, relative)
     thinned = table.where(np.arange(len(table)) % (1 + len(table) // _ENOUGH) == 0)
@@ -206,7 +209,7 @@ def _starts(prior: Array) -> list[Array]:
 
 
 def _constants(kind: str, values: Array, *, on_pcie: bool) -> dict[str, KindConstants]:
-    """Constants out of the fit's vector: local, three per protocol, then shares, or launch and efficiency of ``nvls``."""
+    """Constants from the fit's vector: local, three per protocol, then shares, or launch and efficiency of ``nvls``."""
     local = 0.0 if kind in ("send_recv", "broadcast") else float(values[0])
     protocols = tuple(
         Protocol(launch_s=float(launch), hop=float(hop), efficiency=float(share))

@@ -138,7 +138,7 @@ def scalar_between(entries: Mapping[str, Entry]) -> dict[str, Entry]:
 
 
 def _family(name: str, family: Stated, stated: Stated, read: Read) -> Entry:
-    """One family's entry: the classes of each generation of kernels that it was measured with, estimates of the others."""
+    """One family's entry: the classes of each measured generation of kernels, estimates of the others."""
     device = device_of(name)
     scalar, vectorized = (_classes(family.get(g), device, stated, read) for g in ("scalar", "vectorized"))
     completed = _completed(vectorized, "extrapolated", stated)
@@ -184,7 +184,9 @@ def _completed(fitted: Mapping[str, Entry], evidence: Evidence, stated: Stated) 
 def _entry(
     source: str, evidence: str, measured: str, kernels: Mapping[str, Entry], device: Device | None = None
 ) -> Entry:
-    """The entry of a family; where scalar kernels were measured, with what the memory gave a compute unit per cycle there.
+    """The entry of a family.
+
+    Where scalar kernels were measured, with what the memory gave a compute unit per cycle there.
 
     Kernels bound by instructions do not use more of it.
     """

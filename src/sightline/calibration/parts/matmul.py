@@ -70,7 +70,7 @@ def training_sized(table: MatmulTable) -> NDArray[np.bool_]:
 
 
 def predicted_seconds(table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit") -> Array:
-    """Predicted time of every product of a table, whose operands are in the format ``kernel`` and results in 16 bits."""
+    """Predicted time of every product of a table, with operands in the format ``kernel`` and results in 16 bits."""
     stored = format_of(kernel, _half(device), device)
     products = table.operators(
         Matmul,
@@ -89,7 +89,7 @@ def _half(device: Device) -> str:
 
 
 def possible(table: MatmulTable, device: Device, kernel: str = "16-bit") -> NDArray[np.bool_]:
-    """Measurements no faster than the device's memory: operands left in L2 by the benchmark's last round are not meant."""
+    """Measurements no faster than the device's memory, without those of operands that were still in L2."""
     stored = format_of(kernel, _half(device), device)
     operands = stored.activation_bytes * table.m * table.k + stored.weight_bytes * table.k * table.n
     return np.asarray(table.seconds >= (operands + 2 * table.m * table.n) / device.memory_bandwidth)
@@ -109,9 +109,9 @@ def next_in_line(table: MatmulTable) -> NDArray[np.bool_]:
 def fit_matmul(table: MatmulTable, device: Device, given: Mapping[str, Any], kernel: str = "16-bit") -> FitResult:
     """Return a device's matmul constants from measured products in one format.
 
-    ``given`` holds what the table cannot tell: the library's ``tiles``, ``misaligned_slowdown`` and whatever else is not
-    to be fitted; given everything, constants are only judged. Products with odd row counts above 512 do not occur in training and are left out of the fit, not of
-    the statistics.
+    ``given`` holds what the table cannot tell: the library's ``tiles``, ``misaligned_slowdown`` and whatever else is
+    not to be fitted; given everything, constants are only judged. Products with odd row counts above 512 do not occur
+    in training and are left out of the fit, not of the statistics.
     """
     kept = table.where(possible(table, device, kernel))
     test = held_out(kept)
@@ -139,7 +139,8 @@ def fit_small_matmul(
     """Return a device's matmul constants from a table of few shapes: a relative's, moved as far as the table shows.
 
     A relative's constant counts as one measurement whose error, of the ordinary size, is its distance in the manifest's
-    ``spreads`` (the maximum a posteriori). Every (n, k) family is held out of the fit that its residuals come from, in four parts.
+    ``spreads`` (the maximum a posteriori). Every (n, k) family is held out of the fit that its residuals come from, in
+    four parts.
     """
     kept = table.where(possible(table, device, kernel))
     part = np.floor(4 * share_of(families(kept)))

@@ -110,7 +110,8 @@ def _fitted(
 ) -> Entry:
     """One format's part of an entry: constants, residuals, and the surface where the table is large enough for one.
 
-    ``fit`` is `fit_matmul` where the table spans the plane, else `fit_small_matmul`, which moves a relative's constants.
+    ``fit`` is `fit_matmul` where the table spans the plane, else `fit_small_matmul`, which moves a relative's
+    constants.
     """
     result = fit(table, device, given, kernel)
     fitted = {**figures(result), "constants": dict(result.constants)}

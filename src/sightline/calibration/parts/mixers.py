@@ -28,7 +28,8 @@ CHUNK_TOKENS = 64.0
 SCAN_CHUNK = 256.0
 """Tokens of a chunk of Mamba-2's kernels (state-spaces/mamba)."""
 STATES_FRACTION = 0.75
-"""Share of the memory bandwidth at which prefill's kernels stream, estimated: one length cannot tell it from the rest."""
+"""Share of the memory bandwidth at which prefill's kernels stream, estimated: one length cannot tell it from the
+rest."""
 LAUNCH_BOUND = 64
 """Sequences below which the update kernel took 70 us whatever it did: launched from Python."""
 

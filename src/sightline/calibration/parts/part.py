@@ -71,7 +71,8 @@ class Part:
     fit_kernel: Callable[[str, Any, Cluster], tuple[FitResult, Entry]]
     """The constants of a kernel from its table, and what a catalog entry states of them."""
     content: Callable[[Mapping[str, Entry], pl.DataFrame, Cluster], Entry]
-    """The constants as a catalog entry holds them: of the kernels that were fitted, and what the nearest family lends."""
+    """The constants as a catalog entry holds them: of the kernels that were fitted, and what the nearest family
+    lends."""
     predict: Callable[[str, Any, Cluster, Mapping[str, Any] | None], Array]
     """Seconds of a kernel's table by the constants of such an entry; None for those that predictions take."""
     kernels: Callable[[pl.DataFrame], Mapping[str, pl.DataFrame]] = by_kernel

@@ -84,7 +84,8 @@ class Kernel:
     latent: bool = False
     """Decoding against one latent that serves as key and value."""
     launched: bool = False
-    """The table times launches from the host one after another, which take ``host_s`` each where kernels are shorter."""
+    """The table times launches from the host one after another, which take ``host_s`` each where kernels are
+    shorter."""
     repeated_share: float = 0.0
     """Share of the cache that a table's executions find in L2 whatever its size: pages read twice."""
     surface: Mapping[str, int] | None = None

@@ -97,7 +97,7 @@ def module_times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def process_memory(held: Mapping[str, float]) -> dict[str, float]:
-    """Return the bytes of a tiny model's process beside the model: interpreter, libraries, what its first step set up."""
+    """Return the bytes of a tiny model's process beside the model: interpreter, libraries, first step's setup."""
     states = sum(held[part] for part in ("weights", "gradients", "optimizer"))
     return {FRAMEWORK_BYTES: held["total"] - states}
 
@@ -136,10 +136,10 @@ def _update_calls(phases: Sequence[Mapping[str, float]], scenarios: Sequence[Sce
 def call_weights(
     phases: Mapping[str, float], scenario: Scenario, machine: ProcessorConstants, constants: TrainingConstants
 ) -> dict[str, dict[str, float]]:
-    """Return by block and module how much longer the model's own forward code takes around a call there than on average.
+    """Return by block and module how much longer the model's own forward code takes around a call than on average.
 
-    From the modules' times in ``phases`` (``forward layer qkv``) of a tiny model, of which the constants say the operators;
-    nothing of a block whose modules were not all told apart.
+    From the modules' times in ``phases`` (``forward layer qkv``) of a tiny model, of which the constants say the
+    operators; nothing of a block whose modules were not all told apart.
     """
     program = write_out(scenario)
     prices = prices_with(program, scenario, constants, operators_alone(machine))
@@ -159,8 +159,8 @@ def decode_calls(
     """Return seconds of a layer's and a pass's own calls where no graph is recorded, and how they lie by module.
 
     From the modules' times (``decode layer qkv``) of `dispatch_generations`: warm those of one so small that a token is
-    calls alone, cold those of one whose weights drive everything else out of the cores' caches. What operators take less
-    than by themselves is counted against the code around them.
+    calls alone, cold those of one whose weights drive everything else out of the cores' caches. What operators take
+    less than by themselves is counted against the code around them.
     """
     calls: dict[str, float] = {}
     weights: dict[str, dict[str, float]] = {}
@@ -195,7 +195,7 @@ def model_of(machine: ProcessorConstants, scenario: Scenario) -> ProcessorModel:
 
 
 def operators_alone(machine: ProcessorConstants) -> ProcessorConstants:
-    """Return a machine's constants without the calls of layers and passes: operators, with what recording adds to them."""
+    """Return a machine's constants without the calls of layers and passes: operators, with what recording adds."""
     own = {name: s for name, s in machine.calls.items() if not name.startswith(("layer", "pass"))}
     return replace(machine, calls=own)
 

@@ -1,4 +1,4 @@
-"""A processor's constants from measured operators: products, attention, chains of kernels, and the calls around them."""
+"""A processor's constants from measured operators: products, attention, fused kernels, and the calls around them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

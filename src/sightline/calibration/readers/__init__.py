@@ -14,7 +14,10 @@ from sightline.errors import InputError
 
 
 def formats_of(table: RawTable) -> list[Format]:
-    """Return the formats that a table has, at most one per part; raises `InputError` naming the nearest one's columns."""
+    """Return the formats that a table has, at most one per part.
+
+    Raises `InputError` naming the nearest one's columns.
+    """
     fitting: dict[str, Format] = {}
     for known in FORMATS:
         if set(known.columns) <= table.columns:

@@ -35,7 +35,8 @@ def one_source(rows: pl.DataFrame, where: str) -> None:
         if len(found) > 1:
             listed = ", ".join(f"'{name}'" for name in found[:6]) + (", ..." if len(found) > 6 else "")
             raise InputError(
-                f"{where} mixes measurements of {len(found)} {plural}: {listed}; keep one with --only {column}='{found[0]}'"
+                f"{where} mixes measurements of {len(found)} {plural}: {listed}; "
+                f"keep one with --only {column}='{found[0]}'"
             )
 
 

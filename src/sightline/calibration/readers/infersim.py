@@ -141,7 +141,10 @@ def gated_delta(table: RawTable) -> pl.DataFrame:
 @reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", "sparse")
 @reads("InferSim sparse attention", "s_kv latency_us", "sparse")
 def sparse(table: RawTable) -> pl.DataFrame:
-    """Tables dsa, whose files' names say kernel and phase, none of others; where it is not stated, one sequence has one new token."""
+    """Tables dsa, whose files' names say kernel and phase, none of others.
+
+    Where it is not stated, one sequence has one new token.
+    """
     match = _SPARSE_KERNEL.match(table.path.stem)
     if match is None:
         return table.samples(seconds=0.0).clear()

@@ -1,4 +1,4 @@
-"""Readers of casys-kaist/LLMServingSim's profiles, which time a model's layers by name: ``--model`` says their shapes."""
+"""Readers of casys-kaist/LLMServingSim's profiles, which time layers by name: ``--model`` says their shapes."""
 
 import re
 from collections.abc import Mapping
@@ -129,7 +129,7 @@ class Layers(NamedTuple):
 
 
 def _layers(table: RawTable) -> Layers:
-    """The layers of a table: microseconds by tokens or sequences, or nanoseconds of the first version's whole prompts."""
+    """A table's layers: microseconds by tokens or sequences, or nanoseconds of the first version's whole prompts."""
     if "layer_name" in table.columns:
         table = table.where(table.numbers("kv_cache", least=0) == 0)
         tokens, ranks = table.numbers("input"), table.numbers("tp_size")

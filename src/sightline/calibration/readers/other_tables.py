@@ -57,8 +57,8 @@ def flash_attention(table: RawTable) -> pl.DataFrame:
 def llmcompass(table: RawTable) -> pl.DataFrame:
     """PyTorch's kernels in PrincetonUniversity/LLMCompass: billions of elements per second, launches included.
 
-    Elements are of 16 bits unless a column ``element_bits`` says otherwise; a column ``launch_s`` says what of the times
-    was the launch.
+    Elements are of 16 bits unless a column ``element_bits`` says otherwise; a column ``launch_s`` says what of the
+    times was the launch.
     """
     operators = table.text("op")
     table = table.where(operators.is_in(list(_LLMCOMPASS)))
@@ -153,7 +153,10 @@ def read_log(path: Path) -> pl.DataFrame:
 
 
 def _program(text: str, path: Path, found: list[tuple[str, ...]], ranks: int) -> str:
-    """The program's name where the log holds it; an all-reduce also shows in its ratio of bus to algorithm bandwidth."""
+    """The program's name where the log holds it.
+
+    An all-reduce also shows in its ratio of bus to algorithm bandwidth.
+    """
     if named := _PROGRAM.search(text):
         return PROGRAMS[named[1]]
     _, _, _, _, algorithm, bus = max(found, key=lambda row: float(row[4]))

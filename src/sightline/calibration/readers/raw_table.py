@@ -101,7 +101,7 @@ class RawTable:
             raise InputError(f"{self.place(row)}: {name} is {value}; {needed} is needed{more}")
 
     def samples(self, **columns: pl.Series | pl.Expr | str | float) -> pl.DataFrame:
-        """The columns as samples, each with its row in the file, and the library and device where the file states them."""
+        """The columns as samples, each with its row in the file, and the library and device if the file has them."""
         base = pl.DataFrame({"row": range(self.frame.height) if self.rows is None else self.rows}, {"row": pl.Int64})
         given = {**columns, **{name: said for name, said in self.stated().items() if name not in columns}}
         return base.with_columns(

@@ -12,11 +12,11 @@ A reader returns the samples of one part of a calibration, in SI units. Beside `
 
 and always ``row``, its place in the file, ``library`` and ``device``, empty where the file does not say.
 
-Beside ``seconds`` samples of bandwidth-bound kernels have: ``kernel`` (a class: norm, rope, activation, ...), ``tokens``,
-``width`` (elements of a token's row), ``tensors`` of 16 bits that are moved, ``distinct`` ones among them, ``launches``
-(kernels launched one after another) and ``generation`` (how kernels were written). Every tensor counts once per read or
-write: a norm reads and writes, a gated activation reads two tensors and writes one, an embedding gathers rows and writes
-them, a residual adds two into a third.
+Beside ``seconds`` samples of bandwidth-bound kernels have: ``kernel`` (a class: norm, rope, activation, ...),
+``tokens``, ``width`` (elements of a token's row), ``tensors`` of 16 bits that are moved, ``distinct`` ones among them,
+``launches`` (kernels launched one after another) and ``generation`` (how kernels were written). Every tensor counts
+once per read or write: a norm reads and writes, a gated activation reads two tensors and writes one, an embedding
+gathers rows and writes them, a residual adds two into a third.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ FORMATS: list[Format] = []
 
 
 def reads(name: str, columns: str, *parts: str, repeats: bool = False) -> Callable[[Read], Read]:
-    """Register the decorated function as what reads ``parts`` of tables in the format ``name``, which have ``columns``."""
+    """Register the decorated function as reader of ``parts`` of tables in the format ``name``, with ``columns``."""
 
     def register(read: Read) -> Read:
         for part in parts:
@@ -91,7 +91,7 @@ def _of_phase(read: Read, part: str) -> Read:
 
 
 def attention_samples(table: RawTable, **columns: Any) -> pl.DataFrame:
-    """Samples of attention: of one sequence, over a 16-bit cache, with values as wide as keys unless ``columns`` say more."""
+    """Samples of attention: one sequence, a 16-bit cache, values as wide as keys unless ``columns`` say more."""
     usual = {"kernel": "16-bit cache", "batch": 1.0, "value_dim": columns["head_dim"]}
     return table.samples(**{**usual, **columns})
 

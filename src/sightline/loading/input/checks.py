@@ -228,7 +228,7 @@ def words_of(
 
 
 def not_among(key: str, value: object, allowed: Sequence[str], spellings: Sequence[str] = ()) -> str:
-    """Return the sentence for a value that is none of those ``allowed``, with the nearest of them or of ``spellings``."""
+    """Return the sentence for a value that is none of those ``allowed``, with the nearest of them or ``spellings``."""
     return f"{key} is {show(value)}; allowed: {', '.join(allowed)}{nearest(value, spellings or allowed)}"
 
 

@@ -74,7 +74,9 @@ def read_text(path: Path) -> str:
 
 
 def read_json(text: str, *, infinities: bool = False) -> Any:
-    """Return the value of a JSON text; duplicate keys are refused, NaN and infinities unless ``infinities`` allows them.
+    """Return the value of a JSON text.
+
+    Duplicate keys are refused, NaN and infinities unless ``infinities`` allows them.
 
     Published configs hold them in keys that matter to nobody here.
     """

@@ -20,7 +20,10 @@ _NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softca
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config with the nested mappings that are read laid flat; null means absent, of windows and caps none."""
+    """Return the config with the nested mappings that are read laid flat.
+
+    Null means absent, of windows and caps none.
+    """
     laid: dict[str, Any] = {}
     nested = spellings().nested
     for key, value in config.items():

@@ -153,7 +153,7 @@ def _heads(values: Values, mixer: str) -> Heads | None:
 
 
 def _pruned(values: Values) -> Iterator[LayerKind]:
-    """The layers of a model pruned by architecture search (arXiv 2411.19146): each with widths of its own or nothing."""
+    """The layers of a model pruned by architecture search (arXiv 2411.19146): each with own widths or nothing."""
     hidden, heads = values["hidden_size"], values["num_attention_heads"]
     for block in values["block_configs"][: values["num_hidden_layers"]]:
         attention, mlp = block["attention"], block["ffn"]

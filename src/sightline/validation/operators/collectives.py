@@ -25,11 +25,20 @@ SMALLEST, LARGEST, MOST_RANKS = 2**10, 2**30, 8
 """Messages and ranks that the suites hold."""
 GOAL = "median 4 %, p90 12 %"
 NCCL_DECISIONS = (
-    "Inside a node, 2 to 8 ranks, buffers as nccl-tests reports them from 1 KiB to 1 GiB. Each version of NCCL is a suite.",
-    "All rows are used for fitting. The catalog entry has the errors with ranks, message ranges and every other size left out.",
+    (
+        "Inside a node, 2 to 8 ranks, buffers as nccl-tests reports them from 1 KiB to 1 GiB. Each version of "
+        "NCCL is a suite."
+    ),
+    (
+        "All rows are used for fitting. The catalog entry has the errors with ranks, message ranges and every "
+        "other size left out."
+    ),
 )
 CUSTOM_DECISIONS = (
-    "All-reduce as the engine calls it inside CUDA graphs, for all measured releases, with its own kernels up to their limit and NCCL beyond, 2 to 8 ranks, 1 KiB to 1 GiB.",
+    (
+        "All-reduce as the engine calls it inside CUDA graphs, for all measured releases, with its own kernels up "
+        "to their limit and NCCL beyond, 2 to 8 ranks, 1 KiB to 1 GiB."
+    ),
     "All rows are used for fitting. The catalog entry has the errors with ranks and message ranges left out.",
 )
 SERVER_DECISION = (

@@ -28,11 +28,17 @@ from sightline.validation.operators.suite import Array, Compared, OperatorSuite,
 from sightline.validation.suite import Split
 
 GROUPED_DECISIONS = (
-    "DeepGEMM's grouped matmuls with fp8 blocks, up and down matrices of the experts of published models. Rows per expert are drawn within 30 % of the stated number.",
+    (
+        "DeepGEMM's grouped matmuls with fp8 blocks, up and down matrices of the experts of published models. "
+        "Rows per expert are drawn within 30 % of the stated number."
+    ),
     "All rows are used for fitting. The catalog entry has the errors with each model left out in turn.",
 )
 CHART_DECISIONS = (
-    "Bars of the published charts, self-attention of 16,384 tokens at a hidden size of 2,048, for the forward pass alone or both passes.",
+    (
+        "Bars of the published charts, self-attention of 16,384 tokens at a hidden size of 2,048, for the forward "
+        "pass alone or both passes."
+    ),
     "All rows are used for fitting. The catalog entry has the errors with every head dimension left out in turn.",
 )
 ENGINE_DECISIONS = (

@@ -48,8 +48,8 @@ def _relatives(family: str) -> list[str]:
 def attention_without(family: str, part: str) -> tuple[str, Mapping[str, Any]]:
     """The lender and constants of a serving engine's attention.
 
-    A relative lends what it was measured with where its compute units are the same; else all other devices lend together
-    (``generic``), in the form of the device's own kernel.
+    A relative lends what it was measured with where its compute units are the same; else all other devices lend
+    together (``generic``), in the form of the device's own kernel.
     """
     lender = lender_of(family, part)
     if lender == UNMEASURED or _units(family) != _units(lender):

@@ -27,13 +27,22 @@ from sightline.validation.suite import Split
 GRID_DECISIONS = (
     "Device time of one matmul. Rows that are faster than one read of the operands from device memory are left out.",
     "Split by (n, k), whole weight matrices: a quarter of them is held out of the fit of the constants.",
-    "The fitted part is predicted as shipped, with the residual surface if the format has one. The test part is predicted with a surface that has not seen it.",
-    "The width of intervals comes from the errors of a quarter of the fitted matrices with a surface that has not seen them.",
+    (
+        "The fitted part is predicted as shipped, with the residual surface if the format has one. The test part "
+        "is predicted with a surface that has not seen it."
+    ),
+    (
+        "The width of intervals comes from the errors of a quarter of the fitted matrices with a surface that has "
+        "not seen them."
+    ),
 )
 FORMULA_DECISIONS = (*GRID_DECISIONS[:2], "Predicted by the formula alone, without the residual surface.")
 LAYER_DECISIONS = (
     "Linear layers of a few models. Rows that are faster than one read of the operands are left out.",
-    "All rows are used for fitting, because there are too few matrices to hold some out. The catalog entry has the errors with each left out in turn.",
+    (
+        "All rows are used for fitting, because there are too few matrices to hold some out. The catalog entry "
+        "has the errors with each left out in turn."
+    ),
 )
 GOAL, FORMULA_GOAL = "median 3 %, p90 9 % fitted; median 5 % on test", "median 7 %"
 Parts = Mapping[Split, Compared]

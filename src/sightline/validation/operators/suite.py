@@ -61,7 +61,10 @@ class OperatorSuite:
 def predicted_twice(
     name: str, source: str, decisions: tuple[str, ...], compare: Callable[[bool], Compared], goal: str = ""
 ) -> OperatorSuite:
-    """Return the suite of constants that were fitted to a table; ``compare`` with True is of a device never measured."""
+    """Return the suite of constants that were fitted to a table.
+
+    ``compare`` with True is of a device never measured.
+    """
     return OperatorSuite(
         name=name,
         source=source,
@@ -73,7 +76,9 @@ def predicted_twice(
 
 
 def results_of(suite: OperatorSuite) -> list[Result]:
-    """Return the errors of the suite's parts; intervals are as wide as the fitted part's errors, of rows left out if known.
+    """Return the errors of the suite's parts.
+
+    Intervals are as wide as the fitted part's errors, of rows left out if known.
 
     Of the part that the width is taken from, and without a fitted one, how many values lie inside would say nothing.
     """
