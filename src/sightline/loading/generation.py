@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.loading.clusters import forgotten_units
 from sightline.loading.input.checks import Complaints, Keys, Needed, check, each, flag, text, whole
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
@@ -48,7 +49,7 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
         plan=_plan(plan.framework, filled, pools),
         measured=parts.measured,
     )
-    return replace(scenario, warnings=(*parts.model.remarks, *_remarks(scenario)))
+    return replace(scenario, warnings=(*parts.model.remarks, *_remarks(scenario), *forgotten_units(scenario.cluster)))
 
 
 def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
+from sightline.loading.clusters import forgotten_units
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
@@ -77,7 +78,13 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
         complaints.add(*_dtype_mistakes(parts.cluster, operation.dtype, mapping))
     if complaints.problems or parts.cluster is None or operation is None:
         raise InputError(complaints.problems)
-    return OperatorScenario(name=parts.name, cluster=parts.cluster, workload=operation, measured=parts.measured)
+    return OperatorScenario(
+        name=parts.name,
+        cluster=parts.cluster,
+        workload=operation,
+        measured=parts.measured,
+        warnings=tuple(forgotten_units(parts.cluster)),
+    )
 
 
 def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.loading.clusters import forgotten_units
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
@@ -78,7 +79,7 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
         workload=_task(workload),
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
         measured=parts.measured,
-        warnings=_warnings(parts.model, workload),
+        warnings=(*_warnings(parts.model, workload), *forgotten_units(parts.cluster)),
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import forgotten_units, read_cluster
 
 INLINE_DEVICE: dict[str, Any] = {
     "name": "x1",
@@ -177,3 +177,30 @@ def test_all_mistakes_at_once() -> None:
         "powercap": 1,
     }
     assert len(problems(wrong).splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("part", "figures", "remark"),
+    [
+        ("device", {"memory": 80}, "cluster.device.memory is 80 B; did you mean '80 GB'?"),
+        (
+            "device",
+            {"memory_bandwidth": 3.35},
+            "cluster.device.memory_bandwidth is 3.35 B/s; did you mean '3.35 TB/s'?",
+        ),
+        (
+            "network",
+            {"bandwidth_per_node": 50},
+            "cluster.network.bandwidth_per_node is 50 B/s; did you mean '50 GB/s'?",
+        ),
+        ("device", {"memory": "80 GB"}, None),
+    ],
+)
+def test_a_figure_without_its_unit_is_remarked(part: str, figures: dict[str, Any], remark: str | None) -> None:
+    cluster = read_cluster({"same_as": "8x a100-sxm-80gb", part: figures})
+    assert list(forgotten_units(cluster)) == ([remark] if remark else [])
+
+
+def test_no_device_of_the_catalog_seems_to_lack_a_unit() -> None:
+    for name in catalog.names("devices"):
+        assert list(forgotten_units(read_cluster(f"1x {name}"))) == []

@@ -1,7 +1,7 @@
 """``cluster``: "<count>x <device>", a cluster of the catalog or a mapping, into a `Cluster`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from sightline.loading.input.checks import (
     quantity,
     whole,
 )
-from sightline.quantities import WATTS, show
+from sightline.quantities import BYTES, BYTES_PER_SECOND, WATTS, format_quantity, show
 from sightline.scenario import Cluster
 
 CLUSTER: Keys = {
@@ -111,6 +111,29 @@ def _cluster(count: int, per_node: int, parts: Mapping[str, Values], stated: Val
         power_cap_w=stated.get("power_cap", base.get("power_cap")),
         sources={key: values["source"] for key, values in parts.items() if "source" in values},
     )
+
+
+_USUAL_UNITS = {
+    "device.memory": ("memory_bytes", BYTES, "GB"),
+    "device.memory_bandwidth": ("memory_bandwidth", BYTES_PER_SECOND, "TB/s"),
+    "device.l2_bandwidth": ("l2_bandwidth", BYTES_PER_SECOND, "TB/s"),
+    "intra_node.bandwidth": ("bandwidth", BYTES_PER_SECOND, "GB/s"),
+    "network.bandwidth_per_node": ("bandwidth_per_node", BYTES_PER_SECOND, "GB/s"),
+    "host.memory": ("memory_bytes", BYTES, "GB"),
+    "host.memory_bandwidth": ("memory_bandwidth", BYTES_PER_SECOND, "GB/s"),
+    "host.device_bandwidth": ("device_bandwidth", BYTES_PER_SECOND, "GB/s"),
+}
+"""Field, dimension and usual unit of a cluster's large figures, by their keys."""
+_SMALLEST = 1e6
+"""Bytes, or bytes per second, below which such a figure has lost its unit."""
+
+
+def forgotten_units(cluster: Cluster) -> Iterator[str]:
+    """Yield a remark on each figure that is so small that its unit was probably left out."""
+    for key, (field, dimension, unit) in _USUAL_UNITS.items():
+        value = float(getattr(getattr(cluster, key.partition(".")[0]), field))
+        if value < _SMALLEST:
+            yield f"cluster.{key} is {format_quantity(value, dimension)}; did you mean '{value:g} {unit}'?"
 
 
 def _base(name: str, complaints: Complaints) -> Values:
