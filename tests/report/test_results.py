@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from sightline.loading import operation_from_mapping
+from sightline.prediction import predict
 from sightline.profile.results import flatten
 from sightline.quantities import as_json
 from sightline.report.csv_lines import to_csv
@@ -66,6 +68,20 @@ def test_plain_says_null_for_what_json_cannot_say():
 
 def test_flatten_makes_dotted_keys():
     assert flatten({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": 3}) == {"a.b.c": 1, "a.d": [1, 2], "e": 3}
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"operator": "matmul", "m": 16, "n": 32, "k": 64, "batch": 2},
+        {"operator": "grouped_matmul", "rows": 64, "experts": 8, "n": 32, "k": 64, "per_token": 2, "layout": "masked"},
+    ],
+)
+def test_csv_of_an_operator_has_its_sizes_before_its_dtype(sizes):
+    workload = {"task": "operator", **sizes, "dtype": "fp8", "format": "fp8-block"}
+    profile = predict(operation_from_mapping({"cluster": "1x h100-sxm-80gb", "workload": workload}))
+    header = to_csv([profile]).splitlines()[0].split(",")
+    assert [key for key in header if key.startswith("workload.")] == [f"workload.{key}" for key in workload]
 
 
 def test_csv_has_a_line_per_scenario_and_one_header(profile, too_large):

@@ -50,12 +50,12 @@ class _Operator:
     task: ClassVar[str] = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Product(_Operator):
-    """What products of matrices have in common."""
+    """What products of matrices have in common: each states its sizes, then these fields, as results list them."""
 
-    dtype: str = "bf16"
-    format: str | None = None
+    __slots__ = ()
+    dtype: str
+    format: str | None
     """Of the operands; None: what the dtype stands for."""
 
     @property
@@ -73,6 +73,8 @@ class MatmulOperation(_Product):
     n: Number
     k: Number
     batch: Number = 1
+    dtype: str = "bf16"
+    format: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,6 +91,8 @@ class GroupedMatmulOperation(_Product):
     """Experts that a token chooses: more reach more experts with as many rows."""
     layout: GroupedLayout | None = None
     """masked: slots of fixed size, as in decoding; None: masked where experts have few rows."""
+    dtype: str = "bf16"
+    format: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
