@@ -18,6 +18,12 @@ from sightline.errors import InputError
         ({"compile": True}, "plan.compile is true; it is for training"),
         ({"sequence_parallel": True}, "plan.sequence_parallel is true; it is for training"),
         ({"zero_stage": 1}, "plan.zero_stage is 1; it is for training"),
+        ({"expert_parallel": 2}, "plan.expert_parallel is 2; llama-2-7b has no experts, so allowed: 1"),
+        (
+            {"tensor_parallel": 1, "replicas": 2},
+            "plan.pipeline_parallel 1 x plan.data_parallel 1 x plan.replicas 2 is 2; allowed: the cluster's 1 devices",
+        ),
+        ({"dtype": "nvfp4"}, "plan.dtype is 'nvfp4'; a100-sxm-80gb computes in "),
         ({"expert_tensor_parallel": 2}, "plan.expert_tensor_parallel is 2; allowed: what is left"),
         ({"max_sequences": 2}, "workload.batch is 8; allowed: up to 2 sequences in flight"),
         (
@@ -30,6 +36,26 @@ def test_what_contradicts_itself_is_refused(plan, said):
     with pytest.raises(InputError) as refused:
         generation(batch=8, plan=plan)
     assert any(said in problem for problem in refused.value.problems), refused.value.problems
+
+
+@pytest.mark.parametrize(
+    ("data_parallel", "expert_parallel", "said"),
+    [
+        (1, 3, "plan.expert_parallel is 3; allowed: a divisor of tensor_parallel 8 x data_parallel 1 = 8"),
+        (2, 16, "plan.expert_parallel is 16; allowed: up to the model's 8 experts"),
+    ],
+)
+def test_experts_that_do_not_fill_the_ranks_are_refused(data_parallel, expert_parallel, said):
+    degrees = {"tensor_parallel": 8, "data_parallel": data_parallel, "expert_parallel": expert_parallel}
+    with pytest.raises(InputError) as refused:
+        generation(model="mixtral-8x7b", cluster=f"{8 * data_parallel}x h100-sxm-80gb", plan=degrees)
+    assert refused.value.problems == (said,)
+
+
+def test_the_last_token_of_a_prompt_is_not_in_the_prefix():
+    assert generation(prompt_tokens=512, prefix_tokens=511, plan={"prefix_cache": True})
+    with pytest.raises(InputError, match=r"prefix_tokens is 512; allowed: fewer than the 512 prompt tokens"):
+        generation(prompt_tokens=512, prefix_tokens=512, plan={"prefix_cache": True})
 
 
 @pytest.mark.parametrize(

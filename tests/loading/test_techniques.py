@@ -144,6 +144,22 @@ def test_a_gate_needs_a_gated_mlp() -> None:
         scenario_from_mapping(mapping(model="bloom-7b1", adapter={"kind": "lora", "targets": ["gate"]}))
 
 
+@pytest.mark.parametrize(
+    ("model", "targets", "said"),
+    [
+        ("mixtral-8x7b", ["query", "up"], "which has up; mixtral-8x7b has routed experts, next to which no adapters"),
+        (
+            "deepseek-v2-lite",
+            ["query"],
+            "plan.adapter is lora; deepseek-v2-lite has latent layers; adapters are predicted",
+        ),
+    ],
+)
+def test_adapters_are_not_predicted_next_to_every_layer(model: str, targets: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        scenario_from_mapping(mapping(model=model, adapter={"kind": "lora", "targets": targets}))
+
+
 def test_a_copy_of_the_states_may_be_shared_by_fewer_replicas_than_there_are():
     plan = plan_of(data_parallel_shard=1, zero_stage=1)
     assert plan.data_parallel_shard == 1

@@ -189,6 +189,14 @@ def test_measured_is_kept() -> None:
             "workload.sequence_length is 350; allowed: a multiple of 2 x plan.context_parallel = 8",
         ),
         ({"plan__context_parallel": 5}, "plan.tensor_parallel 1 x plan.pipeline_parallel 1 x plan.context_parallel 5"),
+        *(
+            ({f"plan__{key}": value}, f"plan.{key} is {shown}; llama-2-7b has no experts; allowed: {plain}")
+            for key, value, shown, plain in (
+                ("expert_capacity", 1.5, "1.5", "0"),
+                ("expert_dispatch", "deduplicated", "'deduplicated'", "'all-to-all'"),
+                ("expert_overlap", True, "true", "false"),
+            )
+        ),
         ({"plan__expert_parallel": 2}, "plan.expert_parallel is 2; llama-2-7b has no experts; allowed: 1"),
         ({"plan__optimizer": "adam"}, "plan.optimizer is 'adam'; allowed: adamw, adamw-fused, adamw-unfused"),
         (
