@@ -2,7 +2,9 @@
 
 import json
 
+from sightline import __version__
 from sightline.catalog import KINDS, names
+from sightline.profile.results import SCHEMA
 
 
 def test_the_kinds_are_listed_with_their_numbers(in_process):
@@ -34,6 +36,8 @@ def test_json_gives_the_same_entries(in_process):
     assert json.loads(in_process("catalog", "--json")[1])["devices"] == list(names("devices"))
     assert [e["name"] for e in json.loads(in_process("catalog", "models", "--json")[1])] == list(names("models"))
     entry = json.loads(in_process("catalog", "devices", "h100-sxm-80gb", "--json")[1])
+    for document in (entry, *json.loads(in_process("catalog", "engines", "--json")[1])):
+        assert (document["version"], document["schema"]) == (__version__, SCHEMA)
     assert (entry["kind"], entry["name"]) == ("devices", "h100-sxm-80gb")
     assert entry["source"]
 

@@ -35,6 +35,7 @@ def test_lists_can_be_narrowed(in_process, store):
     listed = json.loads(in_process("runs", "list", "--suite", "standard", "--json")[1])
     assert [run["name"] for run in listed] == ["matmul", "odd"]
     assert [run["contended"] for run in listed] == [False, True]
+    assert all({"version", "schema"} <= run.keys() for run in listed)
     listed = json.loads(in_process("runs", "list", "--status", "out_of_memory", "--json")[1])
     assert listed[0]["reason"] == store.find(listed[0]["id"]).reason
 

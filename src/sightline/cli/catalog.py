@@ -24,6 +24,7 @@ def catalog(
       sightline catalog models --json
     """
     from sightline.catalog import KINDS, entry, names
+    from sightline.profile.results import stamped
 
     if kind is None:
         listing = {k: list(names(k)) for k in KINDS}
@@ -33,11 +34,11 @@ def catalog(
     if name is not None:
         one = dict(entry(of, name))
         table = lambda: [_report().entry_table(name, one, _meaning(of, name))]  # noqa: E731 - a form like the others
-        output.show(lambda: {"kind": of, "name": name, **one}, table, json=as_json)
+        output.show(lambda: stamped({"kind": of, "name": name, **one}), table, json=as_json)
     else:
         several = {n: dict(entry(of, n)) for n in names(of)}
-        documents = [{"name": n, **fields} for n, fields in several.items()]
-        output.show(lambda: documents, lambda: [_report().entries_table(of, several)], json=as_json)
+        documents = lambda: [stamped({"name": n, **fields}) for n, fields in several.items()]  # noqa: E731 - as above
+        output.show(documents, lambda: [_report().entries_table(of, several)], json=as_json)
 
 
 def _report() -> Any:

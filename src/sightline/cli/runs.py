@@ -47,12 +47,14 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: RunStore = No
       sightline runs list
       sightline runs list --status ok --json
     """
+    from sightline.profile.results import stamped
     from sightline.report.terminal.runs import listing, summary
 
     opened = _open(store)
     chosen = _chosen(opened, suite, status)
     none = f"no runs in {opened.place}"
-    output.show(lambda: list(map(summary, chosen)), lambda: [listing(chosen) if chosen else none], json=as_json)
+    documents = lambda: [stamped(summary(run)) for run in chosen]  # noqa: E731 - a form like the table
+    output.show(documents, lambda: [listing(chosen) if chosen else none], json=as_json)
 
 
 @runs.command()
