@@ -41,6 +41,14 @@ def test_without_a_lower_cap_nothing_changes():
     assert sl.predict(_capped(scenario, 700.0)).ttft_s == sl.predict(scenario).ttft_s
 
 
+def test_a_cap_is_applied_once():
+    capped = _capped(_generation(), 350.0).cluster
+    slower = under_cap(capped)
+    assert slower.power_cap_w is None
+    assert slower.device.peak_flops["bf16"] < capped.device.peak_flops["bf16"]
+    assert under_cap(slower) is slower
+
+
 def test_a_cap_of_half_the_power_slows_prefill_and_hardly_decoding():
     scenario = _generation()
     free, capped = sl.predict(scenario), sl.predict(_capped(scenario, 350.0))
