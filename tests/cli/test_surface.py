@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import sightline
+from sightline.cli.app import _as_typed
 
 
 def imported_by(statement):
@@ -21,6 +23,18 @@ def test_importing_the_package_imports_nothing_heavy():
 def test_a_prediction_imports_nothing_it_does_not_need(example):
     statement = f"from sightline.cli.main import run; run(['predict', {str(example)!r}, '--json'])"
     assert not {"torch", "scipy", "altair", "polars", "pandas", "pydantic", "rich.console"} & imported_by(statement)
+
+
+def test_listing_runs_needs_no_validators(tmp_path):
+    statement = f"from sightline.cli.main import run; run(['runs', 'list', '--store', {str(tmp_path)!r}, '--json'])"
+    assert not {"torch", "pydantic"} & imported_by(statement)
+
+
+def test_options_keep_their_validators_where_typer_says_no_types():
+    said_elsewhere, said_otherwise = SimpleNamespace(), SimpleNamespace(type_descriptor=SimpleNamespace())
+    text = SimpleNamespace(type_descriptor=SimpleNamespace(annotation=str))
+    parameters = _as_typed([said_elsewhere, said_otherwise, text])
+    assert [hasattr(p, "get_runtime_param") for p in parameters] == [False, False, True]
 
 
 def test_a_training_step_loads_nothing_of_other_tasks_and_commands(example):

@@ -25,8 +25,13 @@ class _AsTyped:
 
 
 def _as_typed(parameters: list[Any]) -> list[Any]:
+    """Return the parameters, of which those of text and switches have no validator.
+
+    Where a version of Typer says the types elsewhere, all keep the validators that it gives them.
+    """
     for parameter in parameters:
-        if parameter.type_descriptor.annotation in (bool, str, list[str]):
+        described = getattr(parameter, "type_descriptor", None)
+        if getattr(described, "annotation", None) in (bool, str, list[str]):
             parameter.get_runtime_param = _AsTyped
     return parameters
 
@@ -54,7 +59,9 @@ def command_line(first: str = "") -> typer.Typer:
     for name in (first,) if first in COMMANDS else COMMANDS:
         command = getattr(import_module(f"sightline.cli.{name}"), name)
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
+            for one in command.registered_commands:
+                one.cls = _Command
+            app.add_typer(command, name=name, cls=_Group)
         else:
             app.command(name, cls=_Command)(command)
     return app
