@@ -28,6 +28,21 @@ if TYPE_CHECKING:
         Scenario,
     )
     from sightline.validation.validate import validate
+else:
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {
+            "sightline.errors": "InputError SightlineError",
+            "sightline.explanation.comparison": "Comparison compare",
+            "sightline.loading": "load",
+            "sightline.measurement.measure": "measure",
+            "sightline.prediction": "predict",
+            "sightline.profile": "Profile",
+            "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
+            "OperatorScenario Plan Pretrain Scenario",
+            "sightline.validation": "validate",
+        },
+    )
 
 __version__ = "0.1.0"
 
@@ -53,22 +68,3 @@ __all__ = [
     "predict",
     "validate",
 ]
-
-__getattr__ = names_on_demand(
-    __name__,
-    {
-        "sightline.errors": "InputError SightlineError",
-        "sightline.explanation.comparison": "Comparison compare",
-        "sightline.loading": "load",
-        "sightline.measurement.measure": "measure",
-        "sightline.prediction": "predict",
-        "sightline.profile": "Profile",
-        "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
-        "OperatorScenario Plan Pretrain Scenario",
-        "sightline.validation": "validate",
-    },
-)
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]

@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import Any
 
 
-def names_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package (PEP 562); ``homes`` lists the names that each module defines.
+def names_on_demand(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a package (PEP 562); ``homes`` lists what each module defines.
 
-    Type checkers and editors see the imports that the package states under ``TYPE_CHECKING``.
+    Type checkers and editors see the imports that the package states under ``TYPE_CHECKING``, and all see its
+    ``__all__``.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
@@ -21,7 +22,11 @@ def names_on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], A
         setattr(sys.modules[package], name, value)
         return value
 
-    return loaded
+    def listed() -> list[str]:
+        there = vars(sys.modules[package])
+        return sorted({*there["__all__"], *(name for name in there if name.startswith("__"))})
+
+    return loaded, listed
 
 
 @cache

@@ -18,8 +18,8 @@ from sightline.loading import generation as generation_loader
 from sightline.loading import training as training_loader
 from sightline.prediction.training.mesh import open_mesh
 from sightline.scenario import GenerationScenario, Scenario
-from sightline.scenario.rules import GENERATION_RULES, POOL_RULES, TRAINING_RULES, broken_rules, verdict
-from sightline.scenario.rules.rulebook import Facts, Rule, needed
+from sightline.scenario.rules import GENERATION_RULES, POOL_RULES, TRAINING_RULES, verdict
+from sightline.scenario.rules.rulebook import Facts, Rule, broken_rules, needed
 
 MODELS = {
     "dense": "llama-3-8b",

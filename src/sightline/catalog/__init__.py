@@ -1,3 +1,5 @@
 """What is known: models, devices, links, hosts, clusters, frameworks, calibrations, published results."""
 
 from sightline.catalog.index import KINDS, VARIABLE, entry, names, shipped
+
+__all__ = ["KINDS", "VARIABLE", "entry", "names", "shipped"]

@@ -9,4 +9,15 @@ from sightline.on_demand import names_on_demand
 if TYPE_CHECKING:
     from sightline.frameworks.engine import Engine
 else:
-    __getattr__ = names_on_demand(__name__, {"sightline.frameworks.engine": "Engine"})
+    __getattr__, __dir__ = names_on_demand(__name__, {"sightline.frameworks.engine": "Engine"})
+
+__all__ = [
+    "PLAIN_ALLOCATION",
+    "Engine",
+    "Framework",
+    "StateBytes",
+    "TensorOverlap",
+    "offering",
+    "read_engine",
+    "read_framework",
+]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sightline.loading.operations import operation_from_mapping
     from sightline.loading.written import to_mapping
 else:
-    __getattr__ = names_on_demand(
+    __getattr__, __dir__ = names_on_demand(
         __name__,
         {
             "sightline.loading.generation": "generation_from_mapping",
@@ -19,3 +19,12 @@ else:
             "sightline.loading.written": "to_mapping",
         },
     )
+
+__all__ = [
+    "generation_from_mapping",
+    "load",
+    "load_all",
+    "operation_from_mapping",
+    "scenario_from_mapping",
+    "to_mapping",
+]

@@ -12,7 +12,8 @@ from sightline.loading.input.checks import Complaints, Keys, Needed, check, each
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
-from sightline.scenario.rules import ENGINE_DEGREES, broken_rules, generation_questions
+from sightline.scenario.rules import ENGINE_DEGREES, generation_questions
+from sightline.scenario.rules.rulebook import broken_rules
 
 GENERATE: Keys = {
     "task": text,

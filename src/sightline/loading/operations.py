@@ -46,7 +46,8 @@ from sightline.scenario.operation import (
     MODEL_DTYPES,
     PLAIN_DTYPES,
 )
-from sightline.scenario.rules import broken_rules, techniques
+from sightline.scenario.rules import techniques
+from sightline.scenario.rules.rulebook import broken_rules
 
 _SIZE = Needed(whole(), "a whole number of 1 or more")
 _WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)

@@ -26,7 +26,8 @@ from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
 from sightline.quantities import COUNT, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
-from sightline.scenario.rules import TRAINING_RULES, broken_rules
+from sightline.scenario.rules import TRAINING_RULES
+from sightline.scenario.rules.rulebook import broken_rules
 
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 WORKLOAD: Keys = {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sightline.program.batch import Batch, decoding, prompts
     from sightline.program.kernels import InferenceKernels, inference_kernels
 else:
-    __getattr__ = names_on_demand(
+    __getattr__, __dir__ = names_on_demand(
         __name__,
         {
             "sightline.program.batch": "Batch decoding prompts",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         OperatorScenario,
     )
 else:
-    __getattr__ = names_on_demand(
+    __getattr__, __dir__ = names_on_demand(
         __name__,
         {
             "sightline.frameworks": "Engine",
@@ -51,3 +51,40 @@ else:
             "GroupedMatmulOperation MatmulOperation Operation OperatorScenario",
         },
     )
+
+__all__ = [
+    "Adapter",
+    "AttentionOperation",
+    "Cluster",
+    "CollectiveOperation",
+    "CompressedAttention",
+    "Device",
+    "Disaggregation",
+    "ElementwiseOperation",
+    "Engine",
+    "Experts",
+    "Finetune",
+    "Framework",
+    "Generate",
+    "GenerationPlan",
+    "GenerationScenario",
+    "GroupedMatmulOperation",
+    "Heads",
+    "Host",
+    "Interconnect",
+    "LatentAttention",
+    "LayerKind",
+    "LinearAttention",
+    "MatmulOperation",
+    "Model",
+    "Network",
+    "Operation",
+    "OperatorScenario",
+    "Plan",
+    "Pretrain",
+    "Scenario",
+    "SparseAttention",
+    "Speculation",
+    "StateSpace",
+    "Workload",
+]

@@ -2,3 +2,5 @@
 
 from sightline.loading.models.config import ReadModel, read_model
 from sightline.loading.models.sources import resolve_model
+
+__all__ = ["ReadModel", "read_model", "resolve_model"]

@@ -11,7 +11,7 @@ from sightline.program.kernels.training import TrainingKernels, training_kernels
 if TYPE_CHECKING:
     from sightline.program.kernels.inference import InferenceKernels, inference_kernels
 else:
-    __getattr__ = names_on_demand(
+    __getattr__, __dir__ = names_on_demand(
         __name__, {"sightline.program.kernels.inference": "InferenceKernels inference_kernels"}
     )
 

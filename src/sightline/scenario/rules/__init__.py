@@ -9,7 +9,7 @@ from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
 from sightline.scenario.rules import degrees, generation, techniques
-from sightline.scenario.rules.rulebook import Rule, Verdict, broken_rules, judged, rules_of
+from sightline.scenario.rules.rulebook import Rule, Verdict, judged, rules_of
 from sightline.scenario.training import Scenario
 
 if TYPE_CHECKING:
