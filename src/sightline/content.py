@@ -2,19 +2,21 @@
 
 Descriptions are frozen data classes that may hold mappings and arrays. Their key is made of their fields, once for
 each object: one that was seen before is known by its identity, so that a sweep that changes one field of a plan
-compares only the plan.
+compares only the plan. So that what is known stays true, descriptions hold their mappings read-only.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
 P = ParamSpec("P")
 R = TypeVar("R")
+K = TypeVar("K")
+V = TypeVar("V")
 
 KNOWN_OBJECTS = 4096
 """Objects whose keys are held, with the objects themselves, so that no other takes their identity."""
@@ -24,6 +26,39 @@ _ATOMS = frozenset((str, int, float, bool, type(None), np.float64, np.bool_, fro
 def fields_of(description: Any) -> dict[str, Any]:
     """Return the fields of a data class by name, as they are."""
     return {f.name: getattr(description, f.name) for f in fields(description)}
+
+
+class FixedMapping(dict[K, V]):
+    """A dictionary that nobody can change."""
+
+    def __init__(self, values: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Copy the values, and those that are dictionaries too."""
+        items: Any = dict(values).items()
+        fixed: dict[K, Any] = {name: FixedMapping(x) if type(x) is dict else x for name, x in items}
+        super().__init__(fixed)
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a description cannot be changed: make another with dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FixedMapping, (dict(self),)
+
+
+def fix_mappings(description: Any) -> None:
+    """Put read-only copies in the place of the mappings of a new data class."""
+    kind: Any = type(description)
+    for name in _mappings(kind):
+        value = getattr(description, name)
+        if value is not None and type(value) is not FixedMapping:
+            object.__setattr__(description, name, FixedMapping(value))
+
+
+@cache
+def _mappings(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if "Mapping[" in str(field.type))
 
 
 class LargeArrayError(Exception):
@@ -49,7 +84,7 @@ class Key:
         return self is other or (isinstance(other, Key) and self._hash == other._hash and self.parts == other.parts)
 
 
-_known: OrderedDict[int, tuple[object, Key, int]] = OrderedDict()
+_known: OrderedDict[int, tuple[object, Key]] = OrderedDict()
 
 
 def content(value: object, largest_array: int) -> Hashable:
@@ -84,13 +119,14 @@ def _is_description(kind: Any) -> bool:
 
 def _of_object(value: Any, largest_array: int) -> Key:
     found = _known.get(id(value))
-    if found is not None and found[0] is value and found[2] <= largest_array:
+    if found is not None and found[0] is value:
         return found[1]
     kind: Any = type(value)
     key = Key((kind, *_contents([getattr(value, name) for name in _fields(kind)], largest_array)))
-    _known[id(value)] = (value, key, largest_array)
-    if len(_known) > KNOWN_OBJECTS:
-        _known.popitem(last=False)
+    if largest_array == 0:  # what holds arrays may change
+        _known[id(value)] = (value, key)
+        if len(_known) > KNOWN_OBJECTS:
+            _known.popitem(last=False)
     return key
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sightline.content import fix_mappings
+
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
 StreamKernels = Literal["scalar", "vectorized"]
@@ -39,6 +41,9 @@ class EngineKernels:
     them."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +145,9 @@ class Engine:
     offers: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
     @property
     def all_reduce_library(self) -> str:

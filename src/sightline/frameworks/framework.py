@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from sightline.content import fix_mappings
 from sightline.quantities import Number
 
 TensorOverlap = Literal["none", "backward", "all"]
@@ -59,6 +60,9 @@ class Sharding:
     keeps_root_gathered: bool = False
     """The outermost unit of parameters, those of no layer, stays gathered from the forward to the backward pass
     (FSDP)."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +190,9 @@ class LowPrecision:
     dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
     """Bytes per weight whose transfer would take as long as expanding it does, by format; else the least there is."""
 
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativePyTorch:
@@ -298,6 +305,9 @@ class Framework:
     offers: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
     def allows(self, field: str, value: object) -> bool:
         """Whether the framework offers ``value`` of a plan's field; what it does not list it does not restrict."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sightline.content import fix_mappings
 from sightline.errors import InputError, nearest
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
@@ -75,6 +76,9 @@ class Formats:
     """In what an indexer scores tokens: fp8 where the device has it."""
     router_dtype: str = ""
     """In what a router is multiplied whose weights engines keep in fp32; empty where it is as ``plain`` says."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
     def with_weight_bytes(self, stated: Mapping[str, float]) -> "Formats":
         """The same with the bytes of a weight that an engine has its own groups for, by format."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from sightline.content import fix_mappings
 from sightline.quantities import Number
 
 LinkTopology = Literal["switch", "full-mesh", "pcie", "ring", "torus", "pairs"]
@@ -41,6 +42,9 @@ class Device:
     usd_per_hour: Number | None = None
     """Rental price of one device with its share of the node; None when the catalog knows none."""
 
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Interconnect:
@@ -64,6 +68,9 @@ class Interconnect:
     shares: Mapping[int, float] | None = None
     """Where links meet in the host: the bandwidth left to each rank over that of a pair, by the ranks of the node that
     take part, of a server where that is known; None takes those that the devices' family was measured with."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,6 +120,9 @@ class Cluster:
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where the figures come from, by part name."""
 
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
     @property
     def nodes(self) -> int:
         """Number of nodes, the last one possibly not full."""
@@ -129,3 +139,6 @@ class Question:
     """Measured values under the result keys, with ``source``."""
     warnings: tuple[str, ...] = ()
     """Remarks of loading that do not stop the prediction (a sequence beyond the trained context)."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
