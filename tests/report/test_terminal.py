@@ -7,6 +7,7 @@ import pytest
 from generation_scenarios import generation
 from rich.console import Console
 
+from sightline.loading import load
 from sightline.loading.operations import operation_from_mapping
 from sightline.profile import Profile
 from sightline.report import labels
@@ -80,6 +81,19 @@ def test_several_predictions_are_told_apart_by_what_differs(build, make_scenario
 def test_labels_leave_out_what_a_scenario_does_not_have():
     scenarios = [generation(batch=1), generation(batch=8, plan={"speculative": {"tokens": 3, "acceptance": 0.7}})]
     assert labels.variant_labels(scenarios) == ["batch 1", "batch 8, tokens 3, acceptance 0.7"]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "first"),
+    [
+        ({"plan.tensor_parallel": [1, 2], "workload.batch": [1, 8]}, "tensor_parallel 1, batch 1"),
+        ({"workload.batch": [1, 8], "plan.tensor_parallel": [1, 2]}, "batch 1, tensor_parallel 1"),
+    ],
+)
+def test_labels_of_a_sweep_have_its_order(sweep, first):
+    work = {"task": "generate", "batch": 8, "prompt_tokens": 512, "output_tokens": 101}
+    swept = load({"model": "llama-2-7b", "cluster": "2x h100-sxm-80gb", "workload": work}, sweeps=sweep)
+    assert labels.variant_labels(swept)[0] == first
 
 
 def test_labels_are_distinct_even_for_equal_scenarios(build):

@@ -146,10 +146,15 @@ def _formats(scenario: "GenerationScenario") -> str:
 
 
 def differing(scenarios: Sequence[Asked]) -> list[dict[str, Any]]:
-    """Return each scenario's values of the keys that differ between scenarios."""
+    """Return each scenario's values of the keys that differ between scenarios, in the order of a sweep's keys.
+
+    What a sweep names last varies fastest, and so changes first in its scenarios.
+    """
     flat = [flatten({k: v for k, v in loading.to_mapping(s).items() if k != "measured"}) for s in scenarios]
     keys = dict.fromkeys(key for mapping in flat for key in mapping)
-    telling = [key for key in keys if len({repr(mapping.get(key)) for mapping in flat}) > 1]
+    values = {key: [repr(mapping.get(key)) for mapping in flat] for key in keys}
+    first = {key: next((i for i, value in enumerate(said) if value != said[0]), 0) for key, said in values.items()}
+    telling = sorted(filter(first.__getitem__, keys), key=lambda key: -first[key])
     return [{key: mapping.get(key) for key in telling} for mapping in flat]
 
 
