@@ -69,5 +69,5 @@ def test_a_wrong_query_is_a_sentence(filled, sql):
 
 def test_without_duckdb_it_says_what_to_install(store, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(WorkError, match=r"pip install 'sightline\[runs\]'"):
+    with pytest.raises(WorkError, match=r"pip install '\.\[runs\]'"):
         query(store, "SELECT 1")
