@@ -98,7 +98,7 @@ def _side_by_side(profiles: Sequence[Profile]) -> dict[str, Any]:
     task = profiles[0].task
     chosen = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
     whole = task.metrics[task.whole].label.capitalize()
-    lines = [f"{whole} by phase and memory of the fullest device by part; the tick is the memory that may be filled."]
+    lines = [f"{whole} by phase, and memory of the fullest device by part; the red line is what may be filled."]
     if len(chosen) > _MOST:
         chosen.sort(key=lambda pair: -float(getattr(pair[1], task.best)))
         chosen = chosen[:_MOST]
