@@ -1,12 +1,12 @@
 """The commands, put together."""
 
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from sightline.cli import output
+from sightline.on_demand import named
 
 COMMANDS = ("predict", "measure", "compare", "roofline", "sensitivity", "catalog", "validate", "calibrate", "runs")
 """Each is a function, or a group of commands, in the module of its name."""
@@ -57,7 +57,7 @@ def command_line(first: str = "") -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(sightline)
     for name in (first,) if first in COMMANDS else COMMANDS:
-        command = getattr(import_module(f"sightline.cli.{name}"), name)
+        command = named(f"sightline.cli.{name}:{name}")
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
                 one.cls = _Command

@@ -8,10 +8,10 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Literal, NoReturn
 
 from sightline.errors import InputError, SightlineError
+from sightline.on_demand import named
 
 Status = Literal["ok", "out_of_memory", "timeout", "crashed", "unsupported", "interrupted"]
 
@@ -75,7 +75,7 @@ def run_entry(request: Mapping[str, Any], messages: int) -> NoReturn:
     faulthandler.enable()
     sys.path[:] = request["path"]
     try:
-        entry: Entry = _named(request["entry"])
+        entry: Entry = named(request["entry"])
         result = entry(request["arguments"], lambda sample: send({"sample": sample}))
         send({"status": "ok", "result": result or {}})
     except BaseException as error:  # noqa: BLE001 - whatever ends a case is its outcome
@@ -85,11 +85,6 @@ def run_entry(request: Mapping[str, Any], messages: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _named(entry: str) -> Any:
-    module, _, name = entry.partition(":")
-    return getattr(import_module(module), name)
 
 
 def _status(error: BaseException) -> str:

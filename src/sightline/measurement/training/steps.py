@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from sightline.measurement.machine.timing import Phase
 from sightline.measurement.models.build import SEED, Precision, precision_of
 from sightline.measurement.modules.communication import waiting_after_gradients
 from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.on_demand import named
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.precision import LOW_PRECISION
 
@@ -249,6 +249,5 @@ def _unsupported(scenario: Scenario, way: str) -> Iterator[str]:
 
 def setup_of(way: str) -> Setup:
     """Return the function that builds a rank's trainer."""
-    module, _, name = WAYS[way].partition(":")
-    setup: Setup = getattr(import_module(module), name)
+    setup: Setup = named(WAYS[way])
     return setup
