@@ -84,7 +84,8 @@ def test_a_span_says_what_it_is(document):
     spans = spans_of(document)
     kinds = {span["cat"] for span in spans}
     assert kinds == {
-        "forward", "backward", "transfer", "gradient reduction", "tied embedding", "optimizer", "host"
+        "forward", "backward", "transfer", "gradient reduction", "tied embedding", "waiting for the slowest device",
+        "optimizer", "host",
     }  # fmt: skip
     assert all(span["cname"] == COLORS[span["cat"]] for span in spans)
     first = spans[0]

@@ -86,6 +86,8 @@ class Network:
     """Bandwidth of the ports below a switch over that of its links to the rest."""
     nodes_per_switch: int = 16
     """Nodes that reach each other without crossing those links; of a dragonfly those of a group."""
+    routing: str = "adaptive"
+    """How traffic is spread over those links: adaptive (evenly), or ecmp (by a hash of the connection)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.fabric import handed_over, slowdown
+from sightline.cost.collectives.fabric import ECMP_SLOWDOWN, handed_over, slowdown
 from sightline.cost.collectives.families import load_collectives
-from sightline.cost.collectives.groups import data_group
+from sightline.cost.collectives.groups import data_group, pipeline_boundary
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Network
 from sightline.scenario.cluster import COLLECTIVES
@@ -29,6 +29,36 @@ def test_only_what_leaves_the_switch_meets_thin_uplinks():
     assert slowdown("all_to_all", 64, THIN) == pytest.approx(4 * 56 / 63)
     assert slowdown("all_reduce", 64, THIN) == 1.0
     assert slowdown("all_reduce", 64, replace(THIN, oversubscription=16.0)) == 2.0
+
+
+def test_stages_far_apart_leave_the_switch():
+    assert slowdown("send_recv", 2, THIN) == 1.0
+    assert slowdown("send_recv", 2, THIN, stride=2.0) == 1.0
+    assert slowdown("send_recv", 2, THIN, stride=4.0) == 2.0
+    assert slowdown("send_recv", 2, THIN, stride=64.0) == 4.0
+    assert slowdown("send_recv", 2, TREE, stride=64.0) == 1.0
+    cluster = read_cluster({"devices": "512x a100-sxm-80gb", "per_node": 8})
+    near, far = (pipeline_boundary(8, replicas, cluster) for replicas in (1, 8))
+    assert (near.stride, far.stride) == (1.0, 8.0)
+    thin = replace(cluster, network=replace(cluster.network, oversubscription=4.0, nodes_per_switch=8))
+    library = load_collectives("a100-sxm")
+    took = [
+        collective_time("send_recv", 1e9, group=group, cluster=on, constants=library)
+        for group in (near, far)
+        for on in (cluster, thin)
+    ]
+    assert took[0] == took[1] == took[2]
+    assert took[3] == pytest.approx(4 * took[0], rel=0.01)
+
+
+@given(st.sampled_from(COLLECTIVES), st.integers(1, 4096))
+def test_hashed_uplinks_stretch_what_leaves_a_switch(kind, nodes):
+    hashed = replace(TREE, routing="ecmp")
+    assert 1.0 <= slowdown(kind, nodes, hashed, stride=nodes / 2) <= ECMP_SLOWDOWN
+    assert slowdown(kind, min(nodes, TREE.nodes_per_switch), hashed) == 1.0
+    beyond = slowdown(kind, 4096, hashed, stride=2048.0)
+    assert beyond == pytest.approx(ECMP_SLOWDOWN, rel=0.01)
+    assert slowdown(kind, 4096, replace(hashed, oversubscription=100.0), stride=2048.0) > 5.0
 
 
 @given(st.integers(2, 2000), st.sampled_from(["fat-tree", "dragonfly", "torus"]))

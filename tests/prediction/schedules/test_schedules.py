@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sightline.prediction.schedules.closed_forms import (
     in_flight,
     layers_of_stages,
+    overlapped_transfers,
     pipeline_time,
     run_apart,
     stage_layers,
@@ -230,3 +231,26 @@ def test_zero_bubble_has_the_bubble_of_its_source_and_never_more_than_1f1b():
 def test_zero_bubble_without_the_seconds_of_weight_gradients_is_refused():
     with pytest.raises(ValueError, match="weight gradients"):
         simulate("zero-bubble", [[1.0]], [[2.0]], 1)
+
+
+@given(
+    stages=STAGES,
+    micro_batches=MICRO_BATCHES,
+    chunks=st.integers(2, 6),
+    transfer_s=st.floats(0.0, 2.0),
+    slot_s=st.floats(0.0, 4.0),
+)
+def test_overlapped_messages_show_in_warm_up_and_flush_and_beyond_a_pass(
+    stages, micro_batches, chunks, transfer_s, slot_s
+):
+    def shown_s(transfer_s: float, slot_s: float) -> float:
+        sent_s, filling_s = overlapped_transfers(transfer_s, slot_s, 2 * slot_s, stages, micro_batches, chunks)
+        return float(sent_s + filling_s)
+
+    blocking = pipeline_time(3 * slot_s, 3 * slot_s * stages, stages, micro_batches, chunks, transfer_s)
+    alone = pipeline_time(3 * slot_s, 3 * slot_s * stages, stages, micro_batches, chunks)
+    assert shown_s(0.0, slot_s) == 0.0
+    assert shown_s(transfer_s, slot_s) == 0.0 if stages == 1 else shown_s(transfer_s, slot_s) >= 0.0
+    assert shown_s(transfer_s + 0.1, slot_s) >= shown_s(transfer_s, slot_s) >= shown_s(transfer_s, slot_s + 0.1)
+    # As long as all of it shows, only one message each way more fills the pipeline than the blocking form counts.
+    assert shown_s(transfer_s, slot_s) <= float(blocking.total_s - alone.total_s) + 2.0 * transfer_s + 1e-9

@@ -107,8 +107,8 @@ def test_every_stage_runs_every_micro_batch_and_then_the_step_s_end():
             passes = [(span.micro_batch, span.chunk) for span in spans if span.kind == kind]
             assert len(passes) == len(set(passes)) == 32 * 2
         last = [span.kind for span in spans if span.micro_batch is None]
-        assert last == ["tied embedding", "optimizer", "host"]
-        assert [span.kind for span in spans[-3:]] == last
+        assert last == ["tied embedding", "waiting for the slowest device", "optimizer", "host"]
+        assert [span.kind for span in spans[-4:]] == last
 
 
 def test_spans_add_up_to_the_prediction_s_seconds():

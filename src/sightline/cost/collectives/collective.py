@@ -146,7 +146,7 @@ def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, bounc
         bandwidth = bandwidth * torus_share(kind, r, cluster.per_node, link)
     sharing = cluster.per_node / r if group.sharing is None else group.sharing
     network = cluster.network
-    ports = network.bandwidth_per_node / sharing / slowdown(kind, -(-group.size // r), network)
+    ports = network.bandwidth_per_node / sharing / slowdown(kind, -(-group.size // r), network, group.stride)
     return _Wires(bandwidth, link.latency_s, ports, network.latency_s)
 
 

@@ -13,8 +13,10 @@ What the shape of the network between nodes costs: where it has fewer links than
 A fat tree without oversubscription carries whatever the ports send. Rings and trees of collectives leave a switch once
 per switch, so uplinks rarely bind them; an all-to-all sends most of its bytes to other switches. Rails (one switch per
 device of the node) keep rings on their rail, while an all-to-all first hands data to the device on the receiver's rail
-(NCCL's PXN). A dragonfly is priced as groups with fewer links between them than within, taken the shortest way. Left
-out: other jobs, adaptive routing, how ranks are placed.
+(NCCL's PXN). A dragonfly is priced as groups with fewer links between them than within, taken the shortest way. Stages
+of a pipeline lie many nodes apart, so what they hand over leaves the switch. Where uplinks are chosen by a hash of the
+connection (ECMP) some carry several and others none. Left out: other jobs (a larger `oversubscription` states their
+share), how ranks are placed.
 """
 
 from functools import cache
@@ -22,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.quantities import Number, larger
+from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Interconnect, Network
 
 
@@ -103,12 +105,20 @@ def steps(ranks: Number, per_node: int, link: Interconnect) -> Number:
 TORUS_DIMENSIONS = 3.0
 
 
-def slowdown(kind: str, nodes: Number, network: Network) -> Number:
+ECMP_SLOWDOWN = 1.4
+"""Time of a collective whose connections are spread over a switch's uplinks by hashes, over that of an even spread.
+
+Published: 40 % more bandwidth of all-reduce with hashes over many queue pairs than over one (Meta, SIGCOMM 2024);
+70 of 100 Gbit/s under collisions (Baidu AIPod)."""
+
+
+def slowdown(kind: str, nodes: Number, network: Network, stride: Number = 1.0) -> Number:
     """Return by how much the fabric stretches the time at the ports of a collective over so many nodes; 1 or more.
 
     Of an all-to-all over ``m`` nodes the share (m - L) / (m - 1) leaves a switch of ``L``, whose uplinks carry one
-    ``o``-th of its ports. Rings leave it once: at worst ``o / L``. A torus of nodes has the limit of its middle,
-    (2 D) k / 8 with k = m^(1/D) for all-to-all.
+    ``o``-th of its ports. Rings leave it once: at worst ``o / L``. Of pairs that lie ``stride`` nodes apart, all but
+    neighbours, stride / L. Hashed uplinks stretch what leaves by ``ECMP_SLOWDOWN``. A torus of nodes has the limit of
+    its middle, (2 D) k / 8 with k = m^(1/D) for all-to-all.
     """
     m = nodes * 1.0
     if network.topology == "torus":
@@ -116,8 +126,15 @@ def slowdown(kind: str, nodes: Number, network: Network) -> Number:
             return 1.0
         return larger(1.0, 2.0 * TORUS_DIMENSIONS * m ** (1.0 / TORUS_DIMENSIONS) / 8.0)
     leaf = float(network.nodes_per_switch)
-    share = larger(0.0, m - leaf) / larger(1.0, m - 1.0) if kind == "all_to_all" else (m > leaf) / leaf
-    return larger(1.0, network.oversubscription * share)
+    if kind == "all_to_all":
+        leaves = share = larger(0.0, m - leaf) / larger(1.0, m - 1.0)
+    elif kind == "send_recv":
+        leaves = share = (m > 1) * (stride > 1) * smaller(1.0, stride / leaf)
+    else:
+        leaves = (m > leaf) * 1.0
+        share = leaves / leaf
+    thin = larger(1.0, network.oversubscription * share)
+    return thin * (1.0 + (ECMP_SLOWDOWN - 1.0) * leaves) if network.routing == "ecmp" else thin
 
 
 def handed_over(kind: str, ranks: Number, per_node: Number, network: Network) -> Number:

@@ -43,6 +43,8 @@ class Group:
     """How many of them sit in one node."""
     sharing: Number | None = None
     """Groups that use a node's network ports at the same time; None means that every device of the node takes part."""
+    stride: Number = 1.0
+    """Nodes from one rank to the next, where they are not neighbours."""
 
 
 def whole_group(devices: int, cluster: Links) -> Group:
@@ -72,8 +74,9 @@ def pipeline_boundary(tensor_parallel: Count, data_parallel: Count, cluster: Lin
     every rank of the node sends through the node's ports at once. Leaves out that among stages smaller than a node
     some boundaries do cross to the next node.
     """
-    inside = _number(tensor_parallel) * _number(data_parallel) < cluster.per_node
-    return Group(size=2, ranks_per_node=1.0 + inside)
+    apart = _number(tensor_parallel) * _number(data_parallel)
+    stride = larger(1.0, apart / cluster.per_node)
+    return Group(size=2, ranks_per_node=1.0 + (apart < cluster.per_node), stride=stride)
 
 
 def ring_neighbours(ranks: Count, cluster: Links) -> Group:

@@ -159,6 +159,7 @@ NETWORK = Part(
         "topology": choice("fat-tree", "dragonfly", "rail-optimized", "torus"),
         "oversubscription": quantity(COUNT),
         "nodes_per_switch": whole(1, 10**5),
+        "routing": choice("adaptive", "ecmp"),
     },
 )
 HOST = Part(

@@ -137,6 +137,28 @@ def pipeline_time(
     return PipelineTime(work_s=micro_batches * slowest_s, transfer_s=sent_s, bubble_s=filling_s)
 
 
+def overlapped_transfers(
+    transfer_s: Number,
+    forward_s: Number,
+    backward_s: Number,
+    stages: Count,
+    micro_batches: Number,
+    virtual_stages: Count,
+) -> tuple[Number, Number]:
+    """Return what shows of messages that overlap with passes of other chunks: seconds of sending, and of filling.
+
+    Only between warm-up and flush has a stage another chunk to work on meanwhile (Megatron-Core's
+    ``overlap_p2p_comm``; its ``overlap_p2p_comm_warmup_flush`` is off by default). The last stage's warm-up are
+    (v - 1) min(p, m) chunks, each of which waits for its message, in the flush as many again; 2 (p - 1) messages fill
+    and drain the pipeline. Of the others shows what outlasts a chunk's pass, ``forward_s / v`` or ``backward_s / v``.
+    """
+    p, v = stages, virtual_stages
+    alone = (v - 1.0) * smaller(p, micro_batches)
+    beyond_s = larger(transfer_s - forward_s / v, 0.0) + larger(transfer_s - backward_s / v, 0.0)
+    sent_s = 2.0 * alone * transfer_s + (micro_batches * v - alone) * beyond_s
+    return (p > 1) * sent_s, (p > 1) * 2.0 * (p - 1.0) * transfer_s
+
+
 def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Count, micro_batches: Number) -> Number:
     """Return the seconds by which zero bubble shortens the filling of 1F1B: W + min(F, B, W) (min(p, m) - 1) / (p - 1).
 

@@ -12,8 +12,13 @@ MOST_SPANS = 200_000
 """Spans up to which every micro-batch is drawn; a browser still scrolls through that many."""
 
 OMITTED, HOST = "omitted", "host"
-ONCE = {"data parallel": "gradient reduction", "embedding": "tied embedding", "samples": "waiting for longer samples"}
-"""Kinds of the spans that stand for exposed collectives once per step, by module in the profile's table."""
+ONCE = {
+    "data parallel": "gradient reduction",
+    "embedding": "tied embedding",
+    "samples": "waiting for longer samples",
+    "devices": "waiting for the slowest device",
+}
+"""Kinds of the spans that stand for exposed collectives and waiting once per step, by module in the profile's table."""
 
 
 def timeline(profile: Profile) -> list[Span]:

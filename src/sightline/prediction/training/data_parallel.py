@@ -1,4 +1,4 @@
-"""Data parallelism and ZeRO: what moves between replicas, how long that takes, how much of it is exposed, who waits.
+"""Data parallelism and ZeRO: what moves between replicas, how long that takes, how much of it is exposed.
 
 Volumes as in ZeRO (arXiv 1910.02054): without it gradients are all-reduced once per step; stages 1 and 2 reduce-scatter
 gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. Frameworks differ in
@@ -11,21 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group, data_group
 from sightline.cost.device_model import DeviceModel
-from sightline.cost.prices import Prices
-from sightline.prediction.pass_times import seconds_of
 from sightline.prediction.training.framework import TrainingConstants
-from sightline.prediction.training.stages import DenseAndExperts, StageContents, layer_sum
-from sightline.program import Block, FlashAttention, Program
-from sightline.program.routing import largest_of
+from sightline.prediction.training.stages import DenseAndExperts
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, smaller
-from sightline.scenario import Cluster, Plan, Scenario
+from sightline.scenario import Cluster, Plan
 
 
 class Replica(NamedTuple):
@@ -276,35 +270,3 @@ def _code_around_collectives_s(replica: Replica, moves: Movement, on: Replicatio
         in_place = 2.0 * (sharded.dense * moves.gathered.dense + sharded.experts * moves.gathered.experts)
         own_s = in_place / (device.memory_bandwidth * on.constants.memory_fraction)
     return own_s + sharded.dense * sharding_code_s(moves, replica.layers, on.plan, on.device_model)
-
-
-def waiting_s(
-    scenario: Scenario, program: Program, prices: Prices, stage: StageContents, slot_s: Number, micro_batches: Number
-) -> Number:
-    """Return the seconds by which the slowest replica's step is expected to outlast the mean one's.
-
-    ``slot_s`` is a micro-batch on the pace-setting ``stage``. Work that scatters by a relative deviation from row to
-    row does so by 1 / sqrt(n) of it over the n rows (packed) or micro-batches (padded) of a replica's step; the largest
-    of d such sums lies a few deviations up. All of a padded micro-batch scatters, of packed rows only attention does.
-    Left
-    out: that micro-batches of different length lengthen a pipeline's bubble, and batches sorted by length.
-    """
-    workload, plan = scenario.workload, scenario.plan
-    if workload.lengths is None:
-        return 0.0
-    spread = workload.rows(plan.sequences).spread
-    work_s, drawn = slot_s, micro_batches
-    if workload.packing:
-        work_s = layer_sum(stage, [_attention_s(block, prices) for block in program.layers])
-        drawn = micro_batches * plan.sequences
-    deviations = largest_of(np.asarray(plan.data_parallel, dtype=float))
-    return deviations * spread / np.sqrt(drawn) * micro_batches * work_s
-
-
-def _attention_s(block: Block, prices: Prices) -> Number:
-    """Seconds of a layer's fused attention in all passes; kernels that write scores work on whole rows."""
-    once, again = (
-        seconds_of([op for op in operators if isinstance(op, FlashAttention)], prices)
-        for operators in ((*block.forward, *block.backward), block.recomputed)
-    )
-    return once + block.recomputed_share * again

@@ -99,7 +99,8 @@ def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Numb
         ("data parallel", "gradients and parameters", 1.0, replicas.network_bytes, replicas.exposed_s),
         ("embedding", "gradients of the tied table", 1.0, table_bytes, times.tied_embedding_s),
         ("optimizer", "matrices and their updates", 2.0, times.update.gathered_bytes, times.update.gather_s),
-        ("samples", "waiting for longer samples", 1.0, 0.0, times.waiting_s),
+        ("samples", "waiting for longer samples", 1.0, 0.0, times.longest_samples_s),
+        ("devices", "waiting for the slowest device", 1.0, 0.0, times.slowest_device_s),
         ("offload", "between host and device", 1.0, times.offload.moved_bytes, times.offload.exposed_s),
     ]
 

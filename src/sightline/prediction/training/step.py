@@ -13,6 +13,7 @@ from sightline.prediction.pass_times import seconds_of
 from sightline.prediction.schedules.closed_forms import (
     PipelineTime,
     dualpipe_bubble_s,
+    overlapped_transfers,
     pipeline_time,
     stage_replicas,
 )
@@ -22,15 +23,15 @@ from sightline.prediction.training.data_parallel import (
     Replication,
     data_parallel_time,
     replication,
-    waiting_s,
 )
 from sightline.prediction.training.framework import in_framework, training_groups
-from sightline.prediction.training.micro_batch import PipelineSlots, pipeline_slots, run_apart_s
+from sightline.prediction.training.micro_batch import PipelineSlots, Slot, pipeline_slots, run_apart_s
 from sightline.prediction.training.offload import OffloadTime, offload_time
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, layer_sum
 from sightline.prediction.training.states import StateShares, rank_share, state_shares
 from sightline.prediction.training.update import UpdateTime, step_of_optimizer
+from sightline.prediction.training.waiting import for_longest_samples_s, for_slowest_device_s
 from sightline.program import Operator
 from sightline.program.operators import collective
 from sightline.quantities import Number, added_up, anywhere, either, larger, smaller
@@ -53,8 +54,10 @@ class StepTimes:
     data_parallel: DataParallelTime
     tied_embedding_s: Number
     """Summing a shared table's gradients between the first and the last stage."""
-    waiting_s: Number
+    longest_samples_s: Number
     """Waiting for the replica with the longest samples."""
+    slowest_device_s: Number
+    """Waiting for the slowest device."""
     offload: OffloadTime
     update: UpdateTime
 
@@ -79,7 +82,8 @@ class StepTimes:
                 self.data_parallel.exposed_s,
                 self.tied_embedding_s,
                 self.update.gather_s,
-                self.waiting_s,
+                self.longest_samples_s,
+                self.slowest_device_s,
                 self.offload.exposed_s,
             ),
             "pipeline_bubble": (self.pipeline.bubble_s,),
@@ -134,7 +138,8 @@ def step_times(priced: Priced) -> StepTimes:
         pipeline=_pipeline(priced, slots, m),
         data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),
         tied_embedding_s=_tied_embedding_s(priced),
-        waiting_s=waiting_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
+        longest_samples_s=for_longest_samples_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
+        slowest_device_s=_slowest_device_s(priced, slot, m),
         offload=offload,
         update=step_of_optimizer(priced, shares, slowest, pace_sizes, parameters, on.ranks[0].sharding),
     )
@@ -154,8 +159,14 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number) -> PipelineTime:
         return PipelineTime(work_s=m * slot.total_s, transfer_s=0.0, bubble_s=idle_s)
     # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
     hidden = (v > 1) & plan.framework.overlap.pipeline
-    transfer_s = either(hidden, 0.0, _transfer_s(priced))
-    return pipeline_time(slot.total_s, slots.through_s, p, m, v, transfer_s, run_apart_s(slots, scenario, m))
+    message_s = _transfer_s(priced)
+    blocking_s = either(hidden, 0.0, message_s)
+    time = pipeline_time(slot.total_s, slots.through_s, p, m, v, blocking_s, run_apart_s(slots, scenario, m))
+    if not anywhere(hidden):
+        return time
+    overlapped_s = either(hidden, message_s, 0.0)
+    sent_s, filling_s = overlapped_transfers(overlapped_s, slot.forward_s, slot.backward_s, p, m, v)
+    return time._replace(transfer_s=time.transfer_s + sent_s, bubble_s=time.bubble_s + filling_s)
 
 
 def _between_replicas(
@@ -195,6 +206,12 @@ def _between_replicas(
         return group
     # Only whether stages are interleaved matters, not how often, so each case is worked out once.
     return group._replace(exposed_s=either(interleaved, group.exposed_s, overlapped_with(1.0).exposed_s))
+
+
+def _slowest_device_s(priced: Priced, slot: Slot, m: Number) -> Number:
+    """Seconds of waiting for the slowest device; processes of one processor share its clock."""
+    devices = priced.scenario.cluster.devices if priced.device_model.asynchronous else 1
+    return for_slowest_device_s(devices, slot, m)
 
 
 def _transfer_s(priced: Priced) -> Number:
