@@ -266,6 +266,9 @@ class ZeroEngine:
     on accelerators it is part of ``communication_buffer_bytes``."""
     copies_full_precision: bool = False
     """ZeRO's optimizer works on an fp32 copy of its part of the weights even where these are fp32 themselves."""
+    bf16_optimizer: bool = False
+    """In bf16 without ZeRO, fp32 weights and moments are sharded over replicas all the same, gradients are summed whole
+    in fp32, and updated weights are gathered before the next step (DeepSpeed's ``BF16_Optimizer``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ import pytest
 from training_scenarios import training
 
 from sightline.content import forget
+from sightline.prediction.training.framework import load_training
 from sightline.prediction.training.predict import predict
-from sightline.prediction.training.priced import price
+from sightline.prediction.training.priced import HOST_TIMES, on_host, price
 from sightline.scenario import Scenario
 from sightline.scenario.techniques import Recomputation
 
@@ -55,3 +56,24 @@ def test_what_a_micro_batch_does_not_depend_on_prices_it_once():
     assert price(longer).program is one.program
     assert price(longer).scenario is longer
     assert price(replace(first, plan=replace(first.plan, tensor_parallel=8))).program is not one.program
+
+
+def test_a_faster_host_launches_in_less_time():
+    constants, _ = load_training("a100-sxm", "megatron")
+    host = scenario().cluster.host
+    fast = on_host(constants, replace(host, speed=1.6))
+    for name in HOST_TIMES:
+        assert getattr(fast, name) == pytest.approx(getattr(constants, name) / 1.6)
+    assert replace(fast, **{name: getattr(constants, name) for name in HOST_TIMES}) == constants
+    assert on_host(constants, replace(host, speed=1.0)) is constants
+
+
+@pytest.mark.parametrize("framework", ["megatron", "fsdp", "deepspeed", "torchtitan", "transformers", "reference"])
+def test_a_faster_host_shortens_small_steps_under_every_framework(framework):
+    small = training(model="gpt-125m", sequence_length=128, plan={"framework": framework, "micro_batch": 1})
+
+    def host_s(speed: float) -> float:
+        host = replace(small.cluster.host, speed=speed)
+        return float(predict(replace(small, cluster=replace(small.cluster, host=host))).phases["host"])
+
+    assert host_s(0.75) > host_s(1.0) > host_s(1.5) > 0

@@ -71,7 +71,8 @@ def test_the_slowest_stage_sets_the_pace():
 
 
 def test_a_slow_host_is_waited_for_and_a_fast_one_is_not():
-    scenario = training(model="gpt-125m", cluster="1x h100-sxm-80gb", sequence_length=128, plan={"micro_batch": 1})
+    cluster = {"devices": "1x h100-sxm-80gb", "host": "epyc-7742"}
+    scenario = training(model="gpt-125m", cluster=cluster, sequence_length=128, plan={"micro_batch": 1})
 
     def host_s(launch_time_s: float | None) -> float:
         host = replace(scenario.cluster.host, launch_time_s=launch_time_s)
@@ -84,7 +85,8 @@ def test_a_slow_host_is_waited_for_and_a_fast_one_is_not():
 
 
 def test_host_time_fills_a_step_that_is_all_launches():
-    scenario = training(model="gpt-125m", cluster="1x h100-sxm-80gb", sequence_length=16, plan={"micro_batch": 1})
+    cluster = {"devices": "1x h100-sxm-80gb", "host": "epyc-7742"}
+    scenario = training(model="gpt-125m", cluster=cluster, sequence_length=16, plan={"micro_batch": 1})
     host = replace(scenario.cluster.host, launch_time_s=1e-3)
     profile = profile_of(replace(scenario, cluster=replace(scenario.cluster, host=host)))
     assert profile.bottleneck == "host"

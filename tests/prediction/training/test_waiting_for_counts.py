@@ -22,7 +22,7 @@ SECONDS = st.floats(0, 10)
 def mixture(model: str = "qwen3-30b-a3b", **plan: Any) -> Scenario:
     return training(
         model=model,
-        cluster="8x b200-sxm-180gb",
+        cluster={"devices": "8x b200-sxm-180gb", "host": "epyc-7742"},
         sequence_length=4096,
         global_batch=32,
         plan={

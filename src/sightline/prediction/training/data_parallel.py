@@ -1,7 +1,9 @@
 """Data parallelism and ZeRO: what moves between replicas, how long that takes, how much of it is exposed.
 
 Volumes as in ZeRO (arXiv 1910.02054): without it gradients are all-reduced once per step; stages 1 and 2 reduce-scatter
-gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. Frameworks differ in
+gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. DeepSpeed's
+``BF16_Optimizer`` all-reduces gradients after the last backward pass and gathers parameters after the update, neither
+overlapped. Frameworks differ in
 whether that happens per micro-batch. One replica moves exactly nothing. With hybrid sharding (arXiv 2304.11277)
 parameters are gathered and gradients scattered within a group of replicas, whose shards of the gradients are then
 all-reduced across groups.
@@ -17,6 +19,7 @@ from sightline.cost.collectives.groups import Group, data_group
 from sightline.cost.device_model import DeviceModel
 from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.stages import DenseAndExperts
+from sightline.prediction.training.states import bf16_optimizer, shards_optimizer
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Cluster, Plan
@@ -82,7 +85,7 @@ def movement(replica: Replica, plan: Plan) -> Movement:
         weights_again=again,
         reductions=either(reduces_each, m, 1.0),
         # Parameters: stage 3 gathers before the forward and again before the backward pass.
-        forward_gathers=(zero > 0) * either(gathers_each, m, 1.0),
+        forward_gathers=shards_optimizer(plan) * either(gathers_each, m, 1.0),
         backward_gathers=(zero == 3) * m,
         every_pass=gathers_each,
         pipelines_once=once,
@@ -235,6 +238,7 @@ def _transfers_s(moves: Movement, messages: Number, on: Replication) -> tuple[Nu
         reduce_s = on.seconds("all_reduce", moves.gradients, messages, lambda ranks: ranks.all)
     if anywhere(zero > 0):
         scatter_s = on.seconds("reduce_scatter", moves.gradients, messages, lambda ranks: ranks.sharding)
+    if anywhere(shards_optimizer(on.plan)):
         gather_s = on.seconds("all_gather", moves.weights, messages, lambda ranks: ranks.sharding)
     again_s = gather_s
     if moves.weights_again is not moves.weights and anywhere(zero == 3):
@@ -254,7 +258,7 @@ def _exposed(
     if not on.device_model.asynchronous:
         return forward_s, backward_s
     if framework.overlap.gradients:
-        alone = moves.pipelines_once & (on.plan.zero_stage < 3)
+        alone = (moves.pipelines_once & (on.plan.zero_stage < 3)) | bf16_optimizer(on.plan)
         backward_s = either(alone, backward_s, exposed(replica.backward_s, backward_s, layers, slowdown))
     overlapped = either(moves.every_pass, framework.overlap.parameters, framework.overlap.update)
     if anywhere(overlapped):

@@ -29,6 +29,7 @@ from sightline.prediction.training.states import (
     PlanStates,
     ProcessMemory,
     StateShares,
+    bf16_optimizer,
     bucket_bytes,
     gathered_parameters,
     held_states,
@@ -38,7 +39,8 @@ from sightline.prediction.training.states import (
 from sightline.prediction.training.step import StepTimes
 from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, added_up, either, larger
+from sightline.quantities import Number, added_up, anywhere, either, larger
+from sightline.scenario import Plan
 
 RESERVED = "reserved beyond the fullest moment"
 """Item of a stage's memory."""
@@ -125,9 +127,20 @@ def _held(common: _Common, stage: StageContents, sizes: Sizes, in_flight: Number
         weights=shares.weights.of(states.weights),
         gradients=shares.gradients.of(states.gradients),
         optimizer=shares.optimizer.of(states.optimizer),
-        update=shares.per_rank.of(states.update) * (1.0 - moved.optimizer),
+        update=_update(plan, states, shares) * (1.0 - moved.optimizer),
         buffers=(plan.replicas > 1) * for_collectives + moved.staging_bytes + _workspace(priced, stage),
     )
+
+
+def _update(plan: Plan, states: HeldStates, shares: StateShares) -> Number:
+    """Bytes that live only between the last backward pass and the next step: the optimizer's temporaries.
+
+    Before them ``BF16_Optimizer`` holds a 16-bit copy of all its fp32 gradients, which replicas reduce.
+    """
+    temporaries = shares.per_rank.of(states.update)
+    if not anywhere(bf16_optimizer(plan)):
+        return temporaries
+    return larger(temporaries, bf16_optimizer(plan) * (plan.replicas > 1) * 0.5 * states.gradients.total)
 
 
 def _workspace(priced: Priced, stage: StageContents) -> Number:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from sightline.content import remembered
 from sightline.cost.collectives.constants import CollectiveConstants
@@ -15,7 +16,7 @@ from sightline.prediction.training.framework import TrainingConstants, constants
 from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times
 from sightline.prediction.training.stages import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Host, Plan, Scenario
 from sightline.scenario.techniques import Recomputation
 
 
@@ -42,7 +43,20 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     evidence = "given"
     if constants is None:
         constants, evidence = constants_of(scenario)
+    constants = on_host(constants, scenario.cluster.host)
     return replace(_priced(_micro_batch_alone(scenario), constants), scenario=scenario, evidence=evidence)
+
+
+HOST_TIMES = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
+"""Constants that one thread of the host takes: those of a host of speed 1."""
+
+
+def on_host(constants: TrainingConstants, host: Host) -> TrainingConstants:
+    """Return a framework's constants where another processor runs its code."""
+    if type(host.speed) is float and host.speed == 1.0:
+        return constants
+    times: dict[str, Any] = {name: getattr(constants, name) / host.speed for name in HOST_TIMES}
+    return replace(constants, **times)
 
 
 def _micro_batch_alone(scenario: Scenario) -> Scenario:

@@ -8,7 +8,7 @@ from sightline.cost.device_model import DeviceModel
 from sightline.frameworks import Framework, StateBytes
 from sightline.prediction.schedules.closed_forms import stage_replicas
 from sightline.prediction.training.stages import DenseAndExperts, ProgramSizes, Sizes, StageContents
-from sightline.quantities import Number, either, larger, smaller
+from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Plan, Scenario
 
 EIGHT_BIT_MOMENTS = 2.0 * (1.0 + 4.0 / 256.0)
@@ -83,18 +83,28 @@ def rank_share(plan: Plan, sharded: Any) -> RankShare:
     return RankShare(either(sharded, 1.0 / plan.shards, 1.0), either(sharded, 1.0 / plan.expert_shards, 1.0))
 
 
+def bf16_optimizer(plan: Plan) -> Any:
+    """Whether weights and moments in fp32 are sharded though there is no ZeRO (DeepSpeed's ``BF16_Optimizer``)."""
+    return (plan.zero_stage == 0) & (plan.framework.zero_engine.bf16_optimizer and plan.dtype == "bf16")
+
+
+def shards_optimizer(plan: Plan) -> Any:
+    """Whether the optimizer's states are sharded over replicas: by ZeRO, or by DeepSpeed's ``BF16_Optimizer``."""
+    return (plan.zero_stage >= 1) | bf16_optimizer(plan)
+
+
 def state_shares(plan: Plan) -> StateShares:
     """Return what ZeRO leaves a rank of each state under a plan."""
     framework, zero = plan.framework, plan.zero_stage
     whole = (zero == 2) & framework.sharding.regathers_every_micro_batch
     # FSDP's units that reduce once per step add up whole gradients until then.
     gradients = (zero >= 2) & ((whole == 0) | framework.sharding.reduces_every_micro_batch)
-    optimizer = rank_share(plan, zero >= 1)
+    sharded = shards_optimizer(plan)
     return StateShares(
         weights=_on_device(plan, (zero >= 3) | whole),
         gradients=_on_device(plan, gradients),
-        optimizer=_on_device(plan, zero >= 1),
-        per_rank=optimizer,
+        optimizer=_on_device(plan, sharded),
+        per_rank=rank_share(plan, sharded),
         everything_sharded=_on_device(plan, True),
         whole_weights=whole,
         gradients_sharded=gradients,
@@ -162,13 +172,24 @@ class PlanStates(NamedTuple):
     copied: StateBytes
 
 
+FP32_BYTES = 4.0
+
+
+def trained_states(plan: Plan) -> StateBytes:
+    """Return the bytes per trained parameter of the model itself: gradients of ``BF16_Optimizer`` are whole in fp32."""
+    states, whole = plan.framework.states_in(plan.dtype), bf16_optimizer(plan)
+    if not anywhere(whole):
+        return states
+    return replace(states, gradients=either(whole, FP32_BYTES, states.gradients))
+
+
 def plan_states(plan: Plan) -> PlanStates:
     """Return the bytes per parameter of weights, gradients and optimizer.
 
     Adapters and trained copies have their own.
     """
     framework, optimizer = plan.framework, plan.optimizer
-    own, memory = framework.states_in(plan.dtype), framework.memory
+    own, memory = trained_states(plan), framework.memory
     return PlanStates(
         own=states_under(own, optimizer),
         matrices=states_under(own, optimizer, matrix=True),

@@ -12,7 +12,7 @@ from sightline.prediction.eager_calls import working_bytes
 from sightline.prediction.pass_times import seconds_of
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
-from sightline.prediction.training.states import StateShares, moment_bytes
+from sightline.prediction.training.states import FP32_BYTES, StateShares, bf16_optimizer, moment_bytes, shards_optimizer
 from sightline.program import Program
 from sightline.program.techniques.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number, anywhere, either, larger
@@ -60,6 +60,20 @@ def _separate(states: StateBytes) -> float:
     return 4.0 * weight + 14.0 * moment + 2.0 * states.gradients + in_16_bit
 
 
+def bf16_optimizer_traffic(plan: Plan, micro_batches: Number) -> Number:
+    """Bytes per parameter by which the whole fp32 gradients of DeepSpeed's ``BF16_Optimizer`` outdo a shard of 16 bits.
+
+    After every backward pass 16-bit gradients are cast and the result is added to what is there; once a step they are
+    read for the norm, clipped in place and zeroed, and cast to 16 bits and back where replicas reduce them. The shard's
+    own clipping is part of ``update_traffic``, and so is a copy of gradients to a bucket of the pass.
+    """
+    states, kernels = plan.framework.states_in(plan.dtype), plan.framework.kernels
+    cast = states.gradients + FP32_BYTES
+    added = cast + 3.0 * FP32_BYTES - kernels.accumulation_traffic
+    once = 4.0 * FP32_BYTES - _clipping(states) / plan.shards + 2.0 * cast * (plan.replicas > 1)
+    return micro_batches * added + once
+
+
 TENSORS_OF_LAYER, TENSORS_OF_EMBEDDING_AND_HEAD = 9.0, 3.0
 """Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 
@@ -95,7 +109,7 @@ def step_of_optimizer(
     # The device makes low-precision copies anew, whoever updates the weights.
     if "optimizer" in plan.offload:
         return UpdateTime(elementwise(sizes.cast_bytes), sizes.cast_bytes)
-    sharded = plan.zero_stage >= 1
+    sharded = shards_optimizer(plan)
     matrices = shares.per_rank.of(sizes.optimized_as_matrices)
     others = shares.per_rank.of(parameters) - matrices
     of_matrices, of_others = (
@@ -103,6 +117,9 @@ def step_of_optimizer(
     )
     replicas = shares.optimizer.stage_replicas
     traffic_bytes = replicas * (matrices * of_matrices + others * of_others) + sizes.cast_bytes
+    if anywhere(bf16_optimizer(plan)):
+        whole = bf16_optimizer_traffic(plan, priced.scenario.micro_batches)
+        traffic_bytes = traffic_bytes + bf16_optimizer(plan) * whole * parameters.total
     operators_s = _operators_s(priced, stage, shares.per_rank.dense)
     gathered_bytes = 2.0 * ORTHOGONALIZED_BYTES * matrices * (sharded & (plan.shards > 1))
     return UpdateTime(
@@ -163,4 +180,4 @@ def update_flops(plan: Plan, program: Program) -> Number:
     if not any(block.update for block in program.layers):
         return 0.0
     layers = sum(block.count * sum(op.count * op.flops for op in block.update) for block in program.layers)
-    return 1.0 * layers * plan.tensor_parallel * either(plan.zero_stage >= 1, plan.replica_groups, plan.replicas)
+    return 1.0 * layers * plan.tensor_parallel * either(shards_optimizer(plan), plan.replica_groups, plan.replicas)
