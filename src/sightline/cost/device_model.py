@@ -38,6 +38,8 @@ class KernelChoice:
     """Constants of all element-wise kernels, where they are known for the framework instead of kernel by kernel."""
     eager: bool = True
     """Operators are called one after the other, as they are written; otherwise by a runtime with kernels of its own."""
+    older_matmuls: bool = False
+    """Products run by the libraries of CUDA 11.6 and before."""
     dtype: str = "fp32"
     """Number format of the model."""
 

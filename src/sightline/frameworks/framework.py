@@ -108,6 +108,9 @@ class Kernels:
     host_update_traffic: float = 30.0
     """Bytes per parameter of the host's memory that an update there moves: weight, moments and gradient in fp32 in,
     three of them out, and the 16-bit weight."""
+    older_matmuls: bool = False
+    """Its releases are of a time (until mid 2022) when libraries multiplied matrices with rows off 16 bytes by kernels
+    several times slower than today's."""
     pads_vocabulary: bool = False
     """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
 

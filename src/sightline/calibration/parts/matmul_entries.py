@@ -36,7 +36,7 @@ from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
 from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE
 
-GIVEN = ("tiles", "misaligned_slowdown")
+GIVEN = ("tiles", "misaligned_slowdown", "misaligned_loads")
 """What a table of times cannot tell."""
 VECTOR_ROWS = 4.0
 """Rows up to which TensorRT-LLM multiplies quantized weights on the vector units."""
@@ -87,7 +87,7 @@ def _measured(table: Stated, device: Device, measured: Mapping[str, Mapping[str,
 
 def _shapes(family: str) -> Entry:
     shipped = entry("calibrations", f"{family}/matmul")["kernels"]["16-bit"]["constants"]
-    return {name: shipped[name] for name in GIVEN}
+    return {name: shipped[name] for name in GIVEN if name in shipped}
 
 
 def _given(table: Stated, shapes: Entry, fitted: Mapping[str, Entry], kernel: str) -> Entry:
@@ -171,6 +171,7 @@ def _generic(measured: Mapping[str, Mapping[str, Entry]], sources_16_bit: Sequen
     for kernel in ("16-bit", *LENT):
         sources = sources_16_bit if kernel == "16-bit" else [n for n in measured if kernel in measured[n]]
         sets = [measured[name][kernel]["constants"] for name in sources]
+        sets = [{name: x[name] for name in x if all(name in other for other in sets)} for x in sets]
         constants = {**between(sets), "tiles": sets[0]["tiles"]}
         kernels[kernel] = {"source": f"geometric mean of {' and '.join(sources)}", "constants": constants}
     return {**provenance("each kernel names its own", "datasheet", "matmul"), "kernels": kernels}
@@ -204,7 +205,7 @@ def _fit_kernel(kernel: str, table: MatmulTable, cluster: Cluster) -> tuple[FitR
     nearest = next(name for name in (kernel, *MATMUL_FORMATS[kernel].nearest, "16-bit") if name in lent)
     relative = lent[nearest]["constants"]
     if has_enough(table) and kernel in manifest("matmul")["ranges"]:
-        given = {name: relative[name] for name in GIVEN}
+        given = {name: relative[name] for name in GIVEN if name in relative}
         given |= {"latency_s": relative["latency_s"]} if kernel == "fp8" else {}
         given |= {"vector_rows": VECTOR_ROWS} if kernel.startswith("w") else {}
         found = _fitted(fit_matmul, table, cluster.device, given, kernel)

@@ -54,6 +54,10 @@ class MatmulConstants(Stated):
     tiles: tuple[tuple[float, float], ...]
     """Output tiles (rows, columns) that the library's kernels come in."""
 
+    misaligned_loads: tuple[float, ...] = ()
+    """Time of loading operands whose rows start at multiples of only 2, 4 and 8 bytes over that of aligned ones, where
+    the library has kernels that load so little at a time; the arithmetic takes as long as ever. Empty: such products
+    are altogether slower by ``misaligned_slowdown``."""
     vector_rows: float = 0.0
     """Rows up to which the library multiplies on the vector units, as it would a matrix and a vector."""
     vector_fraction: Number = 1.0
@@ -78,6 +82,10 @@ class MatmulConstants(Stated):
         if self.surface is None:
             return 1.0
         return self.surface.factor(m, n, k, kind=kind_of(m) if self.surface.kinds > 1 else 0)
+
+    def of_older_library(self) -> "MatmulConstants":
+        """The same of CUDA 11.6 and before, whose kernels for such rows were others."""
+        return self if not self.misaligned_loads else replace(self, misaligned_loads=())
 
     def without_surface(self) -> "MatmulConstants":
         """The formula's own constants."""

@@ -180,7 +180,14 @@ def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> Operat
 
 def _busy_time(x: _Products, row: Array, c: MatmulConstants) -> Array:
     """Seconds that products keep the compute units busy, rows off the alignment and the power limit included."""
-    kernel_s = _kernel_time_in_chunks(x, c) * _row_slowdown(x.n, row, x.element_bytes, c.misaligned_slowdown)
+    slowdown, short = c.misaligned_slowdown, len(c.misaligned_loads)
+    if short:
+        slowdown = (*(slowdown[short],) * short, *slowdown[short:])
+    kernel_s = _kernel_time_in_chunks(x, c) * _row_slowdown(x.n, row, x.element_bytes, slowdown)
+    if short:
+        loads = _row_slowdown(x.n, row, x.element_bytes, (*c.misaligned_loads, *(1.0,) * (len(slowdown) - short)))
+        if (loads > 1.0).any():
+            kernel_s = np.maximum(kernel_s, _kernel_time_in_chunks(x._replace(l2_bandwidth=x.l2_bandwidth / loads), c))
     slowed: Array = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
     return slowed
 

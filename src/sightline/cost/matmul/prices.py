@@ -82,7 +82,8 @@ def _of_family(model: DeviceModel, kernel: str, dtype: str) -> MatmulConstants:
     family = (full_rate_family if dtype == HALF_SUMS else family_of)(device, "matmul")
     if model.kernels.single_products:
         return borrowed_matmul(family, device, kernel).without_quantization()
-    return load_matmul(family, kernel).without_quantization().without_surface()
+    constants = load_matmul(family, kernel).without_quantization().without_surface()
+    return constants.of_older_library() if model.kernels.older_matmuls else constants
 
 
 def price_matrix_vector(alike: Alike, on: Ranks) -> OperatorCost:

@@ -117,6 +117,7 @@ def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceM
         attention=constants.attention_kernel,
         single_products=False,
         streams=constants.element_wise,
+        older_matmuls=scenario.plan.framework.kernels.older_matmuls,
         dtype=scenario.plan.dtype,
     )
     return device_model(scenario.cluster.device, kernels)
