@@ -30,7 +30,7 @@ def scenarios() -> list[Scenario]:
             cluster=f"{devices}x a100-sxm-80gb",
             sequence_length=length,
             global_batch=batch,
-            plan={"framework": "megatron", "micro_batch": 1, **plan},
+            plan={"framework": "megatron", "framework_version": "2022", "micro_batch": 1, **plan},
         )
         for model, devices, length, batch, plan in cases
     ]

@@ -48,7 +48,7 @@ source: a test
     assert plain.memory.context_bytes == 1e9
 
 
-@pytest.mark.parametrize(("version", "inherited"), [("core-serial", "core"), ("bridge-26.06", "bridge-26.04")])
+@pytest.mark.parametrize(("version", "inherited"), [("core-serial", "0.14"), ("0.18", "0.14")])
 def test_lines_of_megatron_keep_what_they_do_not_state(version, inherited):
     assert read_framework("megatron", version).fusion == read_framework("megatron", inherited).fusion
 

@@ -70,9 +70,10 @@ def test_finetune_and_total_tokens() -> None:
 
 
 def test_framework_versions() -> None:
-    assert scenario(plan=MEGATRON).plan.framework.overlap.gradients is False
-    core = scenario(plan=MEGATRON | {"framework_version": "core"}).plan.framework
-    assert (core.version, core.overlap.gradients) == ("core", True)
+    old = scenario(plan=MEGATRON | {"framework_version": "2022-05"}).plan.framework
+    assert (old.version, old.overlap.gradients) == ("2022", False)
+    newest = scenario(plan=MEGATRON).plan.framework
+    assert (newest.version, newest.overlap.gradients) == (read_framework("megatron", "2026-11").version, True)
 
 
 def test_neutral_values_of_what_is_not_predicted_yet() -> None:
@@ -158,8 +159,14 @@ def test_measured_is_kept() -> None:
         ({"plan__dtype": "bf61"}, "did you mean 'bf16'?"),
         ({"plan__dtype": "int8"}, "plan.dtype is 'int8'; this version predicts only fp32, tf32, fp16, bf16, fp8"),
         ({"plan__framework": "megatrn"}, "plan.framework is 'megatrn'; allowed: deepspeed, fsdp, galvatron, "),
-        ({"plan__framework_version": "0.6"}, "plan.framework_version is '0.6'; deepspeed: allowed: qwen"),
-        ({"plan": MEGATRON | {"framework_version": "cor"}}, "plan.framework_version is 'cor'; megatron: allowed: core"),
+        (
+            {"plan__framework_version": "2019"},
+            "plan.framework_version is '2019'; deepspeed: allowed: a date from 2020-02 on",
+        ),
+        (
+            {"plan": MEGATRON | {"framework_version": "cor"}},
+            "plan.framework_version is 'cor'; megatron: allowed: 2019, 2022, 0.2",
+        ),
         (
             {"plan__context_parallel": 4, "plan__context_exchange": "ring"},
             "plan.context_exchange is 'ring'; deepspeed offers all-to-all (it is offered by: megatron, reference, torchtitan)",
@@ -219,8 +226,8 @@ def test_measured_is_kept() -> None:
             "plan.tensor_parallel is 2; deepspeed offers 1 (it is offered by: galvatron, megatron",
         ),
         (
-            {"plan": MEGATRON | {"zero_stage": 3}},
-            "plan.zero_stage is 3; megatron offers 0, 1 (it is offered by: deepspeed",
+            {"plan": MEGATRON | {"zero_stage": 2}},
+            "plan.zero_stage is 2; megatron offers 0, 1, 3 (it is offered by: deepspeed",
         ),
         (
             {"plan": {"tensor_parallel": 3}, "cluster": "6x a800-sxm-80gb"},
@@ -309,9 +316,11 @@ def test_the_examples_load(path: Path) -> None:
 
 @pytest.mark.parametrize("name", catalog.names("frameworks"))
 def test_every_framework_of_the_catalog_loads_in_every_version(name: str) -> None:
-    for version in ("", *(catalog.entry("frameworks", name).get("versions") or {})):
+    entry = catalog.entry("frameworks", name)
+    for version in (*(entry.get("versions") or ("",)), *(entry.get("aliases") or {})):
         framework = read_framework(name, str(version))
-        assert (framework.name, framework.version) == (name, str(version))
+        assert framework.name == name
+        assert framework.version == str(version) or version in entry.get("aliases", {})
         assert isinstance(framework.memory.context_bytes, float)
         unknown = set(framework.offers) - {f.name for f in fields(Plan)}
         assert not unknown, f"{name} offers values of fields that a plan does not have"

@@ -14,7 +14,7 @@ EXAMPLE: dict[str, Any] = {
     "model": "llama-2-7b",
     "cluster": {"devices": "16x a800-sxm-80gb", "power_cap": "300 W", "host": {"launch_time": "6 us"}},
     "workload": {"task": "finetune", "sequence_length": 350, "global_batch": 16, "total_tokens": 2e12},
-    "plan": {"framework": "megatron", "framework_version": "core", "pipeline_parallel": 2, "virtual_stages": 2},
+    "plan": {"framework": "megatron", "framework_version": "0.12", "pipeline_parallel": 2, "virtual_stages": 2},
     "measured": {"step_time_s": 1.5, "source": "somebody"},
 }
 
@@ -51,7 +51,7 @@ def test_what_it_shows() -> None:
     assert shown["model"]["num_hidden_layers"] == 32
     assert (shown["cluster"]["devices"], shown["cluster"]["power_cap"]) == (16, 300.0)
     assert shown["cluster"]["host"]["launch_time"] == 6e-6
-    assert (shown["plan"]["framework"], shown["plan"]["framework_version"]) == ("megatron", "core")
+    assert (shown["plan"]["framework"], shown["plan"]["framework_version"]) == ("megatron", "0.12")
     assert (shown["plan"]["data_parallel"], shown["plan"]["schedule"]) == (8, "interleaved")
     assert "micro_batch" not in shown["plan"]
     assert shown["workload"]["task"] == "finetune"

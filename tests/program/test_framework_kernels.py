@@ -35,7 +35,7 @@ def activations(version: str, **model: Any) -> list[Elementwise]:
     return [op for op in found if isinstance(op, Elementwise)]
 
 
-@pytest.mark.parametrize("version", ["nemo", "bridge", "core"])
+@pytest.mark.parametrize("version", ["nemo", "bridge", "0.18"])
 def test_a_fused_one_moves_what_any_other_activation_does(version: str) -> None:
     forward, backward = activations(version)
     assert (forward.traffic_bytes, backward.traffic_bytes) == (2.0 * TENSOR, 3.0 * TENSOR)

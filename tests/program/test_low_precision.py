@@ -86,7 +86,7 @@ def test_only_the_layers_linear_products_are_narrow(dtype: str, operand: float) 
 
 
 def test_narrow_inputs_are_kept_beside_the_output_that_attention_keeps() -> None:
-    narrow, wide = program(dtype="fp8").layers[0], program(dtype="bf16").layers[0]
+    narrow, wide = (program(dtype=dtype, framework_version="2022").layers[0] for dtype in ("fp8", "bf16"))
     # Two inputs of `hidden` width are halved; attention now keeps its own output in 16 bits beside the third.
     assert narrow.saved_bytes - wide.saved_bytes == pytest.approx((-1 - 1 + 1) * TOKENS * HIDDEN)
 
@@ -127,12 +127,12 @@ def test_recomputed_operators_of_a_mixture_of_precisions_are_those_of_the_forwar
 
 def test_weights_in_few_bits_replace_wide_ones_or_lie_beside_them() -> None:
     weights = {}
-    for version in ("", "core"):
+    for version in ("2022", "core"):
         plan = {"framework_version": version} if version else {}
         for dtype in ("bf16", "fp8"):
             weights[version, dtype] = profile_of(scenario(dtype=dtype, **plan)).memory_bytes["weights"]
     layers = 32 * (HIDDEN * (QKV + HIDDEN) + 3 * HIDDEN * WIDTH)
-    assert weights["", "fp8"] - weights["", "bf16"] == pytest.approx(layers)
+    assert weights["2022", "fp8"] - weights["2022", "bf16"] == pytest.approx(layers)
     assert weights["core", "fp8"] - weights["core", "bf16"] == pytest.approx(-layers)
 
 
@@ -148,7 +148,13 @@ def test_frozen_weights_need_no_columns_and_no_new_copies() -> None:
         cluster="1x h100-sxm-80gb",
         sequence_length=TOKENS,
         task="finetune",
-        plan={"framework": "megatron", "micro_batch": 1, "dtype": "fp8", "adapter": "lora"},
+        plan={
+            "framework": "megatron",
+            "framework_version": "2022",
+            "micro_batch": 1,
+            "dtype": "fp8",
+            "adapter": "lora",
+        },
     )
     layer = write_out(tuned).layers[0]
     assert casts(layer)["qkv", "input quantization"] == 3.0 * TOKENS * HIDDEN

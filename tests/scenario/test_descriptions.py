@@ -62,5 +62,5 @@ def test_a_plan_as_a_mapping_names_its_framework():
     assert mapping["framework"] == "reference"
     assert "framework_version" not in mapping
     assert mapping["data_parallel"] == 8
-    core = training(model="gpt-125m", plan={"framework": "megatron", "framework_version": "core", "micro_batch": 1})
-    assert core.plan.to_dict()["framework_version"] == "core"
+    core = training(model="gpt-125m", plan={"framework": "megatron", "framework_version": "0.12.1", "micro_batch": 1})
+    assert core.plan.to_dict()["framework_version"] == "0.12"

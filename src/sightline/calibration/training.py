@@ -20,6 +20,7 @@ from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.training.framework import TrainingConstants, load_training, training_family
 from sightline.prediction.training.predict import predict
+from sightline.prediction.training.set_names import set_of
 from sightline.runs import Run
 from sightline.scenario import Scenario
 
@@ -105,9 +106,8 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
             )
     framework = first.plan.framework.name
     free = ON_DEVICE if device_model(first.cluster.device).asynchronous else ON_PROCESSOR
-    constants, _ = load_training(
-        training_family(first.cluster.device, framework), framework, first.plan.framework.version
-    )
+    family = training_family(first.cluster.device, framework)
+    constants, _ = load_training(family, *set_of(first, family))
     result = fit_training(steps, free, asdict(constants))
     chosen = {"evidence": "calibrated", "source": source, **result.constants}
     content = {"frameworks": {framework: chosen, "reference": chosen}}

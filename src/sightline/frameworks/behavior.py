@@ -14,18 +14,23 @@ from sightline import catalog
 from sightline.catalog.index import release_line
 from sightline.errors import InputError, nearest
 from sightline.frameworks.framework import Framework
+from sightline.frameworks.lines import line_of
 from sightline.quantities import BYTES, parse_quantity, show
 
 if TYPE_CHECKING:
     from sightline.frameworks.engine import Engine
 
-_NO_BEHAVIOR = ("versions", "inherits", "source", "date", "evidence")
-"""Keys of an entry that say where its values come from."""
+_NO_BEHAVIOR = ("versions", "inherits", "releases", "aliases", "containers", "source", "date", "evidence")
+"""Keys of an entry that say which versions there are, and where its values come from."""
 
 
 @cache
 def read_framework(name: str, version: str = "") -> Framework:
-    """Return a training framework; raise `InputError` for a name or version that the catalog lacks."""
+    """Return a training framework; raise `InputError` for a name or version that the catalog lacks.
+
+    A version is a release line, a release, a date or an old spelling (`sightline.frameworks.lines`); without one it is
+    the newest line.
+    """
     known = catalog.names("frameworks")
     if name not in known:
         generates = " (it generates: workload.task generate)" if name in catalog.names("engines") else ""
@@ -34,12 +39,11 @@ def read_framework(name: str, version: str = "") -> Framework:
     entry = catalog.entry("frameworks", name)
     key = f"catalog.frameworks.{name}"
     versions = _versions(key, entry)
-    if version and version not in versions:
-        listed = (
-            f"allowed: {', '.join(versions)}{nearest(version, list(versions))}" if versions else "it has one version"
-        )
-        raise InputError(f"plan.framework_version is {show(version)}; {name}: {listed}")
-    framework: Framework = _described(Framework, key, _merged(entry, versions, version), name=name, version=version)
+    line = line_of(name, entry, version)
+    merged = _merged(entry, versions, line.name)
+    merged["defaults"] = {**(merged.get("defaults") or {}), **line.defaults}
+    lineage = str(merged.pop("lineage", name))
+    framework: Framework = _described(Framework, key, merged, name=name, version=line.name, lineage=lineage, plain=None)
     return framework
 
 
@@ -102,7 +106,7 @@ def _on_top(base: Any, value: Any) -> Any:
     return {**base, **value} if isinstance(base, Mapping) and isinstance(value, Mapping) else value
 
 
-def _described(of: type[Any], key: str, merged: Mapping[str, Any], **known: str) -> Any:
+def _described(of: type[Any], key: str, merged: Mapping[str, Any], **known: str | None) -> Any:
     """The description of a release line; raise `InputError` with every mistake in it.
 
     ``key`` is the entry's in messages. ``known`` are the fields that no entry states: its name, and the version that is
@@ -118,7 +122,7 @@ def _described(of: type[Any], key: str, merged: Mapping[str, Any], **known: str)
 
 
 def _fields(
-    of: type[Any], stated: object, key: str, problems: list[str], known: Mapping[str, str] = MappingProxyType({})
+    of: type[Any], stated: object, key: str, problems: list[str], known: Mapping[str, str | None] = MappingProxyType({})
 ) -> dict[str, Any]:
     """The values of a description's fields out of its mapping, those ``known`` on top; mistakes are noted."""
     kinds = {name: kind for name, kind in get_type_hints(of).items() if name not in known}

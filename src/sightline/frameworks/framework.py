@@ -126,6 +126,8 @@ class Memory:
     """The same of modules that are trained whole next to an adapter, as copies in the compute dtype."""
     loss_bytes_per_logit: float
     """Live bytes per logit while the loss runs: 16-bit logits, fp32 copy, gradient (8 to 10 in eager PyTorch)."""
+    fused_loss_bytes_per_logit: float | None = None
+    """The same while a fused loss runs; None: as many."""
     communication_buffer_bytes: float
     """Buckets and staging buffers of the collectives, where data parallelism is used."""
     context_bytes: float
@@ -293,6 +295,11 @@ class Framework:
 
     name: str
     version: str = ""
+    """The release line; empty for a framework that has only one."""
+    since: str = ""
+    """Month of the line's first release; empty where nobody looked it up."""
+    lineage: str = ""
+    """The code that the framework is of: lines of one lineage share what is fitted."""
     sharding: Sharding
     overlap: Overlap = Overlap()
     fusion: Fusion = Fusion()
@@ -311,6 +318,10 @@ class Framework:
     offers: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Values of plan fields that a scenario leaves out."""
+    attention_kernels: Mapping[str, str] = field(default_factory=dict)
+    """Fused attention kernels of training by family of devices, and under ``default`` those of the others."""
+    plain: "Framework | None" = None
+    """The framework as its entry has it, where a plan's choices changed it."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -318,6 +329,16 @@ class Framework:
     def allows(self, field: str, value: object) -> bool:
         """Whether the framework offers ``value`` of a plan's field; what it does not list it does not restrict."""
         return field not in self.offers or value in self.offers[field]
+
+    @property
+    def loss_bytes_per_logit(self) -> float:
+        """Live bytes per logit while the loss runs, fused or not."""
+        fused = self.memory.fused_loss_bytes_per_logit
+        return self.memory.loss_bytes_per_logit if fused is None or LOSS not in self.fusion.fused else fused
+
+    def attention_kernel(self, family: str) -> str:
+        """Return the generation of fused attention kernels that it takes on a family of devices."""
+        return self.attention_kernels.get(family, self.attention_kernels.get("default", "flash-2"))
 
     def states_in(self, dtype: str, mixed: StateBytes | None = None) -> StateBytes:
         """Model states in a compute dtype: ``mixed`` precision (None: the model's), or full without copies."""

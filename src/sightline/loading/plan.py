@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sightline.errors import nearest
 from sightline.frameworks import read_engine, read_framework
+from sightline.frameworks.choices import REDUCE_BYTES, STATES
 from sightline.loading.input.checks import (
     Checked,
     Complaints,
@@ -24,7 +25,7 @@ from sightline.loading.input.checks import (
 from sightline.loading.techniques import read_quantization, read_techniques
 from sightline.quantities import COUNT, show
 from sightline.scenario import Framework, Plan
-from sightline.scenario.plan import OPTIMIZERS
+from sightline.scenario.plan import FLASH_KERNELS, OPTIMIZERS
 from sightline.scenario.precision import FP8_RECIPES
 
 if TYPE_CHECKING:
@@ -40,17 +41,26 @@ PLAN: Keys = {
     **each(DEGREE, "data_parallel_shard expert_parallel expert_tensor_parallel"),
     "sequence_parallel": flag,
     "tensor_overlap": choice("none", "backward", "all"),
+    **each(flag, "overlap_gradient_reduce overlap_parameter_gather"),
+    "gradient_reduce_dtype": choice(*REDUCE_BYTES),
     "virtual_stages": DEGREE,
     "schedule": choice("gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"),
     "micro_batch": whole(),
     "zero_stage": choice(0, 1, 2, 3),
     **each(anything, "offload recompute"),
     "attention": choice("flash", "eager"),
+    "attention_kernel": choice(*FLASH_KERNELS),
+    "fused_loss": flag,
+    "expert_launches": choice("grouped", "each"),
+    "vocabulary_parallel": flag,
+    "state_dtype": choice(*STATES),
     "dtype": text,
     "fp8_recipe": choice(*FP8_RECIPES),
+    **each(flag, "fp8_parameter_gather fp8_transpose_cache"),
     "bf16_layers": whole(0, 10**5),
     "narrow_head": flag,
     **each(anything, "quantization adapter"),
+    "adapter_exchange": choice("all-gather", "all-to-all"),
     "optimizer": choice(*OPTIMIZERS),
     "compile": flag,
     "replicas": DEGREE,

@@ -5,12 +5,15 @@ from typing import Literal
 
 from sightline.content import fields_of
 from sightline.frameworks import Framework, TensorOverlap
+from sightline.frameworks.choices import CHOICES, choices_of, with_choices
 from sightline.quantities import Count, Number
 from sightline.scenario.precision import Fp8Recipe, high_precision_dtype
 from sightline.scenario.techniques import Adapter, Recomputation
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
 AttentionKernel = Literal["flash", "eager"]
+FLASH_KERNELS = ("flash-1", "flash-2", "flash-3", "triton", "cudnn")
+"""Fused attention kernels of training: FlashAttention's generations, the one in Triton, cuDNN's."""
 ContextExchange = Literal["ring", "all-gather", "all-to-all", "mixed"]
 """How the ranks of a split sequence see each other's keys: see `sightline.program.techniques.context_parallel`."""
 ExpertDispatch = Literal["all-to-all", "deduplicated"]
@@ -81,14 +84,35 @@ class Plan:
     """Activations between tensor-parallel regions are split along the sequence (arXiv 2205.05198)."""
     tensor_overlap: TensorOverlap | None = None
     """Tensor-parallel collectives that overlap with matmuls; None: those that the framework overlaps by itself."""
+    overlap_gradient_reduce: bool | None = None
+    """Gradients are reduced while the backward pass goes on. This and the fields below that are None, too, are the
+    framework's own behavior (`sightline.frameworks.choices`)."""
+    overlap_parameter_gather: bool | None = None
+    """Sharded parameters are gathered while the passes that need them go on."""
+    gradient_reduce_dtype: str | None = None
+    """Format in which data parallelism moves gradients: fp32, bf16 or fp16."""
     schedule: Schedule = "1f1b"
     recompute: str | Recomputation = "none"
     """``none``; ``selective``, as the framework means it; ``full``, whole layers; or what is recomputed, and where."""
     attention: AttentionKernel = "flash"
+    attention_kernel: str | None = None
+    """Generation of fused attention kernels, of ``FLASH_KERNELS``; None: the framework's on the device."""
+    fused_loss: bool | None = None
+    """The loss is one kernel that makes no fp32 copy of the logits."""
+    expert_launches: str | None = None
+    """The experts' products are one kernel (grouped), or a kernel for each (each)."""
+    vocabulary_parallel: bool | None = None
+    """Tensor-parallel ranks split embedding and head; otherwise each holds both whole."""
+    state_dtype: str | None = None
+    """Format that weights, gradients and the optimizer's moments are all held in: fp32 or bf16."""
     dtype: str = "bf16"
     """Compute type of the layers' linear products; below 16 bits the rest computes in ``high_precision_dtype``."""
     fp8_recipe: Fp8Recipe = "current"
     """How plain fp8 is scaled."""
+    fp8_parameter_gather: bool | None = None
+    """Weights are kept and gathered in the low precision alone, next to the optimizer's master weights."""
+    fp8_transpose_cache: bool | None = None
+    """Where products take low-precision weights in one layout alone, both passes have a copy."""
     bf16_layers: Count = 0
     """Layers that stay in 16 bits where the others compute in low precision."""
     narrow_head: bool = False
@@ -97,11 +121,18 @@ class Plan:
     """Format in which the layers' matmul weights are kept; they are frozen, with or without an adapter."""
     adapter: Adapter | None = None
     """What is trained next to frozen weights; None trains every weight that is not quantized."""
+    adapter_exchange: str | None = None
+    """How outputs of adapters on row-split projections reach their tokens' ranks: all-gather or all-to-all."""
     offload: frozenset[str] = frozenset()
     """What is offloaded to the host's memory, of ``OFFLOADABLE``."""
     optimizer: str = "adamw"
     compile: bool = False
     """A compiler fuses element-wise operators."""
+
+    def __post_init__(self) -> None:
+        """Let the framework behave as the plan's choices say."""
+        choices = {name: getattr(self, name) for name in CHOICES}
+        object.__setattr__(self, "framework", with_choices(self.framework, choices, self.dtype))
 
     @property
     def sequences(self) -> Count:
@@ -157,7 +188,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, object]:
         """The plan's fields by name, the framework by its name and version."""
-        out = fields_of(self) | {"framework": self.framework.name}
+        out = fields_of(self) | choices_of(self.framework, self.dtype) | {"framework": self.framework.name}
         out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
         if isinstance(self.recompute, Recomputation):
             out["recompute"] = self.recompute.stated()

@@ -21,7 +21,7 @@ def gpt3(devices: int = 64, batch: int = 64, **plan: Any) -> Scenario:
     return training(
         cluster=f"{devices}x a100-sxm-80gb",
         global_batch=batch,
-        plan={"framework": "megatron", "micro_batch": 1, "attention": "eager", **degrees},
+        plan={"framework": "megatron", "framework_version": "2022", "micro_batch": 1, "attention": "eager", **degrees},
     )
 
 

@@ -93,7 +93,7 @@ def _loss_bytes(plan: Plan) -> Number:
     """Live bytes per logit of the micro-batch whose loss runs, in addition to those that are saved."""
     framework = plan.framework.compiled() if plan.compile else plan.framework
     kept, split = framework.allocation.kept_bytes_per_logit, framework.allocation.split_loss_bytes_per_logit
-    whole = max(framework.memory.loss_bytes_per_logit - kept, 0.0)
+    whole = max(framework.loss_bytes_per_logit - kept, 0.0)
     return either(plan.tensor_parallel > 1, max(split - kept, 0.0), whole) if split else whole
 
 

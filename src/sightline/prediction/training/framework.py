@@ -13,6 +13,7 @@ from sightline.cost.families import Stated, evidence_of, family_of
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.prediction.pass_times import in_setting
+from sightline.prediction.training.set_names import set_of
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.address import GRADIENTS_OF_LINEAR
 from sightline.program.techniques.context_parallel import head_ranks
@@ -30,8 +31,8 @@ class TrainingConstants(Stated):
     """Time of the head's matmuls without tensor parallelism over that of other matmuls; observed, not explained."""
     attention_slowdown: float
     """The same for fused attention."""
-    attention_kernel: str
-    """Generation of the fused attention kernel: flash-1, flash-2 or flash-3."""
+    attention_kernel: str = ""
+    """Generation of the fused attention kernel: flash-1, flash-2 or flash-3; empty: the framework's."""
     memory_fraction: float
     """Share of the memory bandwidth that element-wise kernels reach."""
     kernel_latency_s: float
@@ -118,7 +119,7 @@ def constants_of(scenario: Scenario) -> tuple[TrainingConstants, str]:
     """Return the catalog's constants for the framework on the device, and what they rest on."""
     framework, device = scenario.plan.framework, scenario.cluster.device
     family = training_family(device, framework.name)
-    constants, evidence = load_training(family, framework.name, framework.version)
+    constants, evidence = load_training(family, *set_of(scenario, family))
     if evidence == "calibrated":
         evidence = evidence_of(device, "training") if family == family_of(device, "training") else "extrapolated"
     return constants, evidence

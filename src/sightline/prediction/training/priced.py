@@ -113,14 +113,16 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
 
 def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceModel:
     """Return the model of the scenario's device with the kernels of its framework."""
+    plan, device = scenario.plan, scenario.cluster.device
+    own = constants.attention_kernel or plan.framework.attention_kernel(device.calibration)
     kernels = KernelChoice(
-        attention=constants.attention_kernel,
+        attention=plan.attention_kernel or own,
         single_products=False,
         streams=constants.element_wise,
-        older_matmuls=scenario.plan.framework.kernels.older_matmuls,
-        dtype=scenario.plan.dtype,
+        older_matmuls=plan.framework.kernels.older_matmuls,
+        dtype=plan.dtype,
     )
-    return device_model(scenario.cluster.device, kernels)
+    return device_model(device, kernels)
 
 
 def step_prices(

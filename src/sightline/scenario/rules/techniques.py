@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.frameworks import Framework, offering
+from sightline.frameworks.choices import CHOICES
 from sightline.quantities import Count, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
@@ -64,6 +65,20 @@ def framework_options(framework: "Framework | Engine", plan: Mapping[str, Any]) 
         for value, without_effect in _taken(field, plan, framework.offers):
             offered = without_effect | is_one_of(value, allowed)
             yield Check(offered, partial(_not_offered, framework, field, value))
+
+
+def framework_choices(framework: Framework, plan: Mapping[str, Any]) -> Checks:
+    """What a framework never lets anybody choose may not be stated."""
+    for field in CHOICES:
+        value = plan.get(field)
+        yield Check(value is None or field in framework.offers, partial(_no_choice, framework, field, value))
+
+
+def _no_choice(framework: Framework, field: str, value: Any) -> str:
+    names = [name for name in offering(field, value) if name != framework.name]
+    line = f" {framework.version}" if framework.version else ""
+    stated = f"plan.{field} is {show(value)}; {framework.name}{line} has no such choice"
+    return f"{stated} (it is offered by: {', '.join(names)})"
 
 
 def _not_offered(framework: "Framework | Engine", field: str, value: Any) -> str:

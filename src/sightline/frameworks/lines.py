@@ -1,0 +1,101 @@
+"""Release lines: which line of a framework a name, a release number, a date or an old spelling stands for."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from sightline.errors import InputError, nearest
+from sightline.quantities import show
+
+_DATE: Final = re.compile(r"((?:19|20)\d\d)(?:-(0[1-9]|1[0-2])(?:-\d\d)?)?")
+_CONTAINER: Final = re.compile(r"(2\d)\.(0[1-9]|1[0-2])(?:\.\d+)*")
+"""Releases that are numbered by year and month, as NVIDIA's containers are: 25.04."""
+_RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.-]?(?:rc|a|b|post|dev)\d*)?")
+LAST_MONTH: Final = "12"
+
+
+class Line(NamedTuple):
+    """What a stated version stands for."""
+
+    name: str
+    """The release line; empty for a framework that has only one."""
+    defaults: Mapping[str, Any] = {}
+    """Values of plan fields that go with an old spelling, instead of the line's own defaults."""
+
+
+def line_of(framework: str, entry: Mapping[str, Any], stated: str) -> Line:
+    """Return the release line of a framework that ``stated`` names; empty: the newest.
+
+    Taken are a line's name, an alias of the entry, a date ("2022-03", "2022": the line of that time), the number of a
+    container ("25.04", where the entry says that the framework comes in ``containers``) and of a release ("0.12.1": the
+    line whose first release is the nearest at or before it). Raises `InputError` for any other.
+    """
+    lines: Mapping[str, Mapping[str, Any]] = {str(k): v or {} for k, v in (entry.get("versions") or {}).items()}
+    aliases: Mapping[str, Mapping[str, Any]] = {str(k): v or {} for k, v in (entry.get("aliases") or {}).items()}
+    if not stated:
+        return Line(newest(lines))
+    if stated in lines:
+        return Line(stated)
+    if stated in aliases:
+        return Line(str(aliases[stated].get("version", newest(lines))), aliases[stated].get("defaults", {}))
+    month = _month(stated, containers="containers" in entry)
+    if month:
+        return _of_month(framework, entry, lines, stated, month)
+    release = _RELEASE.fullmatch(stated)
+    if release and not lines and "since" in entry:
+        return Line("")
+    name = _of_release(lines, _numbers(release[1])) if release else None
+    if name is None:
+        raise InputError(f"plan.framework_version is {show(stated)}; {framework}: {_allowed(lines, aliases, stated)}")
+    return Line(name)
+
+
+def newest(lines: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the line that began last, of those that state when; empty where there is none."""
+    dated = [name for name, stated in lines.items() if "since" in stated]
+    return max(dated, key=lambda name: str(lines[name]["since"]), default="")
+
+
+def _month(stated: str, *, containers: bool) -> str:
+    """The month that a date or a container's number names; of a year its last."""
+    date, container = _DATE.fullmatch(stated), _CONTAINER.fullmatch(stated)
+    if date:
+        return f"{date[1]}-{date[2] or LAST_MONTH}"
+    return f"20{container[1]}-{container[2]}" if container and containers else ""
+
+
+def _of_month(
+    framework: str, entry: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]], stated: str, month: str
+) -> Line:
+    """The last line that had begun in a month."""
+    begun = {name: str(line["since"]) for name, line in lines.items() if "since" in line}
+    first = min(begun.values(), default=str(entry.get("since", "")))
+    if month < first:
+        raise InputError(f"plan.framework_version is {show(stated)}; {framework}: allowed: a date from {first} on")
+    known = {name: since for name, since in begun.items() if since <= month}
+    return Line(max(known, key=lambda name: known[name], default=""))
+
+
+def _of_release(lines: Mapping[str, Mapping[str, Any]], asked: tuple[int, ...]) -> str | None:
+    """The line with the last first release at or before the one that is asked for, of the same major number if any."""
+    releases = {
+        numbers: name
+        for name, stated in lines.items()
+        for numbers in (_numbers(str(text)) for text in stated.get("releases", ()))
+    }
+    same = {numbers for numbers in releases if numbers[0] == asked[0]}
+    last = max(releases, default=())
+    # Megatron-LM's numbers started again with Megatron-Core: beyond its last, an older line's is nobody's.
+    candidates = same or (set(releases) if releases.get(last) == newest(lines) else set())
+    before = [numbers for numbers in candidates if numbers <= asked]
+    return releases[max(before)] if before else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def _allowed(lines: Mapping[str, Any], aliases: Mapping[str, Any], stated: str) -> str:
+    if not lines:
+        return "it has one release line; allowed: a date such as 2024-06"
+    return f"allowed: {', '.join(lines)}, a release or a date such as 2024-06{nearest(stated, [*lines, *aliases])}"
