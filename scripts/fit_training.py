@@ -18,6 +18,7 @@ from sightline.calibration.manifest import manifest
 from sightline.calibration.training import PRIORS, MeasuredStep, fit_training
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.training.flops import model_flops
+from sightline.prediction.training.set_names import set_of
 from sightline.validation import suites
 from sightline.validation.suite import Case, Suite
 
@@ -44,7 +45,7 @@ class Fit:
     devices: Sequence[str] = ()
     """Only cases on these devices (by the start of their name)."""
     versions: Sequence[str] = ()
-    """Only cases of these versions of the framework."""
+    """Only cases whose release line and choices take these of the family's sets."""
 
 
 def fits() -> list[Fit]:
@@ -116,7 +117,7 @@ def _steps(suite: Suite, fit: Fit) -> list[MeasuredStep]:
         case
         for case in suite.cases
         if case.split == "fit" and case.scenario["plan"]["framework"] == framework and _on(case, fit.devices)
-        if not fit.versions or case.scenario["plan"].get("framework_version") in fit.versions
+        if not fit.versions or set_of(scenario_from_mapping(case.scenario), fit.family)[1] in fit.versions
     ]
     return [
         MeasuredStep(

@@ -24,12 +24,12 @@ def test_a_line_says_plan_layers_and_what_was_read():
     assert row["workload.sequence_length"] == 4096
     assert row["measured.rise_bytes"] == pytest.approx(1651.93 * 2**20)
     assert row["stage"] == -1
-    assert "plan.framework_version" not in row
+    assert row["plan.vocabulary_parallel"] is True
 
 
 def test_marks_of_a_strategy():
     row = row_of_cells(cells("1_8_1_sp"), SPEC, "here")
-    assert row["plan.framework_version"] == "whole-vocabulary"
+    assert row["plan.vocabulary_parallel"] is False
     assert row["plan.sequence_parallel"] is True
     again = row_of_cells(cells("1_1_8_c_sp", "layernum[1]_bsz8_seq2048_rank0_act"), SPEC, "here")
     assert (again["plan.recompute"], again["plan.sequence_parallel"], again["stage"]) == ("full", False, 0)

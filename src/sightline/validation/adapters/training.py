@@ -78,7 +78,9 @@ def galvatron(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
         "plan.data_parallel": data,
         "plan.sequence_parallel": "sp" in marks and tensor > 1,
         "plan.recompute": "full" if "c" in marks else "none",
-        **({"plan.framework_version": "whole-vocabulary"} if whole else {}),
+        "plan.vocabulary_parallel": not whole,
+        # Rows are split by the words that the catalog had for this when the split was drawn.
+        **({"vocabulary": "whole-vocabulary"} if whole else {}),
         "plan.micro_batch": batch // data,
         "model.num_hidden_layers": layers,
         "workload.global_batch": batch,
