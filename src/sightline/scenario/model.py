@@ -99,6 +99,9 @@ class Model:
     """Parts that the checkpoint keeps in another format."""
     kv_cache: str | None = None
     """Format of the key/value cache that the checkpoint asks for; None leaves it to the engine."""
+    assumed: tuple[str, ...] = ()
+    """What was derived because the config does not say it in a known form, a sentence each; empty for known families.
+    Predictions of such a model are less certain."""
 
     @property
     def gated(self) -> bool:

@@ -343,15 +343,17 @@ def test_an_unknown_checkpoint_format_is_remarked() -> None:
         (small("deepseek_v3", kv_lora_rank=None), "model.kv_lora_rank is missing; needed: the width of the latent"),
         (small("deepseek_v3", kv_lora_rank="x"), "model.kv_lora_rank is 'x'; allowed: a whole number of 1 or more"),
         (small("gpt_oss", layer_types=PAIRS[:3]), "model.layer_types has 3 entries; allowed: one for each of num_hid"),
-        (small("gpt_oss", layer_types=["windowed"] * 4), "; allowed: a list of full_attention, attention, sliding_"),
+        (small("gpt_oss", layer_types=["unheard"] * 4), "; allowed: a list of full_attention, attention, sliding_"),
         (small("qwen3", layer_types=["linear_attention"] * 4), "linear_attention, which this model_type has not"),
         (small("qwen3", kv_lora_rank=8), "model.kv_lora_rank is 8: multi-head latent attention, which this model_type"),
         (small("nemotron_h", hybrid_override_pattern="M*-X"), "model.single_blocks is"),
         (small("qwen3_next", linear_num_key_heads=3), "linear_num_key_heads is 3; allowed: a divisor of linear_num_v"),
         (small("gemma4_text", num_kv_shared_layers=2), "layers that share keys and values, which this version does"),
         (small("qwen3", weights="fp7"), "model.weights is 'fp7'; allowed: bf16, fp16,"),
-        (small("qwen3", model_type="qwen4"), "model.model_type is 'qwen4'; this version predicts only"),
-        (small("qwen3", model_type="deepseek_v33"), "did you mean 'deepseek_v3'?"),
+        (
+            small("deepseek_v3", model_type="deepseek_v5", v_head_dim=None),
+            "model.v_head_dim is missing; needed: the wid",
+        ),
     ],
 )
 def test_refusals(config: dict[str, Any], sentence: str) -> None:

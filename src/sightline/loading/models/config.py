@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
 from sightline.loading.input.checks import Complaints, require
 from sightline.loading.models.blocks import (
     BLOCKS,
@@ -15,8 +15,9 @@ from sightline.loading.models.blocks import (
     weight_exceptions,
 )
 from sightline.loading.models.checkpoints import Checkpoint, checkpoint_of
-from sightline.loading.models.family import Family, families, family_of, other_names, spellings
-from sightline.loading.models.figures import figures_of, flat, settled
+from sightline.loading.models.derived import derived_family
+from sightline.loading.models.family import Family, families, family_of, spellings
+from sightline.loading.models.figures import figures_of, flat, settled, unread_keys
 from sightline.loading.models.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
 from sightline.quantities import show
 from sightline.scenario import Model
@@ -69,14 +70,20 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     """
     language, own, wrapped = _language_model(config, written or {})
     model_type = language.get("model_type")
+    config, complaints, assumed = flat(language), Complaints(), list[str]()
     family = family_of(model_type)
     if family is None:
-        raise InputError(_unknown_family(model_type))
-    config, complaints = flat(language), Complaints()
-    figures = figures_of(config, family, complaints, set(flat(own)))
+        family, remark = derived_family(model_type, config)
+        if family is None:
+            raise InputError(_unknown_family(model_type))
+        assumed.append(remark)
+    by_hand = set() if assumed else set(flat(own))
+    figures = figures_of(config, family, complaints, by_hand, assumed)
+    if assumed and (unread := unread_keys(config)):
+        assumed.append(f"its keys {', '.join(unread)} are not read")
     require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, "model", complaints)
     complaints.raise_any()
-    values = settled(figures.values, config, family)
+    values = settled(figures.values, config, family, assumed)
     complaints.add(*(f"model.{problem}" for problem in _inconsistencies(values, family)))
     complaints.raise_any()
     checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
@@ -85,7 +92,8 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     complaints.add(*(f"model.{problem}" for problem in missing_blocks(blocks)))
     complaints.raise_any()
     model = _model(values, name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}", blocks)
-    return ReadModel(model=_stored(model, values, checkpoint, family), remarks=_remarks(model, wrapped, checkpoint))
+    model = replace(_stored(model, values, checkpoint, family), assumed=(*model.assumed, *assumed))
+    return ReadModel(model=model, remarks=_remarks(model, wrapped, checkpoint))
 
 
 def _language_model(
@@ -109,8 +117,7 @@ def _unknown_family(model_type: object) -> str:
     listed = ", ".join(families())
     if model_type is None:
         return f"model.model_type is missing; known: {listed}"
-    near = nearest(model_type, [*families(), *other_names()]) if isinstance(model_type, str) else ""
-    return f"model.model_type is {show(model_type)}; this version predicts only the architectures {listed}{near}"
+    return f"model.model_type is {show(model_type)}; known: {listed}"
 
 
 def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
@@ -124,16 +131,6 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
         )
     if values["intermediate_size"] % 1:
         problems.append(f"expansion_ratio is {values['expansion_ratio']}; allowed: what makes a whole MLP width")
-    if values["activation"] not in family.activations:
-        spelled = [
-            k
-            for k, v in spellings().activations.items()
-            if v in family.activations or (v, *family.activations) == _GEGLU
-        ]
-        act = values["hidden_act"]
-        problems.append(
-            f"hidden_act is {show(act)}; allowed for this model_type: {', '.join(spelled)}{nearest(act, spelled)}"
-        )
     for word in dict.fromkeys(values.get("layer_types", ())):
         feature = _MIXER_FEATURES.get(spellings().mixers[word])
         if feature is not None and feature not in family.features:
@@ -141,10 +138,6 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
                 f"layer_types is {show(list(values['layer_types']))}: {word}, which this model_type has not"
             )
     return [*problems, *list_problems(values), *block_problems(values), *pruned_problems(values)]
-
-
-_GEGLU = ("gelu", "geglu")
-"""A gelu is the gate of a geglu where that is all a family has."""
 
 
 def _blocks(values: Mapping[str, Any], family: Family, complaints: Complaints) -> dict[str, Any]:
@@ -189,4 +182,5 @@ def _remarks(model: Model, wrapped: bool, checkpoint: Checkpoint) -> tuple[str, 
         remarks.append(f"{model.name} has parts for other modalities; only its language model is predicted")
     if checkpoint.remark:
         remarks.append(f"{model.name}: {checkpoint.remark}")
+    remarks += [f"{model.name}: {sentence}" for sentence in model.assumed]
     return tuple(remarks)

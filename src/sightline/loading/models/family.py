@@ -72,6 +72,11 @@ def family_of(model_type: object) -> Family | None:
     return _family(str(model_type)) if model_type in families() else None
 
 
+def entry_of(name: str) -> Family:
+    """Return an entry of ``families.yaml`` by its name, also one that is no family."""
+    return _family(name)
+
+
 @cache
 def _family(name: str) -> Family:
     """An entry on top of the one that it is like: features add up, other fields and defaults take their place."""

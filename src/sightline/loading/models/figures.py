@@ -7,6 +7,7 @@ from typing import Any
 from sightline.errors import nearest
 from sightline.loading.input.checks import FRACTION, Checked, Complaints, check, is_fraction
 from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.models.derived import derive_lists, derived_activation
 from sightline.loading.models.family import Family, spellings
 from sightline.loading.models.keys import MODEL, OWN
 from sightline.quantities import show
@@ -36,14 +37,19 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     return laid
 
 
-def figures_of(config: dict[str, Any], family: Family, complaints: Complaints, written: set[str]) -> Checked:
+def figures_of(
+    config: dict[str, Any], family: Family, complaints: Complaints, written: set[str], assumed: list[str]
+) -> Checked:
     """Return a flat config under our names with the family's defaults, held to the structure; mistakes noted.
 
-    ``written`` are the keys a person wrote: there a key nobody knows is a mistake.
+    ``written`` are the keys a person wrote: there a key nobody knows is a mistake. What is derived is remarked in
+    ``assumed``.
     """
     keys = OWN if family.states_blocks else MODEL
-    named = _renamed(config, complaints)
-    if "state-space layers" in family.features and "layer_types" in named:
+    named = _renamed(config, complaints, written, assumed)
+    if not family.states_blocks:
+        derive_lists(named, assumed)
+    if "state-space layers" in family.features and _names_blocks(named.get("layer_types"), family):
         named.setdefault("single_blocks", named.pop("layer_types"))
     _note_foreign_features(config, family, complaints)
     theirs = chain.from_iterable(spellings().spellings.values())
@@ -58,6 +64,27 @@ def figures_of(config: dict[str, Any], family: Family, complaints: Complaints, w
     return check(keys, defaults | {k: v for k, v in governed.items() if k not in own} | own, "model", complaints)
 
 
+def _names_blocks(words: object, family: Family) -> bool:
+    """Whether ``layer_types`` names the one block that a layer of a hybrid holds."""
+    if not isinstance(words, list | tuple):
+        return False
+    return "single_blocks" in family.needs or any(isinstance(w, str) and w not in spellings().mixers for w in words)
+
+
+def unread_keys(config: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a flat config with numbers or lists of them that nothing here reads."""
+    theirs = set(chain.from_iterable(spellings().spellings.values()))
+    return [
+        key
+        for key, value in config.items()
+        if isinstance(value, int | list) and not isinstance(value, bool) and key not in MODEL and key not in theirs
+        and not key.endswith(("_id", "_per_layer")) and not _meant(key, Family()) and key not in _OF_WIDTHS
+    ]  # fmt: skip
+
+
+_OF_WIDTHS = ("ffn_multipliers", "ffn_dim_divisor")
+
+
 def _meant(key: str, family: Family) -> bool:
     """Whether a key that is no figure of the structure is one of a config all the same."""
     s = spellings()
@@ -65,19 +92,24 @@ def _meant(key: str, family: Family) -> bool:
     return any(key in group for group in known) or key.startswith(("_", *s.nested))
 
 
-def _renamed(config: dict[str, Any], complaints: Complaints) -> dict[str, Any]:
-    named = dict(config)
+def _renamed(config: dict[str, Any], complaints: Complaints, written: set[str], assumed: list[str]) -> dict[str, Any]:
+    """The config under our names; of two spellings of one figure what a person wrote counts, then the usual one."""
+    named, by_hand = dict(config), {ours: ours in written for ours in config}
     for ours, others in spellings().spellings.items():
         for theirs in others:
             if theirs not in named:
                 continue
-            value = named.pop(theirs)
-            if ours in named and (isinstance(value, list | dict) or named[ours] != value):
+            value, both = named.pop(theirs), by_hand.get(ours, False) and theirs in written
+            if ours not in named or (theirs in written and not both):
+                named[ours], by_hand[ours] = value, theirs in written
+            elif named[ours] != value and both:
                 complaints.add(
                     f"{dotted('model', theirs)} is {show(value)} but model.{ours}, another spelling of it, "
                     f"is {show(named[ours])}; give one"
                 )
-            named.setdefault(ours, value)
+            elif named[ours] != value and not by_hand.get(ours, False):
+                other = f"{theirs}, another spelling of it, is {show(value)}"
+                assumed.append(f"{ours} is {show(named[ours])} but {other}; {ours} counts")
     return named
 
 
@@ -113,7 +145,7 @@ def _note_foreign_features(config: Mapping[str, Any], family: Family, complaints
         )
 
 
-def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family) -> dict[str, Any]:
+def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family, assumed: list[str]) -> dict[str, Any]:
     """Return the figures with everything derived; ``config`` is the flat config they were read from."""
     figures = dict(values)
     figures |= _heads(figures, config) | _widths(figures, family)
@@ -122,8 +154,8 @@ def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family
     if family.low_rank_gates and {"linear_num_value_heads", "linear_value_head_dim"} <= figures.keys():
         figures.setdefault("linear_num_key_heads", figures["linear_num_value_heads"])
         figures.setdefault("linear_key_head_dim", figures["linear_value_head_dim"])
-    activation = spellings().activations.get(figures["hidden_act"])
-    figures["activation"] = "geglu" if family.activations == ("geglu",) and activation == "gelu" else activation
+    figures["activation"], remark = derived_activation(figures["hidden_act"], family)
+    assumed += [remark] if remark else []
     return figures
 
 

@@ -23,6 +23,11 @@ def pattern(value: Any) -> Any:
     return list_of(*spellings().single_blocks)(list(value) if isinstance(value, str) else value)
 
 
+def sentences(value: Any) -> Any:
+    """A list of texts."""
+    return tuple(text(item) for item in (value if isinstance(value, list | tuple) else [value]))
+
+
 _WIDTH, _HEADS, _NUMBER = whole(1, 10**8), whole(1, 10**6), whole(0, 10**6)
 
 DENSE: Keys = {
@@ -51,6 +56,7 @@ DENSE: Keys = {
     "weights": choice(*CHECKPOINT_FORMATS),
     "kv_cache": choice("bf16", "fp8", "int8"),
     "weight_exceptions": anything,
+    "assumed": sentences,
 }
 """The keys of every transformer."""
 

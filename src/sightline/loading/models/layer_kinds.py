@@ -157,7 +157,8 @@ def _pruned(values: Values) -> Iterator[LayerKind]:
     hidden, heads = values["hidden_size"], values["num_attention_heads"]
     for block in values["block_configs"][: values["num_hidden_layers"]]:
         attention, mlp = block["attention"], block["ffn"]
-        kv_heads = attention.get("num_key_value_heads") or (heads // (attention.get("n_heads_in_group") or heads))
+        own = attention.get("num_attention_heads") or heads
+        kv_heads = attention.get("num_key_value_heads") or (own // (attention.get("n_heads_in_group") or own))
         width = mlp.get("intermediate_size") or _pruned_width(mlp.get("ffn_mult"), hidden)
         yield LayerKind(
             mixer="none" if attention.get("no_op") else "attention",
@@ -165,7 +166,7 @@ def _pruned(values: Values) -> Iterator[LayerKind]:
             count=1,
             attention=None
             if attention.get("no_op")
-            else Heads(heads=heads, kv_heads=kv_heads, head_dim=values["head_dim"]),
+            else Heads(heads=own, kv_heads=kv_heads, head_dim=values["head_dim"]),
             intermediate_size=None if mlp.get("no_op") else width,
         )
 
