@@ -168,13 +168,46 @@ def test_adding_in_the_switch_pays_from_five_ranks_and_for_sums_only() -> None:
         assert (with_switch < without) is pays
 
 
-def test_without_peer_to_peer_large_messages_take_twice_as_long() -> None:
-    direct = replace(CLUSTER, intra_node=PCIE)
-    bounced = replace(CLUSTER, intra_node=replace(PCIE, peer_to_peer=False))
-    constants = cluster_collectives(direct)
-    assert constants.name == "pcie/collectives"
-    ratio = timed("all_reduce", 1e9, 4, constants, bounced) / timed("all_reduce", 1e9, 4, constants, direct)
-    assert ratio == pytest.approx(2, rel=0.05)
+def bus_bandwidth(cluster: Cluster, ranks: int, size: float = 2.0**30) -> float:
+    """Bytes per second of an all-reduce, as nccl-tests gives them."""
+    return (
+        2.0
+        * (ranks - 1)
+        / ranks
+        * size
+        / float(timed("all_reduce", size, ranks, cluster_collectives(cluster), cluster))
+    )
+
+
+@pytest.mark.parametrize(("ranks", "measured"), [(4, 35e9), (8, 28e9)])
+def test_without_peer_to_peer_host_memory_is_the_limit(ranks: int, measured: float) -> None:
+    # NVIDIA/nccl#1639: RTX 5090 on two Xeon 8480.
+    cluster = read_cluster({"devices": "8x rtx-5090", "host": "xeon-8480c"})
+    assert not cluster.intra_node.peer_to_peer
+    assert bus_bandwidth(cluster, ranks) == pytest.approx(measured, rel=0.12)
+
+
+def test_without_peer_to_peer_each_platform_has_its_own_bandwidth() -> None:
+    def reached(ranks: int = 8, **host: float) -> float:
+        cluster = read_cluster("8x rtx-4090")
+        return bus_bandwidth(replace(cluster, host=replace(cluster.host, **host)), ranks)
+
+    assert reached(device_bandwidth=12e9) < 0.6 * reached()  # a host of PCIe 3
+    assert reached(memory_bandwidth=100e9) == pytest.approx(0.5 * reached(memory_bandwidth=200e9), rel=0.05)
+    assert reached(2, memory_bandwidth=200e9) == pytest.approx(reached(2), rel=1e-6)
+
+
+def test_a_server_whose_shares_are_known_keeps_them_without_peer_to_peer() -> None:
+    cluster = read_cluster("8x rtx-4090")
+    shared = replace(cluster, intra_node=replace(cluster.intra_node, shares={2: 1.0, 8: 0.2}))
+    assert bus_bandwidth(shared, 8) < 0.5 * bus_bandwidth(cluster, 8)
+
+
+def test_bridges_take_half_of_a_ring_past_host_memory() -> None:
+    plain, bridged = (read_cluster(f"8x {name}") for name in ("rtx-3090", "rtx-3090-nvlink"))
+    slow = {"memory_bandwidth": 100e9}
+    plain, bridged = (replace(c, host=replace(c.host, **slow)) for c in (plain, bridged))
+    assert bus_bandwidth(bridged, 8) == pytest.approx(2 * bus_bandwidth(plain, 8), rel=0.1)
 
 
 def test_a_mesh_pair_uses_one_of_its_links() -> None:

@@ -9,9 +9,9 @@ import polars as pl
 
 from sightline.calibration.fits import Array, FitResult, by_kernel, columns
 from sightline.calibration.manifest import Read, Stated, device_of
-from sightline.calibration.parts.collective_systems import Fits, fit_system, systems
+from sightline.calibration.parts.collective_systems import Fits, System, fit_system, systems
 from sightline.calibration.parts.collectives import (
-    BOUNCE,
+    PINNED_SHARE,
     CollectiveTable,
     Errors,
     fit_collectives,
@@ -37,7 +37,7 @@ from sightline.errors import InputError
 from sightline.quantities import Number, significant
 from sightline.scenario import Cluster
 
-SHARED = ("topology", "network", "bounce", "pcie")
+SHARED = ("topology", "network", "pcie")
 """What a table of one node cannot tell, taken from the nearest family."""
 UNIT = "per cent of the measured time; [cases, median, 90th percentile, bias]"
 Engines = Mapping[str, Mapping[str, CustomAllReduce]]
@@ -94,12 +94,16 @@ def _mean_entry(fits: Sequence[Fits], network: NetworkConstants, names: Stated, 
         pairs = {n: size for n, size in mean.most_bytes.items() if n == 2}
         engines[engine] = {"typical": replace(mean, most_bytes=pairs) if topology == PCIE else mean}
     return entry_of(
-        source=f"geometric mean of the constants fitted for {', '.join(f.system.family for f in fits)}; launches at"
-        f" {REFERENCE_HZ / 1e9:g} GHz",
+        source=f"geometric mean of the constants fitted for {', '.join(f.system.family for f in fits)}"
+        f"{', medians of their shares' * (topology == PCIE)}; launches at {REFERENCE_HZ / 1e9:g} GHz",
         evidence="estimated",
         topology=topology,
         network=network,
-        versions={"nccl": mean_kinds([kinds_at(f.kinds(), f.system.family, REFERENCE_HZ) for f in fits])},
+        versions={
+            "nccl": mean_kinds(
+                [kinds_at(_over_half_of_the_link(f.kinds(), f.system), f.system.family, REFERENCE_HZ) for f in fits]
+            )
+        },
         engines=engines,
     )
 
@@ -117,18 +121,34 @@ def _sources(fits: Fits, sources: Stated) -> list[str]:
     return [*said, f"fitted as {system.interconnect}", sources["network"]]
 
 
+def _over_half_of_the_link(kinds: Mapping[str, KindConstants], system: System) -> dict[str, KindConstants]:
+    """Return constants whose efficiencies are over half of a link where every byte crosses it twice.
+
+    Without peer-to-peer access a fit's are over what the host exchanges with one device.
+    """
+    if measured_node(system.interconnect).intra_node.peer_to_peer:
+        return dict(kinds)
+    return {
+        name: replace(k, protocols=tuple(replace(p, efficiency=2.0 * PINNED_SHARE * p.efficiency) for p in k.protocols))
+        for name, k in kinds.items()
+    }
+
+
 def kinds_at(kinds: Mapping[str, KindConstants], family: str, hertz: Number) -> dict[str, KindConstants]:
     """Return what was measured on the device of a family as it would be at another clock."""
     return slowed(kinds, clock_hz(device_of(family)) / hertz)
 
 
 def mean_kinds(sets: Sequence[Mapping[str, KindConstants]]) -> dict[str, KindConstants]:
-    """Return the geometric mean of each constant over the sets that have the kind."""
+    """Return the geometric mean of each constant over the sets that have the kind, and the median of shares.
+
+    Shares are a server's: one whose switches leave a tenth of what others' do says nothing of the others.
+    """
     out = {}
     for kind in sorted({k for s in sets for k in s}):
         have = [s[kind] for s in sets if kind in s]
         protocols = zip(*(h.protocols for h in have), strict=True)
-        shares = {n: _mean([h.shares[n] for h in have]) for n in have[0].shares}
+        shares = {n: float(np.median([h.shares[n] for h in have])) for n in have[0].shares}
         local = float(np.mean([h.local for h in have]))
         out[kind] = KindConstants(local=local, protocols=tuple(map(_mean_protocol, protocols)), shares=shares)
     return out
@@ -179,7 +199,6 @@ def entry_of(
         "measured": list(measured),
         "default": list(versions)[-1],
         "network": {**outside, "tree": significant(network.tree)},
-        "bounce": BOUNCE,
         "versions": {version: _kinds_entry(versions[version]) for version in reversed(list(versions))},
         **({"custom": custom} if custom else {}),
     }

@@ -83,7 +83,7 @@ def collective_time(
         return 0.0 * bytes
     nodes = -(-n // r)
     fitted = constants.kinds[kind]
-    wires = _wires(kind, group, cluster, fitted, constants.bounce)
+    wires = _wires(kind, group, cluster, fitted, shared=bool(constants.measured))
     chunk = bytes / n if kind == "all_to_all" else None
     ring = _along_torus(kind, _ring(kind, bytes, n, r, nodes), r, nodes, cluster)
     rail_bytes = bytes * handed_over(kind, n, r, cluster.network)
@@ -110,7 +110,11 @@ def _paired_time(kind: str, bytes: Number, group: Group, cluster: Links, constan
     far, constants_far = cluster.intra_node.beyond, constants.beyond
     if np.max(group.ranks_per_node) <= 2 or far is None or constants_far is None:
         return pair_s
-    beyond = _Node(cluster.per_node, far, cluster.network, cluster.host)
+    host = cluster.host
+    if kind != "all_to_all":
+        # Bridges carry every other hop of a ring past host memory.
+        host = replace(host, memory_bandwidth=2.0 * host.memory_bandwidth)
+    beyond = _Node(cluster.per_node, far, cluster.network, host)
     beyond_s = collective_time(kind, bytes, group=group, cluster=beyond, constants=constants_far)
     return np.where(np.greater(group.ranks_per_node, 2), beyond_s, pair_s)
 
@@ -124,20 +128,23 @@ def _along_torus(kind: str, route: _Route, r: Number, nodes: Number, cluster: Li
     return route._replace(link_hops=passes * nodes * steps(r, cluster.per_node, link))
 
 
-def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, bounce: float) -> _Wires:
+def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, *, shared: bool) -> _Wires:
     """Bandwidths and latencies as the group's ranks find them; its share of the network counts all its ports.
 
-    Links that meet in the host share its root; without peer-to-peer access every byte is written to and read from
-    host memory. In a full mesh a device has one link per peer, so a smaller group uses only some of them; a torus
-    gives the dimensions that the group spans, of which a pair's message takes one link. The fabric between nodes may
-    carry less than their ports.
+    Links that meet in the host share its root, by what their server was measured to leave them. Without peer-to-peer
+    access every byte is written to and read from host memory, as fast as the host exchanges data with one device, and
+    all ranks together as its memory allows: eight RTX 5090 on two Xeon 8480 reach 28 GB/s and four 35 GB/s
+    (NVIDIA/nccl#1639), 25 and 33 here. In a full mesh a device has one link per peer, so a smaller group uses only some
+    of them; a torus gives the dimensions that the group spans, of which a pair's message takes one link. The fabric
+    between nodes may carry less than their ports.
     """
     link, r = cluster.intra_node, group.ranks_per_node
     bandwidth = link.bandwidth
     if link.topology == "pcie":
-        bandwidth = bandwidth * fitted.share(r)
+        if shared or link.peer_to_peer or link.shares is not None:
+            bandwidth = bandwidth * fitted.share(r)
         if not link.peer_to_peer:
-            bandwidth = smaller(bandwidth * bounce, cluster.host.memory_bandwidth / (2.0 * r))
+            bandwidth = smaller(smaller(bandwidth, cluster.host.device_bandwidth), _memory_bandwidth(cluster.host, r))
     elif link.topology == "full-mesh":
         bandwidth = bandwidth * larger(1, r - 1) / max(1, cluster.per_node - 1)
     elif link.topology == "ring":
@@ -148,6 +155,11 @@ def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, bounc
     network = cluster.network
     ports = network.bandwidth_per_node / sharing / slowdown(kind, -(-group.size // r), network, group.stride)
     return _Wires(bandwidth, link.latency_s, ports, network.latency_s)
+
+
+def _memory_bandwidth(host: Host, ranks: Number) -> Number:
+    """What host memory leaves each of so many ranks that pass everything through it."""
+    return host.memory_bandwidth / (2.0 * ranks)
 
 
 def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:

@@ -115,8 +115,6 @@ class CollectiveConstants:
     kinds: Mapping[str, KindConstants]
     """By kind of collective; ``nvls`` is the all-reduce that the switch adds up."""
     network: NetworkConstants
-    bounce: float
-    """Share of the bandwidth left where data goes through host memory, for want of peer-to-peer access."""
     measured: tuple[str, ...] = ()
     """Kinds that were measured on the family; the others are taken from their like."""
     custom: CustomAllReduce | None = None
@@ -142,7 +140,6 @@ class CollectiveConstants:
             network=NetworkConstants(
                 protocols=tuple(NetworkProtocol(**network[p]) for p in PROTOCOLS), tree=float(network["tree"])
             ),
-            bounce=float(mapping["bounce"]),
             measured=tuple(mapping.get("measured", mapping["versions"][newest])),
         )
 
