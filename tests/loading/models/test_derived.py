@@ -1,6 +1,8 @@
 """Configs of names, words and lists that nobody knows are read as far as their shapes go, and say what was assumed."""
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,10 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.loading.models import resolve_model
+from sightline.loading.models.config import read_model
 from sightline.scenario import Model
+
+CONFIGS = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "model_configs"
 
 PLAIN: dict[str, Any] = {
     "hidden_size": 4096,
@@ -42,6 +47,7 @@ LING_LITE = {
     "num_shared_experts": 2,
     "first_k_dense_replace": 0,
     "norm_head": False,
+    "tie_word_embeddings": False,
 }
 OPENELM = {
     "model_type": "openelm",
@@ -189,6 +195,15 @@ def test_an_unknown_activation_is_read_as_one_of_as_many_projections(model_type,
     assert [word in sentence for sentence in model.assumed] == [True]
 
 
+def test_an_unknown_family_gates_where_its_norm_suggests_so():
+    gated = read({**PLAIN, "model_type": "newthing", "hidden_act": "gelu_pytorch_tanh"})
+    plain = read(
+        {**without(PLAIN, "rms_norm_eps"), "model_type": "newthing", "hidden_act": "gelu", "layer_norm_eps": 1e-5}
+    )
+    assert (gated.norm, gated.activation, gated.tied_embeddings) == ("rmsnorm", "geglu", True)
+    assert (plain.norm, plain.activation) == ("layernorm", "gelu")
+
+
 def test_a_class_may_stand_in_for_the_family():
     config = without({**PLAIN, **MOE, "architectures": ["Qwen3MoeForCausalLM"]}, "model_type")
     model = read(config)
@@ -238,3 +253,29 @@ def test_what_was_assumed_is_warned_about_and_kept():
     assert any("'llama5' is unknown" in warning for warning in scenario.warnings)
     again = scenario_from_mapping(to_mapping(scenario))
     assert again.model.assumed == scenario.model.assumed != ()
+
+
+def renamed(config: dict[str, Any], model_type: str) -> dict[str, Any]:
+    """A published config under another name, its class left out."""
+    changed = {**without(config, "architectures"), "model_type": model_type}
+    for wrapped in ("text_config", "llm_config", "language_config"):
+        if isinstance(config.get(wrapped), dict):
+            changed[wrapped] = {**without(config[wrapped], "architectures"), "model_type": model_type}
+    return changed
+
+
+@pytest.mark.skipif(not CONFIGS.is_dir(), reason="needs the published configs")
+def test_published_configs_mean_the_same_under_names_that_nobody_knows():
+    shares = []
+    for path in sorted(CONFIGS.glob("*.json")):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        known = read_model(config).model
+        name = config.get("text_config", {}).get("model_type", config["model_type"])
+        newer = read_model(renamed(config, re.sub(r"\d+(?!.*\d)", "9", name))).model
+        assert newer.kinds == known.kinds
+        assert newer.parameters == pytest.approx(known.parameters, rel=1e-4)
+        shares.append(read_model(renamed(config, "a-name-of-no-family")).model.parameters / known.parameters)
+    # Llama 4's shared expert is its family's default, and Gemma 4's class holds what its config leaves out.
+    assert sum(abs(share - 1.0) < 0.001 for share in shares) >= len(shares) - 4
+    assert min(shares) > 0.9
+    assert max(shares) < 1.1

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache
 from typing import Any
 
 from sightline.loading.models.family import Family, entry_of, families, family_of, spellings
@@ -106,12 +105,15 @@ def _any(config: Mapping[str, Any], stated: set[str]) -> Family:
     blocks = {
         "num_experts": ("num_experts_per_tok",),
         "kv_lora_rank": ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+        "compress_ratios": ("q_lora_rank", "o_lora_rank", "o_groups", "sliding_window"),
     }
     needs = [need for key, found in blocks.items() if key in stated for need in found]
     if "moe_intermediate_size" not in stated and "block_configs" not in stated:
         needs.append("intermediate_size")
     if layernorm:
-        family = replace(family, defaults={**family.defaults, "norm": "layernorm"})
+        # Models with RMSNorm gate their MLPs, those with LayerNorm hardly do.
+        activations = ("gelu", *family.activations)
+        family = replace(family, defaults={**family.defaults, "norm": "layernorm"}, activations=activations)
     interleaved = "linear" if "linear_num_value_heads" in stated else family.interleaved
     return replace(family, needs=tuple(needs), interleaved=interleaved)
 
@@ -223,10 +225,9 @@ def _is_width(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-@cache
-def _gated(family: Family) -> bool:
-    """Whether MLPs of the family multiply two projections, whatever the activation."""
-    return set(family.activations) <= {"swiglu", "geglu"}
+def _gates(family: Family) -> bool:
+    """Whether MLPs of the family multiply two projections."""
+    return bool(set(family.activations) & {"swiglu", "geglu"})
 
 
 def derived_activation(word: object, family: Family) -> tuple[str, str]:
@@ -239,8 +240,8 @@ def derived_activation(word: object, family: Family) -> tuple[str, str]:
         known or _resembled(str(word).lower()) or spellings().activations[family.defaults.get("hidden_act", "silu")]
     )
     if activation not in family.activations:
-        gates = {"gelu": "geglu", "geglu": "geglu"} if _gated(family) else {"swiglu": "gelu", "geglu": "gelu"}
-        activation = gates.get(activation, "swiglu" if _gated(family) else family.activations[0])
+        gates = {"gelu": "geglu", "geglu": "geglu"} if _gates(family) else {"swiglu": "gelu", "geglu": "gelu"}
+        activation = gates.get(activation, "swiglu" if _gates(family) else family.activations[0])
     if known == activation or (known == "gelu" and family.activations == ("geglu",)):
         return "geglu" if family.activations == ("geglu",) else activation, ""
     unusual = "unknown" if known is None else "not what this model_type is known with"
