@@ -24,7 +24,7 @@ def cost(traffic, arithmetic=0.0, kernels=1.0, device=DEVICE, **constants):
 
 @given(BYTES, KERNELS)
 def test_the_legs_are_datasheet_figures(traffic, kernels):
-    _, compute_s, memory_s = cost(traffic, 1e9, kernels)
+    _, compute_s, memory_s, _ = cost(traffic, 1e9, kernels)
     assert memory_s == pytest.approx(traffic / DEVICE.memory_bandwidth)
     assert compute_s == pytest.approx(1e9 / DEVICE.vector_flops)
 
@@ -35,6 +35,15 @@ def test_no_chain_is_faster_than_cache_or_vector_units_or_its_launches(traffic, 
     assert time_s >= traffic / max(DEVICE.l2_bandwidth, DEVICE.memory_bandwidth)
     assert time_s >= arithmetic / DEVICE.vector_flops
     assert time_s >= kernels * CONSTANTS.kernel_latency_s
+
+
+@given(BYTES, KERNELS)
+def test_what_no_setting_is_faster_than_counts_bytes_beyond_the_cache(traffic, kernels):
+    found = cost(traffic, 0.0, kernels)
+    beyond = max(traffic - kernels * DEVICE.l2_bytes, 0.0)
+    bandwidths = (DEVICE.memory_bandwidth, max(DEVICE.l2_bandwidth, DEVICE.memory_bandwidth))
+    assert found.least_s == pytest.approx(max(beyond / bandwidths[0], traffic / bandwidths[1]))
+    assert found.time_s >= found.least_s
 
 
 @given(st.floats(1, 1e6))

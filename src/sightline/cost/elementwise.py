@@ -114,11 +114,15 @@ def elementwise_cost(
     memory_s = np.asarray(x.traffic_bytes, dtype=float) / device.memory_bandwidth
     compute_s = x.arithmetic / device.vector_flops
     footprint = x.traffic_bytes if footprint_bytes is None else footprint_bytes
-    resident = np.maximum(0.0, 1.0 - footprint / ((x.kernels + (x.kernels == 0.0)) * device.l2_bytes))
+    l2_bytes = (x.kernels + (x.kernels == 0.0)) * device.l2_bytes
+    resident = np.maximum(0.0, 1.0 - footprint / l2_bytes)
     slower = 1.0 - c.cache_gain * resident * (1.0 - device.memory_bandwidth / device.l2_bandwidth)
     streaming_s = memory_s * slower / memory_share(c, device)
     time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + x.kernels * c.kernel_latency_s
-    return OperatorCost(time_s, compute_s, memory_s)
+    beyond_s = memory_s * np.maximum(1.0 - l2_bytes / np.maximum(footprint, 1.0), 0.0)
+    cached_s = memory_s * np.minimum(device.memory_bandwidth / device.l2_bandwidth, 1.0)
+    least_s = np.maximum(np.maximum(beyond_s, cached_s), compute_s)
+    return OperatorCost(np.maximum(time_s, least_s), compute_s, memory_s, least_s)
 
 
 def price_streams(alike: Alike, on: Ranks) -> OperatorCost:

@@ -14,7 +14,7 @@ from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Group, Links
 from sightline.cost.device_model import DeviceModel
 from sightline.program import Operator
-from sightline.quantities import PLAIN, Number
+from sightline.quantities import PLAIN, Number, larger
 
 
 class OperatorCost(NamedTuple):
@@ -26,6 +26,15 @@ class OperatorCost(NamedTuple):
     """Arithmetic at the datasheet's peak: the compute leg of the roofline."""
     memory_s: Number
     """Compulsory bytes at the datasheet's bandwidth: the memory leg of the roofline."""
+    least_s: Number = 0.0
+    """What no framework and no engine is faster than: arithmetic at the peak, bytes beyond L2 at the full bandwidth.
+    0 where devices have no such bound of their own: collectives, processors."""
+
+    @classmethod
+    def on_roofline(cls, time_s: Number, compute_s: Number, memory_s: Number) -> "OperatorCost":
+        """A kernel that is never faster than either leg, because little of what it reads is in L2 before it."""
+        least_s = larger(compute_s, memory_s)
+        return cls(larger(time_s, least_s), compute_s, memory_s, least_s)
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,12 +98,14 @@ def gated_delta_cost(x: GatedDelta, device: Device, constants: LinearConstants) 
     time_s = matmul_s + tokens * handed_on / (bandwidth * c.memory_fraction) + steps_s
     kernels = BACKWARD_KERNELS if x.backward else PREFILL_KERNELS
     time_s = np.maximum(time_s, np.maximum(compute_s, memory_s)) + kernels * c.latency_s
-    return OperatorCost(time_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 
 def _update(compute_s: Number, memory_s: Number, c: LinearConstants) -> OperatorCost:
     """A step of decoding streams the states."""
-    return OperatorCost(np.maximum(memory_s / c.update_fraction, compute_s) + c.latency_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(
+        np.maximum(memory_s / c.update_fraction, compute_s) + c.latency_s, compute_s, memory_s
+    )
 
 
 def short_convolution_cost(x: ShortConvolution, device: Device, constants: LinearConstants) -> OperatorCost:
@@ -118,7 +120,7 @@ def short_convolution_cost(x: ShortConvolution, device: Device, constants: Linea
     elements = np.asarray(x.sequences, dtype=float) * x.new_tokens * x.channels
     compute_s = (6 if x.backward else 2) * x.width * elements / device.vector_flops
     fraction = c.conv_update_fraction if x.decode else c.conv_fraction
-    return OperatorCost(np.maximum(memory_s / fraction, compute_s) + c.latency_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(np.maximum(memory_s / fraction, compute_s) + c.latency_s, compute_s, memory_s)
 
 
 SCAN_BACKWARD_KERNELS = 10
@@ -152,7 +154,7 @@ def state_space_cost(x: StateSpaceScan, device: Device, constants: LinearConstan
     handed_on = (BACKWARD_HANDED_ON if x.backward else 1.0) * handed_on
     time_s = compute_s / c.peak_fraction + (tokens * handed_on / bandwidth + memory_s) / c.memory_fraction
     kernels = SCAN_BACKWARD_KERNELS if x.backward else PREFILL_KERNELS
-    return OperatorCost(time_s + kernels * c.latency_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(time_s + kernels * c.latency_s, compute_s, memory_s)
 
 
 def _of_family(model: DeviceModel, mixer: str) -> LinearConstants:

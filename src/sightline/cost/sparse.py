@@ -54,7 +54,7 @@ def indexer_cost(x: Indexer, device: Device, constants: SparseConstants) -> Oper
     c = constants
     compute_s, memory_s = x.flops / device.peak_flops[x.dtype], x.bytes / device.memory_bandwidth
     legs = (compute_s / c.index_peak_fraction) ** OVERLAP + (memory_s / c.index_memory_fraction) ** OVERLAP
-    return OperatorCost(legs ** (1 / OVERLAP) + c.latency_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(legs ** (1 / OVERLAP) + c.latency_s, compute_s, memory_s)
 
 
 def sparse_attention_cost(x: SelectedAttention, device: Device, constants: SparseConstants) -> OperatorCost:
@@ -73,7 +73,7 @@ def sparse_attention_cost(x: SelectedAttention, device: Device, constants: Spars
     gathered = x.sequences * x.new_tokens * x.selected_tokens * (x.key_dim * x.cache_bytes + summed)
     kernel_s = larger(kernel_s, gathered / device.l2_bandwidth)
     time_s = larger(kernel_s, memory_s / c.index_memory_fraction) + c.latency_s
-    return OperatorCost(time_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 
 def _of_family(model: DeviceModel) -> SparseConstants:

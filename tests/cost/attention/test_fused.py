@@ -36,8 +36,8 @@ def cost(
 
 @given(shape=SHAPES, device=st.sampled_from(list(DEVICES)), kernel=st.sampled_from((*KERNELS, "cudnn")))
 def test_no_pass_is_faster_than_either_leg_of_the_roofline(shape, device, kernel):
-    time_s, compute_s, memory_s = cost(*shape, device=device, kernel=kernel)
-    assert time_s > max(compute_s, memory_s) > 0
+    time_s, compute_s, memory_s, least_s = cost(*shape, device=device, kernel=kernel)
+    assert time_s > least_s == max(compute_s, memory_s) > 0
 
 
 @given(shapes=st.lists(SHAPES, min_size=1, max_size=6), backward=st.booleans())

@@ -152,7 +152,7 @@ def decode_attention_cost(
     alone = (a == x.kv_heads) | (a > c.largest_group * x.kv_heads)
     if c.ungrouped is not None and anywhere(alone):
         time_s = either(alone, _kernel_time(head_by_head, memory_s, device, c.ungrouped), time_s)
-    return OperatorCost(larger(time_s, larger(compute_s, memory_s)), compute_s, memory_s)
+    return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 
 def _kernel_time(x: CachedAttention, memory_s: Number, device: Device, c: DecodeAttentionConstants) -> Number:

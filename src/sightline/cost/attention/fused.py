@@ -73,7 +73,7 @@ def attention_cost(x: FlashAttention | CachedAttention, device: Device, constant
     if c.surface is not None and isinstance(x, CachedAttention):
         kernel_s = kernel_s * c.surface.factor(x)
     time_s = larger(larger(kernel_s, memory_s / c.memory_fraction), compute_s) + c.latency_s
-    return OperatorCost(time_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 
 class _Sizes(NamedTuple):

@@ -175,7 +175,7 @@ def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> Operat
     if c.surface is not None:
         corrected = time_s * np.where(batch == 1, c.correction(m, n, k), 1.0)
         time_s = np.maximum(corrected, np.maximum(compute_s, memory_s))
-    return OperatorCost(time_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 
 def _busy_time(x: _Products, row: Array, c: MatmulConstants) -> Array:

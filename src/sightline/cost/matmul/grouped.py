@@ -122,7 +122,7 @@ def grouped_matmul_cost(
     kernel_s = waves * tile_flops * device.compute_units / (peak * peak_fraction)
 
     time_s = (kernel_s**OVERLAP + (memory_s / c.memory_fraction) ** OVERLAP) ** (1 / OVERLAP)
-    return OperatorCost(np.maximum(time_s, compute_s) + c.latency_s, compute_s, memory_s)
+    return OperatorCost.on_roofline(np.maximum(time_s, compute_s) + c.latency_s, compute_s, memory_s)
 
 
 def price_experts(alike: Alike, on: Ranks) -> OperatorCost:

@@ -61,7 +61,7 @@ def fp32_router_cost(x: Matmul, device: Device) -> OperatorCost:
     fewer_rows = np.where(np.less_equal(x.m, 1.0), walk.one_row, walk.few_rows)
     share = np.where(np.less_equal(x.m, FEW_ROWS), fewer_rows, walk.rows)
     time_s = LATENCY_S + 2.0 * TILE_ELEMENTS * x.k / unit_flops * share + compute_s / walk.peak_fraction
-    return OperatorCost(np.maximum(time_s, memory_s), compute_s, memory_s)
+    return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 
 UNIT_BANDWIDTH = 10e9

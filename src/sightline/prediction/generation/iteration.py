@@ -7,12 +7,13 @@ layer may draft. Legend: ``p`` pipeline stages, ``m`` micro-batches that fill th
 
 from dataclasses import dataclass
 
+from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices, price
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
 from sightline.prediction.generation.worker import PricedPass, Worker
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
 from sightline.program import Batch
-from sightline.quantities import Number, anywhere, either, larger
+from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import GenerationPlan
 
 HOST_OVERLAP = 4.0
@@ -82,16 +83,23 @@ def tokens_per_pass(plan: GenerationPlan) -> Number:
 def _with_drafts(worker: Worker, decode: PricedPass, prices: Prices, times: PassTimes) -> PassTimes:
     """Return the times of a decode pass with those of a prediction layer that drafts token by token.
 
-    It takes a layer and the head, each for one token of every sequence.
+    Each draft takes a layer and the head for one token of every sequence: its share of what all tokens of the pass
+    take, and at least what its weights and cache take from memory, which every draft reads again.
     """
     speculative, batch = worker.plan.speculative, decode.kernels.batch
     decoding = [group.tokens for group in batch.groups if group.decode]
     if speculative is None or not worker.model.prediction_layers or not decoding:
         return times
     blocks = (decode.program.layers[-1], decode.program.head)
-    share = speculative.tokens / (1.0 + speculative.tokens) * (sum(decoding) / batch.tokens)
-    drafts = [operator_times(block.operators, prices) for block in blocks]
-    return sum_of_passes((1.0, share, share), (times, *drafts))
+    share = sum(decoding) / batch.tokens / (1.0 + speculative.tokens)
+    operators = [op for block in blocks for op in block.operators]
+    one = {id(op): _of_a_draft(prices[id(op)], share) for op in operators}
+    return sum_of_passes((1.0, 1.0 * speculative.tokens), (times, operator_times(operators, one)))
+
+
+def _of_a_draft(cost: OperatorCost, share: Number) -> OperatorCost:
+    """The price of an operator for ``share`` of a pass's tokens."""
+    return cost._replace(time_s=larger(cost.time_s * share, smaller(cost.memory_s, cost.least_s)))
 
 
 def _with_long_prompts(batch: PricedPass, times: PassTimes, c: InferenceConstants) -> PassTimes:

@@ -1,0 +1,145 @@
+"""No pass is faster than its arithmetic at the peak, nor than its weights, cache and activations through the memory."""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from generation_scenarios import generation
+
+from sightline import predict
+from sightline.catalog import entry, names
+from sightline.errors import InputError
+from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
+from sightline.prediction.generation.phases import decode_phase, price_generation
+from sightline.prediction.generation.worker import worker_of
+from sightline.program import Collective, Elementwise
+from sightline.program.blocks.layer import cached_bytes
+from sightline.scenario import GenerationScenario
+
+CONTEXTS = np.array([1024.0, 8192.0, 32768.0, 131072.0])
+FORMATS = {"bf16": 2.0, "fp8": 1.0, "awq": 0.5, "nvfp4": 0.5}
+"""Bytes of a weight, without its scales."""
+DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb", "l40s-48gb", "rtx-4090", "mi300x")
+OUTPUT_TOKENS = 4
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Every engine with its release lines, known by behavior or by constants; none is the engine's own."""
+    for engine in names("engines"):
+        known = set(entry("engines", engine).get("versions") or {})
+        if engine in names("inference"):
+            known |= set(entry("inference", engine).get("versions") or {})
+        yield from ((engine, line) for line in ["", *sorted(known)])
+
+
+def asked(engine: str, line: str, device: str, fmt: str, batch: int) -> GenerationScenario | None:
+    """A dense model of 8B on one device; None where the engine or the device has no such format."""
+    plan = {"framework": engine} | ({"framework_version": line} if line else {})
+    plan |= {} if fmt == "bf16" else {"quantization": fmt}
+    try:
+        scenario = generation(
+            model="llama-3.1-8b", cluster=f"1x {device}", batch=batch, output_tokens=OUTPUT_TOKENS, plan=plan
+        )
+    except InputError:
+        return None
+    return replace(scenario, workload=replace(scenario.workload, prompt_tokens=CONTEXTS))
+
+
+def least_step_s(scenario: GenerationScenario, fmt: str) -> np.ndarray:
+    """Seconds that the weights of a decode step and the cache take from memory."""
+    m, device = scenario.model, scenario.cluster.device
+    attention = m.hidden_size * m.head_dim * 2 * (m.heads + m.kv_heads)
+    weights = m.layers * (attention + 3 * m.hidden_size * m.intermediate_size) * FORMATS[fmt]
+    head = m.hidden_size * m.vocab_size * FORMATS[fmt]
+    cache = cached_bytes(m, worker_of(scenario).formats, CONTEXTS) * scenario.workload.batch
+    return np.asarray((weights + head + cache) / device.memory_bandwidth)
+
+
+def least_prompt_s(scenario: GenerationScenario, fmt: str) -> np.ndarray:
+    """Seconds that the linear layers of all prompts take at the highest rate that the device has."""
+    m, device = scenario.model, scenario.cluster.device
+    attention = m.hidden_size * m.head_dim * 2 * (m.heads + m.kv_heads)
+    parameters = m.layers * (attention + 3 * m.hidden_size * m.intermediate_size)
+    peak = max(
+        rate for name, rate in device.peak_flops.items() if fmt in ("fp8", "nvfp4") or "fp16" in name or "bf16" in name
+    )
+    return np.asarray(2.0 * parameters * CONTEXTS * scenario.workload.batch / peak)
+
+
+def below(scenario: GenerationScenario, fmt: str) -> list[float]:
+    """Predictions over their bounds where they are under them."""
+    found = predict(scenario)
+    shares = [found.tpot_s / least_step_s(scenario, fmt), found.ttft_s / least_prompt_s(scenario, fmt)]
+    return [float(share) for share in np.concatenate(shares) if share < 1.0]
+
+
+def require_floors(devices: tuple[str, ...], batches: tuple[int, ...]) -> int:
+    """How many combinations were asked; none of them is under its bounds."""
+    count = 0
+    for engine, line in lines():
+        for device in devices:
+            for fmt in FORMATS:
+                for batch in batches:
+                    scenario = asked(engine, line, device, fmt, batch)
+                    if scenario is not None:
+                        assert not below(scenario, fmt), (engine, line, device, fmt, batch)
+                        count += len(CONTEXTS)
+    return count
+
+
+def test_no_engine_is_faster_than_memory_or_arithmetic():
+    assert require_floors(DEVICES, (8,)) > 1000
+
+
+@pytest.mark.slow
+def test_no_engine_is_faster_on_any_device():
+    assert require_floors(tuple(names("devices")), (1, 64)) > 10000
+
+
+def impossible() -> InferenceConstants:
+    """Kernels a hundred times faster than alone, and a host that takes no time."""
+    values = {f.name: getattr(load_inference("vllm")[0], f.name) for f in fields(InferenceConstants)}
+    faster = {
+        name: 0.01 if name.endswith("_slowdown") else 0.0 for name in values if name.endswith(("_slowdown", "_s"))
+    }
+    return InferenceConstants(**values | faster)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3", "qwen3-next-80b-a3b"])
+@pytest.mark.parametrize("drafts", [None, {"tokens": 3, "acceptance": 0.7}])
+def test_constants_of_engines_change_nothing_below_the_floor(model, drafts):
+    plan = {"framework": "vllm", "tensor_parallel": 8} | ({"speculative": drafts} if drafts else {})
+    scenario = generation(model=model, cluster="8x h200-sxm-141gb", batch=16, prompt_tokens=8192, plan=plan)
+    priced, constants = price_generation(scenario), impossible()
+    for one in (priced.prefill, priced.decode):
+        prices = one.in_engine(constants)
+        for op in one.program.operators:
+            if isinstance(op, Collective | Elementwise):
+                continue
+            bandwidth = scenario.cluster.device.memory_bandwidth
+            assert prices[id(op)].time_s >= max(prices[id(op)].compute_s, op.bytes / bandwidth * 0.999), op.name
+    step_s = decode_phase(priced, constants).pass_s
+    device = scenario.cluster.device
+    assert step_s >= sum(
+        block.count * op.count * op.bytes / device.memory_bandwidth
+        for block in priced.decode.program.blocks
+        for op in block.operators
+        if not isinstance(op, Collective | Elementwise)
+    )
+
+
+def test_every_draft_reads_the_weights_again():
+    """Three drafts take at least three passes of the prediction layer and the head through the memory."""
+    plan = {"framework": "vllm", "tensor_parallel": 8}
+    cases = [plan, plan | {"speculative": {"tokens": 3, "acceptance": 0.7}}]
+    alone, drafted = (
+        price_generation(generation(model="deepseek-v3", cluster="8x h200-sxm-141gb", plan=case)) for case in cases
+    )
+    blocks = (drafted.decode.program.layers[-1], drafted.decode.program.head)
+    bandwidth = drafted.scenario.cluster.device.memory_bandwidth
+    read_s = sum(
+        op.count * op.bytes / bandwidth for block in blocks for op in block.operators if not isinstance(op, Collective)
+    )
+    constants = impossible()
+    assert decode_phase(drafted, constants).pass_s >= decode_phase(alone, constants).pass_s + 2.5 * read_s
