@@ -91,3 +91,19 @@ def test_devices_have_the_published_figures():
             if printed and value and (device.name, column) not in OTHERWISE and abs(value / float(printed) - 1) > 0.03:
                 differences.append(f"{device.name} {column}: {value:g}, printed {printed}")
     assert not differences
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "host", "memory_gib", "peers"),
+    [
+        ("a800", "a800-sxm-80gb", "epyc-7402", 512, True),
+        ("rtx-4090", "rtx-4090", "xeon-gold-6230", 512, False),
+        ("rtx-3090", "rtx-3090", "epyc-7302", 128, False),
+        ("rtx-3090-nvlink", "rtx-3090-nvlink", "epyc-7302", 128, True),
+    ],
+)
+def test_the_nodes_of_the_study_are_as_its_table_has_them(name, device, host, memory_gib, peers):
+    cluster = read_cluster(f"study-2311.03687-{name}")
+    assert (cluster.devices, cluster.per_node, cluster.device.name) == (8, 8, device)
+    assert (cluster.host.name, cluster.host.memory_bytes / 2**30) == (host, memory_gib)
+    assert cluster.intra_node.peer_to_peer is peers
