@@ -12,7 +12,7 @@ from sightline.content import fix_mappings
 from sightline.quantities import Number
 
 LinkTopology = Literal["switch", "full-mesh", "pcie", "ring", "torus", "pairs"]
-CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast"]
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast", "reduce"]
 COLLECTIVES: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 """What devices exchange with each other."""
 

@@ -316,3 +316,11 @@ def test_an_engines_own_sums_are_those_of_its_release() -> None:
     assert read_engine("tensorrt-llm", "1.2").all_reduce_library == "trtllm 1.2"
     assert read_engine("tensorrt-llm", "gpt-oss-dev").all_reduce_library == "trtllm"
     assert read_engine("tensorrt-llm", "0.8").all_reduce_library == "custom"
+
+
+def test_a_reduce_takes_what_a_broadcast_moves_and_less_than_an_all_reduce() -> None:
+    for ranks in (2, 8, 64):
+        large = {kind: float(timed(kind, 2.0**30, ranks)) for kind in ("reduce", "broadcast", "all_reduce")}
+        assert large["reduce"] == pytest.approx(large["broadcast"], rel=0.3)
+        assert large["reduce"] < 1.05 * large["all_reduce"]
+    assert timed("reduce", 1e9, 1) == 0

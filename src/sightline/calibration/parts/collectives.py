@@ -218,7 +218,7 @@ def _starts(prior: Array) -> list[Array]:
 
 def _constants(kind: str, values: Array, *, on_pcie: bool) -> dict[str, KindConstants]:
     """Constants from the fit's vector: local, three per protocol, then shares, or launch and efficiency of ``nvls``."""
-    local = 0.0 if kind in ("send_recv", "broadcast") else float(values[0])
+    local = 0.0 if kind in ("send_recv", "broadcast", "reduce") else float(values[0])
     protocols = tuple(
         Protocol(launch_s=float(launch), hop=float(hop), efficiency=float(share))
         for launch, hop, share in values[1:10].reshape(3, 3)

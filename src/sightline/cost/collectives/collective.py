@@ -68,7 +68,7 @@ def collective_time(
     The least over algorithms and protocols of
     ``launch + link hops x latency + network hops x latency + max(link bytes / B, network bytes / W)``,
     where B and W are datasheet bandwidths times the protocol's efficiency. ``bytes`` is the buffer as nccl-tests
-    reports it: all_reduce, broadcast, send_recv: the message; all_gather: the gathered output; reduce_scatter: the
+    reports it: all_reduce, broadcast, reduce, send_recv: the message; all_gather: the gathered output; reduce_scatter: the
     input; all_to_all: one rank's buffer, of which ``across`` is the
     part that crosses the network once where several ranks of a node want it. Leaves out stragglers, and contention with
     compute and other jobs.
@@ -173,7 +173,7 @@ def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:
         return _Route((r - 1) / n * size, n - 1, r * (n - r) / n * size * across, across)
     if kind == "send_recv":
         return _Route(size * inside, inside, size * across, across)
-    if kind == "broadcast":
+    if kind in ("broadcast", "reduce"):
         return _Route(size * inside, n - m, size * across, m - 1)
     passes = 2 if kind == "all_reduce" else 1
     volume = passes * (n - 1) / n * size

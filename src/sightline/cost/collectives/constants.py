@@ -131,6 +131,9 @@ class CollectiveConstants:
         newest = str(mapping["default"])
         chosen = version or newest
         kinds = {**mapping["versions"][newest], **mapping["versions"][chosen]}
+        if "reduce" not in kinds and "reduce_scatter" in kinds:
+            # Every rank adds what arrives to its own, as in a reduce-scatter, and hands the sum on.
+            kinds["reduce"] = {**kinds["reduce_scatter"], "local": 0.0}
         network = mapping["network"]
         return cls(
             name=name,

@@ -121,6 +121,7 @@ def _collective(operator: str, size: int, rank: int, ranks: int, device: str) ->
         "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
         "all_to_all": lambda: dist.all_to_all_single(other, whole),
         "broadcast": lambda: dist.broadcast(whole, 0),
+        "reduce": lambda: dist.reduce(whole, 0),
         "send_recv": lambda: _exchange(whole, other, rank, ranks),
     }
     chosen = calls[operator]
