@@ -33,6 +33,7 @@ from sightline.scenario import (
     CollectiveOperation,
     ElementwiseOperation,
     GroupedMatmulOperation,
+    HostCopyOperation,
     MatmulOperation,
     Operation,
     OperatorScenario,
@@ -40,9 +41,11 @@ from sightline.scenario import (
 from sightline.scenario.cluster import COLLECTIVES
 from sightline.scenario.operation import (
     CACHE_DTYPES,
+    COPY_DIRECTIONS,
     DTYPE_FORMATS,
     ELEMENTWISE,
     FORMATS,
+    HOST_MEMORIES,
     MODEL_DTYPES,
     PLAIN_DTYPES,
 )
@@ -140,6 +143,9 @@ def _collective(values: Values) -> Operation:
 
 def _elementwise(values: Values) -> Operation:
     elements = values.get("elements") or prod(values[key] for key in ("tokens", "width"))
+    if values.get("direction", WITHIN_A_DEVICE) != WITHIN_A_DEVICE:
+        stated = {key: values[key] for key in ("direction", "host_memory") if key in values}
+        return HostCopyOperation(elements=elements, dtype=values["dtype"], **stated)
     return ElementwiseOperation(operator=values["operator"], elements=elements, dtype=values["dtype"])
 
 
@@ -237,6 +243,19 @@ def _engines() -> tuple[str, ...]:
     return tuple(dict.fromkeys(engine for part in parts for engine in entry("calibrations", part).get("custom", {})))
 
 
+WITHIN_A_DEVICE = COPY_DIRECTIONS[0]
+
+
+def _copy_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
+    """What is wrong with a copy."""
+    yield from _elementwise_mistakes({key: v for key, v in values.items() if key != "host_memory"}, wrong)
+    if "host_memory" in values and values.get("direction", WITHIN_A_DEVICE) == WITHIN_A_DEVICE:
+        yield (
+            f"workload.host_memory is {show(values['host_memory'])} with the direction {WITHIN_A_DEVICE}; "
+            f"allowed with: {', '.join(COPY_DIRECTIONS[1:])}"
+        )
+
+
 def _elementwise_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
     """What is wrong with a bandwidth-bound kernel."""
     yield from _plain_dtype_mistakes(values)
@@ -252,6 +271,7 @@ def _plain_dtype_mistakes(values: Values) -> Iterator[str]:
         yield f"workload.dtype is {dtype_problem(values['dtype'], PLAIN_DTYPES)}"
 
 
+_ELEMENTS = {"elements": whole(1, 10**15)} | each(whole(), "tokens width") | {"dtype": text}
 OPERATORS: Mapping[str, _Asked] = {
     "matmul": _Asked(each(_SIZE, "m n k") | {"batch": whole()} | _TYPED, _matmul_mistakes, _matmul),
     "grouped_matmul": _Asked(
@@ -279,13 +299,11 @@ OPERATORS: Mapping[str, _Asked] = {
             _collective,
         ),
     ),
-    **dict.fromkeys(
-        ELEMENTWISE,
-        _Asked(
-            {"elements": whole(1, 10**15)} | each(whole(), "tokens width") | {"dtype": text},
-            _elementwise_mistakes,
-            _elementwise,
-        ),
+    **dict.fromkeys(ELEMENTWISE, _Asked(_ELEMENTS, _elementwise_mistakes, _elementwise)),
+    "copy": _Asked(
+        _ELEMENTS | {"direction": choice(*COPY_DIRECTIONS), "host_memory": choice(*HOST_MEMORIES)},
+        _copy_mistakes,
+        _elementwise,
     ),
 }
 """What each operator is asked by, and how it is read."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         CollectiveOperation,
         ElementwiseOperation,
         GroupedMatmulOperation,
+        HostCopyOperation,
         MatmulOperation,
         Operation,
         OperatorScenario,
@@ -48,7 +49,7 @@ else:
             "sightline.frameworks": "Engine",
             "sightline.scenario.generation": "Disaggregation Generate GenerationPlan GenerationScenario Speculation",
             "sightline.scenario.operation": "AttentionOperation CollectiveOperation ElementwiseOperation "
-            "GroupedMatmulOperation MatmulOperation Operation OperatorScenario",
+            "GroupedMatmulOperation HostCopyOperation MatmulOperation Operation OperatorScenario",
         },
     )
 
@@ -71,6 +72,7 @@ __all__ = [
     "GroupedMatmulOperation",
     "Heads",
     "Host",
+    "HostCopyOperation",
     "Interconnect",
     "LatentAttention",
     "LayerKind",

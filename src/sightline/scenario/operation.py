@@ -22,6 +22,11 @@ ElementwiseName = Literal[
     "residual",
 ]
 ELEMENTWISE: tuple[ElementwiseName, ...] = get_args(ElementwiseName)
+CopyDirection = Literal["device-to-device", "host-to-device", "device-to-host"]
+COPY_DIRECTIONS: tuple[CopyDirection, ...] = get_args(CopyDirection)
+"""Between which memories a copy goes; device-to-device stays in one device's."""
+HostMemory = Literal["pinned", "pageable"]
+HOST_MEMORIES: tuple[HostMemory, ...] = get_args(HostMemory)
 GroupedLayout = Literal["masked", "contiguous"]
 
 FORMATS: tuple[str, ...] = ("16-bit", *dict.fromkeys(WEIGHT_FORMATS.values()))
@@ -143,8 +148,25 @@ class ElementwiseOperation(_Operator):
     dtype: str = "bf16"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HostCopyOperation(_Operator):
+    """A copy of ``elements`` between the host's memory and a device's."""
+
+    operator: ClassVar[str] = "copy"
+    elements: Number
+    dtype: str = "bf16"
+    direction: CopyDirection
+    host_memory: HostMemory = "pinned"
+    """pageable: the driver stages it in pinned memory by one thread."""
+
+
 Operation: TypeAlias = (
-    MatmulOperation | GroupedMatmulOperation | AttentionOperation | CollectiveOperation | ElementwiseOperation
+    MatmulOperation
+    | GroupedMatmulOperation
+    | AttentionOperation
+    | CollectiveOperation
+    | ElementwiseOperation
+    | HostCopyOperation
 )
 
 

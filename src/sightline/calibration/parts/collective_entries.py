@@ -252,7 +252,9 @@ def _per_cent(found: Errors) -> list[float]:
 def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
     """Sending what a rank must send over its link: the switch may add on the way, so all-reduce counts once."""
     c = columns(rows, "ranks", "bytes")
-    share = np.where(rows["kernel"].is_in(["send_recv", "broadcast", "reduce"]).to_numpy(), 1.0, (c["ranks"] - 1) / c["ranks"])
+    share = np.where(
+        rows["kernel"].is_in(["send_recv", "broadcast", "reduce"]).to_numpy(), 1.0, (c["ranks"] - 1) / c["ranks"]
+    )
     return np.asarray(share * c["bytes"] / cluster.intra_node.bandwidth)
 
 

@@ -18,6 +18,8 @@ _DTYPE = f"{_WORKLOAD}dtype"
 _WIDE = ("fp32", "tf32")
 """Types that no constants of matmuls and attention are for."""
 _HOW = "measurement.implementation"
+_DIRECTION = "scenario.workload.direction"
+"""Of copies between host and device, which no kernel of the device makes."""
 _OF_PROCESSORS = ("recorded", "backward", "clipped", "input-gradient", "weight-gradient")
 """Ways of measuring that a processor's own part is fitted to."""
 _FORMAT = ("Sightline results", "scenario.workload.operator time_s")
@@ -35,6 +37,8 @@ def _results_of(*operators: str, wide: bool = True) -> Callable[[Read], Read]:
             mine = table.where(table.text(f"{_WORKLOAD}operator").is_in(operators).fill_null(value=False))
             if _HOW in mine.columns and mine.frame.height:
                 mine = mine.where(~mine.text(_HOW).is_in(_OF_PROCESSORS).fill_null(value=False))
+            if _DIRECTION in mine.columns and mine.frame.height:
+                mine = mine.where(mine.text(_DIRECTION).is_null())
             if "source" in mine.columns and (mine.frame["source"] == "predicted").any():
                 raise InputError(f"'{table.path}' holds predicted times; constants are fitted to measured ones")
             if not wide:

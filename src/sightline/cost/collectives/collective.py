@@ -68,9 +68,9 @@ def collective_time(
     The least over algorithms and protocols of
     ``launch + link hops x latency + network hops x latency + max(link bytes / B, network bytes / W)``,
     where B and W are datasheet bandwidths times the protocol's efficiency. ``bytes`` is the buffer as nccl-tests
-    reports it: all_reduce, broadcast, reduce, send_recv: the message; all_gather: the gathered output; reduce_scatter: the
-    input; all_to_all: one rank's buffer, of which ``across`` is the
-    part that crosses the network once where several ranks of a node want it. Leaves out stragglers, and contention with
+    reports it: all_reduce, broadcast, reduce, send_recv: the message; all_gather: the gathered output; reduce_scatter:
+    the input; all_to_all: one rank's buffer, of which ``across`` is the part that crosses the network once where
+    several ranks of a node want it. Leaves out stragglers, and contention with
     compute and other jobs.
     """
     if kind not in COLLECTIVES:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.errors import InputError
 from sightline.measurement.machine.devices import Machine, import_torch
 from sightline.measurement.operators.case import SEED, Case, Tensors, chosen, rotated, rotating, sets_of
-from sightline.scenario import ElementwiseOperation
+from sightline.scenario import ElementwiseOperation, HostCopyOperation
 from sightline.scenario.operation import ElementwiseName
 
 if TYPE_CHECKING:
@@ -23,25 +23,31 @@ _PLACES = {
 }
 
 
-def copy_case(x: ElementwiseOperation, machine: Machine, implementation: str) -> Case:
-    """Return a copy from pinned memory where the host is one end; raises `InputError` where there is no device."""
+def host_copy_case(x: HostCopyOperation, machine: Machine, implementation: str | None) -> Case:
+    """Return a copy between host and device; raises `InputError` where there is no device."""
+    return copy_case(x, machine, chosen("copy", implementation, (x.direction,)), pinned=x.host_memory == "pinned")
+
+
+def copy_case(
+    x: ElementwiseOperation | HostCopyOperation, machine: Machine, implementation: str, *, pinned: bool = True
+) -> Case:
+    """Return a copy, of pinned memory where the host is one end; raises `InputError` where there is no device."""
     torch = import_torch()
     elements, dtype = int(x.elements), machine.dtype(x.dtype)
     source, target = _PLACES.get(implementation, (machine.kind, machine.kind))
     needed = 2 if "cuda:1" in target else int("cuda" in source + target)
     there = torch.cuda.device_count()
     if there < needed:
-        raise InputError(f"--implementation {implementation} needs {needed} GPUs; this machine has {there}")
-    pinned = needed > 0
+        raise InputError(f"a copy {implementation} needs {needed} GPUs; this machine has {there}")
 
     def place(where: str) -> "Tensor":
         tensor: Tensor = torch.randn(elements, device=where).to(dtype)
-        return tensor.pin_memory() if pinned and where == "cpu" else tensor
+        return tensor.pin_memory() if pinned and needed and where == "cpu" else tensor
 
     def build() -> Tensors:
         return place(source), place(target)
 
-    sets = rotated(machine, 2 * elements * dtype.itemsize, build) if not pinned else [build()]
+    sets = rotated(machine, 2 * elements * dtype.itemsize, build) if not needed else [build()]
     return rotating(sets, lambda given, out: out.copy_(given, non_blocking=True), implementation)
 
 

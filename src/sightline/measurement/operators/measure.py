@@ -10,7 +10,7 @@ from sightline.measurement.machine.devices import Machine, import_torch, machine
 from sightline.measurement.machine.timing import BRIEF, FULL, QUICK, Rule, Timing, measure_calls
 from sightline.measurement.operators.case import Case, cache_flush
 from sightline.measurement.operators.collectives import measure_collective
-from sightline.measurement.operators.elementwise import elementwise_case
+from sightline.measurement.operators.elementwise import elementwise_case, host_copy_case
 from sightline.measurement.operators.products import attention_case, matmul_case
 from sightline.measurement.operators.recorded import IMPLEMENTATIONS, recorded_case
 from sightline.measurement.processes.case import Emit
@@ -21,6 +21,7 @@ from sightline.scenario import (
     AttentionOperation,
     CollectiveOperation,
     ElementwiseOperation,
+    HostCopyOperation,
     MatmulOperation,
     OperatorScenario,
 )
@@ -99,6 +100,8 @@ def _case(x: object, machine: Machine, implementation: str | None) -> Case:
             return attention_case(x, machine, implementation)
         case ElementwiseOperation():
             return elementwise_case(x, machine, implementation)
+        case HostCopyOperation():
+            return host_copy_case(x, machine, implementation)
     raise InputError(
         "workload.operator is 'grouped_matmul'; this version measures matmul, attention, collectives and kernels"
     )

@@ -13,6 +13,7 @@ from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import NCCL, cluster_collectives, collective_evidence
 from sightline.cost.collectives.groups import whole_group
+from sightline.cost.device_model import device_model
 from sightline.cost.elementwise import elementwise_cost, load_elementwise, measured_generation
 from sightline.cost.families import (
     Evidence,
@@ -26,6 +27,7 @@ from sightline.cost.families import (
 from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import OperatorAnswer, on_roofline
 from sightline.prediction.operators.attention import attention_answer
+from sightline.prediction.operators.host_copy import host_copy_answer
 from sightline.prediction.operators.products import grouped_answer, matmul_answer
 from sightline.profile import Profile
 from sightline.program import Elementwise
@@ -39,6 +41,7 @@ from sightline.scenario import (
     Device,
     ElementwiseOperation,
     GroupedMatmulOperation,
+    HostCopyOperation,
     MatmulOperation,
     OperatorScenario,
 )
@@ -119,6 +122,15 @@ def _answer(scenario: OperatorScenario) -> OperatorAnswer:
             return _collective(operation, cluster)
         case ElementwiseOperation():
             return _elementwise(operation, cluster.device)
+        case HostCopyOperation():
+            return _host_copy(operation, cluster)
+
+
+def _host_copy(x: HostCopyOperation, cluster: Cluster) -> OperatorAnswer:
+    """A copy between host and device; where the device's memory is the host's, one within it."""
+    if device_model(cluster.device).in_host_memory:
+        return _elementwise(ElementwiseOperation(operator="copy", elements=x.elements, dtype=x.dtype), cluster.device)
+    return host_copy_answer(x, cluster)
 
 
 def _elementwise(x: ElementwiseOperation, device: Device) -> OperatorAnswer:
