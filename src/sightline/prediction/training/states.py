@@ -180,7 +180,8 @@ def trained_states(plan: Plan) -> StateBytes:
     states, whole = plan.framework.states_in(plan.dtype), bf16_optimizer(plan)
     if not anywhere(whole):
         return states
-    return replace(states, gradients=either(whole, FP32_BYTES, states.gradients))
+    gradients: Any = either(whole, FP32_BYTES, states.gradients)
+    return replace(states, gradients=gradients)
 
 
 def plan_states(plan: Plan) -> PlanStates:
