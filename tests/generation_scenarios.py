@@ -17,13 +17,13 @@ def generation(
     plan: Mapping[str, Any] | None = None,
     **workload: Any,
 ) -> GenerationScenario:
-    """Return a generation scenario, read as a file would be."""
+    """Return a generation scenario, read as a file would be, by default under the reference engine."""
     sizes = {"batch": batch, "prompt_tokens": prompt_tokens, "output_tokens": output_tokens}
     return generation_from_mapping(
         {
             "model": model,
             "cluster": cluster,
             "workload": {"task": "generate", **sizes, **workload},
-            "plan": dict(plan or {}),
+            "plan": {"framework": "reference"} | dict(plan or {}),
         }
     )

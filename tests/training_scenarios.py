@@ -17,7 +17,10 @@ def training(
     plan: Mapping[str, Any] | None = None,
     **workload: Any,
 ) -> Scenario:
-    """Return a training scenario; a `Model` is taken as it is, everything else is read as a file would be."""
+    """Return a training scenario; a `Model` is taken as it is, everything else is read as a file would be.
+
+    Without a framework it is that of the reference: tests of one framework's behavior name it.
+    """
     scenario = scenario_from_mapping(
         {
             "model": "gpt-3-175b" if isinstance(model, Model) else model,
@@ -28,7 +31,7 @@ def training(
                 "global_batch": global_batch,
                 **workload,
             },
-            "plan": dict(plan or {}),
+            "plan": {"framework": "reference"} | dict(plan or {}),
         }
     )
     return replace(scenario, model=model) if isinstance(model, Model) else scenario

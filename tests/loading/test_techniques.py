@@ -11,7 +11,8 @@ from sightline.scenario.techniques import Recomputation
 
 def mapping(task: str = "finetune", model: Any = "llama-2-7b", **plan: Any) -> dict[str, Any]:
     workload = {"task": task, "sequence_length": 350, "global_batch": 8}
-    return {"model": model, "cluster": "8x a800-sxm-80gb", "workload": workload, "plan": {"micro_batch": 1, **plan}}
+    plan = {"framework": "reference", "micro_batch": 1, **plan}
+    return {"model": model, "cluster": "8x a800-sxm-80gb", "workload": workload, "plan": plan}
 
 
 def plan_of(task: str = "finetune", **plan: Any) -> Plan:

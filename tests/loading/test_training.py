@@ -45,7 +45,7 @@ def test_the_example() -> None:
 
 def test_defaults() -> None:
     read = scenario(plan=None)
-    assert read.plan.framework.name == "reference"
+    assert read.plan.framework.name == "megatron"
     assert (read.plan.data_parallel, read.plan.tensor_parallel, read.plan.dtype) == (8, 1, "bf16")
     assert read.plan.micro_batch is None
     assert scenario(plan={"framework": "fsdp"}).plan.zero_stage == 3

@@ -50,7 +50,8 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
         plan=_plan(plan.framework, filled, pools),
         measured=parts.measured,
     )
-    return replace(scenario, warnings=(*parts.model.remarks, *_remarks(scenario), *forgotten_units(scenario.cluster)))
+    remarks = (*plan.remarks, *parts.model.remarks, *_remarks(scenario), *forgotten_units(scenario.cluster))
+    return replace(scenario, warnings=remarks)
 
 
 def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:

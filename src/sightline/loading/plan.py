@@ -23,6 +23,7 @@ from sightline.loading.input.checks import (
     whole,
 )
 from sightline.loading.techniques import read_quantization, read_techniques
+from sightline.loading.typical import TYPICAL_ENGINE, not_named, typical_framework
 from sightline.quantities import COUNT, show
 from sightline.scenario import Framework, Plan
 from sightline.scenario.plan import FLASH_KERNELS, OPTIMIZERS
@@ -95,9 +96,6 @@ DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8")
 """Every compute dtype of the interface."""
 TRAINED_DTYPES = DTYPES[:-1]
 
-DEFAULT_FRAMEWORK = "reference"
-"""Of training and of generation."""
-
 _TECHNIQUES = ("offload", "recompute", "quantization", "adapter")
 """Keys of training whose values are words, lists or mappings."""
 
@@ -120,24 +118,32 @@ class ReadPlan(Generic[F]):
     """Fields with a good value, the framework aside."""
     stated: Mapping[str, Any]
     """Good values of the keys that the scenario states, as it states them."""
+    remarks: tuple[str, ...] = ()
+    """What is answered although it was not said."""
 
 
-def read_training_plan(mapping: object, complaints: Complaints) -> ReadPlan[Framework]:
-    """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated."""
+def read_training_plan(mapping: object, task: str, complaints: Complaints) -> ReadPlan[Framework]:
+    """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated.
+
+    A plan that names no framework is read as one of the typical framework of the ``task``.
+    """
     checked = check(PLAN, mapping, "plan", complaints)
     stated = checked.values
     note_generation_only(stated, "training", complaints)
     untrained = {"dtype"} if stated.get("dtype", "bf16") not in TRAINED_DTYPES else set()
     complaints.add(*(f"plan.dtype is {dtype_problem(stated[key], TRAINED_DTYPES)}" for key in untrained))
-    framework = _framework(read_framework, checked, complaints)
-    behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **framework.defaults}
     techniques = {key: stated[key] for key in _TECHNIQUES if key in stated}
     read = read_techniques(techniques, complaints)
+    named = "framework" in stated or "framework" in checked.wrong
+    typical = "" if named else typical_framework(task, {**stated, **read}).name
+    framework = _framework(read_framework, checked, typical, complaints)
+    behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **framework.defaults}
     bad = checked.wrong | untrained | (techniques.keys() - read.keys())
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
-    return ReadPlan(framework=framework, values=values, stated=stated)
+    remarks = () if named or framework is None else (not_named(framework.name, framework.version),)
+    return ReadPlan(framework=framework, values=values, stated=stated, remarks=remarks)
 
 
 def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[Engine]":
@@ -148,7 +154,8 @@ def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[E
     stated = checked.values
     training_only = _only(Plan, GenerationPlan, "expert_tensor_parallel")
     _note_useless(stated, training_only, "training, generation", complaints)
-    engine = _framework(read_engine, checked, complaints)
+    named = "framework" in stated or "framework" in checked.wrong
+    engine = _framework(read_engine, checked, TYPICAL_ENGINE, complaints)
     behavior = {} if engine is None else {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
     values = {**behavior, **stated}
     before = len(complaints.problems)
@@ -156,15 +163,16 @@ def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[E
     values["speculative"] = _speculation(values.get("speculative"), complaints)
     wrong = {"quantization", "speculative"} if len(complaints.problems) > before else set()
     settled = _settled(GenerationPlan, values, checked.wrong | wrong | {"disaggregate"})
-    return ReadPlan(framework=engine, values=settled, stated=stated)
+    remarks = () if named or engine is None else (not_named(engine.name, engine.version),)
+    return ReadPlan(framework=engine, values=settled, stated=stated, remarks=remarks)
 
 
-def _framework(read: Callable[[str, str], F], checked: Checked, complaints: Complaints) -> F | None:
-    """The framework or engine that a plan names, or None with the reason noted."""
+def _framework(read: Callable[[str, str], F], checked: Checked, typical: str, complaints: Complaints) -> F | None:
+    """The framework or engine that a plan names, else the typical one, or None with the reason noted."""
     if {"framework", "framework_version"} & checked.wrong:
         return None
     stated = checked.values
-    name, version = stated.get("framework", DEFAULT_FRAMEWORK), stated.get("framework_version", "")
+    name, version = stated.get("framework", typical), stated.get("framework_version", "")
     return complaints.note(read, name, version)
 
 

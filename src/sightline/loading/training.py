@@ -65,7 +65,7 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
     complaints = Complaints()
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, complaints)
-    plan = read_training_plan(parts.plan, complaints)
+    plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints)
     facts = _facts(parts, workload, plan)
     complaints.add(*broken_rules(TRAINING_RULES, facts))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
@@ -80,7 +80,7 @@ def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = 
         workload=_task(workload),
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
         measured=parts.measured,
-        warnings=(*_warnings(parts.model, workload), *forgotten_units(parts.cluster)),
+        warnings=(*plan.remarks, *_warnings(parts.model, workload), *forgotten_units(parts.cluster)),
     )
 
 

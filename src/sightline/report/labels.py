@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline import loading
+from sightline.loading.typical import NOT_NAMED
 from sightline.profile.results import flatten
 from sightline.report import units
 from sightline.scenario import Plan, Scenario
@@ -87,12 +88,18 @@ def subtitle(scenario: Asked) -> tuple[str, ...]:
 def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
     plan, work = scenario.plan, scenario.workload
     how = [
-        f"{plan.framework.name} {plan.framework.version}".strip(),
+        _framework(scenario, plan.framework.name, plan.framework.version),
         ", ".join([*_layout(plan), *_techniques(plan)]),
         f"micro-batch {plan.micro_batch}",
         f"{plan.dtype}, {plan.attention} attention",
     ]
     return f"batch {work.global_batch:,} x {work.sequence_length:,} tokens", how
+
+
+def _framework(scenario: "Scenario | GenerationScenario", name: str, version: str) -> str:
+    """The framework with its release line, and whether the scenario names it."""
+    assumed = any(warning.startswith(NOT_NAMED) for warning in scenario.warnings)
+    return f"{name} {version}".strip() + (" (not named)" if assumed else "")
 
 
 def _techniques(plan: Plan) -> list[str]:
@@ -122,7 +129,7 @@ def _of_generation(scenario: "GenerationScenario") -> tuple[str, list[str]]:
     split = plan.disaggregate
     layout = ", ".join(_layout(plan))
     layout = layout if split is None else f"prefill: {', '.join(_layout(split.prefill))}; decode: {layout}"
-    how = [f"{plan.engine.name} {plan.engine.version}".strip(), layout, _formats(scenario)]
+    how = [_framework(scenario, plan.engine.name, plan.engine.version), layout, _formats(scenario)]
     if plan.speculative is not None:
         drafted = f"{plan.speculative.tokens} drafted token{'s' if plan.speculative.tokens != 1 else ''}"
         how.append(f"{drafted}, {units.percent(float(plan.speculative.acceptance))} kept")
