@@ -35,9 +35,9 @@ def test_named_models_need_no_shape_and_split_by_name(tmp_path) -> None:
     header = "release,task,model,System,#-GPUs,Precision,GBS,MBS,Sequence Length,TP,PP,CP,VP,EP,Tokens / sec / GPU"
     header += ",Model TFLOP / sec / GPU,FSDP,Model,GA,file"
     lines = [
-        "26.06,Pre-Training Performance,LLAMA3.1_405B,DGX-GB300,256,FP8,1536,1,8192,4,8,1,4,n/a,1000,2600,,,,f",
-        "26.04,Pre-Training Performance,LLAMA3_70B,DGX-GB200,64,FP8,256,2,8192,1,1,1,n/a,n/a,4000,1800,64,,,f",
-        "26.06,SFT Performance,LLAMA3_70B,DGX-GB200,32,FP8,32,1,4096,1,8,1,10,n/a,3864,1671,,,,f",
+        "26.06 NeMo Container,Pre-Training Performance,LLAMA3.1_405B,DGX-GB300,256,FP8,1536,1,8192,4,8,1,4,n/a,1000,2600,,,,f",
+        "26.04 NeMo Container,Pre-Training Performance,LLAMA3_70B,DGX-GB200,64,FP8,256,2,8192,1,1,1,n/a,n/a,4000,1800,64,,,f",
+        "26.06 NeMo Container,SFT Performance,LLAMA3_70B,DGX-GB200,32,FP8,32,1,4096,1,8,1,10,n/a,3864,1671,,,,f",
     ]
     (tmp_path / "nvidia_megatron_bridge_performance.csv").write_text(
         "\n".join([header, *lines]) + "\n", encoding="utf-8"

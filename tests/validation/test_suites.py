@@ -224,8 +224,8 @@ def test_mosaicml_rows_are_understood(tmp_path):
     write_csv(tmp_path / "mosaicml_llmfoundry_mpt_training.csv", [*rows, mosaicml_row(precision="amp_fp8")])
     suite = by_name(tmp_path)["mosaicml-mpt"]
     pure, amp = (scenario_from_mapping(case.scenario) for case in suite.cases)
-    assert (pure.plan.zero_stage, pure.plan.recompute, pure.plan.framework.version) == (3, "full", "pure")
-    assert (amp.plan.zero_stage, amp.plan.recompute, amp.plan.framework.version) == (2, "none", "amp")
+    assert (pure.plan.zero_stage, pure.plan.recompute, pure.plan.state_dtype) == (3, "full", "bf16")
+    assert (amp.plan.zero_stage, amp.plan.recompute, amp.plan.state_dtype) == (2, "none", None)
     assert (pure.cluster.device.name, amp.cluster.device.name) == ("a100-sxm-40gb", "h100-sxm-80gb")
     assert (pure.cluster.network.bandwidth_per_node, amp.cluster.network.bandwidth_per_node) == (200e9, 400e9)
     assert dict(suite.left_out) == {"precision is amp_fp8": 1}
