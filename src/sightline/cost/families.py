@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry, names
+from sightline.cost.architectures import distance
+from sightline.cost.unmeasured import OTHERS, unmeasured_half_width
 from sightline.quantities import Number
 from sightline.scenario import Device
 
@@ -89,9 +91,13 @@ def evidence_of(device: Device, part: str) -> Evidence:
     family = family_of(device, part)
     if family == UNMEASURED:
         return "datasheet"
-    stated = entry("calibrations", f"{family}/{part}")
-    own = device.name.startswith(family) or stated.get("device") == device.name
-    return "calibrated" if own and stated.get("evidence") != "extrapolated" else "extrapolated"
+    extrapolated = entry("calibrations", f"{family}/{part}").get("evidence") == "extrapolated"
+    return "calibrated" if is_own(device, family, part) and not extrapolated else "extrapolated"
+
+
+def is_own(device: Device, family: str, part: str) -> bool:
+    """Whether a family's constants of ``part`` were measured on ``device`` itself."""
+    return device.name.startswith(family) or entry("calibrations", f"{family}/{part}").get("device") == device.name
 
 
 def _first_with(part: str, families: tuple[str, ...]) -> str:
@@ -108,7 +114,7 @@ BETWEEN = 0.7
 """Where the 80th percentile lies on the way from the median to the 90th, in logarithms: 0.72 for normally distributed
 errors, 0.70 for Laplace's."""
 
-BORROWED: Mapping[str, float] = {
+OUTSIDE: Mapping[str, float] = {
     "matmul": 0.20,
     "prefill_attention": 0.40,
     "decode_attention": 0.45,
@@ -117,22 +123,8 @@ BORROWED: Mapping[str, float] = {
     "elementwise": 0.30,
     "collectives": 0.25,
 }
-"""Half-widths by part for constants of a relative: 80th percentiles where every family that has a table was predicted
-with the constants of its nearest relative, about the median over the families. Those of A100 in 2026-11: matmuls 0.29
-with H100's, prefill 0.28, decode 0.57; between H100 and H200 matmuls 0.08; of B200 with H100's collectives 0.33."""
-GENERIC: Mapping[str, float] = {
-    "matmul": 0.25,
-    "prefill_attention": 0.45,
-    "decode_attention": 0.50,
-    "latent_decode_attention": 0.50,
-    "grouped": 0.45,
-    "elementwise": 0.45,
-    "collectives": 0.40,
-}
-"""The same for the constants of devices that nobody measured: about the third quartile over families predicted with the
-constants fitted to the others."""
-OTHERS = 0.5
-"""For parts that are not listed."""
+"""Half-widths by part for a device's own constants where it was not measured: other sizes, formats or kernels. As wide
+as families predicted with a relative's constants were off in 2026-11, about the median over the families."""
 
 
 def half_width(device: Device, part: str, path: Sequence[str], ranges: Sequence[str], evidence: Evidence) -> float:
@@ -140,19 +132,23 @@ def half_width(device: Device, part: str, path: Sequence[str], ranges: Sequence[
 
     ``path`` are the keys that lead to the residuals in the part's calibration entry; of their ranges the first that
     ends in one of ``ranges`` counts, or all where none does, and the widest where several end so. Constants that rest
-    on a relative's or nobody's measurements are as wide as errors of such were, at least.
+    on a relative's or nobody's measurements are at least as wide as the errors of devices as far from those measured.
     """
-    return family_half_width(family_of(device, part), part, path, ranges, evidence)
+    return family_half_width(device, family_of(device, part), part, path, ranges, evidence)
 
 
-def family_half_width(family: str, part: str, path: Sequence[str], ranges: Sequence[str], evidence: Evidence) -> float:
-    """Return the same for the constants of a calibration family."""
+def family_half_width(
+    device: Device, family: str, part: str, path: Sequence[str], ranges: Sequence[str], evidence: Evidence
+) -> float:
+    """Return the same for the constants of a calibration family on ``device``."""
     if evidence == "datasheet" or family == UNMEASURED:
-        return GENERIC.get(part, OTHERS)
+        return unmeasured_half_width(part, distance(device, UNMEASURED))
     own = _stated(family, part, tuple(path), tuple(ranges))
     if evidence == "calibrated" and own is not None:
         return own
-    return max(own or 0.0, BORROWED.get(part, OTHERS))
+    if is_own(device, family, part):
+        return max(own or 0.0, OUTSIDE.get(part, OTHERS))
+    return max(own or 0.0, unmeasured_half_width(part, distance(device, family)))
 
 
 def first_stated(family: str, part: str, *paths: tuple[str, ...]) -> tuple[str, ...]:

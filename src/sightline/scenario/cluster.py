@@ -37,6 +37,8 @@ class Device:
     """Calibration family whose constants describe this device; ``generic`` holds those of no device in particular."""
     relatives: tuple[str, ...] = ()
     """Families whose constants stand in for parts that its own lacks, nearest first."""
+    architecture: str = "unknown"
+    """What kernels are compiled for, such as sm_90 or gfx942."""
     vector_flops: Number
     """FLOP/s of element-wise arithmetic in fp32."""
     usd_per_hour: Number | None = None

@@ -52,10 +52,11 @@ def collective_entries(stated: Stated, read: Read) -> dict[str, Entry]:
     network, network_errors = _network(stated["network"], read, fits)
     on_pcie = [f for f in fits.values() if f.node.intra_node.topology == PCIE]
     generations = [fits[name] for name in stated["generations"]]
+    launches = [kinds_at(f.kinds(), f.system.family, REFERENCE_HZ) for f in (*generations, *on_pcie)]
     return {
         **{family: _family(found, network, network_errors, stated["sources"]) for family, found in fits.items()},
         PCIE: _mean_entry(on_pcie, network, stated["engines"], topology=PCIE),
-        UNMEASURED: _mean_entry(generations, network, stated["engines"], topology="switch"),
+        UNMEASURED: _mean_entry(generations, network, stated["engines"], topology="switch", launches=launches),
     }
 
 
@@ -85,7 +86,14 @@ def _family(fits: Fits, network: NetworkConstants, network_errors: Errors, sourc
     return {**content, "covered": fits.covered, "residuals": _residuals(fits, network_errors)}
 
 
-def _mean_entry(fits: Sequence[Fits], network: NetworkConstants, names: Stated, *, topology: str) -> Entry:
+def _mean_entry(
+    fits: Sequence[Fits],
+    network: NetworkConstants,
+    names: Stated,
+    *,
+    topology: str,
+    launches: Sequence[Mapping[str, KindConstants]] = (),
+) -> Entry:
     """The entry of what nobody measured: the geometric mean of families with links of the kind."""
     engines = {}
     for engine in names:
@@ -101,7 +109,8 @@ def _mean_entry(fits: Sequence[Fits], network: NetworkConstants, names: Stated, 
         network=network,
         versions={
             "nccl": mean_kinds(
-                [kinds_at(_over_half_of_the_link(f.kinds(), f.system), f.system.family, REFERENCE_HZ) for f in fits]
+                [kinds_at(over_half_of_the_link(f.kinds(), f.system), f.system.family, REFERENCE_HZ) for f in fits],
+                launches,
             )
         },
         engines=engines,
@@ -121,7 +130,7 @@ def _sources(fits: Fits, sources: Stated) -> list[str]:
     return [*said, f"fitted as {system.interconnect}", sources["network"]]
 
 
-def _over_half_of_the_link(kinds: Mapping[str, KindConstants], system: System) -> dict[str, KindConstants]:
+def over_half_of_the_link(kinds: Mapping[str, KindConstants], system: System) -> dict[str, KindConstants]:
     """Return constants whose efficiencies are over half of a link where every byte crosses it twice.
 
     Without peer-to-peer access a fit's are over what the host exchanges with one device.
@@ -139,18 +148,25 @@ def kinds_at(kinds: Mapping[str, KindConstants], family: str, hertz: Number) -> 
     return slowed(kinds, clock_hz(device_of(family)) / hertz)
 
 
-def mean_kinds(sets: Sequence[Mapping[str, KindConstants]]) -> dict[str, KindConstants]:
+def mean_kinds(
+    sets: Sequence[Mapping[str, KindConstants]], launches: Sequence[Mapping[str, KindConstants]] = ()
+) -> dict[str, KindConstants]:
     """Return the geometric mean of each constant over the sets that have the kind, and the median of shares.
 
-    Shares are a server's: one whose switches leave a tenth of what others' do says nothing of the others.
+    Shares are a server's: one whose switches leave a tenth of what others' do says nothing of the others. Launches are
+    means over ``launches`` where there are some: a kernel starts in as many cycles over any links.
     """
     out = {}
     for kind in sorted({k for s in sets for k in s}):
         have = [s[kind] for s in sets if kind in s]
-        protocols = zip(*(h.protocols for h in have), strict=True)
+        protocols = tuple(map(_mean_protocol, zip(*(h.protocols for h in have), strict=True)))
+        started = [s[kind].protocols for s in launches if kind in s and len(s[kind].protocols) == len(protocols)]
+        starts = [_mean([float(p.launch_s) for p in same]) for same in zip(*started, strict=True)]
+        if starts:
+            protocols = tuple(replace(p, launch_s=start) for p, start in zip(protocols, starts, strict=True))
         shares = {n: float(np.median([h.shares[n] for h in have])) for n in have[0].shares}
         local = float(np.mean([h.local for h in have]))
-        out[kind] = KindConstants(local=local, protocols=tuple(map(_mean_protocol, protocols)), shares=shares)
+        out[kind] = KindConstants(local=local, protocols=protocols, shares=shares)
     return out
 
 

@@ -18,6 +18,7 @@ from sightline.calibration.parts.matmul import (
     has_enough,
     predicted_seconds,
 )
+from sightline.calibration.parts.matmul_sustained import fit_sustained
 from sightline.calibration.parts.part import (
     Entry,
     Part,
@@ -31,6 +32,7 @@ from sightline.cost.clock import clock_hz, lanes
 from sightline.cost.families import family_of
 from sightline.cost.matmul.constants import MatmulConstants, at_clock, load_matmul
 from sightline.cost.residual_surface import ResidualSurface
+from sightline.cost.sustained import SustainedLaw, sustained_share
 from sightline.errors import InputError
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device
@@ -55,16 +57,20 @@ def matmul_entries(stated: Stated, read: Read) -> dict[str, Entry]:
             for table in family["tables"]:
                 if ("relative" in table) == moved:
                     measured[name] |= _measured(table, device_of(name), measured, read)
+    sustained = fit_sustained(stated["sustained"])
+    law = SustainedLaw.from_mapping(sustained)
     entries = {
         name: {
             **provenance("each kernel names its own", "fitted", "matmul"),
             **_stated(family),
-            "units": _units(device_of(name)),
+            "units": _units(device_of(name), law),
             "kernels": {**measured[name], **_lent(measured, name, family.get("lenders", ()))},
         }
         for name, family in families.items()
     }
-    entries["generic"] = _generic(measured, stated["generic_16_bit"])
+    generic = _generic(measured, stated["generic_16_bit"])
+    units = between([entries[name]["units"] for name in stated["generic_16_bit"]])
+    entries["generic"] = {**generic, "units": units, "sustained": sustained}
     return entries
 
 
@@ -153,16 +159,19 @@ def _lent(measured: Mapping[str, Mapping[str, Entry]], name: str, lenders: Seque
 
 def constants_at(device: Device, constants: Mapping[str, Any], units: Mapping[str, float]) -> Entry:
     """The constants of an entry, measured on compute units of such clock and lanes, as they are on ``device``."""
-    moved = at_clock(MatmulConstants.from_mapping(constants), device, **units)
+    measured = MatmulConstants.from_mapping(constants)
+    moved = at_clock(measured, device, clock_hz=units["clock_hz"], lanes=units["lanes"])
     return {
         name: significant(getattr(moved, name)) if isinstance(value, float) else value
         for name, value in constants.items()
     }
 
 
-def _units(device: Device) -> dict[str, float]:
-    """What tells times in cycles, and work per cycle, from one device to another."""
-    return {"clock_hz": significant(clock_hz(device), 4), "lanes": round(float(lanes(device)))}
+def _units(device: Device, law: SustainedLaw | None = None) -> dict[str, float]:
+    """What tells times in cycles, work per cycle, and the power limit's share, from one device to another."""
+    units = {"clock_hz": significant(clock_hz(device), 4), "lanes": round(float(lanes(device)))}
+    share = None if law is None else sustained_share(device, law)
+    return units if share is None else {**units, "sustained": significant(share)}
 
 
 def _generic(measured: Mapping[str, Mapping[str, Entry]], sources_16_bit: Sequence[str]) -> Entry:

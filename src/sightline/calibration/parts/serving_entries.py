@@ -69,6 +69,7 @@ def serving_entries(part: str, stated: Stated, read: Read) -> dict[str, Entry]:
     """The shipped calibrations of a phase by device family; ``generic`` is fitted to all of them at once."""
     entries: dict[str, Entry] = {}
     witnesses: dict[str, Witness] = {}
+    generic = stated["generic"]
     for family, one in measured_families(part).items():
         table, device = ServingAttentionTable.of(read(one.tables)), device_of(family)
         relative = None if one.relative is None else entries[one.relative]["constants"]
@@ -81,14 +82,15 @@ def serving_entries(part: str, stated: Stated, read: Read) -> dict[str, Entry]:
             "constants": dict(result.constants),
         }
         host_s = float(result.constants.get(HOST, 0.0))
-        witnesses[family] = Witness(table=table, device=device, measured=one, host_s=host_s)
-    generic = stated["generic"]
+        own = {name: float(result.constants[name]) for name in generic.get("own", ())}
+        witnesses[family] = Witness(table=table, device=device, measured=one, host_s=host_s, own=own)
     fit = fit_jointly(witnesses, _kernel(part, generic), generic.get("known", {}))
     entries["generic"] = {
         **provenance(f"fitted to {', '.join(witnesses)} at once, each weighing the same", "datasheet", part),
         "residuals": {name: dict(r) for name, r in fit.residuals.items()},
         "constants": dict(fit.constants),
         "left_out": {name: dict(constants) for name, constants in fit.left_out.items()},
+        "siblings_left_in": {name: dict(constants) for name, constants in fit.siblings_left_in.items()},
     }
     return entries
 

@@ -5,7 +5,7 @@ all devices. How a kernel cuts its work into tiles is its code's and differs by 
 What a table's benchmark adds, launches from the host and kernels beside attention, stays the table's own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.fits import fit_with_priors
+from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_attention import HOST, Constants, Kernel, ServingAttentionTable, sampled
 from sightline.calibration.residuals import error_statistics
+from sightline.cost.architectures import kin
 from sightline.cost.attention.constants import at_clock
 from sightline.cost.elementwise import elementwise_cost, load_elementwise
 from sightline.cost.families import UNMEASURED
@@ -83,6 +85,8 @@ class Witness:
     device: Device
     measured: Measured
     host_s: float
+    own: Mapping[str, float] = field(default_factory=dict)
+    """Of its own fit, what all devices together cannot tell."""
 
     def sample(self) -> ServingAttentionTable:
         """The rows that the fit uses."""
@@ -104,10 +108,13 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointFit:
-    """Constants of all devices, and of all but one with the errors on that one."""
+    """Constants of all devices, and of all but one architecture, or one device, with the errors on that one."""
 
     constants: Mapping[str, Any]
     left_out: Mapping[str, Mapping[str, Any]]
+    """By device, without those of its architecture; where nobody measured another, without itself alone."""
+    siblings_left_in: Mapping[str, Mapping[str, Any]]
+    """By device, without itself alone."""
     residuals: Mapping[str, Mapping[str, float]]
 
 
@@ -116,23 +123,35 @@ def fit_jointly(witnesses: Mapping[str, Witness], form: Kernel, known: Constants
 
     A device that is left out keeps its kernel's structure; one that nobody knows has that of ``form``, and ``known``.
     """
-    left_out = {
-        name: {**_fitted({n: w for n, w in witnesses.items() if n != name}, form), **out.structure(form, unseen=True)}
-        for name, out in witnesses.items()
-    }
+
+    def without(name: str, apart: Collection[str]) -> Mapping[str, Any]:
+        others = {n: w for n, w in witnesses.items() if n not in apart}
+        return {**_fitted(others, form), **witnesses[name].structure(form, unseen=True)}
+
+    left_out = {name: without(name, _apart(name, witnesses)) for name in witnesses}
+    siblings_left_in = {name: without(name, {name}) for name in witnesses}
     residuals = {
         f"{name} left out": error_statistics(w.predict(w.table, left_out[name]), w.table.seconds)
         for name, w in witnesses.items()
     }
     constants = {**_fitted(witnesses, form), **form.given, **known}
-    return JointFit(constants=constants, left_out=left_out, residuals=residuals)
+    return JointFit(constants=constants, left_out=left_out, siblings_left_in=siblings_left_in, residuals=residuals)
+
+
+def _apart(name: str, witnesses: Collection[str]) -> frozenset[str]:
+    """The witnesses of a device's architecture; itself alone where there are no others."""
+    whole = kin(name)
+    return whole if set(witnesses) - whole else frozenset({name})
 
 
 def _fitted(witnesses: Mapping[str, Witness], form: Kernel) -> dict[str, float]:
+    """The constants of all witnesses: geometric means of what their own fits tell better, and the rest together."""
     used = [(w, w.sample(), w.structure(form)) for w in witnesses.values()]
-    return fit_with_priors(
-        lambda x: np.concatenate([w.predict(table, {**x, **structure}) for w, table, structure in used]),
+    means = between([w.own for w in witnesses.values()])
+    fitted = fit_with_priors(
+        lambda x: np.concatenate([w.predict(table, {**x, **means, **structure}) for w, table, structure in used]),
         np.concatenate([table.seconds for _, table, _ in used]),
         np.concatenate([np.full(len(table), 1 / len(table)) for _, table, _ in used]),
-        {name: p for name, p in form.priors.items() if name not in form.given},
+        {name: p for name, p in form.priors.items() if name not in form.given and name not in means},
     )
+    return {**fitted, **means}

@@ -6,6 +6,7 @@ from sightline.calibration.readers import (  # each registers the formats that i
     llmservingsim,
     other_tables,
     own_results,
+    products,
     vidur,
 )
 from sightline.calibration.readers.raw_table import RawTable

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sightline.catalog import entry
 from sightline.cost import clock
-from sightline.cost.families import UNMEASURED, Evidence, Stated, evidence_of, family_of
+from sightline.cost.families import UNMEASURED, Evidence, Stated, evidence_of, family_of, is_own
 from sightline.cost.residual_surface import ResidualSurface
+from sightline.cost.sustained import shipped_law, sustained_share
 from sightline.quantities import Number
 from sightline.scenario import Device
 from sightline.scenario.precision import MATMUL_FORMATS
@@ -24,9 +25,9 @@ BLOCK_ROWS = 16.0
 class MatmulConstants(Stated):
     """One set per device family; the catalog's calibration entry holds value, source and residuals."""
 
-    peak_fraction: float
+    peak_fraction: Number
     """Share of the datasheet's FLOP/s that the inner loop of a short matmul reaches, operand loads aside."""
-    throttled_share: float
+    throttled_share: Number
     """Share of that rate lost to the power limit by a matmul that runs for long."""
     throttle_s: float
     """Duration at which half of that loss has set in."""
@@ -113,21 +114,30 @@ def matmul_constants(device: Device, kernel: str = "16-bit") -> MatmulConstants:
 
 
 def borrowed_matmul(family: str, device: Device, kernel: str = "16-bit") -> MatmulConstants:
-    """The constants of a family on ``device``, at its clock where the family is not its own."""
+    """The constants of a family on ``device``, at its clock and power where another device was measured.
+
+    The mean of several devices is moved only to devices whose rule of power is known.
+    """
     constants = load_matmul(family, kernel)
     measured = entry("calibrations", f"{family}/matmul").get("units")
-    if family == device.calibration or measured is None:
+    if measured is None or is_own(device, family, "matmul"):
         return constants
-    return at_clock(constants, device, clock_hz=measured["clock_hz"], lanes=measured["lanes"])
+    share = sustained_share(device, shipped_law())
+    if family == UNMEASURED and share is None:
+        return constants
+    there = at_clock(constants, device, clock_hz=measured["clock_hz"], lanes=measured["lanes"])
+    return there if share is None else at_power(there, share / measured["sustained"])
 
 
 def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Number) -> MatmulConstants:
     """Constants measured at another clock, and on compute units of so many fp32 lanes, as they are on ``device``.
 
     Kernels start, and slices join, in as many cycles; a compute unit widens as many quantized weights per cycle on its
-    integer lanes, which grew no wider with those for fp32.
+    integer lanes, which grew no wider with those for fp32. Where the datasheet tells no plausible clock, because
+    units are no GPU's, kernels start as fast.
     """
-    slower = clock_hz / clock.clock_hz(device)
+    here = clock.clock_hz(device)
+    slower = np.where(np.greater(here, clock.FASTEST_CLOCK_HZ), 1.0, clock_hz / here)
     return replace(
         c,
         latency_s=c.latency_s * slower,
@@ -135,6 +145,19 @@ def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Num
         shallow_s=c.shallow_s * slower,
         split_latency_s=c.split_latency_s * slower,
         vector_fraction=np.minimum(c.vector_fraction * lanes / clock.lanes(device), 1.0),
+    )
+
+
+def at_power(c: MatmulConstants, ratio: Number) -> MatmulConstants:
+    """Constants on a device whose long products keep ``ratio`` times as much of the peak as where they were measured.
+
+    Less power makes long products slower; with more, they lose less to the limit, and then reach more of the peak.
+    """
+    kept = (1 - c.throttled_share) * ratio
+    return replace(
+        c,
+        throttled_share=1 - np.minimum(kept, 1.0),
+        peak_fraction=np.minimum(c.peak_fraction * np.maximum(kept, 1.0), 1.0),
     )
 
 

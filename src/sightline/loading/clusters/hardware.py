@@ -128,6 +128,7 @@ DEVICE = Part(
         "idle_power": Needed(quantity(WATTS, zero=True), "the power without work, such as 60 W"),
         "calibration": _family,
         "relatives": _families,
+        "architecture": text,
         "price": quantity(USD_PER_HOUR, zero=True),
         "server": anything,
     },

@@ -11,7 +11,7 @@ import numpy as np
 from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import CollectiveConstants
-from sightline.cost.collectives.families import NCCL, cluster_collectives, collective_evidence
+from sightline.cost.collectives.families import NCCL, PCIE, cluster_collectives, collective_evidence
 from sightline.cost.collectives.groups import whole_group
 from sightline.cost.device_model import device_model
 from sightline.cost.elementwise import elementwise_cost, load_elementwise, measured_generation
@@ -24,6 +24,7 @@ from sightline.cost.families import (
     first_stated,
     half_width,
 )
+from sightline.cost.unmeasured import SERVER_UNKNOWN, unmeasured_half_width
 from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import OperatorAnswer, on_roofline
 from sightline.prediction.operators.attention import attention_answer
@@ -175,11 +176,13 @@ def _covers_collective(x: CollectiveOperation, cluster: Cluster, library: Collec
 
 def _collective_half_width(kind: str, cluster: Cluster, library: CollectiveConstants, evidence: Evidence) -> float:
     """Errors between measured sizes for numbers of ranks that were measured, of left-out numbers for others."""
-    family = library.name.partition("/")[0]
+    family, device = library.name.partition("/")[0], cluster.device
     if cluster.nodes > 1:
-        return family_half_width(family, "collectives", ("residuals", "network"), (), evidence)
+        return family_half_width(device, family, "collectives", ("residuals", "network"), (), evidence)
+    if evidence != "calibrated" and cluster.intra_node.topology == PCIE and cluster.intra_node.shares is None:
+        return unmeasured_half_width("collectives", SERVER_UNKNOWN)
     ranges = ("every other size", "fit") if cluster.devices in MEASURED_RANKS else ("ranks", "left out")
     named = kind if library.custom is None else library.custom.name
     # Sizes are left out for the newest release of an engine alone; of the others the fit's own errors are stated.
     path = first_stated(family, "collectives", ("residuals", "held_out", named), ("residuals", "fitted", named))
-    return family_half_width(family, "collectives", path, ranges, evidence)
+    return family_half_width(device, family, "collectives", path, ranges, evidence)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
 from sightline.cost.collectives.families import PCIE, load_collectives, load_custom
 from sightline.errors import InputError
 from sightline.scenario import Cluster
-from sightline.validation.operators.leave_out import collectives_without, server_shares
+from sightline.validation.operators.leave_out import collectives_without, has_same_links, server_shares
 from sightline.validation.operators.suite import Compared, OperatorSuite, joined
 from sightline.validation.suite import Split
 
@@ -52,6 +52,8 @@ SPACING_DECISION = (
 )
 NCCL_SOURCE = "NCCL inside a node"
 SPACING = 0.03
+Unseen: TypeAlias = tuple[str, Callable[[], Compared], tuple[str, ...]]
+"""Name, comparison and decisions of a suite of devices never measured."""
 
 
 def collective_suites(data: Path) -> Iterator[OperatorSuite]:
@@ -140,28 +142,31 @@ def _is_wanted(table: CollectiveTable) -> NDArray[np.bool_]:
     return np.asarray(inside & (table.bytes >= SMALLEST) & (table.bytes <= LARGEST))
 
 
-def never_fitted(data: Path) -> Iterator[tuple[str, Callable[[], Compared], tuple[str, ...]]]:
+def never_fitted(data: Path, *, siblings: bool = False) -> Iterator[Unseen]:
     """Yield name, comparison and decisions of every system as if its devices had never been measured.
 
-    Servers with PCIe come twice. Without decisions, nothing is known of the server.
+    Servers with PCIe come twice. Without decisions, nothing is known of the server. With ``siblings`` it is those whose
+    links are of a generation that others were measured on, too.
     """
     for system in systems():
-        if not is_measured(data, system):
+        if not is_measured(data, system) or (siblings and not has_same_links(system.family)):
             continue
-        known, unknown = (partial(_left_out, data, system, server_known=told) for told in (True, False))
+        known, unknown = (
+            partial(_left_out, data, system, server_known=told, siblings=siblings) for told in (True, False)
+        )
         yield f"nccl {system.family}", known, (SERVER_DECISION, SPACING_DECISION)
         if measured_node(system.interconnect).intra_node.topology == PCIE:
             yield f"nccl {system.family}", unknown, ()
 
 
-def _left_out(data: Path, system: System, *, server_known: bool) -> Compared:
+def _left_out(data: Path, system: System, *, server_known: bool, siblings: bool) -> Compared:
     """The newest version of NCCL, all kinds that both the table and the lender have."""
     tables = dict(
         system_tables(partial(samples, data, "collectives"), system)[
             entry("calibrations", f"{system.family}/collectives")["default"]
         ]
     )
-    _, kinds = collectives_without(system.family)
+    _, kinds = collectives_without(system.family, siblings=siblings)
     node = measured_node(system.interconnect)
     if server_known and node.intra_node.topology == PCIE:
         sums = tables["all_reduce"]

@@ -1,6 +1,7 @@
 """Suites of grouped matmuls, attention and bandwidth-bound kernels, whose tables the manifests name."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,19 @@ from sightline.calibration.parts.serving_attention import HOST, ServingAttention
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.calibration.parts.serving_joint import Measured, beside_seconds
 from sightline.catalog import entry
+from sightline.cost.architectures import kin
 from sightline.cost.attention.constants import load_attention
 from sightline.cost.elementwise import load_elementwise
 from sightline.cost.families import UNMEASURED
 from sightline.cost.matmul.grouped import load_grouped
-from sightline.validation.operators.leave_out import attention_without, elementwise_without, grouped_without
-from sightline.validation.operators.suite import Array, Compared, OperatorSuite, joined, predicted_twice
+from sightline.validation.operators.leave_out import (
+    attention_without,
+    elementwise_without,
+    grouped_without,
+    has_siblings,
+    siblings_with,
+)
+from sightline.validation.operators.suite import Array, Compared, Known, OperatorSuite, joined, predicted_twice
 from sightline.validation.suite import Split
 
 GROUPED_DECISIONS = (
@@ -100,14 +108,14 @@ def grouped_suites(data: Path) -> Iterator[OperatorSuite]:
         for layout in TILES if has_tables(data, told["tables"]) else ():
             compare = partial(_grouped, data, family, layout, told["tables"])
             name = f"grouped-matmul-{PHASES[layout]} {family}"
-            yield predicted_twice(name, told["source"], GROUPED_DECISIONS, compare)
+            yield predicted_twice(name, told["source"], GROUPED_DECISIONS, compare, siblings=True, others=False)
 
 
-def _grouped(data: Path, family: str, layout: str, tables: Mapping[str, Any], unseen: bool) -> Compared:
+def _grouped(data: Path, family: str, layout: str, tables: Mapping[str, Any], known: Known) -> Compared:
     device = device_of(family)
     table = grouped_table(by_kernel(samples(data, "grouped", tables))[layout], device)
     constants, _ = load_grouped(family, FITTED, layout)
-    if unseen:
+    if known != "itself":
         _, constants = grouped_without(family, layout)
     predicted = grouped_seconds(table, device, constants)
     sizes = {"rows": table.rows, "experts": table.active, "n": table.n, "k": table.k}
@@ -121,15 +129,22 @@ def attention_suites(data: Path) -> Iterator[OperatorSuite]:
             if has_tables(data, measured.tables):
                 compare = partial(_attention, data, part, family, measured)
                 decisions = (*ENGINE_DECISIONS, *measured.filters)
-                yield predicted_twice(f"{kind} {family}", measured.source, decisions, compare, ENGINE_GOAL)
+                suite = predicted_twice(f"{kind} {family}", measured.source, decisions, compare, ENGINE_GOAL)
+                yield replace(suite, siblings=has_siblings(family, part), others=_has_others(part))
 
 
-def _attention(data: Path, part: str, family: str, measured: Measured, unseen: bool) -> Compared:
+def _has_others(part: str) -> bool:
+    """Whether a phase was measured on several architectures."""
+    families = set(measured_families(part))
+    return any(families - kin(family) for family in families)
+
+
+def _attention(data: Path, part: str, family: str, measured: Measured, known: Known) -> Compared:
     table = ServingAttentionTable.of(samples(data, part, measured.tables))
     constants, device = entry("calibrations", f"{family}/{part}")["constants"], device_of(family)
     outside: Array | float = 0.0
-    if unseen:
-        lender, lent = attention_without(family, part)
+    if known != "itself":
+        lender, lent = attention_without(family, part, siblings=known == "siblings")
         constants = {**lent, HOST: constants.get(HOST, 0.0)}
         if lender == UNMEASURED:  # what relatives lend holds the kernels beside their attention
             outside = beside_seconds(table, device, measured.beside)
@@ -149,12 +164,22 @@ def elementwise_suites(data: Path) -> Iterator[OperatorSuite]:
     for family, suite in manifest("elementwise")["suites"].items():
         if has_tables(data, suite["tables"]):
             compare = partial(_elementwise, data, family, suite)
-            yield predicted_twice(f"element-wise {family}", suite["source"], ELEMENTWISE_DECISIONS, compare)
+            name, told = f"element-wise {family}", suite["source"]
+            siblings = _has_sibling_streams(family, suite["generation"])
+            yield predicted_twice(name, told, ELEMENTWISE_DECISIONS, compare, siblings=siblings)
 
 
-def _elementwise(data: Path, family: str, suite: Mapping[str, Any], unseen: bool) -> Compared:
+def _has_sibling_streams(family: str, generation: str) -> bool:
+    """Whether another device of the architecture was measured with kernels of the generation."""
+    kernels = [entry("calibrations", f"{r}/elementwise")["kernels"] for r in siblings_with(family, "elementwise")]
+    return any(generation in known for known in kernels)
+
+
+def _elementwise(data: Path, family: str, suite: Mapping[str, Any], known: Known) -> Compared:
     generation = suite["generation"]
-    constants = elementwise_without(family, generation)[1] if unseen else load_elementwise(family, generation)
+    constants = load_elementwise(family, generation)
+    if known != "itself":
+        _, constants = elementwise_without(family, generation, siblings=known == "siblings")
     parts = []
     for kind, rows in by_kernel(samples(data, "elementwise", suite["tables"])).items():
         if kind in constants:

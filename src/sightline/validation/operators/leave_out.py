@@ -1,60 +1,99 @@
 """Constants for a device as if it had never been measured: those of its nearest relative, else of all other devices.
 
-What a family lent to others, and what others lend to all (``generic``), is made without the family in question.
+A device is left out whole, with all others of its architecture, which are the same silicon or run the same kernels:
+what it lent to others, and what others lend to all (``generic``), is made without them. With
+``siblings`` they stay, as where a user's device is another board with silicon that was measured.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.manifest import device_of, manifest
-from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds
+from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds, over_half_of_the_link
+from sightline.calibration.parts.collective_systems import systems
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
 from sightline.calibration.parts.elementwise import scalar_between
 from sightline.calibration.parts.grouped import FITTED
 from sightline.calibration.parts.matmul_entries import constants_at
+from sightline.calibration.parts.matmul_sustained import fit_sustained
 from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_entries import measured_families
 from sightline.catalog import entry, names
-from sightline.cost.attention.constants import at_clock
+from sightline.cost.architectures import kin
+from sightline.cost.attention.constants import at_clock as attention_at_clock
 from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.constants import KindConstants
 from sightline.cost.collectives.families import PCIE, load_collectives
 from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, bytes_per_cycle, load_elementwise
 from sightline.cost.families import PROCESSOR, UNMEASURED
-from sightline.cost.matmul.constants import MatmulConstants, borrowed_matmul, load_matmul
+from sightline.cost.matmul.constants import MatmulConstants, at_power
 from sightline.cost.matmul.grouped import GroupedConstants, load_grouped
-from sightline.scenario import Cluster
+from sightline.cost.sustained import SustainedLaw, sustained_share
+from sightline.scenario import Cluster, Device
+from sightline.scenario.precision import MATMUL_FORMATS
+
+GRID: Sequence[str] = manifest("matmul")["generic_16_bit"]
+"""Families measured over all sizes, one of each architecture, whose mean stands for devices that nobody measured."""
 
 
-def lender_of(family: str, part: str) -> str:
+def apart(family: str, *, siblings: bool = False) -> frozenset[str]:
+    """The families that know nothing of a device left out: its architecture's, or with ``siblings`` its own alone."""
+    return frozenset({family}) if siblings else kin(family)
+
+
+def has_siblings(family: str, part: str, kernel: str = "") -> bool:
+    """Whether another device of the architecture was measured in a part, in a format of products if one is named."""
+    siblings = siblings_with(family, part)
+    if part.endswith("_attention"):  # fitted together, each to its own table
+        return bool(siblings)
+    clean = [name for name in siblings if _is_clean(name, part, frozenset({family}))]
+    return any(not kernel or _is_measured(name, kernel) for name in clean)
+
+
+def siblings_with(family: str, part: str) -> list[str]:
+    """The other families of the architecture that have constants of a part."""
+    return [name for name in sorted(kin(family) - {family}) if f"{name}/{part}" in names("calibrations")]
+
+
+def never_fitted_device(device: Device) -> MatmulConstants:
+    """The constants of 16-bit products on a device without a family, by rules that do not know its architecture."""
+    return together(device, GRID, "16-bit", _law(frozenset({device.architecture})))
+
+
+def lender_of(family: str, part: str, *, siblings: bool = False) -> str:
     """The family whose constants of ``part`` the devices of ``family`` would take had it not been measured."""
-    return next((r for r in _relatives(family) if _is_clean(r, part, family)), UNMEASURED)
+    without = apart(family, siblings=siblings)
+    return next((r for r in _relatives(family, without) if _is_clean(r, part, without)), UNMEASURED)
 
 
-def _relatives(family: str) -> list[str]:
+def _relatives(family: str, without: frozenset[str]) -> list[str]:
     """The families that a device names as its relatives, nearest first, then the measured ones that name it."""
-    named = [relative for relative in device_of(family).relatives if relative != family]
+    named = [relative for relative in device_of(family).relatives if relative not in without]
     measured = dict.fromkeys(name.split("/")[0] for name in names("calibrations"))
     naming = [
-        m for m in measured if m not in {PCIE, UNMEASURED, PROCESSOR, family} and family in device_of(m).relatives
+        m
+        for m in measured
+        if m not in {PCIE, UNMEASURED, PROCESSOR} | without and not without.isdisjoint(device_of(m).relatives)
     ]
     return [*named, *(m for m in naming if m not in named)]
 
 
-def attention_without(family: str, part: str) -> tuple[str, Mapping[str, Any]]:
+def attention_without(family: str, part: str, *, siblings: bool = False) -> tuple[str, Mapping[str, Any]]:
     """The lender and constants of a serving engine's attention.
 
     A relative lends what it was measured with where its compute units are the same; else all other devices lend
     together (``generic``), in the form of the device's own kernel.
     """
-    lender = lender_of(family, part)
+    lender = lender_of(family, part, siblings=siblings)
     if lender == UNMEASURED or _units(family) != _units(lender):
-        together = entry("calibrations", f"{UNMEASURED}/{part}")["left_out"][family]
-        lender, constants = UNMEASURED, at_clock(together, device_of(family))
+        stated = entry("calibrations", f"{UNMEASURED}/{part}")
+        fitted = stated["siblings_left_in" if siblings else "left_out"][family]
+        lender, constants = UNMEASURED, attention_at_clock(fitted, device_of(family))
     else:
         constants = entry("calibrations", f"{lender}/{part}")["constants"]
     return lender, {name: value for name, value in constants.items() if name != "surface"}
@@ -66,61 +105,110 @@ def _units(family: str) -> tuple[Any, ...]:
     return device.compute_units, device.peak_flops
 
 
-def matmul_without(family: str, kernel: str) -> tuple[str, MatmulConstants]:
-    """The lender and constants of matmuls in a format, at the clock of the family."""
-    lender = lender_of(family, "matmul")
-    if lender != UNMEASURED and _stated(lender, "matmul")["kernels"].get(kernel, {}).get("of") != family:
-        return lender, borrowed_matmul(lender, device_of(family), kernel).without_surface()
-    measured = [name for name in _families("matmul") if _is_measured(name, kernel)]
-    others = [
-        name for name in (manifest("matmul")["generic_16_bit"] if kernel == "16-bit" else measured) if name != family
-    ]
-    if not others:
-        return UNMEASURED, load_matmul(UNMEASURED, "16-bit")
-    entries = [entry("calibrations", f"{name}/matmul") for name in others]
-    sets = [constants_at(device_of(family), e["kernels"][kernel]["constants"], e["units"]) for e in entries]
+def matmul_without(family: str, kernel: str, *, siblings: bool = False) -> tuple[str, MatmulConstants]:
+    """The lender and constants of matmuls in a format, at the clock and power of the family's device."""
+    without = apart(family, siblings=siblings)
+    lender = lender_of(family, "matmul", siblings=siblings)
+    known = _is_measured(lender, kernel) if lender != UNMEASURED else False
+    names_of = {k: [n for n in _lenders(k) if n not in without] for k in (kernel, *MATMUL_FORMATS[kernel].nearest)}
+    others = [lender] if known else next(filter(None, names_of.values()), [n for n in GRID if n not in without])
+    chosen = kernel if known else next((k for k, lent in names_of.items() if lent), "16-bit")
+    constants = together(device_of(family), others, chosen, law_without(without))
+    return " and ".join(others), constants if chosen == kernel else constants.without_quantization()
+
+
+def law_without(without: Collection[str]) -> SustainedLaw:
+    """The rule of sustained shares, fitted without the architectures of these families."""
+    left_out = frozenset(device_of(name).architecture for name in without if name != UNMEASURED)
+    return _law(left_out)
+
+
+@cache
+def _law(without: frozenset[str]) -> SustainedLaw:
+    return SustainedLaw.from_mapping(fit_sustained(manifest("matmul")["sustained"], without))
+
+
+def together(device: Device, families: Sequence[str], kernel: str, law: SustainedLaw) -> MatmulConstants:
+    """The geometric mean of the constants of families as it is on ``device``."""
+    entries = [entry("calibrations", f"{name}/matmul") for name in families]
+    sets = [constants_at(device, e["kernels"][kernel]["constants"], e["units"]) for e in entries]
     shared: list[Mapping[str, Any]] = [{n: s[n] for n in s if all(n in other for other in sets)} for s in sets]
-    return " and ".join(others), MatmulConstants.from_mapping({**between(shared), "tiles": sets[0]["tiles"]})
+    mean = MatmulConstants.from_mapping({**between(shared), "tiles": sets[0]["tiles"]})
+    here = sustained_share(device, law)
+    there = [share for name in families if (share := sustained_share(device_of(name), law)) is not None]
+    return mean if here is None else at_power(mean, here / np.exp(np.log(there).mean()))
 
 
-def elementwise_without(family: str, generation: KernelGeneration) -> tuple[str, Mapping[str, ElementwiseConstants]]:
+def _lenders(kernel: str) -> list[str]:
+    """The families whose mean stands for products in a format on devices that nobody measured."""
+    return list(GRID) if kernel == "16-bit" else [name for name in _families("matmul") if _is_measured(name, kernel)]
+
+
+def elementwise_without(
+    family: str, generation: KernelGeneration, *, siblings: bool = False
+) -> tuple[str, Mapping[str, ElementwiseConstants]]:
     """The lender and constants by class of bandwidth-bound kernels."""
+    without = apart(family, siblings=siblings)
     lender = next(
-        (r for r in device_of(family).relatives if r != family and generation in _stated(r, "elementwise")["kernels"]),
+        (
+            r
+            for r in device_of(family).relatives
+            if r not in without and generation in _stated(r, "elementwise")["kernels"]
+        ),
         UNMEASURED,
     )
     stated = manifest("elementwise")
     mean = stated["scalar_mean"]
-    if lender != UNMEASURED or generation != "scalar" or family not in mean:
+    if lender != UNMEASURED or generation != "scalar" or without.isdisjoint(mean):
         return lender, load_elementwise(lender, generation)
     scalar = scalar_between(
-        {name: dict(entry("calibrations", f"{name}/elementwise")) for name in mean if name != family}
+        {name: dict(entry("calibrations", f"{name}/elementwise")) for name in mean if name not in without}
     )
     unit_bytes = float(bytes_per_cycle(device_of(stated["common"])))
     return UNMEASURED, {kind: ElementwiseConstants(**x, unit_bytes=unit_bytes) for kind, x in scalar.items()}
 
 
 def grouped_without(family: str, layout: str) -> tuple[str, GroupedConstants]:
-    """The lender and constants of experts' matmuls."""
+    """The lender and constants of experts' matmuls, which were measured on one architecture alone."""
     lender = next(name for name in manifest("grouped")["families"] if name != family)
     return lender, load_grouped(lender, FITTED, layout)[0]
 
 
-def collectives_without(family: str) -> tuple[str, Mapping[str, KindConstants]]:
-    """The lender and constants of NCCL inside a node, of links of the same kind."""
-    on_pcie = _on_pcie(family)
-    clean = [r for r in _relatives(family) if _is_clean(r, "collectives", family) and _on_pcie(r) == on_pcie]
-    if clean:
-        lender = min(clean, key=lambda relative: _generations_apart(relative, family))
+def collectives_without(family: str, *, siblings: bool = False) -> tuple[str, Mapping[str, KindConstants]]:
+    """The lender and constants of NCCL inside a node: means over links of the same kind, of other generations.
+
+    Siblings have links of the same generation; the nearest in bandwidth lends.
+    """
+    if siblings:
+        lender = min(_lenders_of_links(family), key=lambda relative: _generations_apart(relative, family))
         return lender, load_collectives(lender).kinds
-    peers = (
-        [n for n in _families("collectives") if n != PCIE and _on_pcie(n)]
-        if on_pcie
-        else manifest("collectives")["generations"]
-    )
-    others = [name for name in peers if name != family]
+    on_pcie, without = _on_pcie(family), _same_links(family)
+    pcie = [n for n in _families("collectives") if n != PCIE and _on_pcie(n) and n not in without]
+    switched = [n for n in manifest("collectives")["generations"] if n not in without]
     clock = clock_hz(device_of(family))
-    return " and ".join(others), mean_kinds([kinds_at(load_collectives(name).kinds, name, clock) for name in others])
+    measured = {system.family: system for system in systems()}
+    lent = {n: over_half_of_the_link(load_collectives(n).kinds, measured[n]) for n in (*switched, *pcie)}
+    sets = {name: kinds_at(kinds, name, clock) for name, kinds in lent.items()}
+    others = pcie if on_pcie else switched
+    launches = () if on_pcie else list(sets.values())
+    return " and ".join(others), mean_kinds([sets[name] for name in others], launches)
+
+
+def _same_links(family: str) -> frozenset[str]:
+    """The families whose devices have links of the same generation, such as all of NVLink 5."""
+    told = manifest("collectives")["families"]
+    own = told[family]["interconnect"].partition("-")[0]
+    return frozenset(name for name, x in told.items() if x["interconnect"].partition("-")[0] == own)
+
+
+def has_same_links(family: str) -> bool:
+    """Whether other devices with links of the same generation lend their constants."""
+    return bool(_lenders_of_links(family))
+
+
+def _lenders_of_links(family: str) -> list[str]:
+    alone = frozenset({family})
+    return [name for name in sorted(_same_links(family) - alone) if _is_clean(name, "collectives", alone)]
 
 
 def server_shares(
@@ -162,9 +250,9 @@ def _generations_apart(one: str, other: str) -> float:
     return float(np.abs(np.log(bandwidths[0] / bandwidths[1])))
 
 
-def _is_clean(relative: str, part: str, family: str) -> bool:
-    """Whether a relative has constants of ``part`` that did not start from those of ``family``."""
-    return _stated(relative, part).get("evidence") == "fitted" and family not in _origins(relative, part)
+def _is_clean(relative: str, part: str, without: frozenset[str]) -> bool:
+    """Whether a relative has constants of ``part`` that did not start from those of the families left out."""
+    return _stated(relative, part).get("evidence") == "fitted" and without.isdisjoint(_origins(relative, part))
 
 
 def _origins(family: str, part: str) -> set[str]:

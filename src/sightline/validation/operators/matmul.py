@@ -1,6 +1,6 @@
 """Suites of measured matmuls: every number format of every family, fitted, held out, and by the formula alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,9 @@ from sightline.calibration.parts.matmul import (
     surface_over,
 )
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
-from sightline.validation.operators.leave_out import matmul_without
-from sightline.validation.operators.suite import Array, Compared, OperatorSuite, predicted_twice
+from sightline.loading.clusters import read_cluster
+from sightline.validation.operators.leave_out import has_siblings, matmul_without, never_fitted_device
+from sightline.validation.operators.suite import Array, Compared, Known, OperatorSuite, predicted_twice
 from sightline.validation.suite import Split
 
 GRID_DECISIONS = (
@@ -62,10 +63,13 @@ class Products:
         table = MatmulTable.of(by_kernel(samples(self.data, "matmul", self.tables))[self.kernel])
         return table.where(possible(table, device_of(self.family), self.kernel))
 
-    def compare(self, unseen: bool) -> Compared:
+    def compare(self, known: Known) -> Compared:
         """The products with the family's constants, or with those of others."""
         table, own = self.read(), load_matmul(self.family, self.kernel)
-        constants = matmul_without(self.family, self.kernel)[1] if unseen else own
+        if known == "itself":
+            constants = own
+        else:
+            _, constants = matmul_without(self.family, self.kernel, siblings=known == "siblings")
         return _compared(table, predicted_seconds(table, device_of(self.family), constants, self.kernel))
 
 
@@ -75,6 +79,20 @@ def matmul_suites(data: Path) -> Iterator[OperatorSuite]:
         for tables in told["tables"]:
             for kernel in tables["kernels"] if has_tables(data, tables) else ():
                 yield from _suites(Products(data=data, family=family, kernel=kernel, tables=tables))
+
+
+def unmeasured(data: Path) -> Iterator[tuple[str, str, Callable[[], Compared]]]:
+    """Yield name, source and comparison of the products on devices that no constants were fitted to."""
+    for name, tables in manifest("matmul")["never_fitted"].items():
+        if has_tables(data, tables):
+            yield f"matmul-16-bit {name}", str(tables["source"]), partial(_compare_unmeasured, data, name, tables)
+
+
+def _compare_unmeasured(data: Path, name: str, tables: Mapping[str, Any]) -> Compared:
+    device = read_cluster(f"1x {name}").device
+    table = MatmulTable.of(samples(data, "matmul", tables))
+    table = table.where(possible(table, device))
+    return _compared(table, predicted_seconds(table, device, never_fitted_device(device)))
 
 
 def _compared(table: MatmulTable, predicted: Array, rows: Any = slice(None)) -> Compared:
@@ -87,6 +105,7 @@ def _suites(products: Products) -> Iterator[OperatorSuite]:
     """Yield the suite of one number format, and one of the formula alone where a surface corrects it."""
     kind, family, tables = f"matmul-{products.kernel}", products.family, products.tables
     layers = predicted_twice(f"{kind} {family}", str(tables["source"]), LAYER_DECISIONS, products.compare)
+    layers = replace(layers, siblings=has_siblings(family, "matmul", products.kernel))
     if "relative" in tables:  # it has the layers of a few models, no shapes of its own
         yield layers
         return

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from sightline.validation.suite import Answer, Case, Result, Split, figures_of, result_of
 
 Array = NDArray[np.float64]
+Known = Literal["itself", "siblings", "others"]
+"""Whose measurements a prediction rests on: the device's own, those of its architecture, or others' alone."""
 
 SHOWN = 200
 """Measurements of a part that are listed and drawn, evenly over the part; its figures are those of all of them."""
@@ -54,24 +57,36 @@ class OperatorSuite:
     """Reads the table and predicts it."""
     goal: str = ""
     quantity: str = "time_s"
-    unseen: Callable[[], Compared] | None = field(default=None, repr=False)
+    half_width: float | None = None
+    """Half the width of the intervals, in logarithms, where the fitted part's errors do not tell it."""
+    unseen: Callable[[Known], Compared] | None = field(default=None, repr=False)
     """The same as if the device had never been measured; None where nobody asks."""
+    siblings: bool = False
+    """Whether other devices of the architecture were measured, too."""
+    others: bool = True
+    """Whether devices of other architectures were."""
 
 
 def predicted_twice(
-    name: str, source: str, decisions: tuple[str, ...], compare: Callable[[bool], Compared], goal: str = ""
+    name: str,
+    source: str,
+    decisions: tuple[str, ...],
+    compare: Callable[[Known], Compared],
+    goal: str = "",
+    *,
+    siblings: bool = False,
+    others: bool = True,
 ) -> OperatorSuite:
-    """Return the suite of constants that were fitted to a table.
-
-    ``compare`` with True is of a device never measured.
-    """
+    """Return the suite of constants that were fitted to a table, which ``compare`` may also leave out."""
     return OperatorSuite(
         name=name,
         source=source,
         decisions=decisions,
-        compare=lambda: {"fit": compare(False)},
+        compare=lambda: {"fit": compare("itself")},
         goal=goal,
-        unseen=lambda: compare(True),
+        unseen=compare,
+        siblings=siblings,
+        others=others,
     )
 
 
@@ -83,7 +98,7 @@ def results_of(suite: OperatorSuite) -> list[Result]:
     Of the part that the width is taken from, and without a fitted one, how many values lie inside would say nothing.
     """
     parts = {split: part for split, part in suite.compare().items() if len(part.measured)}
-    width = _width(parts["fit"]) if "fit" in parts else None
+    width = _width(parts["fit"]) if "fit" in parts else suite.half_width
     return [_result(suite, split, part, width) for split, part in parts.items()]
 
 

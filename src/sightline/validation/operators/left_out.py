@@ -1,0 +1,170 @@
+"""How far devices that nobody measured are off: every measured device left out in turn, and the intervals from that.
+
+A half-width holds four in five errors of the other devices, each device counting the same; a device's own errors never
+make the interval that it is held against, nor do those of its architecture. Half-widths grow with the distance from the
+devices that were measured: another device of the architecture, another architecture of the maker, another maker.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.calibration.manifest import manifest
+from sightline.calibration.residuals import error_statistics
+from sightline.cost import architectures
+from sightline.cost.unmeasured import SERVER_UNKNOWN, Distance
+from sightline.loading.clusters import read_cluster
+from sightline.quantities import significant
+from sightline.validation.operators.suite import Array, OperatorSuite
+
+COVERAGE = 0.8
+PARTS: Mapping[str, str] = {
+    "matmul": "matmul",
+    "attention-prefill": "prefill_attention",
+    "attention-decode": "decode_attention",
+    "attention-mla": "latent_decode_attention",
+    "element-wise": "elementwise",
+    "grouped-matmul": "grouped",
+    "nccl": "collectives",
+}
+"""Part of a calibration by the beginning of a suite's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOut:
+    """One kind of operator on one device that was left out."""
+
+    suite: str
+    part: str
+    device: str
+    distance: Distance
+    predicted: Array
+    measured: Array
+
+    @property
+    def errors(self) -> Array:
+        """Sizes of the logarithmic errors."""
+        return np.abs(np.log(self.predicted / self.measured))
+
+
+def part_of(suite: str) -> str:
+    """Return the part of a calibration that a suite's operators belong to."""
+    return next(part for kind, part in PARTS.items() if suite.startswith(kind))
+
+
+def device_of(suite: str) -> str:
+    """Return the device, or its family, in the name of a suite: ``matmul-fp8 h100-sxm never fitted``."""
+    return suite.split()[1]
+
+
+def distance_of(suite: str) -> Distance:
+    """Return how far the devices whose constants a suite takes are from its own."""
+    if suite.endswith(SERVER_UNKNOWN):
+        return "server unknown"
+    if suite.endswith("sibling fitted"):
+        return "same architecture"
+    name = device_of(suite)
+    device = read_cluster(f"1x {manifest('devices').get(name, name)}").device
+    same = architectures.of_device(device)["maker"] == architectures.MEASURED_MAKER
+    return "same maker" if same else "other"
+
+
+def left_out(suites: Iterable[OperatorSuite]) -> list[LeftOut]:
+    """Return what each suite of devices left out predicts."""
+    found = []
+    for suite in suites:
+        compared = suite.compare()["test"]
+        found.append(
+            LeftOut(
+                suite=suite.name,
+                part=part_of(suite.name),
+                device=device_of(suite.name),
+                distance=distance_of(suite.name),
+                predicted=compared.predicted,
+                measured=compared.measured,
+            )
+        )
+    return found
+
+
+def rows(found: Sequence[LeftOut]) -> list[dict[str, Any]]:
+    """Return one row for each device and kind of operator: errors, and how many lie within the others' interval."""
+    return [_row(one, _width(_apart(one, found))) for one in found]
+
+
+def _row(one: LeftOut, width: float | None) -> dict[str, Any]:
+    coverage = None if width is None else float((one.errors <= width).mean())
+    named = {"part": one.part, "device": one.device, "distance": one.distance, "suite": one.suite}
+    return {**named, **error_statistics(one.predicted, one.measured), "half_width": width, "coverage": coverage}
+
+
+def summary(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for each part and distance: over devices, medians of their medians, means of the rest."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in table:
+        groups.setdefault((row["part"], row["distance"]), []).append(row)
+    return [
+        {
+            "part": part,
+            "distance": distance,
+            "devices": len({row["device"] for row in group}),
+            "median": round(float(np.median([row["median"] for row in group])), 4),
+            "mean": round(float(np.mean([row["mean"] for row in group])), 4),
+            "coverage": _mean([row["coverage"] for row in group]),
+        }
+        for (part, distance), group in sorted(groups.items())
+    ]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(float(np.mean(known)), 4) if known else None
+
+
+def half_widths(found: Sequence[LeftOut]) -> dict[str, dict[str, Any]]:
+    """Return what `sightline.cost.unmeasured` reads: half-widths by part and distance, and those without a device."""
+    table: dict[str, dict[str, Any]] = {}
+    for part in dict.fromkeys(one.part for one in found):
+        for distance in dict.fromkeys(one.distance for one in found if one.part == part):
+            alike = [one for one in found if (one.part, one.distance) == (part, distance)]
+            without = {one.suite: width for one in alike if (width := _width(_apart(one, found))) is not None}
+            table.setdefault(part, {})[distance] = {"half_width": _width(alike), "without": without}
+    return table
+
+
+def _apart(one: LeftOut, found: Sequence[LeftOut]) -> list[LeftOut]:
+    """The others of the part at the same distance, without those of the device's architecture.
+
+    Where there are no such, those at the next smaller distance.
+    """
+    kin = architectures.kin(one.device)
+    others = [x for x in found if x.part == one.part and x.device not in kin]
+    same = [x for x in others if x.distance == one.distance]
+    return same or [x for x in others if x.distance == "same maker"] or _siblings(one, found)
+
+
+def _siblings(one: LeftOut, found: Sequence[LeftOut]) -> list[LeftOut]:
+    """What is left of a part that only one architecture was measured in: its other devices."""
+    return [x for x in found if x.part == one.part and x.distance == one.distance and x.device != one.device]
+
+
+def _width(found: Sequence[LeftOut]) -> float | None:
+    """The least half-width that holds four in five errors, each device counting the same; None without errors."""
+    if not found:
+        return None
+    devices = [one.device for one in found]
+    weights = np.concatenate([np.full(len(x.errors), 1 / len(x.errors) / devices.count(x.device)) for x in found])
+    errors = np.concatenate([one.errors for one in found])
+    order = np.argsort(errors)
+    total = np.cumsum(weights[order])
+    return significant(float(errors[order][np.searchsorted(total, COVERAGE * total[-1])]), 2)
+
+
+def left_out_rows(data: Path) -> list[dict[str, Any]]:
+    """Return the rows of all devices left out whose tables are in the data folder."""
+    from sightline.validation.operators import never_fitted_suites
+
+    return rows(left_out(never_fitted_suites(data)))
