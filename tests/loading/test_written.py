@@ -57,6 +57,14 @@ def test_what_it_shows() -> None:
     assert shown["workload"]["task"] == "finetune"
 
 
+def test_a_version_keeps_the_zero_at_its_end() -> None:
+    (tenth,) = load(EXAMPLE, sweeps=["plan.framework_version=0.10"])
+    assert tenth.plan.framework.version == "0.10"
+    first, last = load(EXAMPLE, sweeps="plan.framework_version=0.10, 2025-09")
+    assert (first.plan.framework.version, last.plan.framework.version) == ("0.10", "0.14")
+    assert load(EXAMPLE, ["plan.framework_version=0.10"]).plan.framework.version == "0.10"
+
+
 def test_arrays_become_lists() -> None:
     scenario = scenario_from_mapping(EXAMPLE)
     plan = replace(scenario.plan, micro_batch=np.array([1, 2]), zero_stage=np.int64(1))

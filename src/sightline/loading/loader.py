@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.errors import InputError, nearest
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
-from sightline.loading.input.sources import Document, Source, cell_value, read_source
+from sightline.loading.input.sources import Document, Source, read_source, value_of
 from sightline.loading.plan import TASKS
 from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
@@ -144,12 +144,14 @@ def _arguments(given: Overrides | Sweeps) -> Iterable[Any]:
 
 def _listed(key: str, text: str) -> list[Any]:
     """The values of ``1,2,3`` or ``[1, 2, 3]``; commas inside brackets separate nothing here."""
+    if key == "plan.framework_version" and not text.startswith("["):
+        return [_argument(key, part.strip()) for part in text.split(",")]
     value = _argument(key, text if text.startswith("[") else f"[{text}]")
     return value if isinstance(value, list) else [value]
 
 
 def _argument(key: str, text: str) -> Any:
     try:
-        return cell_value(text)
+        return value_of(key, text)
     except InputError as error:
         raise InputError([f"{key}={text}: {problem}" for problem in error.problems]) from None

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline import loading
+from sightline.frameworks.choices import CHOICES
 from sightline.loading.typical import NOT_NAMED
 from sightline.profile.results import flatten
 from sightline.report import units
@@ -157,12 +158,21 @@ def differing(scenarios: Sequence[Asked]) -> list[dict[str, Any]]:
 
     What a sweep names last varies fastest, and so changes first in its scenarios.
     """
-    flat = [flatten({k: v for k, v in loading.to_mapping(s).items() if k != "measured"}) for s in scenarios]
+    flat = [_stated(scenario) for scenario in scenarios]
     keys = dict.fromkeys(key for mapping in flat for key in mapping)
     values = {key: [repr(mapping.get(key)) for mapping in flat] for key in keys}
     first = {key: next((i for i, value in enumerate(said) if value != said[0]), 0) for key, said in values.items()}
     telling = sorted(filter(first.__getitem__, keys), key=lambda key: -first[key])
     return [{key: mapping.get(key) for key in telling} for mapping in flat]
+
+
+def _stated(scenario: Asked) -> dict[str, Any]:
+    """A scenario's values by key, without those that are the framework's own."""
+    mapping = flatten({k: v for k, v in loading.to_mapping(scenario).items() if k != "measured"})
+    if not isinstance(scenario, Scenario):
+        return mapping
+    own = {f"plan.{name}" for name in CHOICES if getattr(scenario.plan, name) is None}
+    return {key: value for key, value in mapping.items() if key not in own}
 
 
 def variant_labels(scenarios: Sequence[Asked]) -> list[str]:

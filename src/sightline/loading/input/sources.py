@@ -202,10 +202,16 @@ def _row(header: list[str], cells: list[str], row: int) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     # The shorter key first: `cluster` before `cluster.network.latency`, which adds to it.
     for key, cell in sorted(zip(header, cells, strict=False), key=lambda pair: pair[0].count(".")):
-        value = cell_value(cell.strip())
+        value = value_of(key, cell.strip())
         if value is not None:
             mapping = with_value(mapping, key, value)
     return mapping
+
+
+def value_of(key: str, cell: str) -> Any:
+    """Return what a cell or a ``--set`` value holds for a key; a version keeps the zero at its end: 0.10 is not 0.1."""
+    value = cell_value(cell)
+    return cell if key == "plan.framework_version" and isinstance(value, float) else value
 
 
 @lru_cache(maxsize=4096)

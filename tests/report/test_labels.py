@@ -1,0 +1,15 @@
+"""Labels tell scenarios apart by what they state."""
+
+from training_scenarios import training
+
+from sightline.report.labels import variant_labels
+
+
+def test_what_a_release_line_does_by_itself_is_no_difference() -> None:
+    old, new, plain_loss = (
+        training(model="gpt-125m", plan={"framework": "megatron", "micro_batch": 1, **plan})
+        for plan in ({"framework_version": "0.10"}, {"framework_version": "0.12"}, {"fused_loss": False})
+    )
+    assert [label.rpartition("framework_version ")[2] for label in variant_labels([old, new])] == ["0.10", "0.12"]
+    assert not any("fused_loss" in label for label in variant_labels([old, new]))
+    assert "fused_loss False" in variant_labels([new, plain_loss])[1]
