@@ -48,7 +48,8 @@ def fit_sustained(stated: Stated, without: Collection[str] = ()) -> Entry:
 
 def _lost(shares: list[float]) -> Array:
     values = np.array(shares)
-    return np.log((1.0 - values) / values)
+    lost: Array = np.log((1.0 - values) / values)
+    return lost
 
 
 def _library(

@@ -135,7 +135,8 @@ def together(device: Device, families: Sequence[str], kernel: str, law: Sustaine
     shared: list[Mapping[str, Any]] = [{n: s[n] for n in s if all(n in other for other in sets)} for s in sets]
     mean = MatmulConstants.from_mapping({**between(shared), "tiles": sets[0]["tiles"]})
     here = sustained_share(device, law)
-    there = [share for name in families if (share := sustained_share(device_of(name), law)) is not None]
+    shares = [sustained_share(device_of(name), law) for name in families]
+    there = [float(share) for share in shares if share is not None]
     return mean if here is None else at_power(mean, here / np.exp(np.log(there).mean()))
 
 
