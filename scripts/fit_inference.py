@@ -1,22 +1,26 @@
 """Fit the engines' constants of the catalog to the fit splits of the published suites.
 
-    python scripts/fit_inference.py --data DIR --out DIR [--engine NAME ...]
+    python scripts/fit_inference.py --data DIR --out DIR [--engine NAME ...] [--left-out]
 
 writes OUT/<engine>.yaml for the sets that the manifest names (sightline/calibration/manifest/inference.yaml); a rerun on
-the same data reproduces the shipped files. The test splits are never looked at.
+the same data reproduces the shipped files. With --left-out it takes the constants that are in OUT and writes
+OUT/generation.yaml: what comes on top of their spreads for cases unlike those fitted, and the coverage that results. The
+test splits are never looked at.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from sightline.calibration.fits import FitResult
-from sightline.calibration.inference import MeasuredGeneration, fit_inference
+from sightline.calibration.inference import InferenceFit, MeasuredGeneration, fit_inference
+from sightline.calibration.left_out import terms_of
 from sightline.calibration.manifest import manifest
+from sightline.calibration.supported_fit import SupportedFit
 from sightline.catalog.index import line_of, release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.policies import price_workers
@@ -55,15 +59,17 @@ class Fit:
 
     engine: str
     line: str = ""
+    others: Sequence[str] = ()
+    """Engines that run the same kernels from the same host code, whose cases count as the engine's."""
     suites: Sequence[str]
     free: Sequence[str]
     given: Mapping[str, Any] = field(default_factory=dict)
+    apart: bool = False
+    """The line is another program than the engine's own set is of: its constants lie around the prior."""
     lines: Sequence[str] = ()
     """Release lines whose cases count; empty for all."""
     group: Callable[[GenerationScenario], str] | None = None
     """What is left out together where spreads are found, as the suites were split; None for devices or models."""
-    inherits: bool = False
-    """What is not free is as the engine's own set has it; few measurements cannot show more."""
 
 
 GROUPS = {"family": _family, "sizes": _sizes, "served": _served}
@@ -94,6 +100,7 @@ def cases_of(fit: Fit, known: Mapping[str, Suite]) -> Iterator[MeasuredGeneratio
             group=fit.group(scenario) if fit.group else "",
             pair=_pair(scenario) if fit.group is _served else "",
             sure=case.alternative is None,
+            source=source_of(suite),
         )
 
 
@@ -103,43 +110,89 @@ def _is_of(case: Case, fit: Fit) -> bool:
     version = str(plan.get("framework_version", ""))
     apart = [f.line for f in FITS if f.engine == fit.engine and f.line]
     chosen = bool(release_line(version, fit.lines)) if fit.lines else not release_line(version, apart)
-    return plan["framework"] == fit.engine and chosen
+    return plan["framework"] in (fit.engine, *fit.others) and chosen
 
 
-def entry_of(engine: str, known: Mapping[str, Suite]) -> dict[str, Any]:
-    """The engine's catalog entry: its own set, and those of the release lines that were fitted apart."""
-    entry: dict[str, Any] = {}
-    lines: dict[str, Any] = {}
+def source_of(suite: Suite) -> str:
+    """Who measured a suite: the repository that its source begins with, or the words before the first comma."""
+    named = re.match(r"[\w.-]+/[\w.-]+", suite.source)
+    return named[0] if named else re.split(r"[,;(]", suite.source)[0].strip()
+
+
+def fits_of(
+    engine: str, known: Mapping[str, Suite], stated: Mapping[str, Any] | None = None
+) -> dict[str, tuple[Fit, InferenceFit]]:
+    """The engine's own set, called by no name, then those of the release lines that were fitted apart, near it.
+
+    A ``stated`` entry says what they are, instead of another search.
+    """
+    found: dict[str, tuple[Fit, InferenceFit]] = {}
     for fit in sorted((f for f in FITS if f.engine == engine), key=lambda f: bool(f.line)):
-        own = entry["constants"] if fit.inherits else {}
+        own = found[""][1].constants if fit.line and not fit.apart else None
+        chosen = stated and (stated["versions"][fit.line] if fit.line else stated)
+        earlier = SupportedFit.from_mapping(chosen) if chosen else None
         cases = list(cases_of(fit, known))
-        figures = _figures(fit, fit_inference(cases, fit.free, {**own, **fit.given}), _releases(cases))
-        if fit.line:
-            lines[fit.line] = figures
-        else:
-            entry = figures
-    if not entry:
-        entry = {"evidence": "extrapolated", "like": "reference"}
+        found[fit.line] = fit, fit_inference(cases, fit.free, fit.given, own, known=earlier)
+    return found
+
+
+def entry_of(found: Mapping[str, tuple[Fit, InferenceFit]]) -> dict[str, Any]:
+    """The engine's catalog entry."""
+    seen = {
+        "fitted_devices": sorted({x for _, fit in found.values() for x in fit.constants["fitted_devices"]}),
+        "fitted_kinds": sorted({x for _, fit in found.values() for x in fit.constants["fitted_kinds"]}),
+        "fitted_formats": sorted({x for _, fit in found.values() for x in fit.constants["fitted_formats"]}),
+        "fitted_context": max(fit.constants["fitted_context"] for _, fit in found.values()),
+    }
+    own, *lines = found
     written_by = "python scripts/fit_inference.py --data DIR --out DIR"
-    return {"written_by": written_by, "date": "2026-11", **entry} | ({"versions": lines} if lines else {})
+    entry = {"written_by": written_by, "date": "2026-11", **_figures(*found[own], seen)}
+    network = "collective_slowdown" in found[own][1].supported.constants
+    links = found[own][1].constants["fitted_links"] if network else []
+    versions = {line: _figures(*found[line], seen | _links(found[line][1], links)) for line in lines}
+    entry["constants"]["fitted_links"] = links
+    return entry | ({"versions": versions} if versions else {})
+
+
+def _links(fit: InferenceFit, own: Sequence[str]) -> dict[str, Any]:
+    """Links that a line's factor of collectives was fitted on: its own, or where it has the engine's, that one's."""
+    return {} if "collective_slowdown" in fit.supported.constants else {"fitted_links": list(own)}
 
 
 def _releases(cases: Sequence[MeasuredGeneration]) -> list[str]:
     """Release lines that the cases state."""
-    stated = {case.workers.scenario.plan.engine.version for case in cases} - {""}
+    stated = {case.scenario.plan.engine.version for case in cases} - {""}
     return sorted({line_of(version) for version in stated})
 
 
-def _figures(fit: Fit, result: FitResult, releases: Sequence[str]) -> dict[str, Any]:
+def _figures(fit: Fit, found: InferenceFit, seen: Mapping[str, Any]) -> dict[str, Any]:
+    supported = found.supported
     return {
         "evidence": "fitted",
-        "releases": list(releases),
+        "releases": _releases(found.cases),
         "source": f"fit splits of {', '.join(fit.suites)}",
-        "free": list(fit.free),
-        "rows": dict(result.rows),
-        "residuals": {name: dict(r) for name, r in result.residuals.items()},
-        "constants": dict(result.constants),
+        "sources": sorted({case.source for case in found.cases}),
+        "free": list(supported.constants),
+        "held": dict(supported.held),
+        "rows": {"fitted": len(found.cases), "noticing": dict(supported.rows)},
+        "residuals": {name: dict(r) for name, r in found.residuals.items()},
+        "constants": {**found.constants, **seen},
+        "log_sd": dict(found.log_sd),
     }
+
+
+def _write(path: Path, entry: Mapping[str, Any]) -> None:
+    text = yaml.dump(dict(entry), Dumper=_PlainDumper, sort_keys=False, default_flow_style=None, width=120)
+    path.write_text(text, encoding="utf-8")
+    print(path)
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes a value that comes twice in full each time."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's own name
+        """Every value."""
+        return True
 
 
 def main() -> None:
@@ -148,13 +201,29 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public tables")
     parser.add_argument("--out", type=Path, required=True, help="folder that receives a file per engine")
     parser.add_argument("--engine", action="append", help="only this engine; repeatable")
+    parser.add_argument("--left-out", action="store_true", help="how far off cases are that no fit saw")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     known = {suite.name: suite for suite in suites(options.data)}
-    for engine in dict.fromkeys(options.engine or [fit.engine for fit in FITS]):
-        text = yaml.safe_dump(entry_of(engine, known), sort_keys=False, default_flow_style=None, width=120)
-        (options.out / f"{engine}.yaml").write_text(text, encoding="utf-8")
-        print(options.out / f"{engine}.yaml")
+    engines = dict.fromkeys(options.engine or [fit.engine for fit in FITS])
+    if options.left_out:
+        _write(options.out / "generation.yaml", terms_of(*_stated_fits(engines, known, options.out)))
+        return
+    for engine in engines:
+        _write(options.out / f"{engine}.yaml", entry_of(fits_of(engine, known)))
+
+
+def _stated_fits(
+    engines: Iterable[str], known: Mapping[str, Suite], folder: Path
+) -> tuple[list[InferenceFit], list[InferenceFit | None]]:
+    """The fits whose constants the files of a folder state, and that of the engine where one is a release line's."""
+    fits: list[InferenceFit] = []
+    owners: list[InferenceFit | None] = []
+    for engine in engines:
+        found = fits_of(engine, known, yaml.safe_load((folder / f"{engine}.yaml").read_text(encoding="utf-8")))
+        fits += [fit for _, fit in found.values()]
+        owners += [found[""][1] if line and not fit.apart else None for line, (fit, _) in found.items()]
+    return fits, owners
 
 
 if __name__ == "__main__":

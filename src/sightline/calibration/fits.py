@@ -163,12 +163,14 @@ def fit_with_priors(
     priors: Mapping[str, Prior],
     *,
     starts: Sequence[Constants] = (),
+    near: Constants | None = None,
 ) -> dict[str, float]:
     """Return the constants named in ``priors`` whose predictions are nearest to ``measured``, to three digits.
 
     The fit is the maximum a posteriori: robust squares of logarithmic errors plus squared distances to the priors. Each
     measurement counts with its weight, normalised so that the data's total weight is their number. The search starts
-    from the priors, and again from each of ``starts``, which says where that differs; the best end wins.
+    from the priors, and again from each of ``starts``, which says where that differs; the best end wins. Constants
+    known to be ``near`` the end are where it starts instead.
     """
     values, spreads = (np.array([getattr(p, side) for p in priors.values()]) for side in ("value", "spread"))
     scale = np.sqrt(weights / weights.mean())
@@ -181,9 +183,12 @@ def fit_with_priors(
     others = [
         np.array([np.log(other[n] / p.value) if n in other else 0.0 for n, p in priors.items()]) for other in starts
     ]
+    first = [0 * values, *(one for one in others if one.any())]
+    if near is not None:
+        first = [np.array([np.log(near[name] / p.value) for name, p in priors.items()])]
     best = _best(
         errors,
-        [np.clip(logs, low + 1e-3, high - 1e-3) for logs in (0 * values, *(one for one in others if one.any()))],
+        [np.clip(logs, low + 1e-3, high - 1e-3) for logs in first],
         (low, high),
         diff_step=0.02,
         max_nfev=25,

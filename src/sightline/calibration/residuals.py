@@ -117,17 +117,22 @@ def independent_errors(errors: Sequence[float] | Array, groups: Sequence[object]
     a group over the mean square: 0 where they scatter, 1 where a group has one error. Errors count about 0 and not
     about their mean, because a fit's rest is a bias of each group; beyond twice their 80th percentile as that.
     """
+    sizes = [sum(g == group for g in groups) for group in dict.fromkeys(groups)]
+    size = sum(n**2 for n in sizes) / len(errors)
+    return float(len(errors) / (1.0 + (size - 1.0) * likeness(errors, groups)))
+
+
+def likeness(errors: Sequence[float] | Array, groups: Sequence[object]) -> float:
+    """Return the share of the errors' mean square that those of a group have in common, from 0 to 1."""
     values = np.asarray(errors, dtype=float)
     most = 2.0 * np.quantile(np.abs(values), COVERAGE)
     values = np.clip(values, -most, most)
     members = [values[[g == group for g in groups]] for group in dict.fromkeys(groups)]
     pairs = sum(len(own) * (len(own) - 1) for own in members)
     if not pairs or not values.any():
-        return float(len(values))
+        return 0.0
     products = sum(own.sum() ** 2 - (own**2).sum() for own in members) / pairs
-    alike = float(np.clip(products / (values**2).mean(), 0.0, 1.0))
-    size = sum(len(own) ** 2 for own in members) / len(values)
-    return float(len(values) / (1.0 + (size - 1.0) * alike))
+    return float(np.clip(products / (values**2).mean(), 0.0, 1.0))
 
 
 def axis_over(sizes: Array, knots: int) -> Axis:

@@ -5,9 +5,15 @@ from dataclasses import replace
 import pytest
 from generation_scenarios import generation
 
-from sightline.catalog import entry
+from sightline.calibration.inference import PRIORS
+from sightline.catalog import entry, names
 from sightline.loading.clusters import read_cluster
-from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, load_inference
+from sightline.prediction.generation.engine_constants import (
+    InferenceConstants,
+    borrowed_releases,
+    load_inference,
+    missing_measurements,
+)
 from sightline.prediction.generation.predict import predict_generation
 
 
@@ -45,23 +51,49 @@ def test_a_release_line_of_its_own_has_its_own_constants():
     assert (constants.collective_slowdown, evidence) == (stated["collective_slowdown"], "calibrated")
 
 
-def test_a_release_line_does_not_inherit_what_others_were_fitted_on():
-    """Llama-2-70B on A100 is what vLLM 0.2 was fitted on, though the engine's own set never saw it."""
-    first, _ = load_inference("vllm", "0.2")
-    assert "llama-2-70b on a100-sxm-80gb" not in load_inference("vllm")[0].fitted_on
-    assert first.step_spread("llama-2-70b", "a100-sxm-80gb", pools=False) == first.tpot_spread
+def test_a_set_of_few_rows_or_one_source_is_not_calibrated():
+    (said,) = missing_measurements("sglang")
+    assert "rows of ai-dynamo/aiconfigurator: a second source, or a run of your own" in said
+    assert load_inference("sglang")[1] == "extrapolated"
+    assert any(said == remark for remark in predict_generation(generation(plan={"framework": "sglang"})).warnings)
+    assert "5 more rows and a second source" in missing_measurements("mlc")[0]
 
 
-def test_a_pair_never_fitted_and_pools_have_spreads_of_their_own():
-    constants, _ = load_inference("reference")
-    constants = replace(
-        constants, tpot_spread=0.1, pools_spread=0.3, unseen_spread=0.4, fitted_on=frozenset({"a on b"})
+def test_rows_of_two_sources_need_no_remark():
+    assert missing_measurements("tensorrt-llm", "0.8") == ()
+
+
+@pytest.mark.parametrize("engine", ["reference", "tgi"])
+def test_an_estimate_does_not_name_missing_rows(engine: str):
+    assert missing_measurements(engine) == ()
+
+
+def test_a_factor_of_collectives_is_never_carried_from_nvlink_to_pcie():
+    """What ranks lose over a switch was fitted there; over PCIe it is what the reference has."""
+    constants, usual = load_inference("vllm")[0], load_inference("reference")[0]
+    switch, pcie = (read_cluster(f"8x {name}").intra_node for name in ("h100-sxm-80gb", "rtx-4090"))
+    assert constants.linked_by(switch) is constants
+    over_pcie = constants.linked_by(pcie)
+    assert constants.collective_slowdown != usual.collective_slowdown == over_pcie.collective_slowdown
+    assert replace(over_pcie, collective_slowdown=0, synchronization_s=0, long_prefill_slowdown=0) == replace(
+        constants, collective_slowdown=0, synchronization_s=0, long_prefill_slowdown=0
     )
-    assert constants.step_spread("a", "b", pools=False) == 0.1
-    assert constants.step_spread("a", "b", pools=True) == 0.3
-    assert constants.step_spread("a", "c", pools=True) == pytest.approx(0.5)
-    nobody_tells = replace(constants, fitted_on=frozenset(), pools_spread=0.0)
-    assert nobody_tells.step_spread("a", "c", pools=True) == 0.1
+
+
+def test_sglang_reduces_with_its_own_kernels():
+    engine = generation(plan={"framework": "sglang", "framework_version": "0.5.10"}).plan.engine
+    assert engine.all_reduce_library == "sglang 0.5.10"
+
+
+@pytest.mark.parametrize("engine", names("inference"))
+def test_every_free_constant_has_five_rows_and_lies_off_its_bounds(engine: str):
+    stated = entry("inference", engine)
+    for of in (stated, *(stated.get("versions") or {}).values()):
+        for name in of.get("free", ()):
+            prior = PRIORS[name]
+            assert of["rows"]["noticing"][name] >= 5
+            assert prior.low * 1.01 < of["constants"][name] < prior.high * 0.99
+        assert not set(of.get("free", ())) & set(of.get("held", ()))
 
 
 def test_products_by_blocks_take_longer_where_their_constants_are_lent():

@@ -7,14 +7,14 @@ much slower its kernels run between each other than alone in a benchmark.
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
-from math import hypot
 from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.catalog.index import line_of, release_line
+from sightline.cost.collectives.families import PCIE
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul.constants import borrows
-from sightline.scenario import Cluster, Device, Host
+from sightline.scenario import Cluster, Device, Host, Interconnect
 
 HOST_TIMES = (
     "launch_s",
@@ -88,18 +88,23 @@ class InferenceConstants(Stated):
     """Four in five measured times to first token lie within exp(+-spread) of the prediction; 0 where nobody knows."""
     tpot_spread: float = 0.0
     """The same of the time per further token."""
-
     pools_spread: float = 0.0
     """The same of ``tpot_spread`` where prefill has workers of its own; 0 where it is no other."""
-    unseen_spread: float = 0.0
-    """What comes on top, as if independent, for a model on a device that the fit had no measurement of."""
-    fitted_on: tuple[str, ...] = ()
-    """Models on devices that the fit had measurements of ("<model> on <device>"); empty where nobody tells them
-    apart."""
+    shared_share: float = 0.5
+    """Share of an error's square that cases of one deployment have in common."""
+    fitted_devices: tuple[str, ...] = ()
+    """What the fit had measurements of; empty where the spreads are estimates."""
+    fitted_kinds: tuple[str, ...] = ()
+    """Kinds of models (``uncertainty.kind_of``)."""
+    fitted_formats: tuple[str, ...] = ()
+    fitted_context: float = 0.0
+    """Longest context, in tokens."""
+    fitted_links: tuple[str, ...] = ()
+    """Topologies of the links that its collectives ran over."""
 
     def running_on(self, cluster: Cluster) -> "InferenceConstants":
         """The same engine on a cluster's hosts and devices: the constants that `iteration_time` takes."""
-        return self.on(cluster.host).multiplying_on(cluster.device)
+        return self.on(cluster.host).multiplying_on(cluster.device).linked_by(cluster.intra_node)
 
     def on(self, host: Host) -> "InferenceConstants":
         """The same engine where another processor runs its host code."""
@@ -116,11 +121,18 @@ class InferenceConstants(Stated):
             return self
         return replace(self, fp8_block_slowdown=1.0)
 
-    def step_spread(self, model: str, device: str, *, pools: bool) -> float:
-        """The spread of the time per further token for a model on a device, prefilled by workers of its own or not."""
-        known = self.pools_spread if pools and self.pools_spread else self.tpot_spread
-        unseen = bool(self.fitted_on) and f"{model} on {device}" not in self.fitted_on
-        return hypot(known, self.unseen_spread) if unseen else known
+    def linked_by(self, link: Interconnect) -> "InferenceConstants":
+        """The same engine over links of a kind that its collectives may never have been fitted on.
+
+        What ranks lose over a switch says nothing of PCIe, nor the other way: there collectives are those of the
+        library, as the reference has them.
+        """
+        over_pcie = link.topology == PCIE
+        if not self.fitted_links or any((fitted == PCIE) == over_pcie for fitted in self.fitted_links):
+            return self
+        usual, _ = load_inference(UNKNOWN)
+        names = ("collective_slowdown", "synchronization_s", "long_prefill_slowdown")
+        return replace(self, **{name: getattr(usual, name) for name in names})
 
 
 ONE_BY_ONE = InferenceConstants.from_mapping(
@@ -131,33 +143,61 @@ ONE_BY_ONE = InferenceConstants.from_mapping(
 the calls. Spreads are estimated."""
 
 
+def set_of(engine: str, version: str = "") -> Mapping[str, Any]:
+    """Return the catalog's set of an engine's release: that of its line, or the engine's own.
+
+    A line's set is whole; an engine that nobody measured has that of ``UNKNOWN``.
+    """
+    stated: Mapping[str, Any] = entry("inference", engine if engine in names("inference") else UNKNOWN)
+    versions: Mapping[str, Mapping[str, Any]] = stated.get("versions") or {}
+    return versions.get(release_line(version, versions), stated)
+
+
 @cache
 def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, str]:
-    """Return the constants of an engine, and their evidence.
+    """Return the constants of an engine's release, and their evidence.
 
-    A version takes the set of its release line, which is whole (what the engine's own says of models on devices does
-    not hold for it), or the engine's own where that line was not measured; an engine without measurements takes a
-    relative's (``like``) but for what it gives itself.
+    An engine without measurements takes a relative's (``like``) but for what it gives itself. Calibrated is what
+    enough rows of enough sources were fitted to (``missing_measurements``).
     """
-    known = names("inference")
-    stated = entry("inference", engine if engine in known else UNKNOWN)
-    versions: Mapping[str, Any] = stated.get("versions") or {}
-    line = versions.get(release_line(version, versions), {})
-    chosen = line.get("constants") or stated.get("constants", {})
-    evidence = line.get("evidence", stated["evidence"])
+    stated = set_of(engine, version)
+    chosen = dict(stated.get("constants", {}))
     if "like" in stated:
         relative, _ = load_inference(stated["like"])
-        chosen = {f.name: getattr(relative, f.name) for f in fields(InferenceConstants)} | chosen
-    if engine not in known:
-        return InferenceConstants.from_mapping(chosen), "estimated"
-    return InferenceConstants.from_mapping(chosen), "calibrated" if evidence == "fitted" else str(evidence)
+        chosen = {f.name: getattr(relative, f.name) for f in fields(InferenceConstants)} | {**FITTED_NOWHERE, **chosen}
+    constants = InferenceConstants.from_mapping(chosen)
+    if engine not in names("inference"):
+        return constants, "estimated"
+    if stated["evidence"] != "fitted":
+        return constants, str(stated["evidence"])
+    return constants, "extrapolated" if missing_measurements(engine, version) else "calibrated"
+
+
+FITTED_NOWHERE: Mapping[str, Any] = {"fitted_devices": (), "fitted_kinds": (), "fitted_formats": ()}
+"""What a relative was fitted to says nothing of an engine that was not."""
+FEWEST_ROWS, FEWEST_SOURCES = 10, 2
+"""Measurements, and sources of them, that a calibrated set rests on."""
+
+
+def missing_measurements(engine: str, version: str = "") -> tuple[str, ...]:
+    """Return a remark where an engine's set was fitted to too little to count as calibrated."""
+    stated = set_of(engine, version)
+    if stated["evidence"] != "fitted" or engine not in names("inference"):
+        return ()
+    rows, sources = int(stated["rows"]["fitted"]), list(stated["sources"])
+    if rows >= FEWEST_ROWS and len(sources) >= FEWEST_SOURCES:
+        return ()
+    lacking = "a second source" if rows >= FEWEST_ROWS else f"{FEWEST_ROWS - rows} more rows"
+    if rows < FEWEST_ROWS and len(sources) < FEWEST_SOURCES:
+        lacking += " and a second source"
+    called = f"{engine} {line_of(version)}" if version else engine
+    rest = f"the constants of {called} rest on {rows} rows of {', '.join(sources)}"
+    return (f"{rest}: {lacking}, or a run of your own, would make them calibrated",)
 
 
 def borrowed_releases(engine: str, version: str) -> tuple[str, ...]:
     """Return a remark where the release that a plan states was not measured: those whose constants stand in."""
-    stated = entry("inference", engine) if engine in names("inference") else {}
-    versions: Mapping[str, Any] = stated.get("versions") or {}
-    measured = versions.get(release_line(version, versions), stated).get("releases")
+    measured = set_of(engine, version).get("releases") if engine in names("inference") else None
     if not version or measured is None or line_of(version) in measured:
         return ()
     return (

@@ -14,11 +14,13 @@ from sightline.prediction.generation.engine_constants import (
     InferenceConstants,
     borrowed_releases,
     load_inference,
+    missing_measurements,
 )
 from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import Phase
 from sightline.prediction.generation.policies import Workers, price_workers
+from sightline.prediction.generation.uncertainty import spreads
 from sightline.prediction.generation.worker import PricedPass, Worker
 from sightline.profile import Profile, Row
 from sightline.profile.rows import exposed
@@ -74,6 +76,7 @@ def _remarks(worker: Worker) -> Iterator[str]:
     """A remark for each format that the device has no products in, and for a release that was not measured."""
     formats, engine = worker.formats, worker.plan.engine
     yield from borrowed_releases(engine.name, engine.version)
+    yield from missing_measurements(engine.name, engine.version)
     for kernel in dict.fromkeys(formats.parts.values()):
         yield from conversion(kernel, formats.operands[kernel], worker.scenario.cluster.device)
 
@@ -107,10 +110,8 @@ def _spreads(profile: Profile, constants: InferenceConstants) -> dict[str, float
     The latency joins both by their shares of it; they add up, because the same operators and constants err in both.
     """
     scenario = profile.scenario
-    first = constants.ttft_spread
-    pools = scenario.plan.disaggregate is not None
-    step = constants.step_spread(scenario.model.name, scenario.cluster.device.name, pools=pools)
-    if first <= 0 or step <= 0:
+    first, step = spreads(scenario, constants)
+    if not step:
         return {}
     share = float(profile.ttft_s) / float(profile.latency_s)
     whole = share * first + (1.0 - share) * step

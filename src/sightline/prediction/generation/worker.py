@@ -39,8 +39,8 @@ ATTENDING = (CachedAttention, SelectedAttention)
 """Operators in which new tokens meet the tokens before them."""
 
 
-def _time_s(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
-    """Seconds of an operator in an engine's pass, the gap before the next kernel included."""
+def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
+    """Return the seconds of an operator in an engine's pass, the gap before the next kernel included."""
     if isinstance(op, Collective):
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
     gap_s = c.kernel_gap_s * op.kernels
@@ -48,11 +48,11 @@ def _time_s(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
         legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
         few_rows = op.m <= op.most_rows
         return either(few_rows, overlapped(*legs), cost.time_s * c.matmul_slowdown) + gap_s
-    return cost.time_s * _slowdown(op, c) + gap_s
+    return cost.time_s * slowdown_of(op, c) + gap_s
 
 
-def _slowdown(op: Operator, c: InferenceConstants) -> float:
-    """Time of an operator inside an engine's pass over that of the operator alone."""
+def slowdown_of(op: Operator, c: InferenceConstants) -> float:
+    """Return the time of an operator inside an engine's pass over that of the operator alone; collectives apart."""
     if isinstance(op, Matmul):
         if op.dtype == "nvfp4":
             return c.matmul_slowdown * c.nvfp4_slowdown
@@ -74,7 +74,7 @@ class PricedPass:
 
     def in_engine(self, constants: InferenceConstants) -> Prices:
         """Return the prices as the engine runs the operators."""
-        return in_setting(self.program.operators, self.prices, partial(_time_s, c=constants))
+        return in_setting(self.program.operators, self.prices, partial(time_in_engine, c=constants))
 
     def times(self, prices: Prices) -> PassTimes:
         """Return the seconds of the pass, as if one device (with its tensor-parallel peers) held all layers."""

@@ -1,0 +1,130 @@
+"""How far off a generation may be: what is left of measured cases, and what comes on top for cases unlike them.
+
+A user's run is none of the sources that an engine was fitted to. Its error has what cases of one source have - their
+scatter and what a deployment has in common -, the effect of a source, and a term for each thing that the engine was
+never fitted with: the device, the kind of model, the number format, a longer context. The terms are independent and add
+up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`calibration.left_out`).
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from math import log2, sqrt
+from typing import NamedTuple
+
+from sightline.catalog import entry
+from sightline.cost.families import Stated
+from sightline.prediction.generation.engine_constants import (
+    InferenceConstants,
+    borrowed_releases,
+    load_inference,
+    set_of,
+)
+from sightline.scenario import Generate, GenerationPlan, GenerationScenario, Model
+
+NORMAL_QUANTILE = 1.2816
+"""Half-width of an 80 % interval over the standard deviation of a normal distribution."""
+MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
+"""Parts of a model other than softmax attention with keys and values per head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extrapolation(Stated):
+    """Half-widths of the logarithmic error that comes on top where an engine was not fitted, for four in five cases."""
+
+    source: float
+    """Of any run but those fitted."""
+    device: float
+    kind: float
+    """Of a model with other layers."""
+    format: float
+    release: float
+    """Of a release line with its engine's constants."""
+    context: float
+    """Per doubling of the context beyond the longest fitted."""
+
+
+class Uncertainty(NamedTuple):
+    """How the error of a prediction is made up, as standard deviations of logarithms."""
+
+    constants: dict[str, float]
+    """Of the engine's constants by name, which an own measurement may correct."""
+    shared_sd: float
+    """Of what all predictions for one run have in common beyond the constants."""
+    noise_sd: float
+    """Of a single case."""
+
+
+@cache
+def load_extrapolation() -> Extrapolation:
+    """The catalog's terms, the same for all engines."""
+    return Extrapolation.from_mapping(entry("calibrations", "generic/generation")["spreads"])
+
+
+def kind_of(model: Model) -> str:
+    """Return what the layers of a model are, such as ``latent experts``."""
+    mixers = [name for name in MIXERS if getattr(model, name) is not None]
+    return " ".join([*(mixers or ["softmax"]), "experts" if model.experts is not None else "dense"])
+
+
+def format_of(plan: GenerationPlan) -> str:
+    """Return the formats of a plan's weights and cache, or ``16-bit``."""
+    return "+".join(plan.quantization) if plan.quantization else "16-bit"
+
+
+def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, float]:
+    """Return the terms that a scenario adds to the spread of its engine's fitted cases; none where nothing was fitted.
+
+    A set without fitted cases states estimated spreads, which are of whole engines.
+    """
+    if not constants.fitted_devices:
+        return {}
+    terms, work = load_extrapolation(), scenario.workload
+    new = {
+        "device": scenario.cluster.device.name not in constants.fitted_devices,
+        "kind": kind_of(scenario.model) not in constants.fitted_kinds,
+        "format": format_of(scenario.plan) not in constants.fitted_formats,
+        "release": bool(borrowed_releases(scenario.plan.engine.name, scenario.plan.engine.version)),
+    }
+    found = {"source": terms.source} | {name: getattr(terms, name) for name, is_new in new.items() if is_new}
+    doublings = log2(max(context_of(work) / constants.fitted_context, 1.0))
+    return found | ({"context": terms.context * doublings} if doublings else {})
+
+
+def context_of(work: Generate) -> float:
+    """Return the tokens that a sequence has at its end."""
+    return float(work.prompt_tokens) + float(work.output_tokens)
+
+
+def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
+    """Return the half-widths of the time to first token and per further token; 0 where they are unknown."""
+    first, step = _fitted_spreads(scenario, constants)
+    if first <= 0 or step <= 0:
+        return 0.0, 0.0
+    further = sum(term**2 for term in extrapolated_terms(scenario, constants).values())
+    return sqrt(first**2 + further), sqrt(step**2 + further)
+
+
+def _fitted_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
+    """The spreads of cases like the fitted ones, of first tokens and of the further ones."""
+    pools = scenario.plan.disaggregate is not None
+    return constants.ttft_spread, constants.pools_spread if pools and constants.pools_spread else constants.tpot_spread
+
+
+def uncertainty_of(scenario: GenerationScenario) -> Uncertainty:
+    """Return how the error of a scenario's time per token is made up.
+
+    Cases of one deployment have the share ``shared_share`` of their errors' squares in common; every term for what was
+    never fitted is shared by all cases of a run.
+    """
+    engine = scenario.plan.engine
+    constants, _ = load_inference(engine.name, engine.version)
+    _, step = _fitted_spreads(scenario, constants)
+    terms = sum(term**2 for term in extrapolated_terms(scenario, constants).values())
+    shared = sqrt(constants.shared_share * step**2 + terms)
+    noise = sqrt(1.0 - constants.shared_share) * step
+    stated = set_of(engine.name, engine.version).get("log_sd", {})
+    return Uncertainty(
+        constants={name: float(sd) for name, sd in stated.items()},
+        shared_sd=shared / NORMAL_QUANTILE,
+        noise_sd=noise / NORMAL_QUANTILE,
+    )

@@ -1,0 +1,85 @@
+"""What a generation's interval is made of: fitted cases, the effect of a source, and what an engine never saw."""
+
+from dataclasses import replace
+from math import hypot
+
+import pytest
+from generation_scenarios import generation
+
+from sightline import predict
+from sightline.prediction.generation.engine_constants import load_inference
+from sightline.prediction.generation.uncertainty import (
+    NORMAL_QUANTILE,
+    extrapolated_terms,
+    kind_of,
+    load_extrapolation,
+    spreads,
+    uncertainty_of,
+)
+
+TERMS = load_extrapolation()
+
+
+def asked(**changes):
+    known = {"model": "llama-3.1-70b", "cluster": "8x h200-sxm-141gb", "prompt_tokens": 1024, "output_tokens": 1024}
+    plan = {"framework": "vllm", "tensor_parallel": 8, "quantization": ["fp8", "kv-fp8"]} | changes.pop("plan", {})
+    return generation(**{**known, **changes}, plan=plan)
+
+
+def terms(**changes):
+    scenario = asked(**changes)
+    constants, _ = load_inference(scenario.plan.engine.name, scenario.plan.engine.version)
+    return extrapolated_terms(scenario, constants)
+
+
+def test_a_run_like_those_fitted_has_the_effect_of_a_source_alone():
+    assert terms() == {"source": TERMS.source}
+
+
+def test_everything_never_fitted_adds_a_term():
+    assert terms(cluster="8x mi300x") == {"source": TERMS.source, "device": TERMS.device}
+    assert terms(model="qwen3-next-80b-a3b").keys() == {"source", "kind"}
+    assert terms(plan={"quantization": "int8"}).keys() == {"source", "format"}
+    assert terms(plan={"framework_version": "0.99"}).keys() == {"source", "release"}
+
+
+def test_the_context_s_term_grows_with_every_doubling_beyond_the_longest():
+    longest = load_inference("vllm")[0].fitted_context
+    near, far = (terms(prompt_tokens=int(longest * times) - 1024) for times in (2, 8))
+    assert near["context"] == pytest.approx(TERMS.context, rel=1e-3)
+    assert far["context"] == pytest.approx(3 * TERMS.context, rel=1e-3)
+
+
+def test_terms_add_up_as_squares():
+    scenario = asked(cluster="8x mi300x")
+    constants, _ = load_inference("vllm")
+    first, step = spreads(scenario, constants)
+    beyond = hypot(TERMS.source, TERMS.device)
+    assert first == pytest.approx(hypot(constants.ttft_spread, beyond))
+    assert step == pytest.approx(hypot(constants.tpot_spread, beyond))
+    low, high = predict(scenario).interval["tpot_s"]
+    assert high / low == pytest.approx(2.718281828459045 ** (2 * step), rel=1e-6)
+
+
+def test_estimated_spreads_are_of_whole_engines():
+    assert terms(plan={"framework": "tgi"}) == {}
+    estimated = replace(load_inference("reference")[0], tpot_spread=0.0)
+    assert spreads(asked(), estimated) == (0.0, 0.0)
+
+
+def test_shared_and_own_errors_make_up_the_spread():
+    scenario = asked()
+    found = uncertainty_of(scenario)
+    _, step = spreads(scenario, load_inference("vllm")[0])
+    assert hypot(found.shared_sd, found.noise_sd) == pytest.approx(step / NORMAL_QUANTILE)
+    assert found.constants["matmul_slowdown"] > 0
+    assert "iteration_s" in found.constants
+
+
+def test_kinds_of_models_are_told_apart_by_their_layers():
+    names = ("llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3")
+    assert [kind_of(generation(model=name).model) for name in names] == [
+        "softmax dense",
+        "softmax experts",
+        "latent experts",
+    ]
