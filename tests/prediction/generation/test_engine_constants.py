@@ -59,6 +59,12 @@ def test_a_set_of_few_rows_or_one_source_is_not_calibrated():
     assert "5 more rows and a second source" in missing_measurements("mlc")[0]
 
 
+def test_operators_called_one_by_one_take_none_of_the_engine_s_constants():
+    """A processor runs them without the engine, whose few rows then matter to nobody."""
+    asked = generation(cluster="this-machine", plan={"framework": "transformers", "dtype": "fp32"})
+    assert not any("rest on" in remark for remark in predict_generation(asked).warnings)
+
+
 def test_rows_of_two_sources_need_no_remark():
     assert missing_measurements("tensorrt-llm", "0.8") == ()
 

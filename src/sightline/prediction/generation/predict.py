@@ -73,10 +73,14 @@ def _constants(worker: Worker) -> tuple[InferenceConstants, str]:
 
 
 def _remarks(worker: Worker) -> Iterator[str]:
-    """A remark for each format that the device has no products in, and for a release that was not measured."""
+    """A remark for each format that the device has no products in, and for a release that was not measured, or hardly.
+
+    Operators that are called one by one take none of the engine's constants.
+    """
     formats, engine = worker.formats, worker.plan.engine
     yield from borrowed_releases(engine.name, engine.version)
-    yield from missing_measurements(engine.name, engine.version)
+    if worker.ranks.device_model.asynchronous:
+        yield from missing_measurements(engine.name, engine.version)
     for kernel in dict.fromkeys(formats.parts.values()):
         yield from conversion(kernel, formats.operands[kernel], worker.scenario.cluster.device)
 
