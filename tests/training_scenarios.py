@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.loading import scenario_from_mapping
+from sightline.prediction.training.constants import TrainingConstants
+from sightline.prediction.training.effects import base_constants
 from sightline.scenario import Model, Scenario
 
 
@@ -35,6 +37,11 @@ def training(
         }
     )
     return replace(scenario, model=model) if isinstance(model, Model) else scenario
+
+
+def plain_constants(device: str = "a100-sxm-80gb") -> TrainingConstants:
+    """Return a framework's constants on a device before any effect."""
+    return base_constants(training(cluster=f"1x {device}", plan={"framework": "megatron"}))
 
 
 def behaving(described: Any, behavior: Mapping[str, Any]) -> Any:

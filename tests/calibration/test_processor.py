@@ -33,7 +33,7 @@ from sightline.loading.clusters import read_cluster
 from sightline.measurement.operators.runs import asked
 from sightline.measurement.operators.suite import standard_suite
 from sightline.prediction import predict
-from sightline.prediction.training.framework import TrainingConstants
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import write_out
 
 FIGURES = {"peak_flops": {"fp32": 2e11, "bf16": 2e11, "fp16": 2e11}, "memory": 1e10, "memory_bandwidth": 1e10}

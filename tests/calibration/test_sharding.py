@@ -18,7 +18,7 @@ from sightline.calibration.processor.sharding import (
 )
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.processor.constants import ShardingConstants, load_processor
-from sightline.prediction.training.framework import TrainingConstants
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import write_out
 
 KNOWN = ShardingConstants(

@@ -1,4 +1,4 @@
-"""Fits of training constants: what steps tell is found again, what they don't tell stays at its prior."""
+"""Estimates of training constants: what steps tell is found again, what they do not tell stays unknown."""
 
 from dataclasses import replace
 
@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.calibration.training import PRIORS, MeasuredStep, fit_training, predicted_seconds
-from sightline.prediction.training.framework import TrainingConstants, load_training
+from sightline.calibration.training import (
+    FEWEST_STEPS,
+    MeasuredStep,
+    coverage,
+    estimate,
+    estimated,
+    logarithms,
+    predictor,
+)
+from sightline.prediction.training.effects import NOTHING, base_constants, priors, shifted
 from sightline.scenario import Scenario
-
-PLAIN = load_training("a100-sxm", "reference")[0]
-GIVEN = {"attention_kernel": "flash-2"}
 
 
 def scenarios() -> list[Scenario]:
@@ -36,77 +41,69 @@ def scenarios() -> list[Scenario]:
     ]
 
 
-def measured(truth: TrainingConstants, cases: list[Scenario] | None = None) -> list[MeasuredStep]:
-    """Steps that take exactly what the model with ``truth`` says."""
-    cases = cases or scenarios()
-    plain = [MeasuredStep(scenario=s, seconds=1.0) for s in cases]
-    return [replace(step, seconds=float(t)) for step, t in zip(plain, predicted_seconds(plain, truth), strict=True)]
+def measured(shift: dict[str, float], site: str = "here", cases: list[Scenario] | None = None) -> list[MeasuredStep]:
+    """Steps that take exactly as long as constants at these shifts say."""
+    plain = [MeasuredStep(scenario=s, seconds=1.0, site=site) for s in cases or scenarios()]
+    return [replace(step, seconds=float(step.seconds_with(shifted(step.scenario, shift)))) for step in plain]
 
 
-def test_constants_that_made_the_steps_are_found_again():
-    truth = replace(PLAIN, matmul_slowdown=1.25, launch_forward_s=1.2e-4, collective_slowdown=1.5)
-    steps = measured(truth)
-    free = ("matmul_slowdown", "launch_forward_s", "collective_slowdown")
-    result = fit_training(steps, free, GIVEN)
-    # The priors pull a little towards themselves.
-    assert result.constants["matmul_slowdown"] == pytest.approx(1.25, rel=0.03)
-    assert result.constants["launch_forward_s"] == pytest.approx(1.2e-4, rel=0.1)
-    assert result.constants["collective_slowdown"] == pytest.approx(1.5, rel=0.15)
-    assert result.residuals["fit"]["mean"] < 0.02
-    assert result.rows == {"fitted": 6}
+def of_sites(*shift: dict[str, float]) -> list[MeasuredStep]:
+    """The steps of several sites, one after the other."""
+    return [step for place, one in enumerate(shift) for step in measured(one, f"site {place}")]
 
 
-def test_what_is_not_free_stays_as_given_or_at_its_prior():
-    result = fit_training(measured(PLAIN), ("matmul_slowdown",), GIVEN | {"step_s": 0.123})
-    assert result.constants["step_s"] == 0.123
-    assert result.constants["attention_kernel"] == "flash-2"
-    rest = {name for name in PRIORS if name not in {"matmul_slowdown", "step_s"}}
-    assert all(result.constants[name] == PRIORS[name].value for name in rest)
+def believed(steps: list[MeasuredStep], constant: str) -> float:
+    """How far a constant of the framework on the device is shifted, sites apart."""
+    found = estimate(steps).beliefs
+    causes = ("all/", "device/a100-sxm", "framework/megatron-lm")
+    return sum(found.mean_of(f"{constant}/{cause}") for cause in causes)
 
 
-def test_priors_hold_where_the_steps_say_nothing():
-    # One device has no collectives, and a long step no visible launches.
-    steps = measured(replace(PLAIN, matmul_slowdown=1.2), scenarios()[:1])
-    free = ("matmul_slowdown", "collective_slowdown", "synchronization_s", "launch_forward_s")
-    result = fit_training(steps, free, GIVEN)
-    assert result.constants["matmul_slowdown"] > 1.15
-    for name in free[1:]:
-        assert result.constants[name] == pytest.approx(PRIORS[name].value, rel=0.02), name
+def test_what_several_sites_share_is_found_again() -> None:
+    steps = of_sites(*[{"matmul_slowdown": 0.15}] * 4)
+    assert believed(steps, "matmul_slowdown") == pytest.approx(0.15, abs=0.04)
 
 
-def test_the_more_steps_there_are_the_less_a_prior_counts():
-    (step,) = measured(replace(PLAIN, matmul_slowdown=1.3), scenarios()[:1])
-    prior = PRIORS["matmul_slowdown"].value
-    one, many = (
-        fit_training([step] * count, ("matmul_slowdown",), GIVEN).constants["matmul_slowdown"] for count in (1, 12)
-    )
-    assert prior < one < 1.28 < many <= 1.3
+def test_what_one_site_alone_shows_is_mostly_its_own() -> None:
+    alone = believed(of_sites({"matmul_slowdown": 0.15}, {}, {}, {}), "matmul_slowdown")
+    assert alone < 0.06
 
 
-def test_constants_stay_within_their_bounds():
-    impossible = [replace(step, seconds=100 * step.seconds) for step in measured(PLAIN)[:2]]
-    fitted = fit_training(impossible, ("matmul_slowdown", "memory_fraction"), GIVEN).constants
-    for name in ("matmul_slowdown", "memory_fraction"):
-        assert PRIORS[name].low * 0.999 <= fitted[name] <= PRIORS[name].high * 1.001
+def test_steps_as_expected_move_nothing() -> None:
+    found = estimate(measured({})).beliefs
+    assert np.abs(found.mean).max() < 0.02
 
 
-def test_heavier_steps_pull_harder():
-    case = scenarios()[0]
-    fast, slow = (measured(replace(PLAIN, matmul_slowdown=x), [case])[0] for x in (1.0, 1.3))
-
-    def fitted(weight: float) -> float:
-        steps = [fast, replace(slow, weight=weight)]
-        return fit_training(steps, ("matmul_slowdown",), GIVEN).constants["matmul_slowdown"]
-
-    assert fitted(0.1) < fitted(1.0) < fitted(10.0)
-
-
-def test_predictions_of_steps_are_those_of_single_predictions():
-    seconds = predicted_seconds([MeasuredStep(scenario=s, seconds=1.0) for s in scenarios()[:2]], PLAIN)
-    assert seconds.shape == (2,)
-    assert np.all(seconds > 0)
+def test_an_effect_needs_enough_different_steps() -> None:
+    steps = [*measured({"matmul_slowdown": 0.1}), *measured({"matmul_slowdown": 0.2}, "there")]
+    _, gradients = predictor(steps)(NOTHING)
+    few = estimated(steps[: FEWEST_STEPS - 1], gradients[: FEWEST_STEPS - 1])
+    assert {name.split("/")[1] for name in few} == {"site"}
+    assert "matmul_slowdown/device/a100-sxm" in estimated(steps, gradients)
+    # The same step over and over says no more than once.
+    repeated = [steps[0]] * 20
+    assert {name.split("/")[1] for name in estimated(repeated, [gradients[0]] * 20)} == {"site"}
 
 
-def test_a_fitted_set_loads_as_constants():
-    result = fit_training(measured(PLAIN)[:1], ("matmul_slowdown",), GIVEN)
-    assert TrainingConstants.from_mapping(result.constants).matmul_slowdown == result.constants["matmul_slowdown"]
+def test_leaving_a_site_out_forgets_what_it_alone_showed() -> None:
+    steps = of_sites({}, {}, {"matmul_slowdown": 0.3})
+    found = estimate(steps)
+    without = found.without(lambda step: step.site == "site 2")
+    assert abs(without.mean_of("matmul_slowdown/device/a100-sxm")) < 0.01
+    assert not [name for name in without.names if name.endswith("site 2")]
+
+
+def test_predictions_are_those_of_single_predictions() -> None:
+    steps = measured({})[:2]
+    predicted, _ = predictor(steps)(NOTHING)
+    assert np.allclose(predicted, logarithms(steps))
+    assert steps[0].seconds == pytest.approx(float(steps[0].seconds_with(base_constants(steps[0].scenario))))
+
+
+def test_coverage_counts_steps_and_sites_by_device() -> None:
+    steps = of_sites({}, {})
+    (covered,) = coverage([step.scenario for step in steps], [step.site for step in steps]).values()
+    assert covered["devices"] == 8
+    assert covered["tokens"] == 4096
+    assert covered["on"] == {"a100-sxm": {"rows": 12, "sites": 2}}
+    assert set(priors()) >= {"matmul_slowdown", "pace"}

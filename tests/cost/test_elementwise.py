@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from operators import stream
+from training_scenarios import plain_constants
 
 from sightline.cost.elementwise import elementwise_cost
 from sightline.loading.clusters import read_cluster
-from sightline.prediction.training.framework import load_training
 
 DEVICE = read_cluster("1x a100-sxm-80gb").device
-CONSTANTS = load_training("a100-sxm", "reference")[0].element_wise
+CONSTANTS = plain_constants().element_wise
 BYTES = st.floats(1, 1e12)
 KERNELS = st.integers(1, 20)
 

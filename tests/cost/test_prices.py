@@ -6,7 +6,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from training_scenarios import training
+from training_scenarios import plain_constants, training
 
 from sightline.cost.attention.constants import load_attention
 from sightline.cost.attention.fused import attention_cost
@@ -19,12 +19,12 @@ from sightline.cost.matmul.constants import load_matmul
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.operator_cost import Ranks, stacked
 from sightline.cost.prices import REGISTRY, price
-from sightline.prediction.training.framework import load_training, training_groups
+from sightline.prediction.training.framework import training_groups
 from sightline.prediction.training.priced import step_prices, training_device
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, write_out
 
 CONSTANTS = replace(
-    load_training("a100-sxm", "reference")[0],
+    plain_constants(),
     matmul_slowdown=1.25,
     attention_slowdown=1.5,
     collective_slowdown=1.75,
@@ -58,7 +58,7 @@ def test_every_operator_has_the_price_of_its_own_formula(attention):
                 constants = load_matmul(device.calibration).without_surface()
                 expected = 1.25 * matmul_cost(op, device, constants).time_s
             case FlashAttention():
-                constants = load_attention(device.calibration, CONSTANTS.attention_kernel)
+                constants = load_attention(device.calibration, "flash-2")
                 expected = 1.5 * attention_cost(op, device, constants).time_s
             case Elementwise():
                 expected = elementwise_cost(op, device, CONSTANTS.element_wise).time_s

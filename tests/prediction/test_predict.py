@@ -79,7 +79,11 @@ def test_a_power_cap_saves_energy():
 
 
 def test_fine_tuning_takes_the_same_step_as_pretraining():
-    keys = {"model": "llama-2-7b", "cluster": "8x a800-sxm-80gb", "plan": {"zero_stage": 2, "micro_batch": 2}}
+    keys = {
+        "model": "llama-2-7b",
+        "cluster": "8x a800-sxm-80gb",
+        "plan": {"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2},
+    }
     workload = {"sequence_length": 350, "global_batch": 16}
     steps = [
         predict(load(keys | {"workload": workload | {"task": task}})).step_time_s for task in ("pretrain", "finetune")

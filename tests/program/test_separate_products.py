@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from training_scenarios import behaving, training
 
-from sightline.prediction.training.framework import load_training
+from sightline.prediction.training.effects import believed_constants
 from sightline.prediction.training.priced import price
 from sightline.program import Block, Collective, Elementwise, Matmul, Operator, write_out
 from sightline.scenario import Scenario
@@ -139,8 +139,8 @@ def test_whole_gradients_are_added_up_in_fp32_under_a_pipeline() -> None:
 
 @pytest.mark.parametrize(("dtype", "slower"), [("fp8", 1.3), ("bf16", 1.0)])
 def test_exact_sums_slow_the_products_of_gradients_in_fp8(dtype: str, slower: float) -> None:
-    constants, _ = load_training("h100-sxm", "torchtitan")
     asked = scenario(dtype=dtype)
+    constants = believed_constants(asked)
     for name, expected in (("input gradient", slower), ("weight gradient", slower), ("up", 1.0)):
         times = []
         for slowdown in (1.0, 1.3):

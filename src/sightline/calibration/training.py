@@ -1,79 +1,163 @@
-"""What training frameworks reach beyond single operators, fitted to measured steps: of suites, or of stored runs.
+"""What training frameworks reach beyond single operators, estimated from measured steps of many series at once.
 
-A suite may hold few steps, so every constant has a prior: where it would lie by physics and how far it may stray. The
-fit is the maximum a posteriori: robust squares of logarithmic errors plus squared distances to the priors.
+Effects of all frameworks, of devices, of frameworks and of sites are estimated together (partial pooling): what few
+steps show of a device or a framework stays near what all others show. An effect is estimated only where enough
+different steps depend on it; otherwise it stays unknown and widens the interval.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sightline.calibration.fits import Array, FitResult, Prior, fit_with_priors, priors_of
+from sightline.calibration.fits import FitResult
 from sightline.calibration.from_tables import Calibration
-from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit
 from sightline.calibration.residuals import conformal_spread, error_statistics
-from sightline.cost.device_model import device_model
+from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.training.framework import TrainingConstants, load_training, training_family
-from sightline.prediction.training.predict import predict
-from sightline.prediction.training.set_names import set_of
+from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict, learned
+from sightline.prediction.training.constants import ANY, TrainingConstants
+from sightline.prediction.training.effects import NOTHING, believed_constants, gradient, priors, shipped_beliefs
+from sightline.prediction.training.predict import profile_of, with_fastest_micro_batch
+from sightline.quantities import Number, significant
 from sightline.runs import Run
 from sightline.scenario import Scenario
 
-PRIORS: Mapping[str, Prior] = priors_of(manifest("training")["priors"])
-"""Where each constant lies before anything is measured."""
-
-SLOW_HOSTS = ({"launch_forward_s": 8e-5, "launch_backward_s": 4e-5}, {"launch_forward_s": 4e-5})
-"""Other starts of the search: interpreters that need long for every kernel, or for those of a forward pass."""
-ON_PROCESSOR = ("matmul_slowdown", "attention_slowdown", "micro_batch_s", "step_s")
-"""What steps on a processor tell beyond operators; their priors keep few steps from telling more than they know."""
-ON_DEVICE = (*ON_PROCESSOR, "launch_forward_s", "launch_backward_s")
-TRAINING_TASKS = ("pretrain", "finetune")
+FEWEST_STEPS = 5
+"""Different steps that an effect is estimated from, at least."""
+MOVED = 0.1
+"""Part of a constant's relative change that a step's time shows, at least, to count among them."""
+FULL_WEIGHT = 20
+"""Steps of one site that count in full; more share that weight, for they repeat what others of the site show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
-    """A training step somebody timed; ``weight`` evens out suites of different size."""
+    """A training step that somebody timed; its micro-batch is known."""
 
     scenario: Scenario
     seconds: float
-    weight: float = 1.0
+    site: str = ""
+    """The series of measurements that it is of."""
     quantity: str = "step_time_s"
     """What of the step was timed, by the name of the profile's attribute."""
 
+    def seconds_with(self, constants: TrainingConstants) -> Number:
+        """Predicted seconds with these constants."""
+        seconds: Number = getattr(profile_of(self.scenario, constants), self.quantity)
+        return seconds
 
-def predicted_seconds(steps: Sequence[MeasuredStep], constants: TrainingConstants) -> Array:
-    """Predicted seconds of each step."""
-    return np.array([float(getattr(predict(step.scenario, constants), step.quantity)) for step in steps])
+
+def predictor(steps: Sequence[MeasuredStep], kept: Callable[[str], bool] = lambda _: True) -> Predict:
+    """Return what predicts the steps' logarithms and their gradients, as far as effects are ``kept``."""
+
+    def predict(beliefs: Beliefs) -> tuple[Array, Sequence[Gradient]]:
+        found = [gradient(step.seconds_with, step.scenario, beliefs, step.site) for step in steps]
+        kept_only: list[Gradient] = [
+            {name: slope for name, slope in slopes.items() if kept(name)} for _, slopes in found
+        ]
+        return np.array([logarithm for logarithm, _ in found]), kept_only
+
+    return predict
 
 
-def fit_training(steps: Sequence[MeasuredStep], free: Sequence[str], given: Mapping[str, Any]) -> FitResult:
-    """Return the constants ``free`` fitted to measured steps, the others as ``given`` or at their priors.
+def logarithms(steps: Iterable[MeasuredStep]) -> Array:
+    """Return the logarithms of the measured seconds."""
+    return np.log([step.seconds for step in steps])
 
-    Each step counts with its weight, normalised so that the data's total weight is their number.
-    """
-    base = {name: prior.value for name, prior in PRIORS.items()} | dict(given)
-    seconds = np.array([step.seconds for step in steps])
 
-    def predict_with(values: Mapping[str, float]) -> Array:
-        return predicted_seconds(steps, TrainingConstants.from_mapping(base | dict(values)))
+def noise_of(steps: Sequence[MeasuredStep]) -> Array:
+    """Return the covariance of what effects do not explain: larger where a site has many steps."""
+    count = Counter(step.site for step in steps)
+    case = entry("training", "constants")["case"]
+    return np.diag([case**2 * max(1.0, count[step.site] / FULL_WEIGHT) for step in steps])
 
-    fitted = fit_with_priors(
-        predict_with,
-        seconds,
-        np.array([step.weight for step in steps]),
-        {name: PRIORS[name] for name in free},
-        starts=SLOW_HOSTS,
+
+def estimated(steps: Sequence[MeasuredStep], gradients: Sequence[Gradient]) -> set[str]:
+    """Return the effects that enough different steps depend on, and all of sites."""
+    telling: dict[str, set[tuple[str, float]]] = defaultdict(set)
+    for step, slopes in zip(steps, gradients, strict=True):
+        for name, slope in slopes.items():
+            if abs(slope) >= MOVED * _scale(name):
+                telling[name].add((step.site, step.seconds))
+    return {name for name in set().union(*gradients) if _of_site(name) or len(telling[name]) >= FEWEST_STEPS}
+
+
+def _scale(effect: str) -> float:
+    """How far a constant's logarithm moves with its effect."""
+    prior = priors()[effect.split("/", maxsplit=1)[0]]
+    return 1 - prior.value if prior.fraction else 1.0
+
+
+def _of_site(effect: str) -> bool:
+    return effect.split("/")[1] == "site"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Estimate:
+    """What measured steps teach of effects, and what is needed to leave some of them out."""
+
+    steps: Sequence[MeasuredStep]
+    beliefs: Beliefs
+    predicted: Array
+    gradients: Sequence[Gradient]
+    """Logarithms of the predictions and their slopes at the beliefs' means."""
+
+    def without(self, left_out: Callable[[MeasuredStep], bool]) -> Beliefs:
+        """Return what the other steps teach, linear around what all teach."""
+        kept = [not left_out(step) for step in self.steps]
+        steps = [step for step, keep in zip(self.steps, kept, strict=True) if keep]
+        slopes = [slope for slope, keep in zip(self.gradients, kept, strict=True) if keep]
+        free = estimated(steps, slopes)
+        told = [{name: s for name, s in slope.items() if name in free} for slope in slopes]
+        return learned(
+            NOTHING,
+            lambda _: (self.predicted[kept], told),
+            logarithms(steps),
+            noise_of(steps),
+            starts=(self.beliefs,),
+            robust=True,
+            rounds=1,
+        )
+
+
+SLOW_HOSTS = (
+    {"launch_forward_s": 1.0, "launch_backward_s": 1.0, "micro_batch_s": 1.0, "step_s": 1.0, "synchronization_s": 1.0},
+    {"micro_batch_s": 2.5},
+)
+"""Effects of all frameworks where searches start: a host that never binds has no gradient."""
+
+
+def estimate(steps: Sequence[MeasuredStep]) -> Estimate:
+    """Return what is believed of all effects that ``steps`` tell of."""
+    starts = [_slow(effects) for effects in SLOW_HOSTS]
+    free = set[str]().union(*(estimated(steps, predictor(steps)(start)[1]) for start in (NOTHING, *starts)))
+    # Devices without effects of their own have those of a relative, once it is known which have some.
+    prior = NOTHING.with_effects(sorted(free))
+    beliefs = learned(
+        prior,
+        predictor(steps, free.__contains__),
+        logarithms(steps),
+        noise_of(steps),
+        starts=[replace(prior, mean=np.array([start.mean_of(name) for name in prior.names])) for start in starts],
+        robust=True,
     )
-    constants = base | fitted
-    predicted = predict_with(fitted)
-    constants["spread"] = conformal_spread(np.abs(np.log(predicted / seconds)))
-    residuals = error_statistics(predicted, seconds)
-    return FitResult(constants=constants, rows={"fitted": len(steps)}, residuals={"fit": residuals})
+    predicted, gradients = predictor(steps)(beliefs)
+    return Estimate(steps=steps, beliefs=beliefs, predicted=predicted, gradients=gradients)
+
+
+def _slow(effects: Mapping[str, float]) -> Beliefs:
+    """Nothing but these effects of all frameworks."""
+    names = NOTHING.with_effects([f"{name}/all/" for name in effects])
+    return replace(names, mean=np.array(list(effects.values())))
+
+
+TRAINING_TASKS = ("pretrain", "finetune")
 
 
 def measured_steps(runs: Iterable[Run]) -> list[MeasuredStep]:
@@ -87,14 +171,19 @@ def measured_steps(runs: Iterable[Run]) -> list[MeasuredStep]:
     ]
 
 
+def _with_micro_batch(scenario: Scenario) -> Scenario:
+    return scenario if scenario.plan.micro_batch is not None else with_fastest_micro_batch(scenario, profile_of)
+
+
 def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibration:
     """Return the training constants of the one device and framework that ``steps`` were measured on.
 
-    What few steps cannot tell stays as it is for the device; everything fitted has a prior.
+    What few steps cannot tell stays near what is believed of the device and the framework.
 
     Raises:
         InputError: the steps are of several devices or frameworks.
     """
+    steps = [replace(step, scenario=_with_micro_batch(step.scenario)) for step in steps]
     first = steps[0].scenario
     for what, names in (
         ("devices", {s.scenario.cluster.device.name for s in steps}),
@@ -104,13 +193,57 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
             raise InputError(
                 f"--from-run: the runs are of {len(names)} {what}, {', '.join(sorted(names))}; name those of one"
             )
+    found = learned(shipped_beliefs(), predictor(steps), logarithms(steps), noise_of(steps))
+    fitted = believed_constants(first, found)
+    predicted = np.array([float(step.seconds_with(fitted)) for step in steps])
+    seconds = np.exp(logarithms(steps))
+    constants = {name: significant(value) for name, value in asdict(fitted).items()}
+    constants["spread"] = conformal_spread(np.abs(np.log(predicted / seconds)))
+    result = FitResult(
+        constants=constants, rows={"fitted": len(steps)}, residuals={"fit": error_statistics(predicted, seconds)}
+    )
+    chosen = {"evidence": "calibrated", "source": source, **constants}
     framework = first.plan.framework.name
-    free = ON_DEVICE if device_model(first.cluster.device).asynchronous else ON_PROCESSOR
-    family = training_family(first.cluster.device, framework)
-    constants, _ = load_training(family, *set_of(first, family))
-    result = fit_training(steps, free, asdict(constants))
-    chosen = {"evidence": "calibrated", "source": source, **result.constants}
-    content = {"frameworks": {framework: chosen, "reference": chosen}}
-    fitted = replace(result, constants={name: result.constants[name] for name in (*free, "spread")})
-    fit = PartFit(content=content, fits={framework: fitted})
+    fit = PartFit(content={"frameworks": {framework: chosen, ANY: chosen}}, fits={framework: result})
     return Calibration(device=first.cluster.device.name, part="training", fit=fit, source=source, covered={})
+
+
+def shipped_form(found: Estimate) -> str:
+    """Return what the catalog holds of an estimate, as JSON: shared effects with their correlations, and sites' own."""
+    beliefs, names = found.beliefs, sorted(name for name in found.beliefs.names if not _of_site(name))
+    places = [beliefs.names.index(name) for name in names]
+    covariance = beliefs.covariance[np.ix_(places, places)]
+    spreads = np.sqrt(np.diag(covariance))
+    below = (covariance / np.outer(spreads, spreads))[np.tril_indices(len(names), -1)]
+    sites = {name: [beliefs.mean_of(name), beliefs.spread_of(name)] for name in sorted(beliefs.names) if _of_site(name)}
+    stated = {
+        "written_by": "python scripts/fit_training.py --data DIR",
+        "names": names,
+        "mean": [round(beliefs.mean_of(name), 4) for name in names],
+        "spread": [round(float(spread), 4) for spread in spreads],
+        "correlation_per_mille": [round(1000 * float(value)) for value in below],
+        "sites": {name: [round(x, 4) for x in both] for name, both in sites.items() if abs(both[0]) >= 1e-3},
+        "coverage": coverage([step.scenario for step in found.steps], [step.site for step in found.steps]),
+    }
+    lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in stated.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def coverage(scenarios: Sequence[Scenario], sites: Sequence[str]) -> dict[str, Any]:
+    """Return what each lineage of frameworks was measured on."""
+    found: dict[str, Any] = {}
+    by_lineage: dict[str, list[tuple[Scenario, str]]] = defaultdict(list)
+    for scenario, site in zip(scenarios, sites, strict=True):
+        by_lineage[scenario.plan.framework.lineage].append((scenario, site))
+    for lineage, both in sorted(by_lineage.items()):
+        on: dict[str, list[str]] = defaultdict(list)
+        for scenario, site in both:
+            on[scenario.cluster.device.calibration].append(site)
+        found[lineage] = {
+            "devices": max(scenario.cluster.devices for scenario, _ in both),
+            "tokens": max(float(np.max(scenario.workload.sequence_length)) for scenario, _ in both),
+            "formats": sorted({scenario.plan.dtype for scenario, _ in both}),
+            "experts": any(scenario.model.experts is not None for scenario, _ in both),
+            "on": {family: {"rows": len(of), "sites": len(set(of))} for family, of in sorted(on.items())},
+        }
+    return found

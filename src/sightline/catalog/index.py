@@ -24,6 +24,7 @@ KINDS = (
     "frameworks",
     "engines",
     "calibrations",
+    "training",
     "inference",
     "published",
 )

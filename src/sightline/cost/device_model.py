@@ -79,7 +79,7 @@ class DeviceModel:
 
     @property
     def axes(self) -> int:
-        """Number of axes that the device's numbers span; 0 for plain numbers."""
+        """Number of axes that the device's numbers, or constants of its kernels, span; 0 for plain numbers."""
         return self.constants(_axes)
 
     def evidence(self, part: str) -> Evidence:
@@ -119,8 +119,10 @@ class DeviceModel:
 
 
 def _axes(model: DeviceModel) -> int:
-    d = model.device
+    d, streams = model.device, model.kernels.streams
     rates = (*d.peak_flops.values(), d.memory_bandwidth, d.vector_flops, d.l2_bandwidth, d.l2_bytes, d.compute_units)
+    if streams is not None:
+        rates += (streams.memory_fraction, streams.vector_fraction, streams.kernel_latency_s)
     return 0 if {*map(type, rates)} <= PLAIN else max(map(np.ndim, rates))
 
 

@@ -300,6 +300,8 @@ class Framework:
     """Month of the line's first release; empty where nobody looked it up."""
     lineage: str = ""
     """The code that the framework is of: lines of one lineage share what is fitted."""
+    native_host: bool = False
+    """Its host code is compiled, or captured in one graph, instead of interpreted."""
     sharding: Sharding
     overlap: Overlap = Overlap()
     fusion: Fusion = Fusion()

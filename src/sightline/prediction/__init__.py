@@ -6,7 +6,7 @@ from sightline.profile import Profile
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
-    from sightline.prediction.training.framework import TrainingConstants
+    from sightline.prediction.training.constants import TrainingConstants
     from sightline.scenario import GenerationScenario, OperatorScenario
 
 

@@ -28,6 +28,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "stage_times": {},
     "interval": {},
     "evidence": {},
+    "missing": {},
     "advice": (),
     "measurement": {},
     "warnings": (),
@@ -64,6 +65,8 @@ class Profile:
     stage_times: Mapping[str, tuple[Number, Number, Number]]
     """Of training: seconds of a micro-batch by stage: its forward pass, its backward pass (with recomputation), and the
     weight gradients in the latter."""
+    missing: Mapping[str, str]
+    """What would have to be measured for a part of the evidence to be calibrated, where that is known."""
     interval: Mapping[str, tuple[Number, Number]]
     """80 % intervals by result key, where the residuals behind them are known."""
     evidence: Any

@@ -10,7 +10,17 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """Version of the result keys; it grows when a key changes its meaning, not when keys are added."""
-_PARTS = ("phases", "memory_bytes", "interval", "evidence", "advice", "warnings", "memory_peak", "measurement")
+_PARTS = (
+    "phases",
+    "memory_bytes",
+    "interval",
+    "evidence",
+    "missing",
+    "advice",
+    "warnings",
+    "memory_peak",
+    "measurement",
+)
 
 
 def stamped(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -201,4 +201,5 @@ def interval_sentences(profile: Profile) -> list[str]:
     lines += [f"{label} {ends}" for label, ends in ranges[2:]]
     if profile.source == "predicted" and profile.task.name in _EVIDENCE_OF:
         lines[-1] += f"; {_EVIDENCE_OF[profile.task.name]}: {profile.evidence.get('framework', 'estimated')}"
+        lines += [f"not calibrated: {sentence}" for sentence in profile.missing.values()]
     return lines

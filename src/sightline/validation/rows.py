@@ -51,7 +51,14 @@ def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
         baseline=None if baseline is None else _scenario({**full, **baseline}),
         alternative=_scenario({**full, **row["alternative"]}) if "alternative" in row else None,
         stage=int(full.get("stage", 0)),
+        excluded=_excluded(full, suite),
     )
+
+
+def _excluded(row: Row, suite: Mapping[str, Any]) -> str:
+    """Why the row steers no estimate, although it counts in the suite's errors; empty where it may."""
+    stated = suite.get("exclude", ())
+    return next((said["reason"] for said in stated if all(row.get(k) == v for k, v in said["where"].items())), "")
 
 
 def fewest_virtual_stages(row: Row) -> int:

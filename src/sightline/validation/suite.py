@@ -33,6 +33,8 @@ class Case:
     """The scenario that a relative quantity is divided by."""
     alternative: Mapping[str, Any] | None = None
     """Another scenario that may have been run: the source does not tell them apart, and an interval spans both."""
+    excluded: str = ""
+    """Why no constant was estimated from it, where its part may be; errors are stated with and without such cases."""
     stage: int = 0
     """The pipeline stage it was measured on, where the quantity is one stage's; -1 is the last."""
 
@@ -49,6 +51,8 @@ class Suite:
     cases: tuple[Case, ...]
     left_out: Mapping[str, int]
     """Rows of the source that are not cases: reason to number."""
+    site: str = ""
+    """The series of measurements: what one team measured on its cluster, with its software, may be several suites."""
     goal: str = ""
     """What the project set itself for the test part, in words."""
 

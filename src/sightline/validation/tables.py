@@ -48,6 +48,7 @@ def _suite(name: str, folder: Path | None) -> Suite:
         decisions=tuple(stated["decisions"]),
         cases=tuple(_averaged(cases) if stated.get("average") else cases),
         left_out=left_out,
+        site=stated.get("site", name),
         goal=stated.get("goal", ""),
     )
 

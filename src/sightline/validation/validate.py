@@ -9,6 +9,7 @@ from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
+from sightline.scenario import Scenario
 from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
 from sightline.validation.tables import suites
@@ -56,7 +57,6 @@ def evaluate(
 
     ``done`` is called for each piece of work.
     """
-    predict = predict or _default_predict()
     results: list[Result] = []
     for suite in chosen:
         if isinstance(suite, OperatorSuite):
@@ -64,7 +64,7 @@ def evaluate(
             for _ in range(work_of(suite)):
                 done()
         else:
-            results += _results(suite, predict, done)
+            results += _results(suite, predict or _predict_at(suite), done)
     return results
 
 
@@ -73,10 +73,18 @@ def work_of(suite: AnySuite) -> int:
     return _TABLE if isinstance(suite, OperatorSuite) else len(suite.cases)
 
 
-def _default_predict() -> Predict:
+def _predict_at(suite: Suite) -> Predict:
+    """What predicts the cases of a suite: those of training as its fit part taught of the site that it is of."""
     from sightline.prediction import predict
+    from sightline.prediction.training.effects import beliefs_at_sites, site_of
+    from sightline.prediction.training.knowledge import Knowledge
+    from sightline.prediction.training.predict import predict as predict_step
 
-    return predict
+    def at_site(scenario: Scenario) -> Profile:
+        site = site_of(suite.site, scenario.cluster.device)
+        return predict_step(scenario, known=Knowledge(stated=beliefs_at_sites(), site=site))
+
+    return at_site if suite.kind == "training" else predict
 
 
 def _operator_suites(data: Path | str | None) -> Sequence[OperatorSuite]:

@@ -20,7 +20,7 @@ from sightline.loading.clusters import read_cluster
 from sightline.prediction.eager_calls import DECODING
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.worker import price_passes
-from sightline.prediction.training.framework import TrainingConstants
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import write_out
 
 PRODUCT = {

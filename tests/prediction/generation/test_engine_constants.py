@@ -55,14 +55,14 @@ def test_a_set_of_few_rows_or_one_source_is_not_calibrated():
     (said,) = missing_measurements("sglang")
     assert "rows of ai-dynamo/aiconfigurator: a second source, or a run of your own" in said
     assert load_inference("sglang")[1] == "extrapolated"
-    assert any(said == remark for remark in predict_generation(generation(plan={"framework": "sglang"})).warnings)
+    assert predict_generation(generation(plan={"framework": "sglang"})).missing == {"framework": said}
     assert "5 more rows and a second source" in missing_measurements("mlc")[0]
 
 
 def test_operators_called_one_by_one_take_none_of_the_engine_s_constants():
     """A processor runs them without the engine, whose few rows then matter to nobody."""
     asked = generation(cluster="this-machine", plan={"framework": "transformers", "dtype": "fp32"})
-    assert not any("rest on" in remark for remark in predict_generation(asked).warnings)
+    assert predict_generation(asked).missing == {}
 
 
 def test_rows_of_two_sources_need_no_remark():

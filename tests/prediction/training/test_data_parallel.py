@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from training_scenarios import behaving, training
+from training_scenarios import behaving, plain_constants, training
 
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import data_group
@@ -21,7 +21,6 @@ from sightline.prediction.training.data_parallel import (
     data_parallel_time,
     exposed,
 )
-from sightline.prediction.training.framework import load_training
 from sightline.prediction.training.stages import DenseAndExperts
 from sightline.program.shapes import ELEMENT_BYTES
 
@@ -63,7 +62,7 @@ def cost(
         ),
         cluster=scenario.cluster,
         library=cluster_collectives(scenario.cluster),
-        constants=load_training("a100-sxm", "reference")[0],
+        constants=plain_constants(),
         device_model=device_model(scenario.cluster.device),
     )
     return data_parallel_time(replica, on)
@@ -187,7 +186,7 @@ def test_a_pipeline_may_gather_once_and_reduce_beside_nothing():
 def test_gathered_weights_are_copied_once_per_gather():
     plain, copied = (cost(zero_stage=3, behavior={"native.copies_gathered_parameters": on}) for on in (False, True))
     bandwidth = training(model="gpt-125m", cluster="1x a100-sxm-80gb").cluster.device.memory_bandwidth
-    fraction = load_training("a100-sxm", "reference")[0].memory_fraction
+    fraction = plain_constants().memory_fraction
     # Read and written, twice for each of four micro-batches.
     expected = 2 * 2 * 4 * 2 * PARAMETERS / (bandwidth * fraction)
     assert copied.exposed_s - plain.exposed_s == pytest.approx(expected, rel=1e-9)

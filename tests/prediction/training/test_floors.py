@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.training.framework import constants_of
+from sightline.prediction.training.effects import believed_constants
 from sightline.prediction.training.predict import assemble
 from sightline.program import Collective, Elementwise
 
@@ -16,7 +16,7 @@ from sightline.program import Collective, Elementwise
 def test_constants_of_frameworks_change_nothing_below_the_floor(device, sequence):
     scenario = training(model="llama-2-7b", cluster=f"1x {device}", sequence_length=sequence, plan={"micro_batch": 1})
     faster = {"matmul_slowdown": 0.01, "attention_slowdown": 0.01, "unsharded_head_slowdown": 0.01}
-    priced = assemble(scenario, replace(constants_of(scenario)[0], **faster))[0]
+    priced = assemble(scenario, replace(believed_constants(scenario), **faster))[0]
     bandwidth = scenario.cluster.device.memory_bandwidth
     for block in priced.program.blocks:
         for op in block.operators:

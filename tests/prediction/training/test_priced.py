@@ -7,7 +7,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.content import forget
-from sightline.prediction.training.framework import load_training
+from sightline.prediction.training.effects import believed_constants
 from sightline.prediction.training.predict import predict
 from sightline.prediction.training.priced import HOST_TIMES, on_host, price
 from sightline.scenario import Scenario
@@ -59,7 +59,7 @@ def test_what_a_micro_batch_does_not_depend_on_prices_it_once():
 
 
 def test_a_faster_host_launches_in_less_time():
-    constants, _ = load_training("a100-sxm", "megatron")
+    constants = believed_constants(scenario())
     host = scenario().cluster.host
     fast = on_host(constants, replace(host, speed=1.6))
     for name in HOST_TIMES:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.training.framework import TrainingConstants, load_training
+from sightline.prediction.training.constants import TrainingConstants
+from sightline.prediction.training.effects import believed_constants
 from sightline.prediction.training.predict import profile_of
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.stages import stage_contents
@@ -26,9 +27,7 @@ def gpt3(devices: int = 64, batch: int = 64, **plan: Any) -> Scenario:
 
 
 def with_constants(scenario: Scenario, **changes: float) -> Profile:
-    framework = scenario.plan.framework
-    constants, _ = load_training(scenario.cluster.device.calibration, framework.name, framework.version)
-    return profile_of(scenario, replace(constants, **changes))
+    return profile_of(scenario, replace(believed_constants(scenario), **changes))
 
 
 def test_equal_stages_idle_for_the_known_share_of_the_ideal_time():
@@ -78,7 +77,7 @@ def test_a_slow_host_is_waited_for_and_a_fast_one_is_not():
         host = replace(scenario.cluster.host, launch_time_s=launch_time_s)
         return float(profile_of(replace(scenario, cluster=replace(scenario.cluster, host=host))).phases["host"])
 
-    fixed = load_training("h100-sxm", "reference")[0]
+    fixed = believed_constants(scenario)
     assert host_s(0.0) == pytest.approx(fixed.micro_batch_s + fixed.step_s)
     assert host_s(1e-4) > 4 * host_s(0.0)
     assert host_s(2e-4) > host_s(1e-4)
@@ -95,7 +94,7 @@ def test_host_time_fills_a_step_that_is_all_launches():
         sum(op.count * op.kernels for op in (*block.forward, *block.backward)) * count
         for block, count in zip(blocks, (1, 12, 1), strict=True)
     ]
-    fixed = load_training("h100-sxm", "reference")[0]
+    fixed = believed_constants(scenario)
     launches = profile.step_time_s - profile.phases["optimizer"] - fixed.micro_batch_s - fixed.step_s
     assert launches == pytest.approx(1e-3 * sum(kernels), rel=1e-9)
 
@@ -144,9 +143,9 @@ def test_constants_scale_what_they_describe():
 
 def test_where_the_constants_come_from_is_said():
     scenario = gpt3()
-    assert price(scenario).evidence == "calibrated"
+    assert profile_of(scenario).evidence["framework"] == "calibrated"
     constants: TrainingConstants = price(scenario).constants
-    assert price(scenario, constants).evidence == "given"
+    assert profile_of(scenario, constants).evidence["framework"] == "given"
 
 
 def test_collectives_are_calibrated_inside_a_node_of_measured_links_only():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from training_scenarios import behaving, training
 
 from sightline.prediction.pass_times import PassTimes
-from sightline.prediction.training.framework import load_training
+from sightline.prediction.training.effects import believed_constants
 from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile
@@ -38,7 +38,7 @@ def mixture(model: str = "qwen3-30b-a3b", **plan: Any) -> Scenario:
 
 
 def step(scenario: Scenario, *, waits: bool = True, launch_s: float = 4e-5) -> Profile:
-    constants, _ = load_training("b200-sxm", "megatron", "bridge-26.04")
+    constants = believed_constants(scenario)
     framework = behaving(scenario.plan.framework, {"transformer_engine.waits_for_counts": waits})
     scenario = replace(scenario, plan=replace(scenario.plan, framework=framework))
     return profile_of(scenario, replace(constants, launch_forward_s=launch_s, launch_backward_s=1e-6))

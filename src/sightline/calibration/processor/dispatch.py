@@ -23,7 +23,7 @@ from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.prediction.eager_calls import DECODING, embedding_and_head, working_bytes
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.worker import price_passes
-from sightline.prediction.training.framework import TrainingConstants
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.priced import step_prices
 from sightline.prediction.training.update import TENSORS_OF_EMBEDDING_AND_HEAD, TENSORS_OF_LAYER
 from sightline.program import Operator, Program, write_out

@@ -38,7 +38,7 @@ from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.hardware import DEVICE, device_to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE, share_of
-from sightline.prediction.training.framework import TrainingConstants
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.quantities import significant
 from sightline.scenario import Device
 

@@ -25,8 +25,8 @@ from sightline.calibration.processor.dispatch import (
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.processor.constants import ProcessorConstants, ShardingConstants
 from sightline.cost.processor.prices import ATTENTION, ELEMENTWISE, PRODUCTS, kind_of
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.data_parallel import Replica, data_parallel_time, replication
-from sightline.prediction.training.framework import TrainingConstants
 from sightline.prediction.training.stages import program_sizes, stage_contents
 from sightline.prediction.training.update import elementwise_s
 from sightline.program import Collective, Operator, write_out

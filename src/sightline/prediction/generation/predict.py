@@ -60,6 +60,7 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
         limits=lambda _: _limits(whole, workers.moved_s),
         energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
+        missing=lambda _: _missing(workers.decoding.worker),
         warnings=lambda _: (*scenario.warnings, *_remarks(workers.decoding.worker)),
         **details,
     )
@@ -73,16 +74,18 @@ def _constants(worker: Worker) -> tuple[InferenceConstants, str]:
 
 
 def _remarks(worker: Worker) -> Iterator[str]:
-    """A remark for each format that the device has no products in, and for a release that was not measured, or hardly.
-
-    Operators that are called one by one take none of the engine's constants.
-    """
+    """A remark for each format that the device has no products in, and for a release that was not measured."""
     formats, engine = worker.formats, worker.plan.engine
     yield from borrowed_releases(engine.name, engine.version)
-    if worker.ranks.device_model.asynchronous:
-        yield from missing_measurements(engine.name, engine.version)
     for kernel in dict.fromkeys(formats.parts.values()):
         yield from conversion(kernel, formats.operands[kernel], worker.scenario.cluster.device)
+
+
+def _missing(worker: Worker) -> dict[str, str]:
+    """What would make the engine's constants calibrated; operators that are called one by one take none of them."""
+    engine = worker.plan.engine
+    found = missing_measurements(engine.name, engine.version) if worker.ranks.device_model.asynchronous else ()
+    return {"framework": found[0]} if found else {}
 
 
 def _phases(whole: Mapping[str, Phase], moved_s: Number) -> dict[str, Number]:

@@ -34,7 +34,7 @@ class Overlap:
     kind: TensorOverlap
     chunks: Number
     """Pieces that a forward matmul's collective is cut into: one per rank, of which one stays exposed."""
-    slowdown: float
+    slowdown: Number
     """Share of the hidden time by which the overlapped kernels slow down."""
     experts: bool
     """Tokens travel to experts and back while another micro-batch is computed."""

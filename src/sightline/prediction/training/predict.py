@@ -14,8 +14,9 @@ from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.evidence import evidence_of_step
 from sightline.prediction.figures import energy_per_step_j, intervals
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
-from sightline.prediction.training.framework import TrainingConstants, constants_of
+from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.memory import StageLedger, fullest_stage, stage_ledgers
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
@@ -29,11 +30,6 @@ LONGER = ("step_time_s", "run_time_s", "cost_usd")
 """Results that grow with the step."""
 SHORTER = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu", "hfu")
 """Results that fall with it."""
-
-
-def spread_of(scenario: Scenario, constants: TrainingConstants | None = None) -> float:
-    """Logarithmic half-width of the interval: that of the constants' set."""
-    return (constants or constants_of(scenario)[0]).spread
 
 
 def with_fastest_micro_batch(scenario: Scenario, profile_of: Callable[[Scenario], Profile]) -> Scenario:
@@ -59,17 +55,17 @@ def divisors(number: int) -> NDArray[np.int64]:
     return np.union1d(small, number // small)
 
 
-def predict(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
+def predict(scenario: Scenario, constants: TrainingConstants | None = None, known: Knowledge | None = None) -> Profile:
     """Predict a training step of ``scenario``.
 
     The plan's degrees may be arrays that broadcast (an open mesh); then every number of the profile is an array and
     ``profile[i]`` is one plan's. Without a micro-batch the fastest that fits is taken. ``constants`` replace those of
-    the catalog's calibration, as a fit does.
+    the catalog, as a fit does; ``known`` replaces what they are believed to be.
 
     Raises:
         InputError: no micro-batch divides the batch.
     """
-    answer = partial(profile_of, constants=constants)
+    answer = partial(profile_of, constants=constants, known=known)
     if scenario.plan.micro_batch is None:
         scenario = with_fastest_micro_batch(scenario, answer)
     return answer(scenario)
@@ -84,17 +80,20 @@ def assemble(
     return priced, times, stage_ledgers(priced, times)
 
 
-def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -> Profile:
+def profile_of(
+    scenario: Scenario, constants: TrainingConstants | None = None, known: Knowledge | None = None
+) -> Profile:
     """The profile of a scenario whose micro-batch is given."""
-    priced, times, ledgers = assemble(scenario, constants)
+    known = known or Knowledge()
+    priced, times, ledgers = assemble(scenario, constants or known.constants(scenario))
     step_time_s = times.step_time_s
     stages, memory = [ledger.memory for ledger in ledgers], fullest_stage(ledgers)
-    answer = partial(profile_of, constants=constants)
+    answer = partial(profile_of, constants=constants, known=known)
     details: dict[str, Any] = {}
     if np.ndim(step_time_s) == 0:
         details = {
             "rows": lambda _: rows_of(priced, times),
-            "interval": lambda p: intervals(p, dict.fromkeys((*LONGER, *SHORTER), spread_of(scenario, constants))),
+            "interval": lambda p: intervals(p, dict.fromkeys((*LONGER, *SHORTER), _spread(scenario, constants, known))),
             "advice": lambda p: what_would_fit(p, answer),
         }
     return Profile(
@@ -111,10 +110,21 @@ def profile_of(scenario: Scenario, constants: TrainingConstants | None = None) -
         stages=stages,
         stage_times=lambda _: times.slot_s,
         forward_pass_s=times.forward_pass_s,
-        evidence=lambda _: {**evidence_of_step(scenario, priced.device_model), "framework": priced.evidence},
+        evidence=lambda _: {
+            **evidence_of_step(scenario, priced.device_model),
+            "framework": "given" if constants else known.evidence(scenario),
+        },
+        missing=lambda _: {} if constants else known.missing(scenario),
         warnings=lambda _: (*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
         **details,
     )
+
+
+def _spread(scenario: Scenario, constants: TrainingConstants | None, known: Knowledge) -> float:
+    """Logarithmic half-width of the interval."""
+    if constants is not None:
+        return constants.spread
+    return known.spread(scenario, lambda tried: assemble(scenario, tried)[1].step_time_s)
 
 
 def remarks(scenario: Scenario) -> list[str]:

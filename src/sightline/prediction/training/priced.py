@@ -12,7 +12,9 @@ from sightline.cost.operator_cost import Ranks
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
 from sightline.prediction.eager_calls import in_eager_step, step_execution
-from sightline.prediction.training.framework import TrainingConstants, constants_of, in_framework, training_groups
+from sightline.prediction.training.constants import TrainingConstants, attention_kernel
+from sightline.prediction.training.framework import in_framework, training_groups
+from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times
 from sightline.prediction.training.stages import ProgramSizes, program_sizes
 from sightline.program import Program, write_out
@@ -28,7 +30,6 @@ class Priced:
     program: Program
     device_model: DeviceModel
     constants: TrainingConstants
-    evidence: str
     library: CollectiveConstants
     prices: Prices
     launches: Launches
@@ -40,11 +41,8 @@ class Priced:
 
 def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Priced:
     """Write out the scenario's micro-batch and price it, with the catalog's constants unless some are given."""
-    evidence = "given"
-    if constants is None:
-        constants, evidence = constants_of(scenario)
-    constants = on_host(constants, scenario.cluster.host)
-    return replace(_priced(_micro_batch_alone(scenario), constants), scenario=scenario, evidence=evidence)
+    constants = on_host(constants or Knowledge().constants(scenario), scenario.cluster.host)
+    return replace(_priced(_micro_batch_alone(scenario), constants), scenario=scenario)
 
 
 HOST_TIMES = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
@@ -101,7 +99,6 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
         program=program,
         device_model=model,
         constants=constants,
-        evidence="",
         library=library,
         prices=prices,
         launches=launches,
@@ -113,16 +110,15 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
 
 def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceModel:
     """Return the model of the scenario's device with the kernels of its framework."""
-    plan, device = scenario.plan, scenario.cluster.device
-    own = constants.attention_kernel or plan.framework.attention_kernel(device.calibration)
+    plan = scenario.plan
     kernels = KernelChoice(
-        attention=plan.attention_kernel or own,
+        attention=attention_kernel(scenario),
         single_products=False,
         streams=constants.element_wise,
         older_matmuls=plan.framework.kernels.older_matmuls,
         dtype=plan.dtype,
     )
-    return device_model(device, kernels)
+    return device_model(scenario.cluster.device, kernels)
 
 
 def step_prices(

@@ -91,7 +91,9 @@ def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[st
     about = (
         f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
     )
-    sources, evidences = fields.get("sources") or {}, fields.get("evidences") or {}
+    sources, evidences = (
+        stated if isinstance(stated, Mapping) else {} for stated in map(fields.get, ("sources", "evidences"))
+    )
     table = plain_table(("figure", "value", *(["source, where it differs"] if sources or evidences else [])))
     for key, value in flatten({k: v for k, v in fields.items() if k not in _ABOUT}).items():
         root = key.partition(".")[0]

@@ -1,0 +1,177 @@
+"""What is believed of constants: normal distributions of logarithmic effects, and what measurements teach about them.
+
+An effect is a shift of a constant on its scale (a logarithm, or log-odds of a fraction) by one cause: the device, the
+framework, the site of a measurement. A prediction's logarithm is taken as linear in the effects around its mean; then
+its variance, and what measured steps teach, are those of a normal distribution (Gelman et al., Bayesian Data Analysis,
+3rd ed., ch. 5 and 14).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Gradient = Mapping[str, float]
+"""By effect, how the logarithm of a result moves with it; effects that are not named do not move it."""
+ROUNDS = 12
+"""Linearizations of a result that are tried, at most."""
+HALVINGS = 5
+"""Step lengths that are tried where a result bends."""
+SETTLED = 1e-3
+"""Largest change of a logarithm from one to the next that is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Beliefs:
+    """Means and covariance of effects estimated together; any other effect is independent, with a mean of 0."""
+
+    names: tuple[str, ...]
+    mean: Array
+    covariance: Array
+    prior: Callable[[str], float]
+    """Standard deviation of an effect before anything is measured, by its name."""
+
+    def mean_of(self, name: str) -> float:
+        """Return the mean of an effect."""
+        return float(self.mean[self.names.index(name)]) if name in self.names else 0.0
+
+    def spread_of(self, name: str) -> float:
+        """Return the standard deviation of an effect."""
+        if name in self.names:
+            place = self.names.index(name)
+            return float(np.sqrt(self.covariance[place, place]))
+        return self.prior(name)
+
+    def with_effects(self, wanted: Sequence[str]) -> "Beliefs":
+        """Return the same beliefs with all ``wanted`` effects among the named ones."""
+        new = tuple(name for name in dict.fromkeys(wanted) if name not in self.names)
+        if not new:
+            return self
+        size, total = len(self.names), len(self.names) + len(new)
+        covariance = np.zeros((total, total))
+        covariance[:size, :size] = self.covariance
+        covariance[range(size, total), range(size, total)] = [self.prior(name) ** 2 for name in new]
+        mean = np.concatenate([self.mean, np.zeros(len(new))])
+        return replace(self, names=self.names + new, mean=mean, covariance=covariance)
+
+    def matrix(self, gradients: Sequence[Gradient]) -> Array:
+        """Return the gradients as rows over the named effects."""
+        places = {name: i for i, name in enumerate(self.names)}
+        rows = np.zeros((len(gradients), len(self.names)))
+        for row, gradient in zip(rows, gradients, strict=True):
+            for name, slope in gradient.items():
+                row[places[name]] += slope
+        return rows
+
+    def joint_variance(self, gradients: Sequence[Gradient]) -> Array:
+        """Return the covariance of several results' logarithms, noise of their cases left out."""
+        own = self.with_effects([name for gradient in gradients for name in gradient])
+        rows = own.matrix(gradients)
+        joint: Array = rows @ own.covariance @ rows.T
+        return joint
+
+    def after(self, gradients: Sequence[Gradient], errors: Array, noise: Array) -> "Beliefs":
+        """Return what is believed after measurements.
+
+        ``errors`` are logarithms of measured over predicted with today's means, ``noise`` the covariance of what the
+        effects do not explain.
+        """
+        own = self.with_effects([name for gradient in gradients for name in gradient])
+        rows = own.matrix(gradients)
+        spread = own.covariance @ rows.T
+        gain = np.linalg.solve(rows @ spread + noise, spread.T).T
+        covariance = own.covariance - gain @ spread.T
+        return replace(own, mean=own.mean + gain @ errors, covariance=(covariance + covariance.T) / 2)
+
+
+Predict = Callable[[Beliefs], tuple[Array, Sequence[Gradient]]]
+"""Logarithms of predictions at the means of some beliefs, and their gradients there."""
+
+
+def learned(
+    prior: Beliefs,
+    predict: Predict,
+    measured: Array,
+    noise: Array,
+    *,
+    starts: Sequence[Beliefs] = (),
+    robust: bool = False,
+    rounds: int = ROUNDS,
+) -> Beliefs:
+    """Return what is believed after measurements, whose logarithms are ``measured``.
+
+    ``noise`` is the covariance of what effects do not explain. Results are linearized again where they led to, as long
+    as that explains more (Gauss-Newton with halved steps). A ``robust`` search lets errors far beyond the noise count
+    by their size instead of their square (soft l1). ``starts`` are where they are linearized first, if not at the
+    ``prior`` means; the end that explains most wins.
+    """
+    ends = [_search(prior, start, predict, measured, noise, robust, rounds) for start in starts or (prior,)]
+    return min(ends, key=itemgetter(1))[0]
+
+
+def _search(
+    prior: Beliefs, start: Beliefs, predict: Predict, measured: Array, noise: Array, robust: bool, rounds: int
+) -> tuple[Beliefs, float]:
+    """Where a search from one start ends, and what it costs there."""
+    predicted, gradients = predict(start)
+    before = prior.with_effects([name for gradient in gradients for name in gradient])
+    found = replace(before, mean=np.array([start.mean_of(name) for name in before.names]))
+    cost = _cost(before, found, measured - predicted, noise, robust=robust)
+    for _ in range(rounds):
+        errors = measured - predicted + before.matrix(gradients) @ (found.mean - before.mean)
+        after = _settled(before, gradients, errors, noise) if robust else before.after(gradients, errors, noise)
+        if rounds == 1:
+            return after, cost
+        tried = _better(before, found, after, cost, predict, measured, noise, robust=robust)
+        if tried is None:
+            break
+        moved = float(np.abs(tried[0].mean - found.mean).max(initial=0.0))
+        found, cost, predicted, gradients = tried
+        if moved < SETTLED:
+            break
+    return replace(after, mean=found.mean), cost
+
+
+def _better(
+    before: Beliefs,
+    found: Beliefs,
+    after: Beliefs,
+    cost: float,
+    predict: Predict,
+    measured: Array,
+    noise: Array,
+    *,
+    robust: bool,
+) -> tuple[Beliefs, float, Array, Sequence[Gradient]] | None:
+    """The first of ever shorter steps towards ``after`` that costs less, with its predictions; None where none does."""
+    for halvings in range(HALVINGS):
+        tried = replace(after, mean=found.mean + (after.mean - found.mean) / 2**halvings)
+        predicted, gradients = predict(tried)
+        new = _cost(before, tried, measured - predicted, noise, robust=robust)
+        if new < cost:
+            return tried, new, predicted, gradients
+    return None
+
+
+def _cost(prior: Beliefs, found: Beliefs, errors: Array, noise: Array, *, robust: bool) -> float:
+    """Twice the negative logarithm of the posterior density, but for a constant."""
+    moved = found.mean - prior.mean
+    if robust:
+        explained = float(2 * np.sum(np.sqrt(1 + errors**2 / np.diag(noise)) - 1))
+    else:
+        explained = float(errors @ np.linalg.solve(noise, errors))
+    return explained + float(moved @ np.linalg.solve(prior.covariance, moved))
+
+
+def _settled(prior: Beliefs, gradients: Sequence[Gradient], errors: Array, noise: Array) -> Beliefs:
+    """What is believed after measurements of which some are wild, each with noise of its own."""
+    variance = np.diag(noise)
+    found = prior.after(gradients, errors, noise)
+    for _ in range(10):
+        left = errors - found.matrix(gradients) @ (found.mean - prior.mean)
+        wilder = np.sqrt(1 + left**2 / variance)
+        found = prior.after(gradients, errors, np.diag(variance * wilder))
+    return found

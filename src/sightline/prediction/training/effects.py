@@ -1,0 +1,201 @@
+"""What is believed of a training framework's constants: effects of all frameworks, the device, the framework, a site.
+
+A constant is its value in the catalog, shifted by one effect of each cause that it depends on: on a logarithmic scale,
+fractions by their log-odds. Effects of causes were estimated together over all published series of measurements; a
+site's - one series, one user's cluster - is unknown to everybody else, so it widens an interval and moves no value.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from sightline.catalog import entry
+from sightline.prediction.beliefs import Beliefs, Gradient
+from sightline.prediction.training.constants import TrainingConstants, attention_kernel, stated_set
+from sightline.quantities import Number, smaller
+from sightline.scenario import Device, Scenario
+
+CAUSES = ("all", "device", "lent", "kernel", "framework", "site")
+"""What a constant may depend on; ``lent`` is what sets a device apart from the relative whose effects it has, and
+``kernel`` the generation of attention kernels on the device."""
+PACE = "pace"
+"""A site's slowdown of everything."""
+STEP = 0.03
+"""By how much an effect is moved to see what it does: far above rounding, below where bounds give way to each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """A constant before anything is measured."""
+
+    value: float
+    fraction: bool
+    """A share below 1, whose scale is that of log-odds."""
+    host: bool
+    """Time of the host's code."""
+    relative: bool
+    """A ratio of other constants."""
+    spreads: Mapping[str, float]
+    """Standard deviation of its effects by cause."""
+
+
+@cache
+def priors() -> dict[str, Prior]:
+    """Return what the catalog states of each constant, and of a site's pace."""
+    stated = entry("training", "constants")
+    return {name: _prior(said, stated["lent"]) for name, said in stated["constants"].items()}
+
+
+def _prior(said: Mapping[str, Any], lent: float) -> Prior:
+    spreads = {cause: said[cause] for cause in CAUSES if cause in said}
+    if "device" in said:
+        spreads["lent"] = said["device"] * lent
+    flags = {name: said.get(name, False) for name in ("fraction", "host", "relative")}
+    return Prior(value=said["value"], spreads=spreads, **flags)
+
+
+def prior_spread(effect: str) -> float:
+    """Return the standard deviation of an effect before anything is measured; its name is CONSTANT/CAUSE/WHICH."""
+    constant, cause, _ = effect.split("/", 2)
+    return priors()[constant].spreads[cause]
+
+
+NOTHING = Beliefs(names=(), mean=np.zeros(0), covariance=np.zeros((0, 0)), prior=prior_spread)
+"""Before anything is measured."""
+
+
+@cache
+def _shipped() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((files("sightline.catalog") / "data/training/effects.json").read_text("utf-8"))
+    return found
+
+
+@cache
+def shipped_beliefs() -> Beliefs:
+    """Return what the catalog's measurements taught, with the effects of the sites that they are of."""
+    stated = _shipped()
+    spreads, size = np.array(stated["spread"]), len(stated["names"])
+    lower = np.zeros((size, size))
+    lower[np.tril_indices(size, -1)] = np.array(stated["correlation_per_mille"]) / 1000
+    covariance = (lower + lower.T + np.eye(size)) * np.outer(spreads, spreads)
+    return replace(NOTHING, names=tuple(stated["names"]), mean=np.array(stated["mean"]), covariance=covariance)
+
+
+def site_of(source: str, device: Device) -> str:
+    """Return the name of a site: what one source measured on one family of devices."""
+    return f"{source} on {device.calibration}"
+
+
+@cache
+def beliefs_at_sites() -> Beliefs:
+    """Return what the catalog's measurements taught, also of the sites that they are of."""
+    sites: Mapping[str, tuple[float, float]] = _shipped()["sites"]
+    known = shipped_beliefs()
+    own = known.with_effects(list(sites))
+    mean = np.concatenate([known.mean, [mean for mean, _ in sites.values()]])
+    spreads = np.concatenate([np.zeros(len(known.mean)), [spread for _, spread in sites.values()]])
+    covariance = own.covariance.copy()
+    places = np.arange(len(known.mean), len(mean))
+    covariance[places, places] = spreads[places] ** 2
+    return replace(own, mean=mean, covariance=covariance)
+
+
+def shipped_coverage() -> Mapping[str, Any]:
+    """Return what frameworks were measured on, by lineage.
+
+    The largest number of ``devices`` and of ``tokens`` of a sample, ``formats``, whether ``experts``, and how many
+    ``rows`` of how many ``sites`` ``on`` each family of devices.
+    """
+    coverage: Mapping[str, Any] = _shipped()["coverage"]
+    return coverage
+
+
+def causes_of(scenario: Scenario, known: Beliefs, site: str = "") -> dict[str, str]:
+    """Return which device, relative, framework and site a scenario's effects are of; a stated set's only of a site."""
+    if stated_set(scenario.cluster.device, scenario.plan.framework.name) is not None:
+        return {"site": site}
+    own, lent = effects_family(scenario.cluster.device, known)
+    kernel = f"{attention_kernel(scenario)} on {own}"
+    causes = {"all": "", "device": own, "kernel": kernel, "framework": scenario.plan.framework.lineage, "site": site}
+    return causes | ({"lent": lent} if lent else {})
+
+
+def effects_family(device: Device, known: Beliefs) -> tuple[str, str]:
+    """Return the family whose effects a device has, and its own name where that is a relative's."""
+    measured = {which for _, cause, which in (name.split("/", 2) for name in known.names) if cause == "device"}
+    family = next((family for family in (device.calibration, *device.relatives) if family in measured), None)
+    if family is None:
+        return device.calibration, ""
+    return family, "" if device.name.startswith(family) else device.name
+
+
+def effects_on(constant: str, causes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the effects on a constant."""
+    return tuple(
+        f"{constant}/{cause}/{which}" for cause, which in causes.items() if cause in priors()[constant].spreads
+    )
+
+
+def shifts(beliefs: Beliefs, causes: Mapping[str, str]) -> dict[str, float]:
+    """Return how far each constant is shifted."""
+    return {name: sum(map(beliefs.mean_of, effects_on(name, causes))) for name in priors()}
+
+
+def shifted(scenario: Scenario, shift: Mapping[str, Number]) -> TrainingConstants:
+    """Return the scenario's constants at these shifts, numbers or arrays of one length."""
+    base = base_constants(scenario)
+    pace = np.exp(shift.get(PACE, 0.0))
+    values: dict[str, Any] = {
+        name: _shifted(prior, getattr(base, name), shift.get(name, 0.0), pace)
+        for name, prior in priors().items()
+        if name != PACE
+    }
+    return replace(base, **values)
+
+
+def _shifted(prior: Prior, value: Number, shift: Number, pace: Number) -> Number:
+    """A constant at a shift on its scale, of a site that takes ``pace`` times as long for everything."""
+    moved = value * np.exp(shift)
+    if prior.fraction:
+        return smaller(moved / (1 - value + moved) / pace, 1.0)
+    return moved if prior.relative else moved * pace
+
+
+def base_constants(scenario: Scenario) -> TrainingConstants:
+    """Return the constants before any effect: what is stated for the device, else the catalog's values."""
+    plan, device = scenario.plan, scenario.cluster.device
+    stated = stated_set(device, plan.framework.name)
+    if stated is not None:
+        return stated[0]
+    native = entry("training", "constants")["native"] if plan.framework.native_host else 1.0
+    values = {name: p.value * (native if p.host else 1.0) for name, p in priors().items() if name != PACE}
+    return TrainingConstants(**values)
+
+
+def believed_constants(scenario: Scenario, beliefs: Beliefs | None = None, site: str = "") -> TrainingConstants:
+    """Return the constants at the means of what is believed: the catalog's beliefs unless others are given."""
+    known = shipped_beliefs() if beliefs is None else beliefs
+    return shifted(scenario, shifts(known, causes_of(scenario, known, site)))
+
+
+def gradient(
+    seconds: Callable[[TrainingConstants], Number], scenario: Scenario, beliefs: Beliefs, site: str = ""
+) -> tuple[float, Gradient]:
+    """Return the logarithm of a time, and how it moves with each effect.
+
+    All effects are moved in one array-valued prediction.
+    """
+    causes = causes_of(scenario, beliefs, site)
+    at, moving = shifts(beliefs, causes), [name for name in priors() if effects_on(name, causes)]
+    along = {name: np.full(len(moving) + 1, value) for name, value in at.items()}
+    for place, name in enumerate(moving, start=1):
+        along[name][place] += STEP
+    logarithm = np.broadcast_to(np.log(seconds(shifted(scenario, along))), len(moving) + 1)
+    slopes = zip(moving, (logarithm[1:] - logarithm[0]) / STEP, strict=True)
+    by_effect = {effect: float(slope) for name, slope in slopes if slope for effect in effects_on(name, causes)}
+    return float(logarithm[0]), by_effect

@@ -1,0 +1,93 @@
+"""What is known when a training step is predicted: its constants, how far off it may be, and what that rests on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log10, sqrt
+from typing import Any
+
+import numpy as np
+
+from sightline.catalog import entry
+from sightline.prediction.beliefs import Beliefs
+from sightline.prediction.training.constants import TrainingConstants, stated_set
+from sightline.prediction.training.effects import believed_constants, gradient, shipped_beliefs, shipped_coverage
+from sightline.quantities import Number
+from sightline.scenario import Scenario
+
+FOUR_IN_FIVE = 1.2816
+"""Half-width of the interval that holds 80 % of a normal distribution, in standard deviations."""
+FEWEST_ROWS, FEWEST_SITES = 10, 2
+"""Measured steps, and series of them, that constants rest on which are called calibrated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Knowledge:
+    """Beliefs about a framework's constants, at a site that they learned from or at one that nobody measured."""
+
+    stated: Beliefs | None = None
+    """None: what the catalog's measurements taught."""
+    site: str = ""
+
+    @property
+    def beliefs(self) -> Beliefs:
+        """What is believed of effects."""
+        return shipped_beliefs() if self.stated is None else self.stated
+
+    def constants(self, scenario: Scenario) -> TrainingConstants:
+        """Return the constants that a scenario is predicted with."""
+        return believed_constants(scenario, self.beliefs, self.site)
+
+    def spread(self, scenario: Scenario, seconds: Callable[[TrainingConstants], Number]) -> float:
+        """Return the logarithmic half-width of a time's 80 % interval; ``seconds`` predicts it."""
+        stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        if stated is not None:
+            return stated[0].spread
+        _, slopes = gradient(seconds, scenario, self.beliefs, self.site)
+        believed = float(self.beliefs.joint_variance([slopes])[0, 0])
+        return FOUR_IN_FIVE * sqrt(believed + case_variance() + variance_beyond(scenario))
+
+    def missing(self, scenario: Scenario) -> dict[str, str]:
+        """Return what would have to be measured for the framework's constants to be calibrated on the device."""
+        sentence = "" if stated_set(scenario.cluster.device, scenario.plan.framework.name) else missing(scenario)
+        return {"framework": sentence} if sentence else {}
+
+    def evidence(self, scenario: Scenario) -> str:
+        """Return what the framework's constants rest on."""
+        stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        return stated[1] if stated is not None else "extrapolated" if missing(scenario) else "calibrated"
+
+
+def case_variance() -> float:
+    """Return the variance of one step's logarithm that no cause explains."""
+    return float(entry("training", "constants")["case"]) ** 2
+
+
+def variance_beyond(scenario: Scenario) -> float:
+    """Return what comes on top for a scenario outside of what its framework was measured on."""
+    spreads = entry("training", "constants")["beyond"]
+    known: Any = shipped_coverage().get(scenario.plan.framework.lineage)
+    if known is None:
+        return 0.0  # the framework's own effects are unknown, which says it already
+    experts, tokens = scenario.model.experts is not None, scenario.workload.sequence_length
+    found = {
+        "devices": max(0.0, log10(scenario.cluster.devices / known["devices"])),
+        "tokens": max(0.0, log10(float(np.max(tokens)) / known["tokens"])),
+        "format": scenario.plan.dtype not in known["formats"],
+        "layers": experts and not known["experts"],
+    }
+    return float(sum((spreads[name] * float(far)) ** 2 for name, far in found.items()))
+
+
+def missing(scenario: Scenario) -> str:
+    """Return what measurements of the framework on the device there would have to be; empty where there are enough."""
+    plan, device = scenario.plan, scenario.cluster.device
+    known = shipped_coverage().get(plan.framework.lineage, {}).get("on", {}).get(device.calibration, {})
+    rows, sites = known.get("rows", 0), known.get("sites", 0)
+    if rows >= FEWEST_ROWS and sites >= FEWEST_SITES:
+        return ""
+    lacking = "steps of two sources" if sites < FEWEST_SITES else f"{FEWEST_ROWS} steps"
+    own = f"calibrated needs {lacking}, or a run of your own"
+    if not rows:
+        return f"no step of {plan.framework.name} on {device.name} was published; {own}"
+    of = f"{rows} step{'s' * (rows > 1)} of {plan.framework.name} on {device.name}"
+    return f"{of} from {sites} source{'s' * (sites > 1)}; {own}"

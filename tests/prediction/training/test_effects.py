@@ -1,0 +1,148 @@
+"""What is believed of training's constants: by device, framework and site, and how far off a step may be."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from training_scenarios import training
+
+from sightline import predict
+from sightline.prediction.beliefs import Beliefs
+from sightline.prediction.training.constants import TrainingConstants, stated_set
+from sightline.prediction.training.effects import (
+    NOTHING,
+    base_constants,
+    believed_constants,
+    causes_of,
+    effects_on,
+    gradient,
+    priors,
+    shifted,
+    shipped_beliefs,
+    shipped_coverage,
+)
+from sightline.prediction.training.knowledge import FEWEST_ROWS, Knowledge, missing, variance_beyond
+from sightline.prediction.training.predict import profile_of
+from sightline.scenario import Scenario
+
+A100 = training(
+    model="llama-2-7b",
+    cluster="8x a100-sxm-80gb",
+    global_batch=16,
+    plan={"framework": "megatron", "micro_batch": 1, "tensor_parallel": 2},
+)
+
+
+def seconds(scenario: Scenario, constants: TrainingConstants) -> float:
+    return profile_of(scenario, constants).step_time_s  # type: ignore[return-value]
+
+
+def test_every_constant_has_a_prior_and_every_prior_a_constant() -> None:
+    names = {f.name for f in fields(TrainingConstants)} - {"spread"}
+    assert set(priors()) == names | {"pace"}
+
+
+def test_without_effects_constants_are_the_catalogs_values() -> None:
+    constants = believed_constants(A100, NOTHING)
+    assert constants == base_constants(A100)
+    assert constants.matmul_slowdown == priors()["matmul_slowdown"].value
+
+
+def test_an_effect_shifts_a_logarithm_and_a_fractions_odds() -> None:
+    moved = shifted(A100, {"matmul_slowdown": np.log(2.0), "memory_fraction": np.log(2.0)})
+    base = base_constants(A100)
+    assert moved.matmul_slowdown == pytest.approx(2 * base.matmul_slowdown)
+    odds = [c.memory_fraction / (1 - c.memory_fraction) for c in (moved, base)]
+    assert odds[0] == pytest.approx(2 * odds[1])
+
+
+def test_a_sites_pace_makes_everything_slower_by_as_much() -> None:
+    times = [seconds(A100, shifted(A100, {"pace": shift})) for shift in (0.0, 0.05)]
+    assert np.log(times[1] / times[0]) == pytest.approx(0.05, abs=0.005)
+
+
+def test_frameworks_share_a_devices_effects_and_devices_a_frameworks() -> None:
+    other = replace(A100, plan=replace(A100.plan, framework=training(plan={"framework": "fsdp"}).plan.framework))
+    mine, others = (effects_on("matmul_slowdown", causes_of(s, shipped_beliefs())) for s in (A100, other))
+    assert "matmul_slowdown/device/a100-sxm" in set(mine) & set(others)
+    assert "matmul_slowdown/framework/megatron-core" in set(mine) - set(others)
+
+
+def test_a_device_without_effects_has_a_relatives_and_one_of_its_own_on_top() -> None:
+    causes = causes_of(training(cluster="1x h200-sxm-141gb"), shipped_beliefs())
+    assert causes["device"] == "h100-sxm"
+    assert causes["lent"] == "h200-sxm-141gb"
+    assert "lent" not in causes_of(A100, shipped_beliefs())
+
+
+def test_a_gradient_is_what_single_predictions_show() -> None:
+    logarithm, slopes = gradient(lambda c: profile_of(A100, c).step_time_s, A100, NOTHING)
+    base = seconds(A100, base_constants(A100))
+    assert logarithm == pytest.approx(np.log(base))
+    for name in ("matmul_slowdown", "collective_slowdown", "memory_fraction"):
+        moved = seconds(A100, shifted(A100, {name: 0.03}))
+        assert slopes[f"{name}/all/"] == pytest.approx(np.log(moved / base) / 0.03, rel=1e-6)
+    assert "mxfp8_slowdown/device/a100-sxm" not in slopes
+
+
+def test_a_site_moves_no_value_of_anybody_else() -> None:
+    names = [f"{name}/site/somewhere" for name, prior in priors().items() if "site" in prior.spreads]
+    known = replace(NOTHING.with_effects(names), mean=np.full(len(names), 0.3))
+    assert believed_constants(A100, known) == base_constants(A100)
+    assert believed_constants(A100, known, "somewhere") != base_constants(A100)
+
+
+def width(scenario: Scenario) -> float:
+    low, high = predict(scenario).interval["step_time_s"]
+    return float(np.log(high / low))
+
+
+def test_intervals_grow_with_the_distance_from_what_was_measured() -> None:
+    unseen = training(
+        model="llama-2-7b",
+        cluster="8x mi300x",
+        global_batch=16,
+        plan={"framework": "megatron", "micro_batch": 1, "tensor_parallel": 2},
+    )
+    larger = training(
+        model="llama-2-7b",
+        cluster="131072x a100-sxm-80gb",
+        global_batch=131072,
+        plan={"framework": "megatron", "micro_batch": 1, "tensor_parallel": 2},
+    )
+    assert width(unseen) > width(A100)
+    assert variance_beyond(larger) > variance_beyond(A100) == 0.0
+
+
+def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
+    for lineage, covered in shipped_coverage().items():
+        for family, known in covered["on"].items():
+            assert known["sites"] >= 1, (lineage, family)
+    few = training(cluster="1x mi300x", plan={"framework": "megatron", "micro_batch": 1})
+    assert missing(few).startswith("no step of megatron on mi300x was published")
+    assert predict(few).evidence["framework"] == "extrapolated"
+    covered = shipped_coverage()["megatron-core"]["on"]["h100-sxm"]
+    assert covered["rows"] >= FEWEST_ROWS
+    assert Knowledge().evidence(training(plan={"framework": "megatron"})) == "calibrated"
+
+
+def test_a_processor_keeps_the_set_that_was_stated_for_it() -> None:
+    here = training(model="gpt-125m", cluster="1x this-machine", plan={"framework": "transformers", "dtype": "fp32"})
+    stated = stated_set(here.cluster.device, "transformers")
+    assert stated is not None
+    assert believed_constants(here) == stated[0]
+    assert causes_of(here, shipped_beliefs()) == {"site": ""}
+
+
+def test_shipped_beliefs_are_no_wider_than_before_anything_was_measured() -> None:
+    known: Beliefs = shipped_beliefs()
+    assert np.linalg.eigvalsh(known.covariance).min() > -1e-4
+    for name in known.names:
+        assert known.spread_of(name) <= known.prior(name) * 1.001, name
+
+
+def test_products_in_formats_that_nobody_tabulated_have_a_slowdown_of_their_own() -> None:
+    constants = believed_constants(training(cluster="1x gb200", plan={"framework": "megatron"}))
+    assert constants.format_slowdown("16-bit") == constants.format_slowdown("fp8") == 1.0
+    assert constants.format_slowdown("mxfp8") == constants.mxfp8_slowdown
+    assert constants.format_slowdown("nvfp4") == constants.nvfp4_slowdown
