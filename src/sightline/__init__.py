@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sightline.loading import load
     from sightline.measurement.measure import measure
     from sightline.prediction import predict
+    from sightline.prediction.sensitivity import sensitivity
     from sightline.profile import Profile
     from sightline.scenario import (
         Cluster,
@@ -37,6 +38,7 @@ else:
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
             "sightline.prediction": "predict",
+            "sightline.prediction.sensitivity": "sensitivity",
             "sightline.profile": "Profile",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario",
@@ -66,5 +68,6 @@ __all__ = [
     "load",
     "measure",
     "predict",
+    "sensitivity",
     "validate",
 ]

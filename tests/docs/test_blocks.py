@@ -43,6 +43,7 @@ def test_a_block_runs(language, text, folder):
     binaries = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
     environment.pop("SIGHTLINE_DATA", None)
+    environment["SIGHTLINE_RUNS"] = str(folder / "runs")
     script = without_installation(text).replace(".venv/bin/", "")
     command = (
         ["bash", "-euo", "pipefail", "-c", script]

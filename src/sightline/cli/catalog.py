@@ -5,16 +5,23 @@ from typing import Annotated, Any
 import typer
 
 from sightline.cli import output
-from sightline.cli.options import AsJson
+from sightline.cli.options import AsJson, RunStore
 from sightline.errors import InputError, nearest
+
+ANCHORS = "anchors"
+"""The kind of entries that users make."""
 
 
 def catalog(
     kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Kind of entries.", show_default=False)] = None,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One entry.", show_default=False)] = None,
     as_json: AsJson = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the named anchor.")] = False,
+    store: RunStore = None,
 ) -> None:
     """Show the models, devices, links, frameworks, calibrations and published results of the catalog.
+
+    The kind anchors holds what predict --save-anchor kept: runs of your own clusters, and what they taught.
 
     \b
     Examples:
@@ -22,7 +29,14 @@ def catalog(
       sightline catalog devices
       sightline catalog devices a100-sxm-80gb
       sightline catalog models --json
+      sightline catalog anchors our-cluster
+      sightline catalog anchors our-cluster --delete
     """
+    if kind is not None and kind.lower() in (ANCHORS, ANCHORS.removesuffix("s")):
+        _anchors(name, store, as_json=as_json, delete=delete)
+        return
+    if delete or store is not None:
+        raise InputError("--delete and --store are for anchors: sightline catalog anchors NAME --delete")
     from sightline.catalog import KINDS, entry, names
     from sightline.profile.results import stamped
 
@@ -41,6 +55,28 @@ def catalog(
         output.show(documents, lambda: [_report().entries_table(of, several)], json=as_json)
 
 
+def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool) -> None:
+    """Show all saved anchors, or show or delete one."""
+    from sightline.prediction.anchoring.saved import listing
+    from sightline.report.terminal.anchors import anchor_table, listing_table
+    from sightline.runs import open_store
+    from sightline.runs.anchors import delete_anchor, read_anchor
+
+    opened = open_store(store)
+    if delete:
+        if name is None:
+            raise InputError("--delete needs the name of an anchor; `sightline catalog anchors` lists them")
+        delete_anchor(opened, name)
+        output.show(lambda: {"deleted": name}, lambda: [f"deleted anchor '{name}'"], json=as_json)
+    elif name is not None:
+        one = read_anchor(opened, name)
+        output.show(lambda: one, lambda: [anchor_table(one)], json=as_json)
+    else:
+        found = listing(store)
+        none = f"no anchors in {opened.place}; `sightline predict FILE --anchor RUN --save-anchor NAME` keeps one"
+        output.show(lambda: found, lambda: [listing_table(found) if found else none], json=as_json)
+
+
 def _report() -> Any:
     from sightline.report.terminal import catalog
 
@@ -52,7 +88,9 @@ def _kind(kind: str, kinds: tuple[str, ...]) -> str:
     for spelling in (kind.lower(), f"{kind.lower()}s"):
         if spelling in kinds:
             return spelling
-    raise InputError(f"unknown kind '{kind}'{nearest(kind, kinds)}; kinds are {', '.join(kinds)}")
+    raise InputError(
+        f"unknown kind '{kind}'{nearest(kind, (*kinds, ANCHORS))}; kinds are {', '.join((*kinds, ANCHORS))}"
+    )
 
 
 def _meaning(kind: str, name: str) -> list[tuple[str, str]]:

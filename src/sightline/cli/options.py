@@ -28,6 +28,16 @@ RunStore = Annotated[
         "else ~/.local/share/sightline/runs.",
     ),
 ]
+Anchors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--anchor",
+        metavar="RUN|FILE|NAME",
+        help="Correct predictions by what was measured on your cluster: a stored run, a file with a measured: block, "
+        "or a saved anchor; repeatable.",
+        show_default=False,
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of every scenario; repeatable."),

@@ -5,16 +5,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import output
-from sightline.cli.options import AsCsv, AsJson, Chart, Files, Html, Settings, Sweeps
+from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Files, Html, RunStore, Settings, Sweeps
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.loading.loader import Asked
+    from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
 
 
 def predict(
     files: Files,
+    anchor: Anchors = None,
+    save_anchor: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Keep what the anchors measured under a name.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
@@ -24,11 +30,13 @@ def predict(
     ] = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
+    store: RunStore = None,
 ) -> None:
     """Predict training, generation or a single operator: time, memory and whether it fits.
 
     The scenario states the task. A plan that does not fit in memory is still predicted. For training, the result also
-    lists changes that would make it fit.
+    lists changes that would make it fit. With an anchor - one or a few steps or requests that were measured on your
+    cluster - the prediction is corrected by what they teach, and says what that is.
 
     \b
     Examples:
@@ -39,12 +47,17 @@ def predict(
       sightline predict scenario.yaml --set plan.zero_stage=3 --json
       sightline predict scenario.yaml --sweep plan.micro_batch=1,2,4 --csv
       sightline predict examples/operators.yaml
+      sightline predict scenario.yaml --anchor examples/llama-2-7b-measured-8xa800.yaml
+      sightline predict scenario.yaml --anchor latest --save-anchor our-cluster
       cat scenario.yaml | sightline predict -
     """
     output.check({"--chart": chart, "--html": html, "--trace": trace}, json=as_json, csv=as_csv)
     scenarios, is_one = _read(files, settings or [], sweeps or [])
     _refuse_pictures(scenarios, chart or html, trace)
-    answers = _predict_all(scenarios)
+    if save_anchor is not None and not anchor:
+        raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
+    known = _anchored(anchor, save_anchor, store) if anchor else None
+    answers = _predict_all(scenarios, known)
     _write_files(answers, chart, html, trace)
     output.show_profiles(answers, lambda: [a.to_dict() for a in answers], one=is_one, json=as_json, csv=as_csv)
 
@@ -79,13 +92,25 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
         )
 
 
-def _predict_all(scenarios: "list[Asked]") -> "list[Profile]":
+def _anchored(anchors: list[str], name: str | None, store: str | None) -> "Anchored":
+    """Return what the anchors teach, kept under a ``name`` if there is one."""
+    from sightline.prediction.anchoring import anchored
+    from sightline.prediction.anchoring.saved import save
+
+    known = anchored(anchors, store)
+    if name is not None:
+        save(known, name, store)
+        output.print_remark(f"saved as anchor '{name}'")
+    return known
+
+
+def _predict_all(scenarios: "list[Asked]", known: "Anchored | None") -> "list[Profile]":
     from sightline.prediction import predict as predict_one
 
     answers = []
     with output.progress(len(scenarios), "predicting") as advance:
         for scenario in scenarios:
-            answers.append(predict_one(scenario))
+            answers.append(predict_one(scenario, anchor=known) if known else predict_one(scenario))
             advance()
     return answers
 

@@ -1,14 +1,16 @@
 """``sightline sensitivity``: which numbers a prediction depends on."""
 
 from sightline.cli import output
-from sightline.cli.options import AsJson, Files, Settings, Sweeps
+from sightline.cli.options import Anchors, AsJson, Files, RunStore, Settings, Sweeps
 
 
 def sensitivity(
     files: Files,
+    anchor: Anchors = None,
     as_json: AsJson = False,
     settings: Settings = None,
     sweeps: Sweeps = None,
+    store: RunStore = None,
 ) -> None:
     """Show which numbers a prediction depends on: elasticities to device, links and network, and neighbouring plans.
 
@@ -22,11 +24,13 @@ def sensitivity(
       sightline sensitivity examples/gpt-3-175b-1024xa100.yaml --json
     """
     from sightline.loading import load_all
+    from sightline.prediction.anchoring import anchored
     from sightline.prediction.sensitivity import sensitivity as of
     from sightline.report.terminal.analysis import sensitivity_table, sensitivity_to_dict
 
-    found = [of(scenario) for scenario in load_all(files, settings or [], sweeps or [])]
-    output.warn(warning for one in found for warning in one.answer.scenario.warnings)
+    known = anchored(anchor, store) if anchor else ()
+    found = [of(scenario, anchor=known) for scenario in load_all(files, settings or [], sweeps or [])]
+    output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
     output.show(
         lambda: list(map(sensitivity_to_dict, found)), lambda: map(sensitivity_table, found), json=as_json, one=True
     )

@@ -5,9 +5,9 @@ of y. All numbers are varied in one array-valued prediction, each at two places 
 costs no more than one small search.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,10 @@ from sightline.profile import TRAINING, Profile
 from sightline.quantities import Number
 from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
 
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+    from sightline.prediction.anchoring.given import Given
+
 
 class Neighbour(NamedTuple):
     """A plan that differs in one decision, and its prediction."""
@@ -28,9 +32,10 @@ class Neighbour(NamedTuple):
     profile: Profile
 
 
-def neighbours(scenario: Scenario) -> list[Neighbour]:
+def neighbours(scenario: Scenario, known: "Anchored | None" = None) -> list[Neighbour]:
     """Predict every neighbour of a training scenario whose micro-batch is known, fastest first."""
-    found = [Neighbour(change, profile_of(replace(scenario, plan=plan))) for change, plan in plans_beside(scenario)]
+    answer = profile_of if known is None else known.predict
+    found = [Neighbour(change, answer(replace(scenario, plan=plan))) for change, plan in plans_beside(scenario)]
     return sorted(found, key=lambda n: float(n.profile.step_time_s))
 
 
@@ -66,18 +71,25 @@ class Sensitivity:
     """For training: the plans that differ in one decision, fastest first."""
 
 
-def sensitivity(scenario: AnyScenario) -> Sensitivity:
+def sensitivity(scenario: AnyScenario, *, anchor: "Anchored | Iterable[Given] | Given" = ()) -> Sensitivity:
     """Predict ``scenario``, the elasticities of its times and, for training, the neighbours of its plan.
+
+    ``anchor`` holds runs of one's own cluster that correct all of them, as in `predict`.
 
     Raises:
         InputError: what `predict` raises.
     """
-    answer = predict(scenario)
-    near = neighbours(answer.scenario) if answer.task is TRAINING else []
-    return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario), neighbours=near)
+    known = None
+    if anchor:
+        from sightline.prediction.anchoring import anchored
+
+        known = anchored(anchor)
+    answer = predict(scenario, anchor=known or ())
+    near = neighbours(answer.scenario, known) if answer.task is TRAINING else []
+    return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario, known), neighbours=near)
 
 
-def elasticities(scenario: AnyScenario) -> dict[str, dict[str, float]]:
+def elasticities(scenario: AnyScenario, known: "Anchored | None" = None) -> dict[str, dict[str, float]]:
     """Return the elasticity of each time of ``scenario`` to each of `NUMBERS`: number, then result key.
 
     The micro-batch of a training step must be known.
@@ -85,7 +97,7 @@ def elasticities(scenario: AnyScenario) -> dict[str, dict[str, float]]:
     cluster = scenario.cluster
     for position, number in enumerate(NUMBERS):
         cluster = _scaled(cluster, number, _factors(position))
-    answer = predict(replace(scenario, cluster=cluster))
+    answer = predict(replace(scenario, cluster=cluster), anchor=known or ())
     results = {key: getattr(answer, key) for key in answer.task.times}
     width = np.log1p(STEP) - np.log1p(-STEP)
     out: dict[str, dict[str, float]] = {}

@@ -30,6 +30,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "evidence": {},
     "missing": {},
     "advice": (),
+    "anchor": (),
     "measurement": {},
     "warnings": (),
 }
@@ -74,6 +75,8 @@ class Profile:
     estimated, or given by the caller."""
     advice: Sequence[str]
     """When it does not fit: changes that would fit, as sentences."""
+    anchor: Sequence[Mapping[str, Any]]
+    """Own runs that the prediction was corrected with: from, learned, unused, sentence."""
     measurement: Mapping[str, Any]
     """How it was measured: repeats, spread, library, overhead; empty for a prediction."""
     warnings: Sequence[str]

@@ -17,6 +17,7 @@ _PARTS = (
     "evidence",
     "missing",
     "advice",
+    "anchor",
     "warnings",
     "memory_peak",
     "measurement",

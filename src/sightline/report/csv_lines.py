@@ -40,7 +40,10 @@ def _line(profile: Profile) -> dict[str, Any]:
     }
     line |= {key: value for key, value in scenario.items() if key.startswith(_SCENARIO_KEYS)}
     for key, value in flatten(result).items():
-        line[key] = " | ".join(value) if key in _LISTS else _cell(value)
+        if key == "anchor":
+            line[key] = " | ".join(f"{one['from']}: {one['sentence']}" for one in value)
+        else:
+            line[key] = " | ".join(value) if key in _LISTS else _cell(value)
     return line
 
 

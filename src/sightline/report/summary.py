@@ -171,6 +171,12 @@ def measured_sentences(profile: Profile) -> list[str]:
     return sentences
 
 
+def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
+    """Return what own runs taught, a sentence for each of them."""
+    found = (f"anchored to {one['from']}: {one['sentence']}" for profile in profiles for one in profile.anchor)
+    return list(dict.fromkeys(found))
+
+
 def fit_sentence(profile: Profile) -> str:
     """Return whether the fullest device's memory is enough, with both figures."""
     verdict = "fits" if profile.fits else "does not fit"

@@ -1,6 +1,6 @@
 """Time to first token and per further token, of a sequence on its way through the iterations that a policy has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.phases import Phase, decode_phase, prefill_phase
@@ -33,6 +33,19 @@ class Latencies:
     def output_tokens_per_s(self) -> Number:
         """Tokens generated per second on the whole cluster."""
         return output_tokens_per_s(self.workers.scenario.workload, self.ttft_s, self.tpot_s)
+
+    def paced(self, first: Number, further: Number) -> "Latencies":
+        """Return the latencies with factors on the time to first token and per further token; phases follow both."""
+        ttft_s, tpot_s = self.ttft_s * first, self.tpot_s * further
+        whole = latency_s(self.workers.scenario.workload, ttft_s, tpot_s) / self.latency_s
+        return replace(
+            self,
+            workers=replace(self.workers, moved_s=self.workers.moved_s * whole),
+            ttft_s=ttft_s,
+            tpot_s=tpot_s,
+            prefill=self.prefill.scaled(whole),
+            decode=self.decode.scaled(whole),
+        )
 
 
 def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from sightline.cost.device_model import device_model
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.evidence import evidence_of_passes
 from sightline.prediction.figures import energy_of_generation_j, intervals, operator_row
@@ -30,23 +31,46 @@ from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
 
 
-def predict_generation(scenario: GenerationScenario, constants: InferenceConstants | None = None) -> Profile:
+class Anchored(Protocol):
+    """What requests measured on one's own cluster teach of an engine there."""
+
+    def constants(self, scenario: GenerationScenario, base: InferenceConstants) -> InferenceConstants:
+        """Return the engine's constants at the scenario's site."""
+
+    def pace(self, scenario: GenerationScenario, quantity: str) -> Number:
+        """Return the factor on a result's seconds."""
+
+    def narrowed(self, scenario: GenerationScenario, usual: Mapping[str, float]) -> dict[str, float]:
+        """Return the logarithmic half-widths of the 80 % intervals, from those without anchors."""
+
+    def evidence(self, scenario: GenerationScenario, usual: str) -> str:
+        """Return what the constants rest on."""
+
+
+def predict_generation(
+    scenario: GenerationScenario, constants: InferenceConstants | None = None, known: Anchored | None = None
+) -> Profile:
     """Predict a batch's generation; sizes and degrees may be arrays that broadcast.
 
-    ``constants`` replace those of the catalog's engine, as a fit does.
+    ``constants`` replace those of the catalog's engine, as a fit does; ``known`` corrects them for one's own cluster.
     """
     workers = price_workers(scenario)
-    again = partial(predict_generation, constants=constants)
-    found_constants, evidence = (constants, "given") if constants is not None else _constants(workers.decoding.worker)
+    again = partial(predict_generation, constants=constants, known=known)
+    found_constants, evidence = (constants, "given") if constants is not None else engine_constants(scenario)
+    if known is not None:
+        found_constants, evidence = known.constants(scenario, found_constants), known.evidence(scenario, evidence)
     constants = found_constants.running_on(scenario.cluster)
     found = latencies(workers, constants)
+    if known is not None:
+        found = found.paced(known.pace(scenario, "ttft_s"), known.pace(scenario, "tpot_s"))
+        workers = found.workers
     whole = {"prefill": found.prefill.scaled(found.prefills), "decode": found.decode.scaled(found.steps)}
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
     details: dict[str, Any] = {}
     if np.ndim(found.tpot_s) == 0:
         details = {
             "rows": lambda _: _rows(workers, found, whole, constants),
-            "interval": lambda p: intervals(p, _spreads(p, constants)),
+            "interval": lambda p: intervals(p, _spreads(p, constants, known)),
             "advice": lambda p: what_would_fit(p, again),
         }
     return Profile(
@@ -66,11 +90,11 @@ def predict_generation(scenario: GenerationScenario, constants: InferenceConstan
     )
 
 
-def _constants(worker: Worker) -> tuple[InferenceConstants, str]:
-    """The catalog's constants for the engine on the device, and what they rest on."""
-    if not worker.ranks.device_model.asynchronous:
+def engine_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, str]:
+    """Return the catalog's constants for the engine on the device, and what they rest on."""
+    if not device_model(scenario.cluster.device).asynchronous:
         return ONE_BY_ONE, "estimated"
-    return load_inference(worker.plan.engine.name, worker.plan.engine.version)
+    return load_inference(scenario.plan.engine.name, scenario.plan.engine.version)
 
 
 def _remarks(worker: Worker) -> Iterator[str]:
@@ -111,7 +135,7 @@ def _limits(whole: Mapping[str, Phase], moved_s: Number) -> dict[str, Number]:
     }
 
 
-def _spreads(profile: Profile, constants: InferenceConstants) -> dict[str, float]:
+def _spreads(profile: Profile, constants: InferenceConstants, known: Anchored | None) -> dict[str, float]:
     """Spread of each result; none where those of tokens are unknown.
 
     The latency joins both by their shares of it; they add up, because the same operators and constants err in both.
@@ -123,7 +147,8 @@ def _spreads(profile: Profile, constants: InferenceConstants) -> dict[str, float
     share = float(profile.ttft_s) / float(profile.latency_s)
     whole = share * first + (1.0 - share) * step
     rate = step if scenario.workload.continuous else whole
-    return {"ttft_s": first, "tpot_s": step, "latency_s": whole, "output_tokens_per_s": rate}
+    usual = {"ttft_s": first, "tpot_s": step, "latency_s": whole, "output_tokens_per_s": rate}
+    return usual if known is None else known.narrowed(scenario, usual)
 
 
 def _rows(workers: Workers, found: Latencies, whole: Mapping[str, Phase], constants: InferenceConstants) -> list[Row]:

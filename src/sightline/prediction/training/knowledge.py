@@ -64,10 +64,15 @@ def case_variance() -> float:
 
 def variance_beyond(scenario: Scenario) -> float:
     """Return what comes on top for a scenario outside of what its framework was measured on."""
+    return sum(spread**2 for spread in beyond(scenario).values())
+
+
+def beyond(scenario: Scenario) -> dict[str, float]:
+    """Return how far outside of what its framework was measured on a scenario lies, as standard deviations by kind."""
     spreads = entry("training", "constants")["beyond"]
     known: Any = shipped_coverage().get(scenario.plan.framework.lineage)
     if known is None:
-        return 0.0  # the framework's own effects are unknown, which says it already
+        return {}  # the framework's own effects are unknown, which says it already
     experts, tokens = scenario.model.experts is not None, scenario.workload.sequence_length
     found = {
         "devices": max(0.0, log10(scenario.cluster.devices / known["devices"])),
@@ -75,7 +80,7 @@ def variance_beyond(scenario: Scenario) -> float:
         "format": scenario.plan.dtype not in known["formats"],
         "layers": experts and not known["experts"],
     }
-    return float(sum((spreads[name] * float(far)) ** 2 for name, far in found.items()))
+    return {name: float(spreads[name]) * float(far) for name, far in found.items()}
 
 
 def missing(scenario: Scenario) -> str:

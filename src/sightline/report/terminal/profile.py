@@ -29,7 +29,8 @@ _COLORS = {
 def tables(profiles: Sequence[Profile]) -> list[RenderableType]:
     """Return, for each task, a block for one profile and a table for several."""
     by_task = [[p for p in profiles if p.task is task] for task in TASKS]
-    return [one(found[0]) if len(found) == 1 else many(found) for found in by_task if found]
+    shown = [one(found[0]) if len(found) == 1 else many(found) for found in by_task if found]
+    return [*shown, *(Text(line) for line in summary.anchor_sentences(profiles))]
 
 
 def one(profile: Profile) -> RenderableType:

@@ -1,0 +1,44 @@
+"""Show what a measured step of the own cluster is worth: each source left out, then anchored with some of its steps.
+
+python scripts/anchored_errors.py --data DIR
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+from sightline.validation import suites
+from sightline.validation.anchors import AnchoredError, anchored_errors
+from sightline.validation.sources import fitted, source_steps
+
+
+def main() -> None:
+    """Print the errors of each source without and with anchors, and their means."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
+    options = parser.parse_args()
+    steps = source_steps(suites(options.data))
+    found = fitted(steps)
+    for title, anchors, alike in (
+        ("one anchor", 1, False),
+        ("three anchors", 3, False),
+        ("one anchor of the same model and cluster", 1, True),
+    ):
+        print(title)
+        print_errors(list(anchored_errors(steps, found, anchors=anchors, alike=alike)))
+
+
+def print_errors(errors: Sequence[AnchoredError]) -> None:
+    """Print a line for each source and one for all."""
+    for one in errors:
+        kind = " MoE" if one.experts else ""
+        change = f"{one.unanchored:6.1%} -> {one.anchored:6.1%}"
+        print(f"  {one.source:20s} {one.rows:4d} rows  {change}  inside {one.covered:4.0%}{kind}", flush=True)
+    before, after = (fmean(getattr(one, key) for one in errors) for key in ("unanchored", "anchored"))
+    covered = fmean(one.covered for one in errors)
+    print(f"  mean over sources {before:6.1%} -> {after:6.1%} ({after / before:.2f} x)  inside {covered:4.0%}")
+
+
+if __name__ == "__main__":
+    main()

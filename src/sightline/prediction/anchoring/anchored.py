@@ -1,0 +1,204 @@
+"""All that anchors teach, learned once, and any scenario predicted with it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.prediction.anchoring import generation, training
+from sightline.prediction.anchoring.distance import layer_kinds
+from sightline.prediction.anchoring.given import Anchor, Given, anchors_of
+from sightline.prediction.anchoring.posterior import Posterior
+from sightline.prediction.anchoring.timed import Answered, Timed, task_name
+from sightline.prediction.anchoring.told import Lesson, lessons_of_requests, lessons_of_steps, sentence_of_anchor
+from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.training.predict import predict as predict_step
+from sightline.profile import Profile
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+
+SURPRISING = 2.0
+"""Factor on variances from which anchors are called surprising."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Anchored:
+    """What anchors taught."""
+
+    anchors: Sequence[Anchor]
+    steps: training.AnchoredSteps | None = None
+    requests: generation.AnchoredRequests | None = None
+
+    def predict(self, scenario: Any) -> Profile:
+        """Predict a scenario with what was learned.
+
+        Raises:
+            InputError: No anchor teaches anything about a scenario of its task.
+        """
+        self._check(scenario)
+        if isinstance(scenario, Scenario):
+            answer = predict_step(scenario, known=self.steps)
+        else:
+            answer = predict_generation(scenario, known=self.requests)
+        warnings = (*answer.warnings, *self.warnings(answer.scenario))
+        return answer.replace(anchor=self.to_dicts(task_name(scenario)), warnings=warnings)
+
+    def _check(self, scenario: Any) -> None:
+        if isinstance(scenario, OperatorScenario):
+            raise InputError(
+                "a single operator has no framework and no site to learn about: --anchor is for training and generation"
+            )
+        task = task_name(scenario)
+        if (self.steps if task == "training" else self.requests) is None:
+            other = "generation" if task == "training" else "training"
+            raise InputError(
+                f"the anchors measured {other}, the scenario is {task}: engines and training frameworks share no "
+                f"constants, so nothing can be learned from them; anchor with a run of {task}"
+            )
+
+    def warnings(self, scenario: Answered) -> list[str]:
+        """Return a sentence where what is asked for is not what the anchors measured, and what carries over."""
+        posterior = self.posterior(task_name(scenario))
+        found = [*posterior.contradictions, *self._surprises(posterior)]
+        others = [one.scenario for one in posterior.timed]
+        return found + _differences(scenario, others)
+
+    @staticmethod
+    def _surprises(posterior: Posterior) -> list[str]:
+        """Sentences about anchors that no published cluster resembles."""
+        if posterior.scale < SURPRISING:
+            return []
+        far = [log(one.seconds) - float(at) for one, at in zip(posterior.timed, posterior.expected, strict=True)]
+        farthest = max(range(len(far)), key=lambda place: abs(far[place]))
+        sentence = (
+            f"anchor '{posterior.timed[farthest].name}' took {exp(far[farthest]):.2g} x as long as was predicted, more "
+            "than published clusters differ: check that its scenario is what ran and that nothing else did; intervals "
+            "are widened"
+        )
+        return [sentence]
+
+    def posterior(self, task: str) -> Posterior:
+        """Return what is believed after the anchors of a task."""
+        known = self.steps if task == "training" else self.requests
+        if known is None:
+            raise LookupError(f"no anchor measured {task}")
+        return known.posterior
+
+    def lessons(self, one: Timed[Any]) -> list[Lesson]:
+        """Return what was learned about the constants of an anchor's site."""
+        if self.steps is not None and isinstance(one.scenario, Scenario):
+            return lessons_of_steps(self.steps, one)
+        return [] if self.requests is None else lessons_of_requests(self.requests, one)
+
+    def to_dicts(self, task: str) -> list[dict[str, Any]]:
+        """Return the documented ``anchor`` key: an entry for each anchor of a task."""
+        posterior = self.posterior(task)
+        expected = dict(zip([one.name + one.quantity for one in posterior.timed], posterior.expected, strict=True))
+        found = []
+        for anchor in self.anchors:
+            timed = [one for one in posterior.timed if any(one.name == own.name for own in anchor.timed)]
+            if not timed:
+                continue
+            lessons = self.lessons(timed[0])
+            found.append(
+                {
+                    "from": anchor.name,
+                    "learned": [lesson.to_dict() for lesson in lessons],
+                    "unused": list(anchor.unused),
+                    "sentence": sentence_of_anchor(timed, expected, lessons),
+                }
+            )
+        return found
+
+
+def anchored(given: "Anchored | Iterable[Given] | Given", store: str | None = None) -> Anchored:
+    """Return what anchors teach; what was learned before stays as it is.
+
+    Raises:
+        InputError: Some anchor cannot be read, teaches nothing, or contradicts physics.
+    """
+    if isinstance(given, Anchored):
+        return given
+    anchors = anchors_of(given, store)
+    timed = [one for anchor in anchors for one in anchor.timed]
+    steps = [training.with_micro_batch(one) for one in timed if isinstance(one.scenario, Scenario)]
+    requests = [one for one in timed if isinstance(one.scenario, GenerationScenario)]
+    problems = [*_too_fast(steps, training.least_seconds), *_too_fast(requests, generation.least_seconds)]
+    if problems:
+        raise InputError(problems)
+    return Anchored(
+        anchors=anchors,
+        steps=training.learn_steps(steps) if steps else None,
+        requests=generation.learn_requests(requests) if requests else None,
+    )
+
+
+def _too_fast(timed: Sequence[Timed[Any]], least_seconds: Any) -> list[str]:
+    """Return a sentence for each measurement that is faster than physics allows."""
+    found = []
+    for one in timed:
+        least = least_seconds(one)
+        if one.seconds < least:
+            found.append(
+                f"anchor '{one.name}' measured {one.quantity} {one.seconds:.4g} s, but {least:.4g} s is the least that "
+                f"{one.scenario.cluster.name or one.scenario.cluster.device.name} can take at its peak; "
+                "check the scenario and the unit"
+            )
+    return found
+
+
+def _differences(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
+    """Return sentences about a device, a framework, a release or a network that no anchor was measured with."""
+    device, made_by = scenario.cluster.device.name, _made_by(scenario)
+    devices, makers = {one.cluster.device.name for one in anchors}, {_made_by(one) for one in anchors}
+    found = []
+    if device not in devices and made_by not in makers:
+        found.append(
+            f"anchored with {_listed(makers)} on {_listed(devices)}, asked for {made_by} on {device}: only what all "
+            "frameworks and devices have in common carries over"
+        )
+    elif device not in devices:
+        found.append(f"anchored on {_listed(devices)}, asked for {device}: only what belongs to {made_by} carries over")
+    elif made_by not in makers:
+        found.append(
+            f"anchored with {_listed(makers)}, asked for {made_by}: only what belongs to {device} carries over"
+        )
+    versions = {version for one in anchors if _made_by(one) == made_by and (version := _version(one))}
+    if _version(scenario) and versions and _version(scenario) not in versions:
+        found.append(
+            f"anchored with {made_by} {_listed(versions)}, asked for {_version(scenario)}: what was learned of the "
+            "other release may no longer hold"
+        )
+    found += _other_layers(scenario, anchors)
+    networks = {one.cluster.network.name for one in anchors if one.cluster.nodes > 1}
+    if scenario.cluster.nodes > 1 and scenario.cluster.network.name not in networks and device in devices:
+        where = _listed(networks) if networks else "one node"
+        found.append(f"anchored on {where}: nothing was measured of the network between nodes that is asked for")
+    return found
+
+
+def _other_layers(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
+    """A sentence where no anchor's model has layers of the same kinds, with what that leaves unknown."""
+    kinds = layer_kinds(scenario.model)
+    unseen = sorted(kinds - {kind for one in anchors for kind in layer_kinds(one.model)})
+    if not unseen:
+        return []
+    models = _listed({one.model.name or "another model" for one in anchors})
+    asked = f"{scenario.model.name or 'a model'} with {' and '.join(unseen)}"
+    sentence = (
+        f"anchored on {models}, asked for {asked}: nothing was measured of those; what was learned of the host, the "
+        "network and other kernels carries over"
+    )
+    return [sentence]
+
+
+def _made_by(scenario: Answered) -> str:
+    return scenario.plan.framework.name if isinstance(scenario, Scenario) else scenario.plan.engine.name
+
+
+def _version(scenario: Answered) -> str:
+    return scenario.plan.framework.version if isinstance(scenario, Scenario) else scenario.plan.engine.version
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))

@@ -1,0 +1,214 @@
+"""Requests on one's own cluster: what they teach of an engine's constants there, and predictions with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, sqrt
+
+import numpy as np
+
+from sightline.catalog import entry
+from sightline.cost.device_model import device_model
+from sightline.prediction.anchoring.distance import likeness
+from sightline.prediction.anchoring.posterior import Posterior, posterior
+from sightline.prediction.anchoring.timed import Timed
+from sightline.prediction.beliefs import Array, Beliefs, Gradient
+from sightline.prediction.generation.engine_constants import InferenceConstants
+from sightline.prediction.generation.latencies import latencies
+from sightline.prediction.generation.policies import Workers, price_workers
+from sightline.prediction.generation.predict import engine_constants
+from sightline.prediction.generation.uncertainty import extrapolated_terms
+from sightline.prediction.training.effects import PACE, STEP
+from sightline.prediction.training.flops import matmul_weights
+from sightline.prediction.training.knowledge import FOUR_IN_FIVE
+from sightline.quantities import Number
+from sightline.scenario import GenerationScenario
+
+LEAST_BYTES = 0.5
+"""Of a weight, in the smallest format that engines read."""
+
+
+def site_of(scenario: GenerationScenario) -> str:
+    """Return the site of an anchor or of a plan: one's own cluster of one device, with one engine."""
+    return f"own {scenario.plan.engine.name} on {scenario.cluster.device.name}"
+
+
+def site_spreads() -> Mapping[str, float]:
+    """Return how far an engine's constants stray between sites, as standard deviations of logarithms."""
+    spreads: Mapping[str, float] = entry("calibrations", "generic/sites")["constants"]
+    return spreads
+
+
+def site_spread(effect: str) -> float:
+    """Return the standard deviation of an effect before anything is measured; its name is CONSTANT/site/WHICH."""
+    return site_spreads()[effect.split("/", 1)[0]]
+
+
+NOTHING = Beliefs(names=(), mean=np.zeros(0), covariance=np.zeros((0, 0)), prior=site_spread)
+"""Before anything is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EngineAtSite:
+    """An engine's constants at shifts of their logarithms, and seconds of a scenario with them."""
+
+    scenario: GenerationScenario
+    workers: Workers
+    base: InferenceConstants
+
+    def seconds(self, quantity: str, shift: Mapping[str, float]) -> float:
+        """Return the seconds of a result."""
+        found = latencies(self.workers, constants_at(self.base, shift).running_on(self.scenario.cluster))
+        return float(getattr(found, quantity)) * exp(shift.get(PACE, 0.0))
+
+    def gradient(self, quantity: str, beliefs: Beliefs) -> tuple[float, Gradient]:
+        """Return the logarithm of a result's seconds, and how it moves with each effect of its site."""
+        site = site_of(self.scenario)
+        at = shifts(beliefs, site)
+        logarithm = np.log(self.seconds(quantity, at))
+        slopes = {
+            name: (np.log(self.seconds(quantity, at | {name: at[name] + STEP})) - logarithm) / STEP for name in at
+        }
+        return float(logarithm), {f"{name}/site/{site}": float(slope) for name, slope in slopes.items() if slope}
+
+
+def engine_at_site(scenario: GenerationScenario) -> EngineAtSite:
+    """Return a scenario's engine, ready for many sets of constants."""
+    workers = price_workers(scenario)
+    base, _ = engine_constants(scenario)
+    return EngineAtSite(scenario=scenario, workers=workers, base=base)
+
+
+def shifts(beliefs: Beliefs, site: str) -> dict[str, float]:
+    """Return how far each constant is shifted at a site."""
+    return {name: beliefs.mean_of(f"{name}/site/{site}") for name in site_spreads()}
+
+
+def constants_at(base: InferenceConstants, shift: Mapping[str, float]) -> InferenceConstants:
+    """Return an engine's constants shifted on their logarithms; what takes no time still takes none."""
+    names = [name for name in shift if name != PACE]
+    return replace(base, **{name: getattr(base, name) * exp(shift[name]) for name in names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AnchoredRequests:
+    """What is known of generation once requests on one's own cluster were measured."""
+
+    posterior: Posterior
+    alternatives: Sequence["AnchoredRequests"] = ()
+    """Where anchors contradict each other: what each teaches alone."""
+
+    def constants(self, scenario: GenerationScenario, base: InferenceConstants) -> InferenceConstants:
+        """Return the engine's constants at the scenario's site."""
+        return constants_at(base, shifts(self.posterior.beliefs, site_of(scenario)))
+
+    def pace(self, scenario: GenerationScenario, quantity: str) -> Number:
+        """Return the factor on a result's seconds: the site's, and what near anchors left."""
+        plan = Unexplained.of(scenario, quantity)
+        shared = [plan.shared_with(Unexplained.of(one.scenario, one.quantity)) for one in self.posterior.timed]
+        near = self.posterior.shift(shared)
+        pace: Number = np.exp(self.posterior.beliefs.mean_of(f"{PACE}/site/{site_of(scenario)}") + near)
+        return pace
+
+    def narrowed(self, scenario: GenerationScenario, usual: Mapping[str, float]) -> dict[str, float]:
+        """Return the logarithmic half-widths of intervals, the widest where anchors contradict.
+
+        ``usual`` are those without anchors.
+        """
+        if not usual:
+            return {}
+        engine, base = engine_at_site(scenario), ("ttft_s", "tpot_s", "latency_s")
+        left = {key: max(own.share_left(engine, key) for own in (self, *self.alternatives)) for key in base}
+        left["output_tokens_per_s"] = left["tpot_s" if scenario.workload.continuous else "latency_s"]
+        return {key: spread * sqrt(left[key]) for key, spread in usual.items()}
+
+    def share_left(self, engine: EngineAtSite, quantity: str) -> float:
+        """Return the variance of a result's logarithm over what it is without anchors."""
+        _, slopes = engine.gradient(quantity, self.posterior.beliefs)
+        plan = Unexplained.of(engine.scenario, quantity)
+        shared = [float(plan.shared_with(Unexplained.of(one.scenario, one.quantity))) for one in self.posterior.timed]
+        return self.posterior.share_left(slopes, shared, plan.variance)
+
+    def evidence(self, scenario: GenerationScenario, usual: str) -> str:
+        """Return what the constants rest on: one's own run where it is of the same device and engine."""
+        own = any(site_of(one.scenario) == site_of(scenario) for one in self.posterior.timed)
+        return "calibrated" if own else usual
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unexplained:
+    """What effects do not explain of a time: its parts as variances of its logarithm."""
+
+    timed: Timed[GenerationScenario]
+    case: float
+    """Of a case like those that the engine was fitted to, beyond what cases of one deployment have in common."""
+    common: float
+    """Of all cases of a deployment unlike those: another source, device, kind of model, format."""
+
+    @classmethod
+    def of(cls, scenario: GenerationScenario, quantity: str) -> "Unexplained":
+        """Return the parts for a result of a scenario, whose plans may be arrays."""
+        constants, _ = engine_constants(scenario)
+        spread = constants.ttft_spread if quantity == "ttft_s" else constants.tpot_spread
+        terms = [] if np.ndim(scenario.workload.batch) else extrapolated_terms(scenario, constants).values()
+        return cls(
+            timed=Timed(scenario=scenario, quantity=quantity, seconds=0.0),
+            case=max((1.0 - constants.shared_share) * (spread / FOUR_IN_FIVE) ** 2, _stated("case") ** 2),
+            common=sum(term**2 for term in terms) / FOUR_IN_FIVE**2,
+        )
+
+    @property
+    def variance(self) -> float:
+        """All of it."""
+        return self.case + self.common
+
+    def shared_with(self, anchor: "Unexplained") -> Number:
+        """Return the covariance with an anchor's."""
+        mine = self.timed.scenario
+        near = _stated("near") * sqrt(self.case * anchor.case) * likeness(anchor.timed, mine, self.timed.quantity)
+        same = site_of(mine) == site_of(anchor.timed.scenario)
+        return near + (sqrt(self.common * anchor.common) if same else 0.0)
+
+
+def _stated(name: str) -> float:
+    return float(entry("calibrations", "generic/sites")[name])
+
+
+def noise_of(timed: Sequence[Timed[GenerationScenario]]) -> Array:
+    """Return the covariance of what effects do not explain of the anchors."""
+    parts = [Unexplained.of(one.scenario, one.quantity) for one in timed]
+    rows = [[float(one.shared_with(other)) for other in parts] for one in parts]
+    return np.array(rows) + np.diag([(1.0 - _stated("near")) * one.case for one in parts])
+
+
+def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredRequests:
+    """Return what is known after the anchors."""
+    engines = [engine_at_site(one.scenario) for one in timed]
+
+    def predict(beliefs: Beliefs) -> tuple[Array, Sequence[Gradient]]:
+        found = [engine.gradient(one.quantity, beliefs) for engine, one in zip(engines, timed, strict=True)]
+        return np.array([logarithm for logarithm, _ in found]), [slopes for _, slopes in found]
+
+    found = posterior(NOTHING, predict, timed, noise_of(timed))
+    alone = [learn_requests([one]) for one in timed] if found.contradictions else []
+    return AnchoredRequests(posterior=found, alternatives=tuple(alone))
+
+
+def least_seconds(timed: Timed[GenerationScenario]) -> float:
+    """Return the seconds below which a measurement contradicts physics; 0 where nothing is known of that.
+
+    A first token waits for the products of one prompt at the highest peak of all devices, a further token for its
+    weights out of the memory of a replica's devices. Left out, because policies differ: what a request waits for
+    others, attention, caches, collectives, the host.
+    """
+    scenario = timed.scenario
+    if not device_model(scenario.cluster.device).asynchronous:
+        return 0.0
+    work, plan, device = scenario.workload, scenario.plan, scenario.cluster.device
+    weights = sum(kind.count * matmul_weights(scenario.model, kind) for kind in scenario.model.kinds)
+    prompt = float(work.prompt_tokens) - float(work.prefix_tokens)
+    first_s = 2.0 * weights * prompt / (float(max(device.peak_flops.values())) * scenario.cluster.devices)
+    passes = 1.0 if plan.speculative is None else 1.0 + float(plan.speculative.tokens)
+    ranks = float(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
+    further_s = weights * LEAST_BYTES / passes / (float(device.memory_bandwidth) * ranks)
+    tokens = float(work.output_tokens) - 1.0
+    return {"ttft_s": first_s, "tpot_s": further_s}.get(timed.quantity, first_s + tokens * further_s)

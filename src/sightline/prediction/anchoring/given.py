@@ -1,0 +1,196 @@
+"""What the words of an anchor stand for: a stored run, a file with a ``measured:`` block, a saved anchor, a profile."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from sightline.errors import InputError, nearest
+from sightline.loading import load, to_mapping
+from sightline.loading.input.sources import read_source
+from sightline.prediction.anchoring.timed import TIMES, Answered, Timed, task_name, timed_of, unused_keys
+from sightline.profile import Profile
+from sightline.runs import Run, Store, open_store
+from sightline.runs.anchors import anchor_names, read_anchor
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+
+Given: TypeAlias = "Profile | Run | Scenario | GenerationScenario | Anchor | Mapping[str, Any] | str | Path"
+"""What may be given as an anchor."""
+_ENDINGS = (".yaml", ".yml", ".json", ".csv")
+_LATEST = "latest"
+_ONE = (str, Path, Profile, Run, Mapping, Scenario, GenerationScenario, OperatorScenario)
+"""What is one anchor, not several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Anchor:
+    """Measurements that were given together, under one name."""
+
+    name: str
+    timed: tuple[Timed[Any], ...]
+    unused: tuple[str, ...] = ()
+    """Measured keys that teach nothing about times."""
+
+
+def anchors_of(given: "Iterable[Given] | Given", store: str | None = None) -> list[Anchor]:
+    """Return the anchors that words, profiles, runs and scenarios stand for; words are looked up in a ``store``.
+
+    Raises:
+        InputError: Some word stands for nothing, or for nothing that teaches about times; all of them at once.
+    """
+    found: list[Anchor] = []
+    problems: list[str] = []
+    several: Iterable[Any] = [given] if isinstance(given, (*_ONE, Anchor)) else cast("Iterable[Any]", given)
+    for one in several:
+        try:
+            found.append(_anchor(one, store))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return _told_apart(found)
+
+
+def _told_apart(anchors: Sequence[Anchor]) -> list[Anchor]:
+    """Return the anchors with a number behind a name that an earlier one has."""
+    found: dict[str, Anchor] = {}
+    for one in anchors:
+        place = 1 + sum(name == one.name or name.startswith(f"{one.name} (") for name in found)
+        name = one.name if place == 1 else f"{one.name} ({place})"
+        timed = tuple(replace(each, name=each.name.replace(one.name, name, 1)) for each in one.timed)
+        found[name] = one if place == 1 else replace(one, name=name, timed=timed)
+    return list(found.values())
+
+
+def _anchor(given: Any, store: str | None) -> Anchor:
+    match given:
+        case Anchor():
+            return given
+        case Profile():
+            return _of_profile(given)
+        case Run():
+            return _of_run(given)
+        case Scenario() | GenerationScenario() | OperatorScenario():
+            return _of_scenarios([given], given.name or "the anchor")
+        case Mapping():
+            return _of_scenarios(_listed(load(dict(given))), str(given.get("name") or "the anchor"))
+        case str() | Path():
+            return _of_word(given, open_store(store))
+    raise InputError(f"an anchor is a profile, a run, a scenario, a file or a name, not {type(given).__name__}")
+
+
+def _of_word(word: str | Path, store: Store) -> Anchor:
+    """The anchor of a file, a saved name, or a run's id, in this order."""
+    path, name = Path(word), str(word)
+    if path.is_file():
+        return _of_file(path)
+    if isinstance(word, Path) or "/" in name or path.suffix.lower() in _ENDINGS:
+        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise InputError(f"--anchor: there is no file '{path}'{nearest(path.name, beside)}")
+    saved = anchor_names(store)
+    if name in saved:
+        return of_document(read_anchor(store, name), name)
+    runs = store.storage.folders()
+    if name == _LATEST or any(name and run.startswith(name) for run in runs):
+        return _of_run(store.find(name))
+    near = nearest(name, (*saved, *runs))
+    raise InputError(f"--anchor '{name}' is no file, no saved anchor and no run in '{store.place}'{near}")
+
+
+def _of_file(path: Path) -> Anchor:
+    """The anchor of a file's scenarios, or of a result that ``measure --json`` wrote."""
+    documents = [document.mapping for document in read_source(path).documents]
+    results = [one for one in documents if isinstance(one, Mapping) and one.get("source") in ("measured", "predicted")]
+    if results:
+        return joined([_of_result(one.get("scenario") or {}, one, str(path)) for one in results], str(path))
+    return _of_scenarios(_listed(load(path)), str(path))
+
+
+def _of_run(run: Run) -> Anchor:
+    if run.status != "ok":
+        reason = f" ({run.reason})" if run.reason else ""
+        raise InputError(
+            f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only a run that ended ok can be an anchor"
+        )
+    return _of_result(run.scenario, {"source": "measured", **run.result}, run.id)
+
+
+def _of_result(scenario: Mapping[str, Any], result: Mapping[str, Any], name: str) -> Anchor:
+    if result.get("source") == "predicted":
+        raise InputError(f"'{name}' is a prediction; only what was measured teaches about your cluster")
+    found = _listed(load({key: value for key, value in scenario.items() if key != "measured"}))
+    return _of_measured(found[0], {key: result[key] for key in _every_time() if key in result}, name)
+
+
+def _of_profile(profile: Profile) -> Anchor:
+    if profile.source != "measured":
+        raise InputError(f"an anchor is {profile.source}; only a profile that was measured teaches about your cluster")
+    times = {key: getattr(profile, key) for key in profile.stated if key in _every_time()}
+    return _of_measured(profile.scenario, times, profile.scenario.name or "the measured profile")
+
+
+def _every_time() -> set[str]:
+    return {key for keys in TIMES.values() for key in keys} | {"time_s"}
+
+
+def _listed(loaded: Any) -> list[Any]:
+    return loaded if isinstance(loaded, list) else [loaded]
+
+
+def _of_scenarios(scenarios: Sequence[Any], name: str) -> Anchor:
+    """The anchor of all scenarios that have a ``measured`` block."""
+    measured = [one for one in scenarios if one.measured]
+    if not measured:
+        raise InputError(f"anchor '{name}' has no 'measured:' block, such as measured: {{step_time_s: 1.1}}")
+    called = [name if len(measured) == 1 else f"{name}#{place}" for place in range(1, len(measured) + 1)]
+    return joined([_of_measured(one, one.measured, of) for one, of in zip(measured, called, strict=True)], name)
+
+
+def joined(anchors: Sequence[Anchor], name: str) -> Anchor:
+    """Return several anchors as one."""
+    unused = dict.fromkeys(key for one in anchors for key in one.unused)
+    return Anchor(name=name, timed=tuple(timed for one in anchors for timed in one.timed), unused=tuple(unused))
+
+
+def _of_measured(scenario: Answered | OperatorScenario, measured: Mapping[str, Any], name: str) -> Anchor:
+    """The anchor of one scenario.
+
+    Raises:
+        InputError: Nothing of it was measured that teaches about times.
+    """
+    if isinstance(scenario, OperatorScenario):
+        raise InputError(
+            f"anchor '{name}' measured a single operator, which teaches about the device alone: "
+            "`sightline calibrate --measure` fits devices to operators"
+        )
+    timed = timed_of(scenario, measured, name)
+    if not timed:
+        task = task_name(scenario)
+        others = unused_keys(scenario, measured)
+        there = f": {', '.join(others)} say nothing about times" if others else ""
+        raise InputError(
+            f"anchor '{name}' has no measured time to learn from{there}; {task} learns from {', '.join(TIMES[task])}"
+        )
+    return Anchor(name=name, timed=tuple(timed), unused=unused_keys(scenario, measured))
+
+
+def to_document(anchor: Anchor) -> dict[str, Any]:
+    """Return what a file holds of an anchor's measurements: resolved scenarios with what was measured."""
+    steps = [
+        {**to_mapping(one.scenario), "measured": {one.quantity: float(one.seconds)}, "name": one.name}
+        for one in anchor.timed
+    ]
+    return {"measurements": steps}
+
+
+def of_document(document: Mapping[str, Any], name: str) -> Anchor:
+    """Return the anchor that a file holds.
+
+    Raises:
+        InputError: Its measurements cannot be read.
+    """
+    try:
+        scenarios = [_listed(load(dict(one)))[0] for one in document["measurements"]]
+    except (InputError, TypeError, KeyError, LookupError) as error:
+        raise InputError(f"the saved anchor '{name}' cannot be read: {error}") from error
+    return _of_scenarios(scenarios, name)

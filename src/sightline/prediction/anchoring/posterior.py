@@ -1,0 +1,127 @@
+"""What own measurements teach: effects of the site, and what effects leave of the errors of plans near to theirs.
+
+The error of a step's logarithm is a sum of effects, of something that near plans have in common, and of noise. So a
+prediction near a measured step takes over what the effects left of it (kriging with a regression: Rasmussen and
+Williams, Gaussian Processes for Machine Learning, 2006, section 2.7).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.prediction.anchoring.timed import Timed
+from sightline.prediction.beliefs import Array, Beliefs, Gradient, learned
+
+CONTRADICTION = 3.0
+"""Standard deviations by which a measurement differs from what the others lead to, where they contradict each other."""
+
+FREEDOM = 4.0
+"""Degrees of freedom of how well spreads are known: measurements far from what was expected widen all of them."""
+
+Predict = Callable[[Beliefs], tuple[Array, Sequence[Gradient]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Posterior:
+    """What is believed after some measurements."""
+
+    before: Beliefs
+    beliefs: Beliefs
+    timed: Sequence[Timed[Any]]
+    expected: Array
+    """Logarithms of the seconds predicted before anything was measured."""
+    gradients: Sequence[Gradient]
+    """How the predictions move with the effects, at the beliefs' means."""
+    left: Array
+    """Logarithms of measured over predicted at the beliefs' means."""
+    noise: Array
+    """Covariance of what effects do not explain."""
+    scale: float = 1.0
+    """Factor on variances where measurements were farther from what was expected than spreads allow for."""
+    contradictions: Sequence[str] = ()
+
+    def weights(self, shared: Sequence[Any]) -> Array:
+        """Return how much of what is left of each measurement a plan takes over.
+
+        ``shared`` is the covariance of its own unexplained error with that of each measurement; numbers, or arrays.
+        """
+        stacked = np.stack(np.broadcast_arrays(*map(np.asarray, shared))).astype(float)
+        flat = stacked.reshape(len(stacked), -1)
+        found: Array = np.linalg.solve(self.noise, flat).reshape(stacked.shape)
+        return found
+
+    def shift(self, shared: Sequence[Any]) -> Any:
+        """Return what a plan takes over of what effects left of the measurements."""
+        return np.tensordot(self.left, self.weights(shared), axes=1)
+
+    def share_left(self, gradient: Gradient, shared: Sequence[float], own: float) -> float:
+        """Return the variance of a plan's logarithm over what it was before anything was measured."""
+        before = float(self.before.joint_variance([gradient])[0, 0]) + own
+        return self.variance(gradient, shared, own) / before
+
+    def variance(self, gradient: Gradient, shared: Sequence[float], own: float) -> float:
+        """Return the variance of a plan's logarithm; ``own`` is that of what effects do not explain of it."""
+        weights = self.weights(shared)
+        slopes: dict[str, float] = dict(gradient)
+        for weight, of in zip(weights, self.gradients, strict=True):
+            for name, slope in of.items():
+                slopes[name] = slopes.get(name, 0.0) - float(weight) * slope
+        believed = float(self.beliefs.joint_variance([slopes])[0, 0])
+        return self.scale * (believed + max(0.0, own - float(np.dot(weights, shared))))
+
+
+def posterior(before: Beliefs, predict: Predict, timed: Sequence[Timed[Any]], noise: Array) -> Posterior:
+    """Return what measurements teach."""
+    measured = np.log([one.seconds for one in timed])
+    expected, slopes = predict(before)
+    beliefs = learned(before, predict, measured, noise)
+    predicted, gradients = predict(beliefs)
+    named = before.with_effects(beliefs.names)
+    mean = np.array([beliefs.mean_of(name) for name in named.names])
+    errors = measured - predicted + named.matrix(gradients) @ (mean - named.mean)
+    return Posterior(
+        before=before,
+        beliefs=beliefs,
+        timed=timed,
+        expected=expected,
+        gradients=gradients,
+        left=measured - predicted,
+        noise=noise,
+        scale=surprise_scale(errors, before.joint_variance(gradients) + noise),
+        contradictions=contradictions(before, slopes, measured - expected, noise, timed),
+    )
+
+
+def surprise_scale(errors: Array, covariance: Array) -> float:
+    """Return the factor on variances after errors of this covariance, whose size is only roughly known; never below 1.
+
+    A scaled inverse chi-squared prior: Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2.
+    """
+    surprise = float(errors @ np.linalg.solve(covariance, errors))
+    return max(1.0, (FREEDOM + surprise) / (FREEDOM + len(errors)))
+
+
+def contradictions(
+    before: Beliefs, slopes: Sequence[Gradient], errors: Array, noise: Array, timed: Sequence[Timed[Any]]
+) -> list[str]:
+    """Return a sentence for each measurement that the others, with all that is believed, make next to impossible."""
+    if len(timed) < 2:
+        return []
+    precision = np.linalg.inv(before.joint_variance(slopes) + noise)
+    off = precision @ errors / np.diag(precision)
+    sentences = []
+    for one, distance, certainty in zip(timed, off, np.diag(precision), strict=True):
+        if abs(distance) * np.sqrt(certainty) > CONTRADICTION:
+            sentences.append(
+                f"anchors contradict each other: '{one.name}' measured {one.quantity} {one.seconds:.4g} where the "
+                f"others lead to {one.seconds * np.exp(-distance):.4g}; the widest interval is kept"
+            )
+    return sentences
+
+
+def moved(found: Posterior, constant_effects: Mapping[str, float]) -> tuple[float, float]:
+    """Return by how much a sum of effects moved, and its standard deviation now."""
+    change = sum(s * (found.beliefs.mean_of(n) - found.before.mean_of(n)) for n, s in constant_effects.items())
+    return change, float(np.sqrt(found.beliefs.joint_variance([constant_effects])[0, 0]))

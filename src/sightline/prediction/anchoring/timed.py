@@ -1,0 +1,90 @@
+"""What somebody measured of a scenario, as far as it teaches about times: seconds of a step, a pass or a token."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from sightline.prediction.training.flops import model_flops
+from sightline.quantities import Number
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario.precision import rate_dtype
+
+Answered: TypeAlias = Scenario | GenerationScenario
+Answered_co = TypeVar("Answered_co", bound=Answered, covariant=True)
+STEP_RATES = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu")
+"""Results of training that say how long a step takes."""
+TIMES = {
+    "training": ("step_time_s", *STEP_RATES, "forward_pass_s"),
+    "generation": ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s"),
+}
+"""Results that an anchor may have, by task."""
+WITHOUT_TIME = ("source", "fits", "interval")
+"""Keys that nobody expects to teach anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Timed(Generic[Answered_co]):
+    """Seconds that somebody measured of a scenario."""
+
+    scenario: Answered_co
+    quantity: str
+    """Result key: step_time_s, forward_pass_s, ttft_s, tpot_s or latency_s."""
+    seconds: float
+    name: str = ""
+    """What the measurement is called in sentences."""
+
+
+def task_name(scenario: Answered | OperatorScenario) -> str:
+    """Return training, generation or operator."""
+    if isinstance(scenario, OperatorScenario):
+        return "operator"
+    return "training" if isinstance(scenario, Scenario) else "generation"
+
+
+def timed_of(scenario: Answered, measured: Mapping[str, Any], name: str) -> list[Timed[Any]]:
+    """Return the times that were measured: several only where none follows from the others."""
+    found = _step_times(scenario, measured) if isinstance(scenario, Scenario) else _token_times(scenario, measured)
+    return [
+        Timed(scenario=scenario, quantity=quantity, seconds=float(seconds), name=name)
+        for quantity, seconds in found.items()
+        if seconds
+    ]
+
+
+def unused_keys(scenario: Answered, measured: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the measured keys that teach nothing about times."""
+    return tuple(key for key in measured if key not in (*TIMES[task_name(scenario)], *WITHOUT_TIME))
+
+
+def _step_times(scenario: Scenario, measured: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds of a step, from the first key that says them, and of a forward pass."""
+    known = next((key for key in ("step_time_s", *STEP_RATES) if measured.get(key)), None)
+    step = {} if known is None else {"step_time_s": step_seconds(scenario, known, measured[known])}
+    return step | {key: measured[key] for key in ("forward_pass_s",) if measured.get(key)}
+
+
+def step_seconds(scenario: Scenario, key: str, value: float) -> Number:
+    """Return the seconds of a training step of which one result is known."""
+    devices = scenario.cluster.devices
+    match key:
+        case "step_time_s":
+            return value
+        case "tokens_per_s":
+            return scenario.workload.tokens_per_step / value
+        case "tokens_per_s_per_device":
+            return scenario.workload.tokens_per_step / (value * devices)
+        case "mfu":
+            peak = scenario.cluster.device.peak_flops[rate_dtype(scenario.plan.dtype)]
+            return model_flops(scenario) / (value * devices * peak)
+    return model_flops(scenario) / (value * devices)
+
+
+def _token_times(scenario: GenerationScenario, measured: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds to the first token and per further token; of the whole batch where the latter is not known."""
+    found = {key: measured[key] for key in ("ttft_s", "tpot_s") if measured.get(key)}
+    if "tpot_s" in found:
+        return found
+    if measured.get("latency_s"):
+        return found | {"latency_s": measured["latency_s"]}
+    work, rate = scenario.workload, measured.get("output_tokens_per_s")
+    return found | ({"latency_s": work.batch * work.output_tokens / rate} if rate else {})

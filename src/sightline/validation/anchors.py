@@ -1,0 +1,125 @@
+"""How much a measured step of the own cluster helps: whole sources left out, anchored with some of their own steps.
+
+Every source is predicted without itself, as for a stranger; then one step of it, or three, or one of the same model and
+cluster, is given as an anchor, and the others are predicted with it. All is linear around the prediction without the
+source. Of long sources rows are taken at equal strides.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.calibration.training import Estimate, MeasuredStep
+from sightline.prediction.anchoring.posterior import surprise_scale
+from sightline.prediction.anchoring.training import Unexplained, noise_of, site_of
+from sightline.prediction.beliefs import Array, Beliefs
+from sightline.prediction.training.effects import gradient
+from sightline.prediction.training.knowledge import Knowledge
+from sightline.validation.sources import SourceStep
+
+MOST_ROWS, SETS = 60, 100
+"""Rows of a source that are looked at, and sets of several anchors of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchoredError:
+    """Mean errors and coverage of a source's rows without and with anchors of it."""
+
+    source: str
+    anchors: int
+    rows: int
+    experts: bool
+    unanchored: float
+    """Mean absolute relative error without an anchor."""
+    anchored: float
+    covered: float
+    """Share of the rows within the anchored 80 % interval."""
+
+
+class _Rows(NamedTuple):
+    """Steps of one source, predicted without it."""
+
+    steps: Sequence[MeasuredStep]
+    errors: Array
+    """Logarithms of measured over predicted."""
+    covariance: Array
+    """Of these errors, as believed."""
+    spread: Array
+    """Logarithmic half-widths of the intervals without an anchor."""
+
+
+def anchored_errors(
+    steps: Sequence[SourceStep], found: Estimate, *, anchors: int = 1, alike: bool = False
+) -> Iterator[AnchoredError]:
+    """Yield each source's errors, predicted without it and anchored with ``anchors`` of its steps.
+
+    ``alike``: predicted are steps of the anchor's model and cluster alone.
+    """
+    for source in sorted({step.source for step in steps}):
+        own = [step.step for step in steps if step.source == source and not step.excluded]
+        sites = {step.step.site for step in steps if step.source == source}
+        rows = _rows(_strided(own), found.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
+        targets = [target for chosen in _choices(len(own), anchors) for target in _targets(rows, chosen, alike)]
+        if targets:
+            before, after, inside = np.mean(np.abs(targets), axis=0)
+            yield AnchoredError(
+                source=source,
+                anchors=anchors,
+                rows=len(rows.steps),
+                experts=any(step.scenario.model.experts is not None for step in own),
+                unanchored=float(before),
+                anchored=float(after),
+                covered=float(inside),
+            )
+
+
+def _strided(rows: Sequence[MeasuredStep]) -> list[MeasuredStep]:
+    places = np.unique(np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows))).astype(int))
+    return [rows[place] for place in places]
+
+
+def _rows(steps: Sequence[MeasuredStep], known: Beliefs) -> _Rows:
+    found = [gradient(step.seconds_with, step.scenario, known, site_of(step.scenario)) for step in steps]
+    unexplained = [Unexplained.of(step.scenario, step.quantity, known) for step in steps]
+    errors = np.log([step.seconds for step in steps]) - np.array([predicted for predicted, _ in found])
+    spread = [Knowledge(stated=known).spread(step.scenario, step.seconds_with) for step in steps]
+    covariance = known.joint_variance([slopes for _, slopes in found]) + noise_of(unexplained)
+    return _Rows(steps=steps, errors=errors, covariance=covariance, spread=np.array(spread))
+
+
+def _choices(rows: int, anchors: int) -> list[tuple[int, ...]]:
+    """Return which rows are anchors: each alone, or some of all sets of several, always the same."""
+    rows = min(rows, MOST_ROWS)
+    random = np.random.default_rng(0)
+    if rows <= anchors:
+        return []
+    if anchors == 1 or rows <= 2 * anchors + 2:
+        every = list(combinations(range(rows), anchors))
+        return [every[place] for place in random.permutation(len(every))[: max(SETS, rows)]]
+    return [tuple(sorted(random.choice(rows, anchors, replace=False))) for _ in range(SETS)]
+
+
+def _targets(rows: _Rows, chosen: Sequence[int], alike: bool) -> Iterator[tuple[float, float, float]]:
+    """The rows that are no anchors: errors without and with the chosen ones, and whether the interval holds."""
+    own = list(chosen)
+    rest = [
+        place
+        for place, step in enumerate(rows.steps)
+        if place not in own and not (alike and _kind(step) != _kind(rows.steps[own[0]]))
+    ]
+    anchors, shared = rows.covariance[np.ix_(own, own)], rows.covariance[np.ix_(own, rest)]
+    weights = np.linalg.solve(anchors, shared)
+    left = rows.errors[rest] - weights.T @ rows.errors[own]
+    share_left = 1.0 - (weights * shared).sum(axis=0) / np.diag(rows.covariance)[rest]
+    spread = rows.spread[rest] * np.sqrt(share_left * surprise_scale(rows.errors[own], anchors))
+    before, after = np.expm1(-rows.errors[rest]), np.expm1(-left)
+    yield from zip(before, after, 1.0 * (np.abs(left) <= spread), strict=True)
+
+
+def _kind(step: MeasuredStep) -> tuple[str, str, int]:
+    """The model and the cluster of a step."""
+    cluster = step.scenario.cluster
+    return step.scenario.model.name, cluster.device.name, cluster.devices

@@ -1,0 +1,234 @@
+"""Predictions with own steps and requests."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from generation_scenarios import generation
+from training_scenarios import training
+
+import sightline as sl
+from sightline.errors import InputError
+from sightline.prediction.anchoring import anchored
+
+WIDTH = "step_time_s"
+
+
+def _steps(**plan):
+    settings = {"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2} | plan
+    return training(model="llama-2-7b", cluster="8x a800-sxm-80gb", sequence_length=350, global_batch=16, plan=settings)
+
+
+def _requests(batch=8, **plan):
+    return generation(cluster="2x h100-sxm-80gb", batch=batch, plan={"framework": "vllm", "tensor_parallel": 2} | plan)
+
+
+def _measured(scenario, factor=1.0, **others):
+    """The scenario as if it took ``factor`` times as long as predicted."""
+    answer = sl.predict(scenario)
+    keys = ("step_time_s",) if answer.task.name == "training" else ("ttft_s", "tpot_s")
+    return replace(scenario, measured={key: getattr(answer, key) * factor for key in keys} | others, name="own")
+
+
+def _width(answer, key):
+    low, high = answer.interval[key]
+    return high / low
+
+
+CASES = [(_steps(), WIDTH), (_requests(), "tpot_s")]
+
+
+@pytest.mark.parametrize(("scenario", "key"), CASES, ids=["training", "generation"])
+def test_a_step_as_predicted_moves_nothing_and_narrows_the_interval(scenario, key):
+    before, after = sl.predict(scenario), sl.predict(scenario, anchor=[_measured(scenario)])
+    assert getattr(after, key) == pytest.approx(getattr(before, key), rel=1e-9)
+    assert _width(after, key) < 0.8 * _width(before, key)
+    assert after.evidence["framework"] == "calibrated"
+    assert after.anchor[0]["learned"] == []
+
+
+@pytest.mark.parametrize(("scenario", "key"), CASES, ids=["training", "generation"])
+@pytest.mark.parametrize("factor", [0.9, 1.2])
+def test_the_same_plan_takes_about_as_long_as_was_measured(scenario, key, factor):
+    before, after = sl.predict(scenario), sl.predict(scenario, anchor=[_measured(scenario, factor)])
+    assert getattr(after, key) / getattr(before, key) == pytest.approx(factor, rel=0.05)
+    low, high = after.interval[key]
+    assert low < factor * getattr(before, key) < high
+    assert sum(after.phases.values()) == pytest.approx(after.whole_s)
+    assert sum(row.exposed_s for row in after.rows) == pytest.approx(after.whole_s)
+
+
+def test_a_near_plan_learns_more_than_a_distant_one():
+    own = _measured(_steps(), 1.15)
+    near, distant = (_steps(micro_batch=1), _steps(zero_stage=3, recompute="full", micro_batch=1))
+    widths = [
+        _width(sl.predict(plan, anchor=[own]), WIDTH) / _width(sl.predict(plan), WIDTH) for plan in (near, distant)
+    ]
+    assert widths[0] < widths[1] < 1.0
+
+
+def test_the_order_of_anchors_does_not_matter():
+    first, second = _measured(_steps(), 1.2), _measured(_steps(zero_stage=3), 1.1)
+    asked = _steps(micro_batch=1)
+    one, other = (sl.predict(asked, anchor=both) for both in ([first, second], [second, first]))
+    assert one.step_time_s == pytest.approx(other.step_time_s, rel=1e-3)
+    assert one.interval[WIDTH] == pytest.approx(other.interval[WIDTH], rel=1e-3)
+
+
+def test_a_slow_network_is_learned_where_it_binds():
+    scenario = training(
+        model="llama-2-70b",
+        cluster={"devices": "64x a100-sxm-80gb", "network": {"bandwidth_per_node": "3 GB/s", "latency": "10 us"}},
+        sequence_length=2048,
+        global_batch=64,
+        plan={"framework": "megatron", "tensor_parallel": 8, "micro_batch": 1, "zero_stage": 1},
+    )
+    taught = sl.predict(scenario, anchor=[_measured(scenario, 1.4)]).anchor[0]
+    assert "your network delivers" in taught["sentence"]
+    network = next(one for one in taught["learned"] if one["constant"] == "collective_slowdown")
+    assert network["value"] > 1.1 * network["assumed"]
+    assert network["interval"][0] < network["value"] < network["interval"][1]
+
+
+def test_rates_say_how_long_a_step_takes():
+    scenario = _steps()
+    answer = sl.predict(scenario)
+    for key in ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu"):
+        own = replace(scenario, measured={key: getattr(answer, key)})
+        assert anchored([own]).steps.posterior.timed[0].seconds == pytest.approx(answer.step_time_s)
+
+
+def test_a_micro_batch_is_chosen_with_what_was_learned():
+    own = _measured(_steps(), 1.2)
+    answer = sl.predict(_steps(micro_batch=None), anchor=[own])
+    candidates = [sl.predict(_steps(micro_batch=size), anchor=[own]).step_time_s for size in (1, 2)]
+    assert answer.step_time_s == pytest.approx(min(candidates))
+
+
+def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
+    scenario = _steps()
+    answer = sl.predict(scenario)
+    profile = sl.Profile(scenario=scenario, source="measured", step_time_s=1.1 * answer.step_time_s)
+    assert sl.predict(scenario, anchor=[profile]).step_time_s == pytest.approx(1.1 * answer.step_time_s, rel=0.05)
+    with pytest.raises(InputError, match="an anchor is predicted; only a profile that was measured teaches"):
+        sl.predict(scenario, anchor=[answer])
+
+
+def test_what_says_nothing_about_time_is_unused():
+    answer = sl.predict(_steps(), anchor=[_measured(_steps(), memory_bytes={"total": 3e10})])
+    assert answer.anchor[0]["unused"] == ["memory_bytes"]
+    own = replace(_steps(), measured={"memory_bytes": {"total": 3e10}}, name="own")
+    with pytest.raises(InputError, match="no measured time to learn from: memory_bytes say nothing about times"):
+        sl.predict(_steps(), anchor=[own])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "measured"),
+    [(_steps(), {"step_time_s": 0.05}), (_requests(), {"ttft_s": 1e-4}), (_requests(), {"tpot_s": 1e-5})],
+)
+def test_faster_than_physics_is_refused_with_both_numbers(scenario, measured):
+    with pytest.raises(InputError, match=r"measured .* s, but .* s is the least that"):
+        sl.predict(scenario, anchor=[replace(scenario, measured=measured, name="own")])
+
+
+def test_an_anchor_may_leave_the_micro_batch_open():
+    scenario = _steps(micro_batch=None)
+    seconds = sl.predict(scenario).step_time_s
+    answer = sl.predict(scenario, anchor=[replace(scenario, measured={"step_time_s": 1.1 * seconds})])
+    assert answer.step_time_s == pytest.approx(1.1 * seconds, rel=0.05)
+
+
+def test_anchors_of_one_name_are_told_apart():
+    own = _measured(_steps(), 1.1)
+    answer = sl.predict(_steps(), anchor=[own, _measured(_steps(micro_batch=1), 1.1), _measured(_steps(), 1.2)])
+    assert [one["from"] for one in answer.anchor] == ["own", "own (2)", "own (3)"]
+    assert len({one["sentence"] for one in answer.anchor}) == 3
+
+
+def test_another_task_teaches_nothing():
+    with pytest.raises(InputError, match="the anchors measured training, the scenario is generation"):
+        sl.predict(_requests(), anchor=[_measured(_steps())])
+    operator = sl.load(
+        {"cluster": "1x a100-sxm-80gb", "workload": {"task": "operator", "operator": "copy", "elements": 1e6}}
+    )
+    with pytest.raises(InputError, match="a single operator has no framework"):
+        sl.predict(operator, anchor=[_measured(_steps())])
+
+
+def test_anchors_that_contradict_each_other_are_shown_and_the_widest_interval_kept():
+    first, second = _measured(_steps(), 1.0), _measured(_steps(zero_stage=1), 2.5)
+    asked = _steps(micro_batch=1)
+    both = sl.predict(asked, anchor=[first, second])
+    assert any("contradict each other" in warning for warning in both.warnings)
+    alone = [_width(sl.predict(asked, anchor=[one]), WIDTH) for one in (first, second)]
+    assert _width(both, WIDTH) >= max(alone) * (1 - 1e-6)
+
+
+def test_another_device_or_framework_is_warned_about():
+    own = _measured(_steps(), 1.2)
+    elsewhere = training(
+        model="llama-2-7b",
+        cluster="8x h100-sxm-80gb",
+        sequence_length=350,
+        global_batch=16,
+        plan={"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2},
+    )
+    answer = sl.predict(elsewhere, anchor=[own])
+    assert any("anchored on a800-sxm-80gb, asked for h100-sxm-80gb" in warning for warning in answer.warnings)
+    moved = answer.step_time_s / sl.predict(elsewhere).step_time_s
+    assert 1.0 < moved < 1.2
+    other = sl.predict(_steps(framework="fsdp", zero_stage=3), anchor=[own])
+    assert any("anchored with deepspeed, asked for fsdp" in warning for warning in other.warnings)
+
+
+def test_another_device_and_framework_leave_what_all_have_in_common():
+    elsewhere = training(
+        model="llama-2-7b",
+        cluster="8x h100-sxm-80gb",
+        global_batch=16,
+        plan={"framework": "fsdp", "zero_stage": 3, "micro_batch": 1},
+    )
+    warnings = sl.predict(elsewhere, anchor=[_measured(_steps(), 1.2)]).warnings
+    said = "anchored with deepspeed on a800-sxm-80gb, asked for fsdp on h100-sxm-80gb"
+    assert [said in warning for warning in warnings if warning.startswith("anchored")] == [True]
+
+
+def test_a_time_of_zero_teaches_nothing():
+    with pytest.raises(InputError, match="no measured time to learn from; training learns from step_time_s"):
+        sl.predict(_steps(), anchor=[replace(_steps(), measured={"step_time_s": 0.0})])
+
+
+def test_layers_that_no_anchor_has_are_warned_about():
+    experts = training(
+        model="mixtral-8x7b",
+        cluster="8x a800-sxm-80gb",
+        global_batch=16,
+        plan={"framework": "deepspeed", "zero_stage": 3, "micro_batch": 1},
+    )
+    answer = sl.predict(experts, anchor=[_measured(_steps(), 1.2)])
+    assert any("asked for mixtral-8x7b with experts: nothing was measured of those" in one for one in answer.warnings)
+
+
+def test_many_scenarios_learn_once():
+    known = anchored([_measured(_steps(), 1.2)])
+    assert anchored(known) is known
+    answers = [sl.predict(_steps(micro_batch=size), anchor=known) for size in (1, 2)]
+    assert all(answer.anchor == known.to_dicts("training") for answer in answers)
+
+
+def test_a_mesh_of_plans_is_what_each_plan_is_alone():
+    known = anchored([_measured(_steps(), 1.2)])
+    sizes = np.array([1, 2])
+    plans = replace(_steps(), plan=replace(_steps().plan, micro_batch=sizes))
+    mesh = sl.predict(plans, anchor=known)
+    alone = [sl.predict(_steps(micro_batch=int(size)), anchor=known).step_time_s for size in sizes]
+    assert mesh.step_time_s == pytest.approx(alone)
+
+
+def test_sensitivity_is_anchored_too():
+    from sightline.prediction.sensitivity import sensitivity
+
+    own = _measured(_steps(), 1.2)
+    found = sensitivity(_steps(), anchor=[own])
+    assert found.answer.step_time_s == pytest.approx(sl.predict(_steps(), anchor=[own]).step_time_s)
+    assert all(neighbour.profile.anchor for neighbour in found.neighbours)
