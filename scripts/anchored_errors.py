@@ -1,32 +1,40 @@
 """Show what a measured step of the own cluster is worth: each source left out, then anchored with some of its steps.
 
-python scripts/anchored_errors.py --data DIR
+python scripts/anchored_errors.py --data DIR [--json]
 """
 
 import argparse
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 
 from sightline.validation import suites
 from sightline.validation.anchors import AnchoredError, anchored_errors
-from sightline.validation.sources import fitted, source_steps
+from sightline.validation.sources import shipped, source_steps
 
 
 def main() -> None:
     """Print the errors of each source without and with anchors, and their means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
+    parser.add_argument("--json", action="store_true", help="print the figures of each source as JSON")
     options = parser.parse_args()
     steps = source_steps(suites(options.data))
-    found = fitted(steps)
+    found = shipped(steps)
+    every = {}
     for title, anchors, alike in (
         ("one anchor", 1, False),
         ("three anchors", 3, False),
         ("one anchor of the same model and cluster", 1, True),
     ):
-        print(title)
-        print_errors(list(anchored_errors(steps, found, anchors=anchors, alike=alike)))
+        every[title] = list(anchored_errors(steps, found, anchors=anchors, alike=alike))
+        if not options.json:
+            print(title)
+            print_errors(every[title])
+    if options.json:
+        print(json.dumps({title: [asdict(one) for one in errors] for title, errors in every.items()}, indent=1))
 
 
 def print_errors(errors: Sequence[AnchoredError]) -> None:

@@ -1,87 +1,98 @@
-"""Fill docs/accuracy.md with today's figures: ``update_accuracy.py [--data DIR]``."""
+"""Write docs/accuracy.md and docs/accuracy-suites.md from what the commands print.
+
+    python scripts/update_accuracy.py --data DIR [--only SECTION ...]
+
+Each section is one command, and its figures are kept in docs/accuracy/SECTION.json; sections that are not asked for
+keep theirs. The pages and their tests are made from these files alone.
+"""
 
 import argparse
+import json
 import os
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from generated import markdown_table, replace_part
+from accuracy_page import DOCS, FIGURES, expectations, locked_table, reading_rules
+from accuracy_suites import described, error_tables, left_out_tables, read_alike, steps_table
+from generated import replace_part
 
-from sightline.report.charts.accuracy import validation_chart
-from sightline.report.charts.drawing import draw
-from sightline.report.terminal.accuracy import by_kind
-from sightline.validation import OperatorSuite, Result, Suite, choose, evaluate
+from sightline.quantities import as_json, significant
 
-DOCS = Path(__file__).parents[1] / "docs"
+SCRIPTS = Path(__file__).parent
 
 
 def main() -> None:
-    """Validate, then write the table of errors, the picture and what each suite decided."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run the sections' commands, then write the pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=os.environ.get("SIGHTLINE_DATA"), help="folder with the public data sets")
-    data = parser.parse_args().data
+    parser.add_argument("--only", action="append", choices=[*SECTIONS, "pages"], help="only this section; repeatable")
+    options = parser.parse_args()
+    for section in options.only or SECTIONS:
+        if section in SECTIONS:
+            found = SECTIONS[section](options.data)
+            (FIGURES / f"{section}.json").write_text(json.dumps(_rounded(found), indent=1) + "\n", encoding="utf-8")
+    if all((FIGURES / f"{name}.json").exists() for name in SECTIONS):
+        write_pages()
+
+
+def write_pages() -> None:
+    """Fill the generated parts of both pages."""
+    page, behind = DOCS / "accuracy.md", DOCS / "accuracy-suites.md"
+    replace_part(page, "expect", expectations())
+    replace_part(page, "locked", locked_table())
+    replace_part(behind, "rules", reading_rules())
+    replace_part(behind, "left out", left_out_tables())
+    replace_part(behind, "steps", steps_table())
+    replace_part(behind, "errors", error_tables())
+
+
+def suites(data: str) -> dict[str, Any]:
+    """Predict all suites; also draw them, and write how they are read."""
+    from sightline.report.charts.accuracy import validation_chart
+    from sightline.report.charts.drawing import draw
+    from sightline.validation import choose, evaluate
+
     chosen = choose(data=data)
     results = evaluate(chosen)
     goals = {suite.name: suite.goal for suite in chosen}
-    page = DOCS / "accuracy.md"
-    replace_part(page, "errors", errors(results, goals))
-    replace_part(page, "suites", "\n\n".join(described(same) for same in read_alike(chosen)))
-    (DOCS / "images" / "accuracy.svg").write_text(
-        # Operators, of which there are a hundred panels, have pages of their own.
-        str(draw(validation_chart([r for r in results if r.kind != "operators"]), "accuracy.svg")),
-        encoding="utf-8",
-    )
+    drawn = draw(validation_chart([r for r in results if r.kind != "operators"]), "accuracy.svg")
+    (DOCS / "images" / "accuracy.svg").write_text(str(drawn), encoding="utf-8")
+    replace_part(DOCS / "accuracy-suites.md", "suites", "\n\n".join(map(described, read_alike(chosen))))
+    return {
+        "suites": [{"kind": r.kind, "goal": goals[r.suite], **r.to_dict(), "half_width": r.half_width} for r in results]
+    }
 
 
-def errors(results: list[Result], goals: Mapping[str, str]) -> str:
-    """Return the tables of errors by kind of suite, one line per suite: the part kept for testing, then the fitted one."""
-    return "\n\n".join(
-        f"### {kind.capitalize()}\n\n{_error_table(suites, goals)}" for kind, suites in by_kind(results).items()
-    )
+def _sightline(*arguments: str) -> Callable[[str], dict[str, Any]]:
+    return lambda data: _printed("-m", "sightline", *arguments, "--data", data, "--json")
 
 
-def _error_table(suites: Mapping[str, list[Result]], goals: Mapping[str, str]) -> str:
-    headings = ["suite", "goal", "part", "cases", "mean", "median", "p90", "largest", "bias", "inside interval"]
-    rows = []
-    for suite, parts in suites.items():
-        for result in sorted(parts, key=lambda part: part.split, reverse=True):
-            sizes = [_percent(x) for x in (result.mape, result.median_ape, result.p90_ape, result.max_ape)]
-            ends = [_percent(result.bias, signed=True), _percent(result.coverage)]
-            rows.append([suite, goals.get(suite) or "-", result.split, _cases(result), *sizes, *ends])
-    return markdown_table(headings, rows)
+def _printed(*command: str) -> dict[str, Any]:
+    """What a command prints as JSON."""
+    text = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True).stdout
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
-def _cases(result: Result) -> str:
-    return f"{result.cases} ({result.unanswered} unanswered)" if result.unanswered else str(result.cases)
+def _rounded(value: Any) -> Any:
+    """Four figures are more than is known."""
+    if isinstance(value, Mapping):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return significant(value, 4) if isinstance(value, float) else as_json(value)
 
 
-def read_alike(chosen: Sequence[Suite | OperatorSuite]) -> list[list[Suite | OperatorSuite]]:
-    """Return the suites in groups with the same decisions and, but for operators, of the same source."""
-    groups: dict[tuple[object, ...], list[Suite | OperatorSuite]] = {}
-    for suite in chosen:
-        source = "" if isinstance(suite, OperatorSuite) else suite.name
-        groups.setdefault((source, suite.decisions), []).append(suite)
-    return list(groups.values())
-
-
-def described(same: Sequence[Suite | OperatorSuite]) -> str:
-    """Return the source of suites that are read alike, what had to be decided to read them, and what was left out."""
-    decisions = "\n".join(f"- {decision}" for decision in same[0].decisions)
-    left_out = "".join(
-        f"\n- Left out: {number} rows, {reason}."
-        for suite in same
-        if isinstance(suite, Suite)
-        for reason, number in suite.left_out.items()
-    )
-    named = ", ".join(suite.name for suite in same)
-    sources = "; ".join(dict.fromkeys(suite.source for suite in same))
-    return f"### {named}\n\nQuantity: `{same[0].quantity}`. Source: {sources}.\n\n{decisions}{left_out}"
-
-
-def _percent(value: float | None, *, signed: bool = False) -> str:
-    if value is None:
-        return "-"
-    return f"{100 * value:+.1f} %" if signed else f"{100 * value:.1f} %"
+SECTIONS: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "suites": suites,
+    "left-out": _sightline("validate", "--left-out"),
+    "locked": _sightline("validate", "--locked"),
+    "anchors": lambda data: _printed(str(SCRIPTS / "anchored_errors.py"), "--data", data, "--json"),
+    "operators": lambda data: _printed("-m", "sightline.validation.operators", "--data", data, "--json"),
+}
 
 
 if __name__ == "__main__":

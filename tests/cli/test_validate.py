@@ -70,3 +70,43 @@ def test_the_picture_is_written(in_process, tmp_path):
     code, _, err = in_process("validate", "--chart", tmp_path / "accuracy.svg")
     assert code == 0, err
     assert "Predicted over measured" in (tmp_path / "accuracy.svg").read_text()
+
+
+def test_sources_left_out_are_rows_of_the_usual_keys(in_process):
+    code, out, err = in_process("validate", "narayanan", "--left-out", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    (source,) = found["suites"]
+    assert set(source) == KEYS
+    assert (source["suite"], source["split"]) == ("narayanan-2021", "left-out")
+    assert found["left_out"]["dense"]["mape"] == pytest.approx(source["mape"])
+    assert set(found["left_out_suites"]) == {"narayanan-2021-table1"}
+    assert "matmul_slowdown/all/" in found["constants"]
+
+
+def test_sources_left_out_are_a_table_with_means(in_process):
+    code, out, _ = in_process("validate", "narayanan", "--left-out")
+    assert code == 0
+    assert "left-out" in out
+    assert "half-width" in out
+
+
+def test_memory_has_no_steps_to_leave_out(in_process):
+    code, _, err = in_process("validate", "korthikanti-2022-fig1", "--left-out")
+    assert code == 2
+    assert "no timed steps of training" in err
+
+
+def test_locked_sources_are_shown_alone(in_process):
+    code, out, _ = in_process("validate", "--locked", "--json")
+    locked = {suite["suite"] for suite in json.loads(out)["suites"]}
+    assert code == 0
+    assert "mt-nlg-530b" in locked
+    assert not locked & {suite["suite"] for suite in json.loads(in_process("validate", "--json")[1])["suites"]}
+
+
+def test_a_locked_source_is_asked_for_by_one_option(in_process):
+    code, _, err = in_process("validate", "mt-nlg-530b")
+    assert (code, "--locked" in err) == (2, True)
+    code, _, err = in_process("validate", "--locked", "--left-out")
+    assert (code, "exclude each other" in err) == (2, True)

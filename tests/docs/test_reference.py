@@ -53,6 +53,6 @@ def test_every_key_of_a_scenario_is_documented(known):
 def test_accuracy_names_every_published_suite():
     from sightline.validation import suites
 
-    text = (DOCS / "accuracy.md").read_text(encoding="utf-8")
+    text = (DOCS / "accuracy-suites.md").read_text(encoding="utf-8")
     table = re.search(r"<!-- errors -->(.*?)<!-- end errors -->", text, re.DOTALL)[1]
     assert [suite.name for suite in suites() if suite.name not in table] == [], "run scripts/update_accuracy.py"

@@ -24,7 +24,7 @@ def _steps(source, slower):
         step = MeasuredStep(scenario=scenario, seconds=1.0, site=source)
         seconds = float(step.seconds_with(base_constants(scenario))) * slower * float(np.exp(random.normal(0, 0.01)))
         own = MeasuredStep(scenario=scenario, seconds=seconds, site=source)
-        found.append(SourceStep(suite=source, source=source, split="fit", step=own, excluded=""))
+        found.append(SourceStep(suite=source, source=source, split="fit", step=own))
     return found
 
 

@@ -80,12 +80,18 @@ def noise_of(steps: Sequence[MeasuredStep]) -> Array:
 
 def estimated(steps: Sequence[MeasuredStep], gradients: Sequence[Gradient]) -> set[str]:
     """Return the effects that enough different steps depend on, and all of sites."""
+    telling = telling_steps(steps, gradients)
+    return {name for name in set().union(*gradients) if of_site(name) or telling.get(name, 0) >= FEWEST_STEPS}
+
+
+def telling_steps(steps: Sequence[MeasuredStep], gradients: Sequence[Gradient]) -> dict[str, int]:
+    """Return how many different steps depend on each effect that any step depends on."""
     telling: dict[str, set[tuple[str, float]]] = defaultdict(set)
     for step, slopes in zip(steps, gradients, strict=True):
         for name, slope in slopes.items():
             if abs(slope) >= MOVED * _scale(name):
                 telling[name].add((step.site, step.seconds))
-    return {name for name in set().union(*gradients) if _of_site(name) or len(telling[name]) >= FEWEST_STEPS}
+    return {name: len(told) for name, told in telling.items()}
 
 
 def _scale(effect: str) -> float:
@@ -94,7 +100,8 @@ def _scale(effect: str) -> float:
     return 1 - prior.value if prior.fraction else 1.0
 
 
-def _of_site(effect: str) -> bool:
+def of_site(effect: str) -> bool:
+    """Say whether an effect is a site's own: random, and no constant of anybody else."""
     return effect.split("/")[1] == "site"
 
 
@@ -210,12 +217,12 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
 
 def shipped_form(found: Estimate) -> str:
     """Return what the catalog holds of an estimate, as JSON: shared effects with their correlations, and sites' own."""
-    beliefs, names = found.beliefs, sorted(name for name in found.beliefs.names if not _of_site(name))
+    beliefs, names = found.beliefs, sorted(name for name in found.beliefs.names if not of_site(name))
     places = [beliefs.names.index(name) for name in names]
     covariance = beliefs.covariance[np.ix_(places, places)]
     spreads = np.sqrt(np.diag(covariance))
     below = (covariance / np.outer(spreads, spreads))[np.tril_indices(len(names), -1)]
-    sites = {name: [beliefs.mean_of(name), beliefs.spread_of(name)] for name in sorted(beliefs.names) if _of_site(name)}
+    sites = {name: [beliefs.mean_of(name), beliefs.spread_of(name)] for name in sorted(beliefs.names) if of_site(name)}
     stated = {
         "written_by": "python scripts/fit_training.py --data DIR",
         "names": names,

@@ -1,7 +1,7 @@
 """``sightline validate``: predicted against published and measured results."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,12 @@ def validate(
             metavar="DIR", envvar="SIGHTLINE_DATA", help="Folder with the public data sets.", show_default=False
         ),
     ] = None,
+    left_out: Annotated[
+        bool, typer.Option("--left-out", help="Predict each source of training with constants estimated without it.")
+    ] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Predict the sources locked as test, which steer nothing.")
+    ] = False,
     cases: Annotated[bool, typer.Option("--cases", help="List every case with both values.")] = False,
     chart: Chart = None,
     as_json: AsJson = False,
@@ -36,6 +42,9 @@ def validate(
     catalog. The large sets are read from the data folder. Each suite has a part that constants were fitted to and, if
     it has enough families, a part that was held out for testing.
 
+    With --left-out, each source of training is asked as a user would ask, by its framework's name and date, and none
+    of its measurements is used. With --locked, sources are asked that no estimate, goal or test ever looks at.
+
     \b
     Examples:
       sightline validate
@@ -43,10 +52,14 @@ def validate(
       sightline validate korthikanti-2022-table5 --cases
       sightline validate "matmul*h100*" --data DIR
       sightline validate --data DIR --json
+      sightline validate --data DIR --left-out
+      sightline validate --data DIR --locked
       sightline validate --data DIR --chart accuracy.svg
     """
     output.check({"--chart": chart})
-    results = _run(suite, data)
+    if left_out and locked:
+        raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
+    results, means = _left_out(suite, data) if left_out else (_run(suite, data, locked=locked), {})
     from sightline.report.terminal import accuracy
 
     if chart is not None:
@@ -54,20 +67,49 @@ def validate(
 
         output.draw(chart, validation_chart(results))
     output.show(
-        lambda: accuracy.results_to_dict(results, cases=cases),
-        lambda: [*(accuracy.case_table(r) for r in results if cases), accuracy.error_table(results)],
+        lambda: accuracy.results_to_dict(results, cases=cases) | means,
+        lambda: [
+            *(accuracy.case_table(r) for r in results if cases),
+            accuracy.error_table(results),
+            *([accuracy.expected_table(means["left_out"])] if left_out else []),
+        ],
         json=as_json,
     )
-    if data is None and suite is None and not as_json:
+    if data is None and suite is None and not (as_json or locked):
         output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
 
 
-def _run(suite: str | None, data: Path | None) -> "list[Result]":
+def _run(suite: str | None, data: Path | None, *, locked: bool) -> "list[Result]":
     """Validate, and show on a terminal how far it is."""
     from sightline.validation import choose, evaluate, work_of
 
-    if data is not None and not data.is_dir():
-        raise InputError(f"--data '{data}' is not a folder")
-    chosen = choose(suite, data)
+    _require_folder(data)
+    chosen = choose(suite, data, locked=locked)
     with output.progress(sum(map(work_of, chosen)), "validating") as advance:
         return evaluate(chosen, done=advance)
+
+
+def _left_out(suite: str | None, data: Path | None) -> "tuple[list[Result], dict[str, Any]]":
+    """Leave the sources of the chosen suites out, one after the other: their errors, and what they let one expect."""
+    from sightline.validation import choose, left_out, suites
+    from sightline.validation.sources import shipped, source_steps
+
+    _require_folder(data)
+    steps = source_steps(suites(data))
+    chosen = None if suite is None else {one.name for one in choose(suite, data)}
+    wanted = {step.source for step in steps if chosen is None or step.suite in chosen}
+    if not wanted:
+        raise InputError(f"--left-out: '{suite}' has no timed steps of training")
+    with output.progress(sum(step.split == "fit" for step in steps) + len(wanted), "leaving sources out") as advance:
+        found = shipped(steps, advance)
+        sources = left_out.sources_left_out(steps, found, wanted, advance)
+    means = left_out.expected_of(sources)
+    if suite is None:
+        means["unmeasured_devices"] = left_out.unmeasured_devices(steps, found)
+    more = {"left_out_suites": left_out.figures_of_suites(sources), "constants": left_out.steps_of_constants(found)}
+    return left_out.results_left_out(sources), {"left_out": means, **more}
+
+
+def _require_folder(data: Path | None) -> None:
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data '{data}' is not a folder")

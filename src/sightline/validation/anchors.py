@@ -37,6 +37,8 @@ class AnchoredError:
     anchored: float
     covered: float
     """Share of the rows within the anchored 80 % interval."""
+    half_width: float
+    """Median half-width of the anchored 80 % intervals, as a fraction."""
 
 
 class _Rows(NamedTuple):
@@ -59,12 +61,12 @@ def anchored_errors(
     ``alike``: predicted are steps of the anchor's model and cluster alone.
     """
     for source in sorted({step.source for step in steps}):
-        own = [step.step for step in steps if step.source == source and not step.excluded]
+        own = [step.step for step in steps if step.source == source]
         sites = {step.step.site for step in steps if step.source == source}
         rows = _rows(_strided(own), found.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
         targets = [target for chosen in _choices(len(own), anchors) for target in _targets(rows, chosen, alike)]
         if targets:
-            before, after, inside = np.mean(np.abs(targets), axis=0)
+            before, after, inside, _ = np.mean(np.abs(targets), axis=0)
             yield AnchoredError(
                 source=source,
                 anchors=anchors,
@@ -73,6 +75,7 @@ def anchored_errors(
                 unanchored=float(before),
                 anchored=float(after),
                 covered=float(inside),
+                half_width=float(np.expm1(np.median([spread for *_, spread in targets]))),
             )
 
 
@@ -102,8 +105,8 @@ def _choices(rows: int, anchors: int) -> list[tuple[int, ...]]:
     return [tuple(sorted(random.choice(rows, anchors, replace=False))) for _ in range(SETS)]
 
 
-def _targets(rows: _Rows, chosen: Sequence[int], alike: bool) -> Iterator[tuple[float, float, float]]:
-    """The rows that are no anchors: errors without and with the chosen ones, and whether the interval holds."""
+def _targets(rows: _Rows, chosen: Sequence[int], alike: bool) -> Iterator[tuple[float, float, float, float]]:
+    """The rows that are no anchors: errors without and with the chosen ones, whether the interval holds, its width."""
     own = list(chosen)
     rest = [
         place
@@ -116,7 +119,7 @@ def _targets(rows: _Rows, chosen: Sequence[int], alike: bool) -> Iterator[tuple[
     share_left = 1.0 - (weights * shared).sum(axis=0) / np.diag(rows.covariance)[rest]
     spread = rows.spread[rest] * np.sqrt(share_left * surprise_scale(rows.errors[own], anchors))
     before, after = np.expm1(-rows.errors[rest]), np.expm1(-left)
-    yield from zip(before, after, 1.0 * (np.abs(left) <= spread), strict=True)
+    yield from zip(before, after, 1.0 * (np.abs(left) <= spread), spread, strict=True)
 
 
 def _kind(step: MeasuredStep) -> tuple[str, str, int]:

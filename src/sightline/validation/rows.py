@@ -47,18 +47,11 @@ def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
     return Case(
         scenario=_scenario(full),
         measured=_measured(full, suite),
-        split=_split(full, suite.get("split", {})),
+        split="test" if suite.get("locked") else _split(full, suite.get("split", {})),
         baseline=None if baseline is None else _scenario({**full, **baseline}),
         alternative=_scenario({**full, **row["alternative"]}) if "alternative" in row else None,
         stage=int(full.get("stage", 0)),
-        excluded=_excluded(full, suite),
     )
-
-
-def _excluded(row: Row, suite: Mapping[str, Any]) -> str:
-    """Why the row steers no estimate, although it counts in the suite's errors; empty where it may."""
-    stated = suite.get("exclude", ())
-    return next((said["reason"] for said in stated if all(row.get(k) == v for k, v in said["where"].items())), "")
 
 
 def fewest_virtual_stages(row: Row) -> int:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Split = Literal["fit", "test"]
+Split = Literal["fit", "test", "left-out"]
+"""Of a suite's rows; ``left-out`` are a source's rows, both parts, as predicted without the source."""
 Kind = Literal["training", "generation", "operators"]
 
 SPLIT_SEED = 186
@@ -33,8 +34,6 @@ class Case:
     """The scenario that a relative quantity is divided by."""
     alternative: Mapping[str, Any] | None = None
     """Another scenario that may have been run: the source does not tell them apart, and an interval spans both."""
-    excluded: str = ""
-    """Why no constant was estimated from it, where its part may be; errors are stated with and without such cases."""
     stage: int = 0
     """The pipeline stage it was measured on, where the quantity is one stage's; -1 is the last."""
 
@@ -55,9 +54,11 @@ class Suite:
     """The series of measurements: what one team measured on its cluster, with its software, may be several suites."""
     goal: str = ""
     """What the project set itself for the test part, in words."""
+    locked: bool = False
+    """No estimate, goal or gate sees it: a source that tells whether the others' errors hold elsewhere."""
 
 
-def split_of(*family: object, seed: int = SPLIT_SEED) -> Split:
+def split_of(*family: object, seed: int = SPLIT_SEED) -> Literal["fit", "test"]:
     """Return the part that all measurements of a family belong to: those that share all of these values.
 
     By hash, so it is fixed, and by family rather than by row, so no neighbour of a test case is ever fitted on. The
@@ -110,6 +111,12 @@ class Result:
     """Part of the predicted intervals that hold the measured value; None without intervals."""
     answers: tuple[Answer, ...] = field(repr=False)
     """All cases; of operators, whose tables have thousands, some of them."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Return the median half-width of the intervals, as a fraction; None without intervals."""
+        known = [answer.interval for answer in self.answers if answer.interval is not None]
+        return float(np.expm1(np.median([np.log(high / low) / 2 for low, high in known]))) if known else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented result keys."""

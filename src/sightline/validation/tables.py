@@ -19,17 +19,25 @@ from sightline.validation.suite import Case, Kind, Suite
 KINDS: Mapping[str, Kind] = {"pretrain": "training", "finetune": "training", "generate": "generation"}
 
 
-def suites(data: Path | str | None = None, chosen: Collection[str] | None = None) -> tuple[Suite, ...]:
+def suites(
+    data: Path | str | None = None, chosen: Collection[str] | None = None, *, locked: bool = False
+) -> tuple[Suite, ...]:
     """Return the suites with cases: those of the catalog, and those read from the ``data`` folder when it is given.
 
-    ``chosen`` names the ones to read; None reads all.
+    ``chosen`` names the ones to read; None reads all. Those ``locked`` as test are never among the others.
     """
     folder = None if data is None else Path(data)
     if folder is not None and not folder.is_dir():
         raise InputError(f"the data folder '{folder}' is not a folder")
-    found = [_suite(name, folder) for name in names("published") if chosen is None or name in chosen]
+    wanted = [name for name in names("published") if (chosen is None or name in chosen) and is_locked(name) == locked]
+    found = [_suite(name, folder) for name in wanted]
     kinds = get_args(Kind)
     return tuple(sorted((suite for suite in found if suite.cases), key=lambda suite: kinds.index(suite.kind)))
+
+
+def is_locked(name: str) -> bool:
+    """Say whether a published suite is locked as test."""
+    return bool(entry("published", name).get("locked", False))
 
 
 def _suite(name: str, folder: Path | None) -> Suite:
@@ -50,6 +58,7 @@ def _suite(name: str, folder: Path | None) -> Suite:
         left_out=left_out,
         site=stated.get("site", name),
         goal=stated.get("goal", ""),
+        locked=is_locked(name),
     )
 
 

@@ -12,7 +12,7 @@ from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 from sightline.scenario import Scenario
 from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
-from sightline.validation.tables import suites
+from sightline.validation.tables import is_locked, suites
 
 _TABLE = 100
 """Predictions of one case that take as long as a table of operators, about."""
@@ -36,18 +36,32 @@ def validate(
     return evaluate(choose(names, data), predict)
 
 
-def choose(names: str | Sequence[str] | None = None, data: Path | str | None = None) -> Sequence[AnySuite]:
-    """Return the suites of these names, beginnings or patterns; raise `InputError` for those there are none of."""
-    operators = _operator_suites(data)
-    published = catalog.names("published")
+def choose(
+    names: str | Sequence[str] | None = None, data: Path | str | None = None, *, locked: bool = False
+) -> Sequence[AnySuite]:
+    """Return the suites of these names, beginnings or patterns; raise `InputError` for those there are none of.
+
+    ``locked``: those that are locked as test, which are never among the others.
+    """
+    operators = () if locked else _operator_suites(data)
+    published = [name for name in catalog.names("published") if is_locked(name) == locked]
     if names is None:
-        return (*suites(data), *operators)
+        return (*suites(data, locked=locked), *operators)
+    _require_unlocked(names, locked=locked)
     wanted = _matching([names] if isinstance(names, str) else names, [*published, *(s.name for s in operators)])
-    found = suites(data, [name for name in wanted if name in published])
+    found = suites(data, [name for name in wanted if name in published], locked=locked)
     missing = [name for name in wanted if name in published and name not in {suite.name for suite in found}]
     if missing and data is None and not found:
         raise InputError([f"the suite '{name}' is read from a data folder; --data names it" for name in missing])
     return (*found, *(suite for suite in operators if suite.name in wanted))
+
+
+def _require_unlocked(names: str | Sequence[str], *, locked: bool) -> None:
+    """Raise `InputError` where a suite is named that is locked, or one that is not where only those are asked for."""
+    for name in [names] if isinstance(names, str) else names:
+        if name in catalog.names("published") and is_locked(name) != locked:
+            how = "is not locked; leave --locked out" if locked else "is locked as test; --locked evaluates it"
+            raise InputError([f"the suite '{name}' {how}"])
 
 
 def evaluate(
@@ -74,7 +88,10 @@ def work_of(suite: AnySuite) -> int:
 
 
 def _predict_at(suite: Suite) -> Predict:
-    """What predicts the cases of a suite: those of training as its fit part taught of the site that it is of."""
+    """What predicts the cases of a suite: those of training as its fit part taught of the site that it is of.
+
+    Those of locked suites as any user's.
+    """
     from sightline.prediction import predict
     from sightline.prediction.training.effects import beliefs_at_sites, site_of
     from sightline.prediction.training.knowledge import Knowledge
@@ -84,7 +101,7 @@ def _predict_at(suite: Suite) -> Predict:
         site = site_of(suite.site, scenario.cluster.device)
         return predict_step(scenario, known=Knowledge(stated=beliefs_at_sites(), site=site))
 
-    return at_site if suite.kind == "training" else predict
+    return at_site if suite.kind == "training" and not suite.locked else predict
 
 
 def _operator_suites(data: Path | str | None) -> Sequence[OperatorSuite]:

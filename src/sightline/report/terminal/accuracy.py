@@ -57,6 +57,28 @@ def error_table(results: "Sequence[Result]") -> RenderableType:
     return table
 
 
+_KINDS = {
+    "all": "all",
+    "dense": "dense",
+    "experts": "MoE",
+    "unmeasured_devices": "new devices",
+}
+
+
+def expected_table(means: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return what sources left out let one expect, a line for each kind of layers."""
+    numbers = ("sources", "cases", "mean", "largest", "inside", "below 60 %", "half-width")
+    rows = (
+        (_KINDS[kind], str(of["sources"]), str(of["rows"]), *map(_error, (of["mape"], of["largest"])), *_interval(of))
+        for kind, of in means.items()
+    )
+    return plain_table(("left out",), numbers, rows, title="Means over sources, and over architectures of devices")
+
+
+def _interval(of: Mapping[str, Any]) -> tuple[str, ...]:
+    return f"{100 * of['coverage']:.0f} %", str(of["sources_below_60"]), f"{100 * of['half_width']:.0f} %"
+
+
 def by_kind(results: "Sequence[Result]") -> "dict[str, dict[str, list[Result]]]":
     """Return the results by kind of suite and then by suite, in the order they come."""
     kinds: dict[str, dict[str, list[Result]]] = {}

@@ -1,0 +1,155 @@
+"""The generated parts of docs/accuracy.md, from the figures in docs/accuracy."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from generated import markdown_table
+
+from sightline.catalog import entry, names
+
+DOCS = Path(__file__).parents[1] / "docs"
+FIGURES = DOCS / "accuracy"
+COLUMNS = ["what you ask", "mean error", "80 % intervals hold", "typical half-width", "from"]
+ANCHORED = {
+    "one anchor": "with one measured step of your cluster as an anchor",
+    "three anchors": "with three measured steps",
+    "one anchor of the same model and cluster": "with one measured step of the same model and devices",
+}
+
+
+def figures(section: str) -> dict[str, Any]:
+    """Return what a section's command printed."""
+    found: dict[str, Any] = json.loads((FIGURES / f"{section}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def expectations() -> str:
+    """Return the table of what to expect from an answer."""
+    rows = [*_training(), *_anchored(), *_generation(), *_operators()]
+    return markdown_table(COLUMNS, [list(row) for row in rows])
+
+
+Row = tuple[str, str, str, str, str]
+
+
+def _training() -> Iterable[Row]:
+    found = figures("left-out")["left_out"]
+    asked = "**Training** on your own cluster, framework named, nothing measured"
+    yield _of_sources(f"{asked}: dense models", found["dense"])
+    yield _of_sources(f"{asked}: mixtures of experts", found["experts"])
+    devices = found["unmeasured_devices"]
+    left = f"{devices['sources']} architectures left out, {devices['rows']} steps"
+    yield _row("Training on a device whose whole architecture nobody measured", devices, left)
+
+
+def _of_sources(asked: str, found: Mapping[str, Any]) -> Row:
+    return _row(asked, found, f"{found['sources']} sources left out, {found['rows']} steps")
+
+
+def _row(asked: str, found: Mapping[str, Any], left: str) -> Row:
+    return asked, percent(found["mape"]), _whole(found["coverage"]), _half(found["half_width"]), left
+
+
+def _anchored() -> Iterable[Row]:
+    for title, asked in ANCHORED.items():
+        every = figures("anchors")[title]
+        for kind, experts in (("dense models", False), ("with mixtures of experts", True)):
+            if of := [one for one in every if one["experts"] == experts]:
+                found = {
+                    key: fmean(one[name] for one in of) for key, name in (("mape", "anchored"), ("coverage", "covered"))
+                }
+                found["half_width"] = median(one["half_width"] for one in of)
+                before = percent(fmean(one["unanchored"] for one in of))
+                left = f"{len(of)} sources left out; the same steps without an anchor {before}"
+                yield _row(f"Training {asked}: {kind}", found, left)
+
+
+def _generation() -> Iterable[Row]:
+    found = entry("calibrations", "generic/generation")["residuals"]
+    for what in ("source", "device"):
+        of = found[f"{what} left out"]
+        asked = {
+            "source": "**Generation** with a fitted engine, of a source that no fit saw",
+            "device": "Generation with a fitted engine, on a device that it was never fitted on",
+        }
+        width = {"mape": of["mean"], "coverage": of["coverage"], "half_width": float(np.expm1(of["half_width"]))}
+        yield _row(asked[what], width, f"every {what} left out, {of['rows']} cases")
+
+
+def _operators() -> Iterable[Row]:
+    measured = [r for r in figures("suites")["suites"] if r["kind"] == "operators" and _is_measured(r)]
+    found = {key: fmean(_known(measured, key)) for key in ("mape", "coverage")}
+    found["half_width"] = median(_known(measured, "half_width"))
+    yield _row("**Single operators** on measured devices", found, f"test parts of {len(measured)} tables")
+    known = [row for row in figures("operators")["rows"] if row["half_width"] is not None]
+    siblings = [row for row in known if row["distance"] == "same architecture"]
+    yield _of_devices("Single operators on a device of which only others of the architecture were measured", siblings)
+    strangers = [row for row in known if row["distance"] != "same architecture"]
+    yield _of_devices("Single operators on a device whose whole architecture nobody measured", strangers)
+
+
+def _of_devices(asked: str, rows: Sequence[Mapping[str, Any]]) -> Row:
+    found = {"mape": fmean(row["mean"] for row in rows), "coverage": fmean(row["coverage"] for row in rows)}
+    found["half_width"] = median(float(np.expm1(row["half_width"])) for row in rows)
+    middle = percent(median(row["median"] for row in rows))
+    devices = len({row["device"] for row in rows})
+    return _row(asked, found, f"{devices} devices left out, {len(rows)} tables, the median of their medians {middle}")
+
+
+def _is_measured(result: Mapping[str, Any]) -> bool:
+    """Whether it is the test part of a table whose fitted part gave the constants."""
+    return result["split"] == "test" and not result["suite"].endswith(("never fitted", "sibling fitted"))
+
+
+def _known(results: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+    return [result[key] for result in results if result[key] is not None]
+
+
+def locked_table() -> str:
+    """Return the errors of the sources that are locked as test."""
+    rows = [
+        [of["suite"], str(of["cases"]), percent(of["mape"]), percent(of["bias"], signed=True), _whole(of["coverage"])]
+        for of in figures("locked")["suites"]
+    ]
+    return markdown_table(["source", "cases", "mean error", "bias", "80 % intervals hold"], rows)
+
+
+def reading_rules() -> str:
+    """Return how many rules of reading name single days or images of their source."""
+    counts = {name: sum(map(_names_a_run, _launch_rules(name))) for name in names("published")}
+    told = [f"`{name}`: {count}" for name, count in counts.items() if count and not _borrows(name)]
+    return f"Rules of reading that name single days or images of their source: {', '.join(told) or 'none'}."
+
+
+def _launch_rules(name: str) -> Sequence[Mapping[str, Any]]:
+    rules: Sequence[Mapping[str, Any]] = entry("published", name).get("csv", {}).get("launches", ())
+    return rules
+
+
+def _borrows(name: str) -> bool:
+    """Whether a suite takes another's rules."""
+    text = (Path(__file__).parents[1] / "src/sightline/catalog/data/published" / f"{name}.yaml").read_text("utf-8")
+    return "same_as:" in text
+
+
+def _names_a_run(rule: Mapping[str, Any]) -> bool:
+    return bool({"since", "on", "image"} & rule["where"].keys())
+
+
+def percent(value: float | None, *, signed: bool = False) -> str:
+    """Return a fraction in per cent, a dash where nothing is known."""
+    if value is None:
+        return "-"
+    return f"{100 * value:+.1f} %" if signed else f"{100 * value:.1f} %"
+
+
+def _whole(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
+def _half(value: float | None) -> str:
+    return "-" if value is None else f"±{100 * value:.0f} %"

@@ -1,0 +1,52 @@
+"""Whole sources are locked as test: nobody meets them without asking for them, and no estimate knows them."""
+
+import pytest
+
+from sightline.catalog import entry, names
+from sightline.errors import InputError
+from sightline.prediction.training.effects import beliefs_at_sites
+from sightline.validation import choose, evaluate, suites
+
+LOCKED = {"gpt-neox-20b", "llama-3-pretraining", "mt-nlg-530b", "published-training-hours"}
+
+
+def test_locked_sources_are_never_among_the_others():
+    assert {suite.name for suite in suites(locked=True)} == LOCKED
+    assert not LOCKED & {suite.name for suite in suites()}
+    assert not LOCKED & {suite.name for suite in choose()}
+    assert {suite.name for suite in choose(locked=True)} == LOCKED
+
+
+def test_no_constant_was_estimated_from_them():
+    sites = {name.split("/", 2)[2].split(" on ")[0] for name in beliefs_at_sites().names if "/site/" in name}
+    assert sites
+    assert not sites & {entry("published", name)["site"] for name in LOCKED}
+    fitted = [entry("inference", name) for name in names("inference")]
+    assert not any(name in str(told.get("source", "")) for told in fitted for name in LOCKED)
+
+
+def test_all_of_a_locked_source_is_test():
+    assert {case.split for suite in suites(locked=True) for case in suite.cases} == {"test"}
+    assert not any(suite.goal for suite in suites(locked=True))
+
+
+def test_a_locked_suite_is_not_found_among_the_others():
+    with pytest.raises(InputError, match="--locked"):
+        choose("mt-nlg-530b")
+
+
+def test_locked_sources_are_predicted_as_any_users_cluster():
+    (suite,) = choose("mt-nlg-530b", locked=True)
+    (result,) = evaluate([suite])
+    assert (result.split, result.cases, result.unanswered) == ("test", 3, 0)
+    assert all(answer.interval is not None for answer in result.answers)
+
+
+def test_every_locked_case_is_answered():
+    assert sum(result.unanswered for result in evaluate(choose(locked=True))) == 0
+
+
+def test_goals_say_what_they_are_of():
+    for suite in (*suites(), *suites(locked=True)):
+        for goal in suite.goal.split(", ") if suite.goal else []:
+            assert goal.split()[0] in ("mean", "median", "largest"), suite.name
