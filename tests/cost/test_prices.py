@@ -36,7 +36,7 @@ def scenario(t: int = 8, **plan: object):
     return training(
         model="llama-2-7b",
         cluster=f"{t}x a100-sxm-80gb",
-        plan={"tensor_parallel": t, "micro_batch": 1, "sequence_parallel": True, **plan},
+        plan={"framework": "megatron", "tensor_parallel": t, "micro_batch": 1, "sequence_parallel": True, **plan},
     )
 
 

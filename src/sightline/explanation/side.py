@@ -45,9 +45,9 @@ class Spread(NamedTuple):
 EXACT, ANOTHER_RUN, ANOTHER_BUSY_RUN = (Spread(width, width) for width in (0.0, RUN_TO_RUN, BUSY))
 
 
-def spread_of(value: float, ends: tuple[float, float] | None) -> Spread | None:
+def spread_of(value: float, ends: tuple[float, float | None] | None) -> Spread | None:
     """Return the spread that an interval's ends say; None where they say nothing."""
-    if ends is None or value <= 0 or not 0 < ends[0] <= ends[1]:
+    if ends is None or ends[1] is None or value <= 0 or not 0 < ends[0] <= ends[1]:
         return None
     return Spread(max(log(value / ends[0]), 0.0), max(log(ends[1] / value), 0.0))
 

@@ -290,6 +290,16 @@ class LitGpt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ideal:
+    """A framework that no code is: a bound on what any may reach."""
+
+    peak: float
+    """Share of the peak of its matrix and vector units that a device reaches in every operator."""
+    bandwidth: float
+    """Share of the memory's bandwidth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
     """A training framework. ``offers`` lists the allowed values of the plan's field of that name."""
 
@@ -300,6 +310,8 @@ class Framework:
     """Month of the line's first release; empty where nobody looked it up."""
     lineage: str = ""
     """The code that the framework is of: lines of one lineage share what is fitted."""
+    ideal: Ideal | None = None
+    """Fixed shares of the device's rates take the place of what kernels reach, and hosts take no time."""
     native_host: bool = False
     """Its host code is compiled, or captured in one graph, instead of interpreted."""
     sharding: Sharding

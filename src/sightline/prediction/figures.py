@@ -1,6 +1,6 @@
 """Figures that answers to several tasks have: intervals, rows of operators, energy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,11 @@ def intervals(profile: Profile, spreads: Mapping[str, float]) -> dict[str, tuple
     return {
         key: (float(v) / exp(spreads[key]), float(v) * exp(spreads[key])) for key, v in values.items() if v is not None
     }
+
+
+def lower_bounds(profile: Profile, keys: Sequence[str]) -> dict[str, tuple[float, None]]:
+    """Return the one-sided interval of each result that is the least it can be."""
+    return {key: (float(value), None) for key in keys if (value := getattr(profile, key)) is not None}
 
 
 def operator_row(

@@ -68,7 +68,7 @@ class Profile:
     weight gradients in the latter."""
     missing: Mapping[str, str]
     """What would have to be measured for a part of the evidence to be calibrated, where that is known."""
-    interval: Mapping[str, tuple[Number, Number]]
+    interval: Mapping[str, tuple[Number, Number | None]]
     """80 % intervals by result key, where the residuals behind them are known."""
     evidence: Any
     """Where the constants come from, by kind (of a single operator a word): calibrated, extrapolated, datasheet,

@@ -6,6 +6,7 @@ from typing import Any
 
 from sightline.profile import IDLE_PHASES, MEMORY_PARTS, Profile
 from sightline.profile.results import answer_to_dict, flatten
+from sightline.quantities import Number
 from sightline.report import units
 
 LABELS = {
@@ -192,13 +193,18 @@ def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[
     ]
 
 
+def _ends(low: Number, high: Number | None) -> str:
+    """An interval of times in words; one without an upper end is a bound."""
+    least = units.seconds(float(low))
+    return f"{least} or more: a bound" if high is None else f"{least} to {units.seconds(float(high))}"
+
+
 def interval_sentences(profile: Profile) -> list[str]:
     """Return the 80 % intervals of times and the evidence behind them, as sentences; none without intervals."""
     ranges = [
-        (profile.task.metrics[key].label, f"{units.seconds(float(low))} to {units.seconds(float(high))}")
+        (profile.task.metrics[key].label, _ends(*ends))
         for key in profile.task.times
-        for low, high in (profile.interval.get(key, (0.0, 0.0)),)
-        if high
+        if (ends := profile.interval.get(key)) is not None
     ]
     if not ranges:
         return []

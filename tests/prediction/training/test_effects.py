@@ -69,7 +69,7 @@ def test_frameworks_share_a_devices_effects_and_devices_a_frameworks() -> None:
 
 
 def test_a_device_without_effects_has_a_relatives_and_one_of_its_own_on_top() -> None:
-    causes = causes_of(training(cluster="1x h200-sxm-141gb"), shipped_beliefs())
+    causes = causes_of(training(cluster="1x h200-sxm-141gb", plan={"framework": "megatron"}), shipped_beliefs())
     assert causes["device"] == "h100-sxm"
     assert causes["lent"] == "h200-sxm-141gb"
     assert "lent" not in causes_of(A100, shipped_beliefs())

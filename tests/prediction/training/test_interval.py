@@ -9,6 +9,7 @@ from training_scenarios import training
 from sightline.prediction import predict
 from sightline.prediction.figures import intervals
 from sightline.prediction.training.predict import LONGER, SHORTER
+from sightline.scenario import Scenario
 
 ONE_STEP = {"micro_batch": 1, "framework": "megatron"}
 
@@ -44,3 +45,16 @@ def test_without_a_spread_there_is_no_interval() -> None:
 
 def test_a_device_nobody_measured_is_less_certain() -> None:
     assert width("fsdp", "a100-sxm-80gb") < width("fsdp", "mi300x")
+
+
+def test_the_reference_is_a_bound_that_no_framework_passes() -> None:
+    def asked(framework: str) -> Scenario:
+        plan = {"framework": framework, "micro_batch": 1, "zero_stage": 0}
+        return training(model="llama-2-7b", cluster="8x h100-sxm-80gb", global_batch=8, plan=plan)
+
+    bound = predict(asked("reference"))
+    assert bound.interval["step_time_s"] == (bound.step_time_s, None)
+    assert bound.phases["host"] == 0.0
+    assert bound.evidence["framework"] == "datasheet"
+    for framework in ("megatron", "fsdp", "deepspeed", "transformers", "torchtitan"):
+        assert predict(asked(framework)).step_time_s > bound.step_time_s, framework

@@ -67,10 +67,17 @@ class AnchoredSteps(Knowledge):
         own = usual * sqrt(self.posterior.share_left(slopes, shared, plan.variance))
         return max((own, *(other.spread(scenario, seconds) for other in self.alternatives)))
 
+    def _is_own(self, scenario: Scenario) -> bool:
+        """Whether one's own runs are of the same device and framework."""
+        return any(site_of(one.scenario) == site_of(scenario) for one in self.posterior.timed)
+
     def evidence(self, scenario: Scenario) -> str:
         """Return what the constants rest on: one's own run where it is of the same device and framework."""
-        own = any(site_of(one.scenario) == site_of(scenario) for one in self.posterior.timed)
-        return "calibrated" if own else Knowledge.evidence(self, scenario)
+        return "calibrated" if self._is_own(scenario) else Knowledge.evidence(self, scenario)
+
+    def missing(self, scenario: Scenario) -> dict[str, str]:
+        """Return what would have to be measured for calibrated constants; nothing after one's own run."""
+        return {} if self._is_own(scenario) else Knowledge.missing(self, scenario)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

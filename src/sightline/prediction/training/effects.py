@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel, stated_set
 from sightline.quantities import Number, smaller
@@ -119,6 +120,8 @@ def causes_of(scenario: Scenario, known: Beliefs, site: str = "") -> dict[str, s
     """Return which device, relative, framework and site a scenario's effects are of; a stated set's only of a site."""
     if stated_set(scenario.cluster.device, scenario.plan.framework.name) is not None:
         return {"site": site}
+    if scenario.plan.framework.ideal is not None:
+        return {}
     own, lent = effects_family(scenario.cluster.device, known)
     kernel = f"{attention_kernel(scenario)} on {own}"
     causes = {"all": "", "device": own, "kernel": kernel, "framework": scenario.plan.framework.lineage, "site": site}
@@ -172,9 +175,18 @@ def base_constants(scenario: Scenario) -> TrainingConstants:
     stated = stated_set(device, plan.framework.name)
     if stated is not None:
         return stated[0]
+    if plan.framework.ideal is not None:
+        return ideal_constants(plan.framework.ideal)
     native = entry("training", "constants")["native"] if plan.framework.native_host else 1.0
     values = {name: p.value * (native if p.host else 1.0) for name, p in priors().items() if name != PACE}
     return TrainingConstants(**values)
+
+
+def ideal_constants(ideal: Ideal) -> TrainingConstants:
+    """Return the constants of a framework without time for hosts, whose ranks wait for nothing but the network."""
+    values = {name: 0.0 if prior.host else 1.0 for name, prior in priors().items() if name != PACE}
+    shares = {"memory_fraction": ideal.bandwidth, "vector_fraction": ideal.peak}
+    return TrainingConstants(**{**values, **shares, "kernel_latency_s": 0.0, "overlap_slowdown": 0.0})
 
 
 def believed_constants(scenario: Scenario, beliefs: Beliefs | None = None, site: str = "") -> TrainingConstants:

@@ -27,6 +27,9 @@ def in_framework(
 
 
 def _time_s(op: Operator, cost: OperatorCost, scenario: Scenario, c: TrainingConstants) -> Number:
+    ideal = scenario.plan.framework.ideal
+    if ideal is not None and not isinstance(op, Collective):
+        return larger(cost.compute_s / ideal.peak, cost.memory_s / ideal.bandwidth)
     match op:
         case Elementwise():
             return cost.time_s

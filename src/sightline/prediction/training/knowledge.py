@@ -48,13 +48,22 @@ class Knowledge:
 
     def missing(self, scenario: Scenario) -> dict[str, str]:
         """Return what would have to be measured for the framework's constants to be calibrated on the device."""
-        sentence = "" if stated_set(scenario.cluster.device, scenario.plan.framework.name) else missing(scenario)
+        known = is_bound(scenario) or stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        sentence = "" if known else missing(scenario)
         return {"framework": sentence} if sentence else {}
 
     def evidence(self, scenario: Scenario) -> str:
         """Return what the framework's constants rest on."""
+        if is_bound(scenario):
+            return "datasheet"
         stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
         return stated[1] if stated is not None else "extrapolated" if missing(scenario) else "calibrated"
+
+
+def is_bound(scenario: Scenario) -> bool:
+    """Return whether a scenario asks for the least that any framework could take."""
+    framework = scenario.plan.framework
+    return framework.ideal is not None and stated_set(scenario.cluster.device, framework.name) is None
 
 
 def case_variance() -> float:
@@ -72,13 +81,15 @@ def beyond(scenario: Scenario) -> dict[str, float]:
     spreads = entry("training", "constants")["beyond"]
     known: Any = shipped_coverage().get(scenario.plan.framework.lineage)
     if known is None:
-        return {}  # the framework's own effects are unknown, which says it already
+        # The framework's own effects are unknown, which says it already.
+        return {"shapes": float(spreads["shapes"]) * bool(scenario.model.assumed)}
     experts, tokens = scenario.model.experts is not None, scenario.workload.sequence_length
     found = {
         "devices": max(0.0, log10(scenario.cluster.devices / known["devices"])),
         "tokens": max(0.0, log10(float(np.max(tokens)) / known["tokens"])),
         "format": scenario.plan.dtype not in known["formats"],
         "layers": experts and not known["experts"],
+        "shapes": bool(scenario.model.assumed),
     }
     return {name: float(spreads[name]) * float(far) for name, far in found.items()}
 

@@ -1,6 +1,6 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isqrt
@@ -13,10 +13,10 @@ from sightline.cost.clock import at_its_clock
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.evidence import evidence_of_step
-from sightline.prediction.figures import energy_per_step_j, intervals
+from sightline.prediction.figures import energy_per_step_j, intervals, lower_bounds
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
-from sightline.prediction.training.knowledge import Knowledge
+from sightline.prediction.training.knowledge import Knowledge, is_bound
 from sightline.prediction.training.memory import StageLedger, fullest_stage, stage_ledgers
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
@@ -93,7 +93,7 @@ def profile_of(
     if np.ndim(step_time_s) == 0:
         details = {
             "rows": lambda _: rows_of(priced, times),
-            "interval": lambda p: intervals(p, dict.fromkeys((*LONGER, *SHORTER), _spread(scenario, constants, known))),
+            "interval": lambda p: _interval(p, constants, known),
             "advice": lambda p: what_would_fit(p, answer),
         }
     return Profile(
@@ -120,11 +120,18 @@ def profile_of(
     )
 
 
-def _spread(scenario: Scenario, constants: TrainingConstants | None, known: Knowledge) -> float:
-    """Logarithmic half-width of the interval."""
+def _interval(
+    profile: Profile, constants: TrainingConstants | None, known: Knowledge
+) -> Mapping[str, tuple[float, float | None]]:
+    """The interval of each result; a bound on what any framework reaches has none above."""
+    scenario = profile.scenario
     if constants is not None:
-        return constants.spread
-    return known.spread(scenario, lambda tried: assemble(scenario, tried)[1].step_time_s)
+        spread = constants.spread
+    elif is_bound(scenario):
+        return lower_bounds(profile, LONGER)
+    else:
+        spread = known.spread(scenario, lambda tried: assemble(scenario, tried)[1].step_time_s)
+    return intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread))
 
 
 def remarks(scenario: Scenario) -> list[str]:
