@@ -1,9 +1,12 @@
 """Whole sources are locked as test: nobody meets them without asking for them, and no estimate knows them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping
 from sightline.prediction.training.effects import beliefs_at_sites
 from sightline.validation import choose, evaluate, suites
 
@@ -35,15 +38,23 @@ def test_a_locked_suite_is_not_found_among_the_others():
         choose("mt-nlg-530b")
 
 
-def test_locked_sources_are_predicted_as_any_users_cluster():
-    (suite,) = choose("mt-nlg-530b", locked=True)
-    (result,) = evaluate([suite])
-    assert (result.split, result.cases, result.unanswered) == ("test", 3, 0)
-    assert all(answer.interval is not None for answer in result.answers)
+def test_locked_sources_can_be_asked():
+    """Nothing is predicted here: continuous integration never sees how far off they are."""
+    for suite in suites(locked=True):
+        assert suite.cases
+        assert not suite.left_out
+        for case in suite.cases:
+            assert scenario_from_mapping(case.scenario).workload.global_batch > 0
 
 
-def test_every_locked_case_is_answered():
-    assert sum(result.unanswered for result in evaluate(choose(locked=True))) == 0
+def test_locked_sources_are_predicted_as_any_users_cluster(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "sightline.prediction.predict",
+        lambda scenario: asked.append(scenario) or SimpleNamespace(interval={}, model_flops_per_s_per_device=1.0),
+    )
+    evaluate(choose("gpt-neox-20b", locked=True))
+    assert [scenario.model.name for scenario in asked] == ["gpt-neox-20b"]
 
 
 def test_goals_say_what_they_are_of():
