@@ -8,6 +8,7 @@ its variance, and what measured steps teach, are those of a normal distribution 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import itemgetter
 
 import numpy as np
@@ -36,18 +37,18 @@ class Beliefs:
 
     def mean_of(self, name: str) -> float:
         """Return the mean of an effect."""
-        return float(self.mean[self.names.index(name)]) if name in self.names else 0.0
+        place = _places(self.names).get(name)
+        return 0.0 if place is None else float(self.mean[place])
 
     def spread_of(self, name: str) -> float:
         """Return the standard deviation of an effect."""
-        if name in self.names:
-            place = self.names.index(name)
-            return float(np.sqrt(self.covariance[place, place]))
-        return self.prior(name)
+        place = _places(self.names).get(name)
+        return self.prior(name) if place is None else float(np.sqrt(self.covariance[place, place]))
 
     def with_effects(self, wanted: Sequence[str]) -> "Beliefs":
         """Return the same beliefs with all ``wanted`` effects among the named ones."""
-        new = tuple(name for name in dict.fromkeys(wanted) if name not in self.names)
+        known = _places(self.names)
+        new = tuple(name for name in dict.fromkeys(wanted) if name not in known)
         if not new:
             return self
         size, total = len(self.names), len(self.names) + len(new)
@@ -59,7 +60,7 @@ class Beliefs:
 
     def matrix(self, gradients: Sequence[Gradient]) -> Array:
         """Return the gradients as rows over the named effects."""
-        places = {name: i for i, name in enumerate(self.names)}
+        places = _places(self.names)
         rows = np.zeros((len(gradients), len(self.names)))
         for row, gradient in zip(rows, gradients, strict=True):
             for name, slope in gradient.items():
@@ -85,6 +86,12 @@ class Beliefs:
         gain = np.linalg.solve(rows @ spread + noise, spread.T).T
         covariance = own.covariance - gain @ spread.T
         return replace(own, mean=own.mean + gain @ errors, covariance=(covariance + covariance.T) / 2)
+
+
+@lru_cache(maxsize=64)
+def _places(names: tuple[str, ...]) -> dict[str, int]:
+    """Where each effect stands."""
+    return {name: place for place, name in enumerate(names)}
 
 
 Predict = Callable[[Beliefs], tuple[Array, Sequence[Gradient]]]

@@ -8,7 +8,7 @@ site's - one series, one user's cluster - is unknown to everybody else, so it wi
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -130,11 +130,17 @@ def causes_of(scenario: Scenario, known: Beliefs, site: str = "") -> dict[str, s
 
 def effects_family(device: Device, known: Beliefs) -> tuple[str, str]:
     """Return the family whose effects a device has, and its own name where that is a relative's."""
-    measured = {which for _, cause, which in (name.split("/", 2) for name in known.names) if cause == "device"}
+    measured = _devices(known.names)
     family = next((family for family in (device.calibration, *device.relatives) if family in measured), None)
     if family is None:
         return device.calibration, ""
     return family, "" if device.name.startswith(family) else device.name
+
+
+@lru_cache(maxsize=64)
+def _devices(names: tuple[str, ...]) -> frozenset[str]:
+    """The families that have effects of their own."""
+    return frozenset(which for _, cause, which in (name.split("/", 2) for name in names) if cause == "device")
 
 
 def effects_on(constant: str, causes: Mapping[str, str]) -> tuple[str, ...]:
@@ -146,7 +152,12 @@ def effects_on(constant: str, causes: Mapping[str, str]) -> tuple[str, ...]:
 
 def shifts(beliefs: Beliefs, causes: Mapping[str, str]) -> dict[str, float]:
     """Return how far each constant is shifted."""
-    return {name: sum(map(beliefs.mean_of, effects_on(name, causes))) for name in priors()}
+    return _shifts(beliefs, tuple(causes.items()))
+
+
+@lru_cache(maxsize=32)
+def _shifts(beliefs: Beliefs, causes: tuple[tuple[str, str], ...]) -> dict[str, float]:
+    return {name: sum(map(beliefs.mean_of, effects_on(name, dict(causes)))) for name in priors()}
 
 
 def shifted(scenario: Scenario, shift: Mapping[str, Number]) -> TrainingConstants:
