@@ -158,7 +158,7 @@ def _compare_generation(name: str, mapping: Mapping[str, Any]) -> dict[str, Any]
     return {
         "name": name,
         "step": _pair(predicted.latency_s, actual.latency_s),
-        "interval": [x / float(actual.latency_s) - 1 for x in ends],
+        "interval": [x / float(actual.latency_s) - 1 for x in ends if x is not None],
         "phases": {
             "first token": _pair(predicted.ttft_s, actual.ttft_s),
             "every other token": _pair(predicted.tpot_s, actual.tpot_s),

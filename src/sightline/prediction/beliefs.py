@@ -124,8 +124,7 @@ def _search(
 ) -> tuple[Beliefs, float]:
     """Where a search from one start ends, and what it costs there."""
     predicted, gradients = predict(start)
-    before = prior.with_effects([name for gradient in gradients for name in gradient])
-    found = replace(before, mean=np.array([start.mean_of(name) for name in before.names]))
+    before, found = _aligned(prior, start, gradients)
     cost = _cost(before, found, measured - predicted, noise, robust=robust)
     for _ in range(rounds):
         errors = measured - predicted + before.matrix(gradients) @ (found.mean - before.mean)
@@ -139,7 +138,15 @@ def _search(
         found, cost, predicted, gradients = tried
         if moved < SETTLED:
             break
-    return replace(after, mean=found.mean), cost
+        # Where it led to, results may hang on more.
+        before, found = _aligned(prior, found, gradients)
+    return replace(after, mean=np.array([found.mean_of(name) for name in after.names])), cost
+
+
+def _aligned(prior: Beliefs, found: Beliefs, gradients: Sequence[Gradient]) -> tuple[Beliefs, Beliefs]:
+    """The prior and what was found, both of all effects that either or a gradient names."""
+    before = prior.with_effects([*found.names, *(name for gradient in gradients for name in gradient)])
+    return before, replace(before, mean=np.array([found.mean_of(name) for name in before.names]))
 
 
 def _better(

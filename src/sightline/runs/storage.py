@@ -93,7 +93,10 @@ class LocalStorage(Storage):
     def create(self, folder: str) -> None:
         """Create a folder; FileExistsError when somebody has."""
         with self._sentences():
-            self.root.mkdir(parents=True, exist_ok=True)
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError as error:
+                raise WorkError(f"cannot use the store of runs '{self.place}': it cannot be created") from error
             (self.root / folder).mkdir()
 
     def read(self, path: str) -> bytes:

@@ -64,7 +64,8 @@ def test_a_near_plan_learns_more_than_a_distant_one():
     widths = [
         _width(sl.predict(plan, anchor=[own]), WIDTH) / _width(sl.predict(plan), WIDTH) for plan in (near, distant)
     ]
-    assert widths[0] < widths[1] < 1.0
+    # A distant plan may turn out to hang more on what is still unknown.
+    assert widths[0] < min(widths[1], 1.0)
 
 
 def test_the_order_of_anchors_does_not_matter():
@@ -232,3 +233,24 @@ def test_sensitivity_is_anchored_too():
     found = sensitivity(_steps(), anchor=[own])
     assert found.answer.step_time_s == pytest.approx(sl.predict(_steps(), anchor=[own]).step_time_s)
     assert all(neighbour.profile.anchor for neighbour in found.neighbours)
+
+
+def test_a_step_that_the_host_binds_is_learned_from():
+    """Where an anchor leads to, other constants may set the pace than those that did before."""
+    scenario = training(
+        model="gpt-1.3b",
+        cluster="8x h100-sxm-80gb",
+        sequence_length=64,
+        global_batch=32,
+        plan={"framework": "megatron", "micro_batch": 1},
+    )
+    for factor in (0.7, 2.0, 5.0):
+        own = _measured(scenario, factor)
+        anchored = sl.predict(scenario, anchor=[own])
+        assert anchored.step_time_s == pytest.approx(own.measured["step_time_s"], rel=0.1)
+
+
+def test_a_surprising_anchor_leaves_a_wider_interval():
+    distant = _steps(zero_stage=3, micro_batch=1)
+    widths = [_width(sl.predict(distant, anchor=[_measured(_steps(), factor)]), WIDTH) for factor in (1.0, 3.0, 10.0)]
+    assert widths[0] < widths[1] < widths[2]

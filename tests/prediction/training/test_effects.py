@@ -119,7 +119,7 @@ def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
         for family, known in covered["on"].items():
             assert known["sites"] >= 1, (lineage, family)
     few = training(cluster="1x mi300x", plan={"framework": "megatron", "micro_batch": 1})
-    assert missing(few).startswith("no step of megatron on mi300x was published")
+    assert missing(few).startswith("no published step of megatron 0.18 on mi300x is known")
     assert predict(few).evidence["framework"] == "extrapolated"
     covered = shipped_coverage()["megatron-core"]["on"]["h100-sxm"]
     assert covered["rows"] >= FEWEST_ROWS

@@ -61,8 +61,13 @@ def chosen_of(scenario: Answered) -> Mapping[str, str]:
     """Return the choices of a scenario, as text: those that differ set plans apart."""
     plan = scenario.plan
     if isinstance(scenario, Scenario):
-        names, made_by = CHOSEN_IN_TRAINING, scenario.plan.framework.name
+        framework = scenario.plan.framework
+        names, made_by = CHOSEN_IN_TRAINING, f"{framework.name}, {framework.overlap}"
     else:
         names, made_by = CHOSEN_IN_GENERATION, scenario.plan.engine.name
-    said = {name: str(getattr(plan, name)) for name in names}
+    said = {name: _in_words(getattr(plan, name)) for name in names}
     return said | {"model": scenario.model.name, "device": scenario.cluster.device.name, "made by": made_by}
+
+
+def _in_words(value: object) -> str:
+    return str(sorted(value)) if isinstance(value, frozenset) else str(value)

@@ -124,9 +124,10 @@ class AnchoredRequests:
     def share_left(self, engine: EngineAtSite, quantity: str) -> float:
         """Return the variance of a result's logarithm over what it is without anchors."""
         _, slopes = engine.gradient(quantity, self.posterior.beliefs)
+        _, before = engine.gradient(quantity, self.posterior.before)
         plan = Unexplained.of(engine.scenario, quantity)
         shared = [float(plan.shared_with(Unexplained.of(one.scenario, one.quantity))) for one in self.posterior.timed]
-        return self.posterior.share_left(slopes, shared, plan.variance)
+        return self.posterior.share_left(slopes, before, shared, plan.variance)
 
     def evidence(self, scenario: GenerationScenario, usual: str) -> str:
         """Return what the constants rest on: one's own run where it is of the same device and engine."""

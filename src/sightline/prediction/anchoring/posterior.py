@@ -56,10 +56,9 @@ class Posterior:
         """Return what a plan takes over of what effects left of the measurements."""
         return np.tensordot(self.left, self.weights(shared), axes=1)
 
-    def share_left(self, gradient: Gradient, shared: Sequence[float], own: float) -> float:
-        """Return the variance of a plan's logarithm over what it was before anything was measured."""
-        before = float(self.before.joint_variance([gradient])[0, 0]) + own
-        return self.variance(gradient, shared, own) / before
+    def share_left(self, gradient: Gradient, before: Gradient, shared: Sequence[float], own: float) -> float:
+        """Return the variance of a plan's logarithm over what it was, with its gradient ``before`` the measurements."""
+        return self.variance(gradient, shared, own) / (float(self.before.joint_variance([before])[0, 0]) + own)
 
     def variance(self, gradient: Gradient, shared: Sequence[float], own: float) -> float:
         """Return the variance of a plan's logarithm; ``own`` is that of what effects do not explain of it."""
@@ -78,7 +77,7 @@ def posterior(before: Beliefs, predict: Predict, timed: Sequence[Timed[Any]], no
     expected, slopes = predict(before)
     beliefs = learned(before, predict, measured, noise)
     predicted, gradients = predict(beliefs)
-    named = before.with_effects(beliefs.names)
+    named = before.with_effects([*beliefs.names, *(name for gradient in gradients for name in gradient)])
     mean = np.array([beliefs.mean_of(name) for name in named.names])
     errors = measured - predicted + named.matrix(gradients) @ (mean - named.mean)
     return Posterior(

@@ -63,8 +63,12 @@ class AnchoredSteps(Knowledge):
         _, slopes = _gradient(seconds, scenario, self.posterior.beliefs)
         plan = Unexplained.of(scenario, "step_time_s", self.posterior.before)
         shared = [float(plan.shared_with(one)) for one in self.unexplained]
-        usual = Knowledge(stated=self.posterior.before).spread(scenario, seconds)
-        own = usual * sqrt(self.posterior.share_left(slopes, shared, plan.variance))
+        stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        if stated is None:
+            own = FOUR_IN_FIVE * sqrt(self.posterior.variance(slopes, shared, plan.variance))
+        else:
+            _, before = _gradient(seconds, scenario, self.posterior.before)
+            own = stated[0].spread * sqrt(self.posterior.share_left(slopes, before, shared, plan.variance))
         return max((own, *(other.spread(scenario, seconds) for other in self.alternatives)))
 
     def _is_own(self, scenario: Scenario) -> bool:

@@ -84,7 +84,7 @@ def predict_generation(
         limits=lambda _: _limits(whole, workers.moved_s),
         energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
-        missing=lambda _: _missing(workers.decoding.worker),
+        missing=lambda _: {} if evidence == "calibrated" else _missing(workers.decoding.worker),
         warnings=lambda _: (*scenario.warnings, *_remarks(workers.decoding.worker)),
         **details,
     )

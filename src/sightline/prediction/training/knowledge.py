@@ -1,7 +1,7 @@
 """What is known when a training step is predicted: its constants, how far off it may be, and what that rests on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log10, sqrt
 from typing import Any
 
@@ -10,7 +10,14 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.prediction.beliefs import Beliefs
 from sightline.prediction.training.constants import TrainingConstants, stated_set
-from sightline.prediction.training.effects import believed_constants, gradient, shipped_beliefs, shipped_coverage
+from sightline.prediction.training.effects import (
+    believed_constants,
+    effects_family,
+    gradient,
+    prior_spread,
+    shipped_beliefs,
+    shipped_coverage,
+)
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 
@@ -42,8 +49,9 @@ class Knowledge:
         stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
         if stated is not None:
             return stated[0].spread
-        _, slopes = gradient(seconds, scenario, self.beliefs, self.site)
-        believed = float(self.beliefs.joint_variance([slopes])[0, 0])
+        known = replace(self.beliefs, prior=spread_unmeasured)
+        _, slopes = gradient(seconds, scenario, known, self.site)
+        believed = float(known.joint_variance([slopes])[0, 0])
         return FOUR_IN_FIVE * sqrt(believed + case_variance() + variance_beyond(scenario))
 
     def missing(self, scenario: Scenario) -> dict[str, str]:
@@ -58,6 +66,12 @@ class Knowledge:
             return "datasheet"
         stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
         return stated[1] if stated is not None else "extrapolated" if missing(scenario) else "calibrated"
+
+
+def spread_unmeasured(effect: str) -> float:
+    """Return the standard deviation of an effect that nothing was measured of; such devices differ by more."""
+    wider = entry("training", "constants")["unmeasured"] if effect.split("/")[1] in ("device", "lent") else 1.0
+    return float(wider * prior_spread(effect))
 
 
 def is_bound(scenario: Scenario) -> bool:
@@ -97,13 +111,15 @@ def beyond(scenario: Scenario) -> dict[str, float]:
 def missing(scenario: Scenario) -> str:
     """Return what measurements of the framework on the device there would have to be; empty where there are enough."""
     plan, device = scenario.plan, scenario.cluster.device
-    known = shipped_coverage().get(plan.framework.lineage, {}).get("on", {}).get(device.calibration, {})
+    family, lent = effects_family(device, shipped_beliefs())
+    known = {} if lent else shipped_coverage().get(plan.framework.lineage, {}).get("on", {}).get(family, {})
     rows, sites = known.get("rows", 0), known.get("sites", 0)
     if rows >= FEWEST_ROWS and sites >= FEWEST_SITES:
         return ""
     lacking = "steps of two sources" if sites < FEWEST_SITES else f"{FEWEST_ROWS} steps"
+    called = f"{plan.framework.name} {plan.framework.version}".strip()
     own = f"calibrated needs {lacking}, or a run of your own"
     if not rows:
-        return f"no step of {plan.framework.name} on {device.name} was published; {own}"
-    of = f"{rows} step{'s' * (rows > 1)} of {plan.framework.name} on {device.name}"
+        return f"no published step of {called} on {device.name} is known; {own}"
+    of = f"{rows} step{'s' * (rows > 1)} of {called} on {device.name}"
     return f"{of} from {sites} source{'s' * (sites > 1)}; {own}"
