@@ -254,3 +254,12 @@ def test_a_surprising_anchor_leaves_a_wider_interval():
     distant = _steps(zero_stage=3, micro_batch=1)
     widths = [_width(sl.predict(distant, anchor=[_measured(_steps(), factor)]), WIDTH) for factor in (1.0, 3.0, 10.0)]
     assert widths[0] < widths[1] < widths[2]
+
+
+def test_tokens_faster_than_the_weights_of_their_own_format_can_be_read_are_refused():
+    asked = _requests()
+    device = asked.cluster.device
+    weights = float(sl.predict(asked).memory_bytes["weights"])
+    too_fast = 0.6 * weights / (device.memory_bandwidth * asked.cluster.devices)
+    with pytest.raises(InputError, match="the least that"):
+        sl.predict(asked, anchor=[replace(asked, measured={"tpot_s": too_fast})])

@@ -20,11 +20,20 @@ from sightline.prediction.generation.uncertainty import extrapolated_terms
 from sightline.prediction.training.effects import PACE, STEP
 from sightline.prediction.training.flops import matmul_weights
 from sightline.prediction.training.knowledge import FOUR_IN_FIVE
+from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
 
-LEAST_BYTES = 0.5
-"""Of a weight, in the smallest format that engines read."""
+
+def weight_format(scenario: GenerationScenario) -> tuple[float, float]:
+    """Return the bytes of a matmul weight, and the highest peak of products with it in FLOP/s."""
+    plan, peaks = scenario.plan, scenario.cluster.device.peak_flops
+    packed = [word for word in (*(plan.quantization or ()), scenario.model.weights) if not word.startswith("kv-")]
+    if any("4" in word for word in packed):
+        return 0.5, float(max(peaks.values()))
+    if any("8" in word for word in (*packed, plan.dtype)):
+        return 1.0, float(max(peaks.values()))
+    return ELEMENT_BYTES.get(plan.dtype, 2.0), float(peaks.get(plan.dtype, max(peaks.values())))
 
 
 def site_of(scenario: GenerationScenario) -> str:
@@ -197,8 +206,8 @@ def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredReques
 def least_seconds(timed: Timed[GenerationScenario]) -> float:
     """Return the seconds below which a measurement contradicts physics; 0 where nothing is known of that.
 
-    A first token waits for the products of one prompt at the highest peak of all devices, a further token for its
-    weights out of the memory of a replica's devices. Left out, because policies differ: what a request waits for
+    A first token waits for the products of one prompt at the peak of all devices, a further token for its weights out
+    of the memory of a replica's devices. Left out, because policies differ: what a request waits for
     others, attention, caches, collectives, the host.
     """
     scenario = timed.scenario
@@ -207,9 +216,10 @@ def least_seconds(timed: Timed[GenerationScenario]) -> float:
     work, plan, device = scenario.workload, scenario.plan, scenario.cluster.device
     weights = sum(kind.count * matmul_weights(scenario.model, kind) for kind in scenario.model.kinds)
     prompt = float(work.prompt_tokens) - float(work.prefix_tokens)
-    first_s = 2.0 * weights * prompt / (float(max(device.peak_flops.values())) * scenario.cluster.devices)
+    weight_bytes, peak = weight_format(scenario)
+    first_s = 2.0 * weights * prompt / (float(peak) * scenario.cluster.devices)
     passes = 1.0 if plan.speculative is None else 1.0 + float(plan.speculative.tokens)
     ranks = float(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
-    further_s = weights * LEAST_BYTES / passes / (float(device.memory_bandwidth) * ranks)
+    further_s = weights * weight_bytes / passes / (float(device.memory_bandwidth) * ranks)
     tokens = float(work.output_tokens) - 1.0
     return {"ttft_s": first_s, "tpot_s": further_s}.get(timed.quantity, first_s + tokens * further_s)

@@ -196,8 +196,8 @@ def _seconds(scenario: Scenario, quantity: str) -> Callable[[TrainingConstants],
 def least_seconds(timed: Timed[Scenario]) -> float:
     """Return the seconds below which a measurement contradicts physics; 0 where nothing is known of that.
 
-    Every kernel takes its FLOPs at the peak of the highest clock or its bytes at the full bandwidth; collectives and
-    the host take no time.
+    Products and attention take their FLOPs at the peak of the highest clock; element-wise kernels, which might all be
+    part of others, collectives and the host take no time.
     """
     scenario = timed.scenario
     if not device_model(scenario.cluster.device).asynchronous:
@@ -205,5 +205,5 @@ def least_seconds(timed: Timed[Scenario]) -> float:
     uncapped = replace(scenario, cluster=replace(scenario.cluster, power_cap_w=None))
     base = base_constants(scenario)
     names = [name for name in priors() if name != PACE]
-    ideal = {name: 1.0 if priors()[name].fraction else getattr(base, name) * IDEAL for name in names}
+    ideal = {name: 1 / IDEAL if priors()[name].fraction else getattr(base, name) * IDEAL for name in names}
     return float(_seconds(uncapped, timed.quantity)(replace(base, **ideal)))
