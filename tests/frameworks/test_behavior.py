@@ -106,3 +106,14 @@ def test_every_release_of_the_catalog_is_read(kind, read):
     for name in index.names(kind):
         for version in ("", *(index.entry(kind, name).get("versions") or {})):
             assert read(name, str(version)).name == name
+
+
+@pytest.mark.parametrize("version", ["banana", "March 2024"])
+def test_an_engines_version_that_is_no_release_is_refused(version):
+    with pytest.raises(InputError, match="allowed: a release such as"):
+        read_engine("vllm", version)
+
+
+@pytest.mark.parametrize("version", ["0.6.3", "0.11", "0.5.3.post1", "1.2.0rc5", "9.9"])
+def test_an_engine_takes_any_release(version):
+    assert read_engine("vllm", version).version == version

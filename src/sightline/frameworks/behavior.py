@@ -4,6 +4,7 @@ An entry states a mapping per group. A version states only what differs from the
 ``inherits`` from; groups, offers and defaults are merged key by key.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 _NO_BEHAVIOR = ("versions", "inherits", "releases", "aliases", "containers", "source", "date", "evidence")
 """Keys of an entry that say which versions there are, and where its values come from."""
+
+
+_RELEASE = re.compile(r"\S*\d\S*|nightly\S*")
+"""What engines call their releases: a number is in it, also in those of images for one model."""
 
 
 @cache
@@ -65,6 +70,11 @@ def read_engine(name: str, version: str = "") -> "Engine":
     key = f"catalog.engines.{name}"
     versions = _versions(key, entry)
     line = release_line(version, versions)
+    if version and not line and not _RELEASE.fullmatch(version):
+        raise InputError(
+            f"plan.framework_version is {show(version)}; {name}: allowed: a release such as "
+            f"{', '.join(versions) or '0.6'}{nearest(version, list(versions))}"
+        )
     engine: Engine = _described(Engine, key, _merged(entry, versions, line), name=name, version=version)
     return engine
 

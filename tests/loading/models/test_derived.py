@@ -279,3 +279,8 @@ def test_published_configs_mean_the_same_under_names_that_nobody_knows():
     assert sum(abs(share - 1.0) < 0.001 for share in shares) >= len(shares) - 4
     assert min(shares) > 0.9
     assert max(shares) < 1.1
+
+
+def test_widths_of_fewer_layers_than_there_are_is_a_remark():
+    model = read({**PLAIN, "model_type": "llama", "intermediate_size": [512, 256]})
+    assert any("list 2 layers, num_hidden_layers is 32" in sentence for sentence in model.assumed)

@@ -187,7 +187,12 @@ def _derive_widths(named: dict[str, Any], remarks: list[str]) -> None:
         return
     (count,) = {len(values) for values in lists.values()}
     named |= {key: max(values) for key, values in lists.items()}
-    if named.setdefault("num_hidden_layers", count) != count or all(len(set(values)) == 1 for values in lists.values()):
+    if (layers := named.setdefault("num_hidden_layers", count)) != count:
+        remarks.append(
+            f"{', '.join(lists)} list {count} layers, num_hidden_layers is {show(layers)}; all are read as the largest"
+        )
+        return
+    if all(len(set(values)) == 1 for values in lists.values()):
         return
     named["block_configs"] = list(_blocks(named, lists, count))
     remarks.append(f"{', '.join(lists)} are given per layer; each layer has its own")
