@@ -90,7 +90,9 @@ def test_leaving_a_site_out_forgets_what_it_alone_showed() -> None:
     found = estimate(steps)
     without = found.without(lambda step: step.site == "site 2")
     assert abs(without.mean_of("matmul_slowdown/device/a100-sxm")) < 0.01
-    assert not [name for name in without.names if name.endswith("site 2")]
+    own = "matmul_slowdown/site/site 2"
+    assert without.mean_of(own) == 0.0
+    assert without.spread_of(own) == pytest.approx(NOTHING.spread_of(own))
 
 
 def test_predictions_are_those_of_single_predictions() -> None:
