@@ -25,8 +25,8 @@ _NO_BEHAVIOR = ("versions", "inherits", "releases", "aliases", "containers", "so
 """Keys of an entry that say which versions there are, and where its values come from."""
 
 
-_RELEASE = re.compile(r"\S*\d\S*|nightly\S*")
-"""What engines call their releases: a number is in it, also in those of images for one model."""
+_RELEASE = re.compile(r"\S*(\d|dev|nightly)\S*")
+"""What engines call their releases: a number is in it, or it is an image for developers."""
 
 
 @cache
