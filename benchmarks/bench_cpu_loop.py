@@ -134,7 +134,7 @@ def _compare(name: str, mapping: Mapping[str, Any], steps: int) -> dict[str, Any
     return {
         "name": name,
         "step": _pair(predicted.step_time_s, actual.step_time_s),
-        "interval": [x / float(actual.step_time_s) - 1 for x in actual.interval["step_time_s"]],
+        "interval": [x / float(actual.step_time_s) - 1 for x in actual.interval["step_time_s"] if x is not None],
         "phases": {
             phase: _pair(predicted.phases[phase], seconds)
             for phase, seconds in actual.phases.items()
