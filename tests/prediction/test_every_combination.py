@@ -81,7 +81,10 @@ def answered(model: str, device: str, technique: str) -> bool:
     assert np.all(np.isfinite(numbers)), where
     assert np.all(numbers >= 0), where
     assert sum(profile.phases.values()) == pytest.approx(profile.step_time_s), where
-    assert profile.mfu <= 1, where
+    # Model FLOPs count every score; causal kernels skip those that nobody sees.
+    unseen = sum(row.flops for row in profile.rows if "flash attention" in row.operator) / 2
+    counted = sum(row.flops for row in profile.rows)
+    assert profile.mfu * (1 - unseen / counted) <= 1, where
     return True
 
 
