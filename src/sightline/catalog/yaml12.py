@@ -2,7 +2,8 @@
 
 PyYAML reads YAML 1.1, where ``2e12`` is a string and ``off`` is false. This loader keeps its (C) parser and replaces
 the scalar rules (https://yaml.org/spec/1.2.2/#1032-tag-resolution). Duplicate keys are refused: the last one winning
-silently is never what the writer meant.
+silently is never what the writer meant. Under a key that holds a release (``holds_releases``) a number with a point
+stays text, for 0.10 is another release than 0.1.
 """
 
 import re
@@ -33,6 +34,8 @@ _SCALARS: tuple[tuple[str, str, str], ...] = (
 
 _LEADING = re.compile(r"^[-?: ]*", re.MULTILINE)
 
+_RELEASE_KEY = re.compile(r"([\w-]+\.)*(framework_)?version")
+
 MAX_DEPTH = 200
 """Levels of nested lists and mappings that are read."""
 
@@ -55,8 +58,22 @@ def _mapping(loader: _CoreLoader, node: yaml.Node) -> dict[Hashable, Any]:
             raise _refused(key_node, "a key must be a plain word")
         if key in mapping:
             raise _refused(key_node, f"the key '{key}' appears twice")
+        if holds_releases(key):
+            _keep_points(value_node)
         mapping[key] = loader.construct_object(value_node, deep=True)
     return mapping
+
+
+def holds_releases(key: object) -> bool:
+    """Return whether a key, which may be a dotted one, holds the number of a release."""
+    return isinstance(key, str) and _RELEASE_KEY.fullmatch(key) is not None
+
+
+def _keep_points(node: yaml.Node) -> None:
+    """Make numbers with a point text, in a list each of them."""
+    for one in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        if one.tag == _TAG + "float":
+            one.tag = _TAG + "str"
 
 
 def _sequence(loader: _CoreLoader, node: yaml.Node) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sightline.frameworks.behavior import offering, read_engine, read_framework
+from sightline.frameworks.behavior import date_remark, offering, read_engine, read_framework
 from sightline.frameworks.framework import PLAIN_ALLOCATION, Framework, StateBytes, TensorOverlap
 from sightline.on_demand import names_on_demand
 
@@ -17,6 +17,7 @@ __all__ = [
     "Framework",
     "StateBytes",
     "TensorOverlap",
+    "date_remark",
     "offering",
     "read_engine",
     "read_framework",

@@ -15,7 +15,7 @@ from sightline import catalog
 from sightline.catalog.index import release_line
 from sightline.errors import InputError, nearest
 from sightline.frameworks.framework import Framework
-from sightline.frameworks.lines import line_of
+from sightline.frameworks.lines import later_than_known, line_of
 from sightline.quantities import BYTES, parse_quantity, show
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def read_framework(name: str, version: str = "") -> Framework:
     lineage = str(merged.pop("lineage", name))
     framework: Framework = _described(Framework, key, merged, name=name, version=line.name, lineage=lineage, plain=None)
     return framework
+
+
+def date_remark(name: str, version: str) -> str:
+    """Return the remark on a framework's version that is a date later than the catalog knows; empty for others."""
+    return later_than_known(name, catalog.entry("frameworks", name), version)
 
 
 @cache

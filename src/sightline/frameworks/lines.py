@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, Final, NamedTuple
 
 from sightline.errors import InputError, nearest
 from sightline.quantities import show
 
-_DATE: Final = re.compile(r"((?:19|20)\d\d)(?:-(0[1-9]|1[0-2])(?:-\d\d)?)?")
+_DATE: Final = re.compile(r"((?:19|20)\d\d)(?:-(0[1-9]|1[0-2])(?:-(\d\d))?)?")
 _CONTAINER: Final = re.compile(r"(2\d)\.(0[1-9]|1[0-2])(?:\.\d+)*")
 """Releases that are numbered by year and month, as NVIDIA's containers are: 25.04."""
 _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.-]?(?:rc|a|b|post|dev)\d*)?")
@@ -38,7 +39,7 @@ def line_of(framework: str, entry: Mapping[str, Any], stated: str) -> Line:
         return Line(stated)
     if stated in aliases:
         return Line(str(aliases[stated].get("version", newest(lines))), aliases[stated].get("defaults", {}))
-    month = _month(stated, containers="containers" in entry)
+    month = _month(entry, stated)
     if month:
         return _of_month(framework, entry, lines, stated, month)
     release = _RELEASE.fullmatch(stated)
@@ -56,12 +57,33 @@ def newest(lines: Mapping[str, Mapping[str, Any]]) -> str:
     return max(dated, key=lambda name: str(lines[name]["since"]), default="")
 
 
-def _month(stated: str, *, containers: bool) -> str:
-    """The month that a date or a container's number names; of a year its last."""
-    date, container = _DATE.fullmatch(stated), _CONTAINER.fullmatch(stated)
-    if date:
-        return f"{date[1]}-{date[2] or LAST_MONTH}"
-    return f"20{container[1]}-{container[2]}" if container and containers else ""
+def later_than_known(framework: str, entry: Mapping[str, Any], stated: str) -> str:
+    """Return the remark on a date after that of the entry, which is answered with the newest line; empty for others."""
+    known, month = str(entry.get("date", "")), _month(entry, stated)
+    if not known or month[:7] <= known[:7] or stated == known[:4]:
+        return ""
+    answered = line_of(framework, entry, stated).name
+    newest_line = f"its newest release line {answered}" if answered else "its one release line"
+    return (
+        f"plan.framework_version {stated} is after {known}, up to which the catalog knows {framework}: "
+        f"answered as {newest_line}"
+    )
+
+
+def _month(entry: Mapping[str, Any], stated: str) -> str:
+    """The month that a date or a container's number names; of a year its last; empty where it names none."""
+    named, container = _DATE.fullmatch(stated), _CONTAINER.fullmatch(stated)
+    if named:
+        return f"{named[1]}-{named[2] or LAST_MONTH}" if not named[3] or _is_day(stated) else ""
+    return f"20{container[1]}-{container[2]}" if container and "containers" in entry else ""
+
+
+def _is_day(stated: str) -> bool:
+    try:
+        date.fromisoformat(stated)
+    except ValueError:
+        return False
+    return True
 
 
 def _of_month(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.errors import InputError, nearest
+from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
 from sightline.loading.input.sources import Document, Source, read_source, value_of
 from sightline.loading.plan import TASKS
@@ -78,6 +79,21 @@ def _scenarios(
 
 
 def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
+    """The scenario of a mapping; raise `InputError` with its mistakes, keys in a wrong part first."""
+    try:
+        return _read(mapping, folder)
+    except InputError:
+        from sightline.loading.misplaced import moved
+
+        complaints = Complaints()
+        meant = moved(mapping, complaints)
+        if not complaints.problems:
+            raise
+        complaints.note(_read, meant, folder)
+        raise InputError(complaints.problems) from None
+
+
+def _read(mapping: Mapping[str, Any], folder: Path) -> Asked:
     """The scenario of a mapping, read by its task's reader."""
     workload = mapping.get("workload")
     # Each task's reader is imported when asked for, so that a command starts with one task's alone.
@@ -144,8 +160,6 @@ def _arguments(given: Overrides | Sweeps) -> Iterable[Any]:
 
 def _listed(key: str, text: str) -> list[Any]:
     """The values of ``1,2,3`` or ``[1, 2, 3]``; commas inside brackets separate nothing here."""
-    if key == "plan.framework_version" and not text.startswith("["):
-        return [_argument(key, part.strip()) for part in text.split(",")]
     value = _argument(key, text if text.startswith("[") else f"[{text}]")
     return value if isinstance(value, list) else [value]
 

@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sightline.errors import nearest
-from sightline.frameworks import read_engine, read_framework
+from sightline.frameworks import date_remark, read_engine, read_framework
 from sightline.frameworks.choices import REDUCE_BYTES, STATES
 from sightline.loading.input.checks import (
     Checked,
@@ -142,8 +142,14 @@ def read_training_plan(mapping: object, task: str, complaints: Complaints) -> Re
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
-    remarks = () if named or framework is None else (not_named(framework.name, framework.version),)
+    remarks = () if framework is None else _remarks(framework, stated, named=named)
     return ReadPlan(framework=framework, values=values, stated=stated, remarks=remarks)
+
+
+def _remarks(framework: Framework, stated: Mapping[str, Any], *, named: bool) -> tuple[str, ...]:
+    """What is answered although a plan did not say it, or said more than the catalog knows."""
+    typical = "" if named else not_named(framework.name, framework.version)
+    return tuple(filter(None, (typical, date_remark(framework.name, stated.get("framework_version", "")))))
 
 
 def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[Engine]":

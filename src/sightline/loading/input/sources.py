@@ -12,13 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sightline.catalog.yaml12 import parse, parse_all
+from sightline.catalog.yaml12 import holds_releases, parse, parse_all
 from sightline.errors import InputError
 from sightline.loading.input.dotted_keys import with_value
 
 LARGEST_FILE = 64 * 2**20
 """Bytes read of one file; a scenario file beyond is a mistake."""
 
+_JSON_RELEASE = re.compile(r'("(?:[\w-]+\.)*(?:framework_)?version"\s*:\s*)(-?\d+\.\d+|\[[^\[\]{}"]*\])')
+"""A release of a framework, or a list of them, that JSON states as numbers."""
+_POINT = re.compile(r"-?\d+\.\d+")
 _CSV_HEADER = re.compile(r"\s*[\w.-]+\s*(,\s*[\w.-]+\s*)+")
 
 
@@ -144,9 +147,12 @@ def _from_text(text: str, place: str, folder: Path, suffix: str = "") -> Source:
 
 
 def _json_or_yaml(text: str, suffix: str) -> Any:
-    """What has no suffix and begins like JSON may still be YAML in its flow style."""
+    """What has no suffix and begins like JSON may still be YAML in its flow style.
+
+    A release stays as it is written: 0.10 is another than 0.1.
+    """
     try:
-        return read_json(text)
+        return read_json(_JSON_RELEASE.sub(lambda found: found[1] + _POINT.sub(r'"\g<0>"', found[2]), text))
     except InputError:
         if suffix == ".json":
             raise
@@ -209,9 +215,13 @@ def _row(header: list[str], cells: list[str], row: int) -> dict[str, Any]:
 
 
 def value_of(key: str, cell: str) -> Any:
-    """Return what a cell or a ``--set`` value holds for a key; a version keeps the zero at its end: 0.10 is not 0.1."""
+    """Return what a cell or a ``--set`` value holds for a key; a release stays as it is written: 0.10 is not 0.1."""
     value = cell_value(cell)
-    return cell if key == "plan.framework_version" and isinstance(value, float) else value
+    if not holds_releases(key):
+        return value
+    return (
+        parse(f"version: {cell}")["version"] if isinstance(value, list) else cell if isinstance(value, float) else value
+    )
 
 
 @lru_cache(maxsize=4096)
