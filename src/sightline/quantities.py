@@ -151,6 +151,20 @@ FLOPS = _dimension(
     all=_FLOP_RATES,
 )
 WATTS = _dimension("a power", "W", "300 W", "W kW MW GW", all=_prefixed({"W": 1.0}, _DECIMAL), small={"mW": 1e-3})
+JOULES = _dimension(
+    "an energy",
+    "J",
+    "3.6 MJ",
+    "J kJ MJ GJ TJ",
+    all=_prefixed({"J": 1.0}, _DECIMAL),
+    hours=_prefixed({"Wh": 3600.0}, _DECIMAL),
+)
+TOKENS_PER_SECOND = _dimension(
+    "a number of tokens per second",
+    "tokens/s",
+    "12000 tokens/s",
+    all={"tokens/s": 1.0, "token/s": 1.0, "tok/s": 1.0, "ktokens/s": 1e3, "ktok/s": 1e3},
+)
 USD = _dimension("an amount of money", "USD", "12.50 USD", all={"USD": 1.0, "$": 1.0})
 USD_PER_HOUR = _dimension(
     "a price per hour", "USD/hour", "1.80 USD/hour", all={"USD/hour": 1.0, "USD/h": 1.0, "$/h": 1.0}

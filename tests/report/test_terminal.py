@@ -61,6 +61,17 @@ def test_a_measurement_is_set_against_the_prediction(build, make_scenario):
     assert "predicted is +20.0 %" in text
 
 
+def test_every_measured_key_is_compared_or_said_not_to_be(build, make_scenario):
+    measured = {"memory_bytes": 50 * 2**30, "fits": True, "bottleneck": "host", "requests_per_s": 3.0, "note": "mine"}
+    text = render(terminal.one(build(scenario=replace(make_scenario(), measured=measured))), 200)
+    assert "measured memory_bytes" in text
+    assert "predicted is +20.0 %" in text
+    assert "measured fits true: predicted is true" in text
+    assert "measured bottleneck host: predicted is compute" in text
+    assert "measured requests_per_s: not predicted here; compared are step_time_s" in text
+    assert "note" not in text
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("task", ["profile", "generation"])
 def test_no_line_is_wider_than_the_terminal(task, width, request):

@@ -10,7 +10,8 @@ from typing import Any
 
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import dotted
-from sightline.loading.parts import MEASURED, SCENARIO
+from sightline.loading.measured import MEASURED
+from sightline.loading.parts import SCENARIO
 from sightline.loading.plan import PLAN
 
 _SEARCHED = ("", "workload", "plan", "cluster")

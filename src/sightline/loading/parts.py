@@ -1,27 +1,23 @@
 """The parts that scenarios of every task have: a name, a model, a cluster, and what somebody measured."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
-    Kind,
     anything,
     check,
     each,
-    flag,
     name_or_mapping,
     require,
     text,
 )
+from sightline.loading.measured import MEASURED
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plan import ReadPlan
-from sightline.quantities import show
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts
 
@@ -33,46 +29,6 @@ SCENARIO: Keys = {
 """The top of a scenario."""
 MODEL = {"model": "a name of the catalog, a path or a mapping"}
 CLUSTER = {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}
-
-_NUMBER, _PARTS = "a number of 0 or more", "a mapping of its parts to numbers"
-
-
-def _amount(*forms: str) -> Kind:
-    """A measured amount, in one of several forms."""
-
-    def check(value: Any) -> Any:
-        numbers = value.values() if isinstance(value, Mapping) else (value,)
-        form = _PARTS if isinstance(value, Mapping) else _NUMBER
-        if form not in forms or not all(_is_amount(number) for number in numbers):
-            raise InputError(f"is {show(value)}; allowed: {', or '.join(forms)}")
-        return value
-
-    return check
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _words(value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"is {show(value)}; allowed: text")
-    return value
-
-
-MEASURED: Keys = {
-    **each(_words, "source bottleneck evidence note date"),
-    **each(
-        _amount(_NUMBER),
-        "step_time_s tokens_per_s tokens_per_s_per_device model_flops_per_s_per_device flops_per_s_per_device mfu hfu "
-        "run_time_s energy_j cost_usd layer_activation_bytes relative_layer_activations output_tokens_per_s "
-        "requests_per_s goodput_requests_per_s completed failed cost_usd_per_million_tokens time_s flops bytes",
-    ),
-    **each(_amount(_NUMBER, _PARTS), "memory_bytes ttft_s tpot_s itl_s latency_s"),
-    "phases": _amount(_PARTS),
-    "fits": flag,
-}
-"""``measured``: what somebody measured, under the keys of results."""
 
 
 class Parts(NamedTuple):

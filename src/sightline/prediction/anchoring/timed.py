@@ -43,12 +43,18 @@ def task_name(scenario: Answered | OperatorScenario) -> str:
 
 def timed_of(scenario: Answered, measured: Mapping[str, Any], name: str) -> list[Timed[Any]]:
     """Return the times that were measured: several only where none follows from the others."""
-    found = _step_times(scenario, measured) if isinstance(scenario, Scenario) else _token_times(scenario, measured)
+    single = {key: _typical(value) for key, value in measured.items()}
+    found = _step_times(scenario, single) if isinstance(scenario, Scenario) else _token_times(scenario, single)
     return [
         Timed(scenario=scenario, quantity=quantity, seconds=float(seconds), name=name)
         for quantity, seconds in found.items()
         if seconds
     ]
+
+
+def _typical(value: Any) -> Any:
+    """The mean of a time that was measured as a mapping, else its median; None where it has neither."""
+    return value.get("mean", value.get("p50")) if isinstance(value, Mapping) else value
 
 
 def unused_keys(scenario: Answered, measured: Mapping[str, Any]) -> tuple[str, ...]:
