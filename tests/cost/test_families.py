@@ -121,7 +121,7 @@ def test_what_is_not_stated_limits_nothing():
 
 def test_constants_keep_their_former_names():
     """Calibrations of older versions call the synchronization of ranks a meeting."""
-    stated = {**catalog.entry("calibrations", "processor/training")["frameworks"]["reference"]}
+    stated = {**catalog.entry("calibrations", "processor/training")["frameworks"]["any"]}
     former = {**stated, "meeting_s": 1.0}
     del former["synchronization_s"]
     assert TrainingConstants.from_mapping(former).synchronization_s == 1.0

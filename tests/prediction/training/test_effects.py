@@ -128,7 +128,7 @@ def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
 
 def test_a_processor_keeps_the_set_that_was_stated_for_it() -> None:
     here = training(model="gpt-125m", cluster="1x this-machine", plan={"framework": "transformers", "dtype": "fp32"})
-    stated = stated_set(here.cluster.device, "transformers")
+    stated = stated_set(here)
     assert stated is not None
     assert believed_constants(here) == stated[0]
     assert causes_of(here, shipped_beliefs()) == {"site": ""}

@@ -1,14 +1,22 @@
 """Intervals around predictions."""
 
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
 from math import exp, sqrt
 
 import numpy as np
 import pytest
 from training_scenarios import training
 
+from sightline.catalog import names
+from sightline.errors import InputError
 from sightline.prediction import predict
 from sightline.prediction.figures import intervals
+from sightline.prediction.training.constants import stated_set
+from sightline.prediction.training.knowledge import is_bound
 from sightline.prediction.training.predict import LONGER, SHORTER
+from sightline.profile import Profile
 from sightline.scenario import Scenario
 
 ONE_STEP = {"micro_batch": 1, "framework": "megatron"}
@@ -58,3 +66,40 @@ def test_the_reference_is_a_bound_that_no_framework_passes() -> None:
     assert bound.evidence["framework"] == "datasheet"
     for framework in ("megatron", "fsdp", "deepspeed", "transformers", "torchtitan"):
         assert predict(asked(framework)).step_time_s > bound.step_time_s, framework
+
+
+KEEPING_FP32 = ("deepspeed", "fsdp", "galvatron", "megatron", "megatron-deepspeed", "torchtitan", "transformers")
+"""Frameworks that do the bound's work: Adam in mixed precision, with fp32 weights and moments."""
+
+
+@pytest.mark.parametrize("device", [*names("devices"), "this-machine"])
+def test_no_framework_passes_the_reference_on_any_device(device: str) -> None:
+    def asked(framework: str, model: str, devices: int, dtype: str) -> Profile:
+        plan = {"framework": framework, "micro_batch": 1, "zero_stage": 0, "dtype": dtype}
+        return predict(training(model=model, cluster=f"{devices}x {device}", sequence_length=512, plan=plan))
+
+    compared = 0
+    for model, devices, dtype in product(("gpt-125m", "mixtral-8x7b"), (1, 8), ("bf16", "fp32")):
+        with suppress(InputError):
+            bound = asked("reference", model, devices, dtype).step_time_s
+        for framework in KEEPING_FP32:
+            with suppress(InputError):
+                assert asked(framework, model, devices, dtype).step_time_s >= bound * (1 - 1e-9), (framework, dtype)
+                compared += 1
+    assert compared
+
+
+def test_the_reference_is_a_bound_where_somebody_stated_constants_too() -> None:
+    plan = {"micro_batch": 1, "dtype": "fp32"}
+    here = {
+        name: training(model="gpt-125m", cluster="1x this-machine", plan=plan | {"framework": name})
+        for name in ("reference", "transformers")
+    }
+    assert is_bound(here["reference"])
+    assert stated_set(here["reference"]) is None
+    assert predict(here["reference"]).interval["step_time_s"][1] is None
+    stated = stated_set(here["transformers"])
+    assert stated is not None
+    slower = replace(stated[0], matmul_slowdown=2.0)
+    assert predict(here["transformers"]).step_time_s < predict(here["transformers"], slower).step_time_s
+    assert predict(here["transformers"]).step_time_s == predict(here["transformers"], stated[0]).step_time_s

@@ -38,7 +38,7 @@ from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.hardware import DEVICE, device_to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE, share_of
-from sightline.prediction.training.constants import TrainingConstants
+from sightline.prediction.training.constants import ANY, TrainingConstants
 from sightline.quantities import significant
 from sightline.scenario import Device
 
@@ -170,7 +170,7 @@ def _training(dispatch: Mapping[str, Sequence[Mapping[str, float]]]) -> PartFit:
         told = "those of small models"
     stated = {"evidence": "calibrated", "source": f"a sum of calls; host times {told}", **constants}
     told_of_all = FitResult(constants=constants, rows={}, residuals={})
-    return PartFit(content={"frameworks": {"reference": stated}}, fits={"all frameworks": told_of_all})
+    return PartFit(content={"frameworks": {ANY: stated}}, fits={"all frameworks": told_of_all})
 
 
 def _calibration(part: str, fit: PartFit, source: str, rows: Sequence[Measurement]) -> Calibration:

@@ -63,7 +63,7 @@ class AnchoredSteps(Knowledge):
         _, slopes = _gradient(seconds, scenario, self.posterior.beliefs)
         plan = Unexplained.of(scenario, "step_time_s", self.posterior.before)
         shared = [float(plan.shared_with(one)) for one in self.unexplained]
-        stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        stated = stated_set(scenario)
         if stated is None:
             own = FOUR_IN_FIVE * sqrt(self.posterior.variance(slopes, shared, plan.variance))
         else:
@@ -99,7 +99,7 @@ class Unexplained:
     @classmethod
     def of(cls, scenario: Scenario, quantity: str, known: Beliefs) -> "Unexplained":
         """Return the parts for a result of a scenario, whose plans may be arrays."""
-        stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        stated = stated_set(scenario)
         return cls(
             timed=Timed(scenario=scenario, quantity=quantity, seconds=0.0),
             host=_spreads()["host"] * host_share(scenario, quantity, known),
@@ -178,7 +178,7 @@ def _gradient(
 ) -> tuple[float, Gradient]:
     """The logarithm of a time and its slopes; of constants that the device's owner stated only a site's pace moves."""
     logarithm, slopes = gradient(seconds, scenario, beliefs, site_of(scenario))
-    if stated_set(scenario.cluster.device, scenario.plan.framework.name) is None:
+    if stated_set(scenario) is None:
         return logarithm, slopes
     return logarithm, {name: slope for name, slope in slopes.items() if name.startswith(f"{PACE}/")}
 

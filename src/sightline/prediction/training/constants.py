@@ -6,7 +6,7 @@ from sightline.catalog import entry, names
 from sightline.cost.elementwise import ElementwiseConstants
 from sightline.cost.families import Stated
 from sightline.quantities import Number
-from sightline.scenario import Device, Scenario
+from sightline.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +76,26 @@ def attention_kernel(scenario: Scenario) -> str:
     return plan.attention_kernel or plan.framework.attention_kernel(scenario.cluster.device.calibration)
 
 
-ANY = "reference"
+ANY = "any"
 """Key of the set that stands for every framework without its own."""
+FORMER_ANY = "reference"
+"""The same in sets that older versions wrote, before the framework of that name was a bound."""
 _WEAKEST = ("estimated", "extrapolated", "calibrated")
 
 
-def stated_set(device: Device, framework: str) -> tuple[TrainingConstants, str] | None:
-    """Return the set that the device's calibration states for a framework, and its evidence; None where it states none.
+def stated_set(scenario: Scenario) -> tuple[TrainingConstants, str] | None:
+    """Return the set that the device's calibration states for the framework, and its evidence; None where it has none.
 
     Processors have one, for all frameworks, and so has a device that was fitted to its owner's runs (``sightline
-    calibrate``).
+    calibrate``). None applies to a bound, which is what a device could do, not what somebody measured on it.
     """
+    device, framework = scenario.cluster.device, scenario.plan.framework
+    if framework.ideal is not None:
+        return None
     for family in (device.calibration, *device.relatives):
         if f"{family}/training" in names("calibrations"):
             sets = entry("calibrations", f"{family}/training")["frameworks"]
-            chosen = sets.get(framework, sets.get(ANY))
+            chosen = next((sets[key] for key in (framework.name, ANY, FORMER_ANY) if key in sets), None)
             if chosen is not None:
                 own = "calibrated" if family == device.calibration else "extrapolated"
                 return TrainingConstants.from_mapping(chosen), min(own, str(chosen["evidence"]), key=_WEAKEST.index)

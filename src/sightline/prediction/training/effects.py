@@ -118,7 +118,7 @@ def shipped_coverage() -> Mapping[str, Any]:
 
 def causes_of(scenario: Scenario, known: Beliefs, site: str = "") -> dict[str, str]:
     """Return which device, relative, framework and site a scenario's effects are of; a stated set's only of a site."""
-    if stated_set(scenario.cluster.device, scenario.plan.framework.name) is not None:
+    if stated_set(scenario) is not None:
         return {"site": site}
     if scenario.plan.framework.ideal is not None:
         return {}
@@ -182,8 +182,8 @@ def _shifted(prior: Prior, value: Number, shift: Number, pace: Number) -> Number
 
 def base_constants(scenario: Scenario) -> TrainingConstants:
     """Return the constants before any effect: what is stated for the device, else the catalog's values."""
-    plan, device = scenario.plan, scenario.cluster.device
-    stated = stated_set(device, plan.framework.name)
+    plan = scenario.plan
+    stated = stated_set(scenario)
     if stated is not None:
         return stated[0]
     if plan.framework.ideal is not None:

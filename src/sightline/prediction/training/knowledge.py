@@ -46,7 +46,7 @@ class Knowledge:
 
     def spread(self, scenario: Scenario, seconds: Callable[[TrainingConstants], Number]) -> float:
         """Return the logarithmic half-width of a time's 80 % interval; ``seconds`` predicts it."""
-        stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        stated = stated_set(scenario)
         if stated is not None:
             return stated[0].spread
         known = replace(self.beliefs, prior=spread_unmeasured)
@@ -56,7 +56,7 @@ class Knowledge:
 
     def missing(self, scenario: Scenario) -> dict[str, str]:
         """Return what would have to be measured for the framework's constants to be calibrated on the device."""
-        known = is_bound(scenario) or stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        known = is_bound(scenario) or stated_set(scenario)
         sentence = "" if known else missing(scenario)
         return {"framework": sentence} if sentence else {}
 
@@ -64,7 +64,7 @@ class Knowledge:
         """Return what the framework's constants rest on."""
         if is_bound(scenario):
             return "datasheet"
-        stated = stated_set(scenario.cluster.device, scenario.plan.framework.name)
+        stated = stated_set(scenario)
         return stated[1] if stated is not None else "extrapolated" if missing(scenario) else "calibrated"
 
 
@@ -76,8 +76,7 @@ def spread_unmeasured(effect: str) -> float:
 
 def is_bound(scenario: Scenario) -> bool:
     """Return whether a scenario asks for the least that any framework could take."""
-    framework = scenario.plan.framework
-    return framework.ideal is not None and stated_set(scenario.cluster.device, framework.name) is None
+    return scenario.plan.framework.ideal is not None
 
 
 def case_variance() -> float:
