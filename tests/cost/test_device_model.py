@@ -75,7 +75,7 @@ def test_constants_are_resolved_once_for_equal_devices():
 
 
 def test_prices_know_no_framework_and_no_engine_by_name():
-    known = {*names("frameworks"), *names("engines"), *names("inference")} - {"reference"}
+    known = {*names("frameworks"), *names("engines")} - {"reference"}
     for path in (Path(sightline.__file__).parent / "cost").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         stated = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is str}

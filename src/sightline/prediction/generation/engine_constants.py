@@ -28,8 +28,8 @@ HOST_TIMES = (
 )
 """Constants that a faster host shortens."""
 LONG_PREFILL_TOKENS = 2560
-UNKNOWN = "reference"
-"""The engine whose constants stand in for engines that were not measured."""
+UNMEASURED = "unmeasured"
+"""The set that stands in for engines that were not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +125,12 @@ class InferenceConstants(Stated):
         """The same engine over links of a kind that its collectives may never have been fitted on.
 
         What ranks lose over a switch says nothing of PCIe, nor the other way: there collectives are those of the
-        library, as the reference has them.
+        library, as engines that were not measured have them.
         """
         over_pcie = link.topology == PCIE
         if not self.fitted_links or any((fitted == PCIE) == over_pcie for fitted in self.fitted_links):
             return self
-        usual, _ = load_inference(UNKNOWN)
+        usual, _ = load_inference(UNMEASURED)
         names = ("collective_slowdown", "synchronization_s", "long_prefill_slowdown")
         return replace(self, **{name: getattr(usual, name) for name in names})
 
@@ -146,9 +146,9 @@ the calls. Spreads are estimated."""
 def set_of(engine: str, version: str = "") -> Mapping[str, Any]:
     """Return the catalog's set of an engine's release: that of its line, or the engine's own.
 
-    A line's set is whole; an engine that nobody measured has that of ``UNKNOWN``.
+    A line's set is whole; an engine that nobody measured has that of ``UNMEASURED``.
     """
-    stated: Mapping[str, Any] = entry("inference", engine if engine in names("inference") else UNKNOWN)
+    stated: Mapping[str, Any] = entry("inference", engine if engine in names("inference") else UNMEASURED)
     versions: Mapping[str, Mapping[str, Any]] = stated.get("versions") or {}
     return versions.get(release_line(version, versions), stated)
 
