@@ -21,7 +21,7 @@ from sightline.calibration.inference import InferenceFit, MeasuredGeneration, fi
 from sightline.calibration.left_out import terms_of
 from sightline.calibration.manifest import manifest
 from sightline.calibration.supported_fit import SupportedFit
-from sightline.catalog.index import line_of, release_line
+from sightline.catalog.index import minor_release, release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.policies import price_workers
 from sightline.scenario import GenerationScenario
@@ -162,7 +162,7 @@ def _links(fit: InferenceFit, own: Sequence[str]) -> dict[str, Any]:
 def _releases(cases: Sequence[MeasuredGeneration]) -> list[str]:
     """Release lines that the cases state."""
     stated = {case.scenario.plan.engine.version for case in cases} - {""}
-    return sorted({line_of(version) for version in stated})
+    return sorted({minor_release(version) for version in stated})
 
 
 def _figures(fit: Fit, found: InferenceFit, seen: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,7 +177,6 @@ def _figures(fit: Fit, found: InferenceFit, seen: Mapping[str, Any]) -> dict[str
         "rows": {"fitted": len(found.cases), "noticing": dict(supported.rows)},
         "residuals": {name: dict(r) for name, r in found.residuals.items()},
         "constants": {**found.constants, **seen},
-        "log_sd": dict(found.log_sd),
     }
 
 

@@ -16,6 +16,10 @@ Number: TypeAlias = float | NDArray[np.floating[Any]]
 """A float or a float array; every formula accepts both and arrays broadcast."""
 Count: TypeAlias = float | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 """A whole number or an array of them."""
+COVERAGE = 0.8
+"""Share of measurements that an interval should hold."""
+FOUR_IN_FIVE = 1.2816
+"""Half-width of the interval that holds 80 % of a normal distribution, in standard deviations."""
 PLAIN: frozenset[type] = frozenset((float, int, np.float64))
 """Types of plain numbers: told by type, they need not each be asked for its dimensions."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sightline.calibration.fits import Prior
-from sightline.calibration.supported_fit import deviations, noticing_rows, supported_fit
+from sightline.calibration.supported_fit import noticing_rows, supported_fit
 
 X = np.linspace(1.0, 3.0, 12)
 PRIORS = {
@@ -44,12 +44,3 @@ def test_a_constant_on_its_bound_is_held():
     found = supported_fit(predict, 1.5 * X, np.ones(12), narrow)
     assert found.held == {"scale": "ends on its bound"}
     assert found.constants == {}
-
-
-def test_more_measurements_leave_a_constant_less_room():
-    prior = {"scale": PRIORS["scale"]}
-    few, many = (
-        deviations(lambda v, n=n: predict(v)[:n], {"scale": 1.0}, X[:n] * 1.01, np.ones(n), prior, range(n))
-        for n in (2, 12)
-    )
-    assert 0 < many["scale"] < few["scale"] < prior["scale"].spread

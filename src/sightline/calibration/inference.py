@@ -15,7 +15,7 @@ from sightline.calibration.fits import Array, Constants, Prior, priors_of
 from sightline.calibration.manifest import manifest
 from sightline.calibration.priced_once import tabled
 from sightline.calibration.residuals import conformal_spread, error_statistics, held_out_errors, likeness
-from sightline.calibration.supported_fit import SupportedFit, deviations, supported_fit
+from sightline.calibration.supported_fit import SupportedFit, supported_fit
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import Workers
@@ -70,8 +70,6 @@ class InferenceFit:
     priors: Mapping[str, Prior]
     """Of the constants that are free."""
     constants: Mapping[str, Any]
-    log_sd: Mapping[str, float]
-    """Standard deviation of each constant's logarithm, of those that have a prior."""
     residuals: Mapping[str, Mapping[str, float]]
 
     @property
@@ -135,15 +133,12 @@ def fit_inference(
     found = known or supported_fit(predict_with, measured, weights, asked, starts=[SLOW_HOST])
     kept = {name: asked[name] for name in found.constants}
     constants = base | dict(found.constants)
-    log_sd = {name: prior.spread for name, prior in priors.items() if name not in given}
-    log_sd |= deviations(predict_with, found.constants, measured, weights, kept, _groups(cases))
     fit = InferenceFit(
         cases=cases,
         predict=predict_with,
         supported=found,
         priors=kept,
         constants=constants,
-        log_sd={name: significant(sd) for name, sd in log_sd.items()},
         residuals={"fit": error_statistics(predict_with(found.constants), measured)},
     )
     constants |= _spreads(fit)

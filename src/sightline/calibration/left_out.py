@@ -12,17 +12,16 @@ import numpy as np
 
 from sightline.calibration.fits import Array
 from sightline.calibration.inference import InferenceFit, MeasuredGeneration, groups_of
-from sightline.calibration.residuals import COVERAGE
-from sightline.catalog.index import line_of
-from sightline.prediction.generation.uncertainty import NORMAL_QUANTILE, context_of, format_of, kind_of
-from sightline.quantities import significant
+from sightline.catalog.index import minor_release
+from sightline.prediction.generation.uncertainty import context_of, format_of, kind_of
+from sightline.quantities import COVERAGE, FOUR_IN_FIVE, significant
 
 LABELS: Mapping[str, Callable[[MeasuredGeneration], str]] = {
     "source": lambda case: case.source,
     "device": lambda case: case.scenario.cluster.device.name,
     "kind": lambda case: kind_of(case.scenario.model),
     "format": lambda case: format_of(case.scenario.plan),
-    "release": lambda case: line_of(case.scenario.plan.engine.version),
+    "release": lambda case: minor_release(case.scenario.plan.engine.version),
 }
 """What is left out as a whole, by the term that it shows."""
 FEWEST_LEFT = 10
@@ -138,7 +137,7 @@ def _per_doubling(cases: Sequence[LeftOut]) -> float:
     without, known, _ = _columns(cases)
     doublings = np.concatenate([one.doublings for one in cases])
     wider = (_clipped(without) ** 2 - _clipped(known) ** 2).sum() / (doublings**2).sum()
-    return significant(NORMAL_QUANTILE * np.sqrt(max(wider, 0.0)))
+    return significant(FOUR_IN_FIVE * np.sqrt(max(wider, 0.0)))
 
 
 def _clipped(errors: Array) -> Array:

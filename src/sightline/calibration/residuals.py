@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits import ORDINARY_ERROR, AnyTable, Array, Constants, FitResult, Prior
 from sightline.cost.residual_surface import Axis, ResidualSurface
-from sightline.quantities import significant
+from sightline.quantities import COVERAGE, significant
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-COVERAGE = 0.8
-"""Share of measurements that an interval should hold."""
 STIFFNESS = 0.1
 """Weight of a bend between neighbouring knots, for knots one octave apart, against one measurement's error."""
 PULL = 1e-2

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.fits import ORDINARY_ERROR, Array, Constants, Prior, fit_with_priors
-from sightline.calibration.residuals import COVERAGE, independent_errors
+from sightline.calibration.fits import Array, Constants, Prior, fit_with_priors
 
 FEWEST_ROWS = 5
 """Distinct measurements that a free constant moves."""
@@ -83,27 +82,3 @@ def _noticing(predict: Callable[[Constants], Array], values: Constants, name: st
 
 def _on_bound(value: float, prior: Prior) -> bool:
     return bool(min(np.log(value / prior.low), np.log(prior.high / value)) < AT_BOUND)
-
-
-def deviations(
-    predict: Callable[[Constants], Array],
-    fitted: Constants,
-    measured: Array,
-    weights: Array,
-    priors: Mapping[str, Prior],
-    groups: Sequence[Any],
-) -> dict[str, float]:
-    """Return the standard deviation of each constant's logarithm that the measurements leave.
-
-    The inverse of the posterior's curvature at the fit, with errors of a group counted as `independent_errors` does.
-    """
-    if not fitted:
-        return {}
-    errors = np.log(predict(fitted) / measured)
-    step = 0.02
-    moved = [np.log(predict({**fitted, name: value * np.exp(step)}) / measured) for name, value in fitted.items()]
-    slopes = (np.array(moved) - errors).T / step
-    sigma = max(float(np.quantile(np.abs(errors), COVERAGE)) / 1.2816, ORDINARY_ERROR)
-    worth = independent_errors(errors, groups) / len(errors) * weights / weights.mean() / sigma**2
-    curvature = slopes.T @ (worth[:, None] * slopes) + np.diag([1 / priors[name].spread ** 2 for name in fitted])
-    return dict(zip(fitted, map(float, np.sqrt(np.diag(np.linalg.inv(curvature)))), strict=True))

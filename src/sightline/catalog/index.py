@@ -111,6 +111,6 @@ def release_line(version: str, known: Iterable[str]) -> str:
     return next((line for line in lines if line in listed), "")
 
 
-def line_of(version: str) -> str:
+def minor_release(version: str) -> str:
     """Return the release line that a version belongs to: its first two parts ("1.2" of "1.2.0rc5")."""
     return ".".join(version.split(".")[:2])

@@ -52,11 +52,12 @@ def test_a_release_line_of_its_own_has_its_own_constants():
 
 
 def test_a_set_of_few_rows_or_one_source_is_not_calibrated():
-    (said,) = missing_measurements("sglang")
-    assert "rows of ai-dynamo/aiconfigurator: a second source, or a run of your own" in said
+    said = missing_measurements("sglang")
+    assert "runs of sglang from 1 source; calibrated needs runs of two sources, or a run of your own" in said
     assert load_inference("sglang")[1] == "extrapolated"
-    assert predict_generation(generation(plan={"framework": "sglang"})).missing == {"framework": said}
-    assert "5 more rows and a second source" in missing_measurements("mlc")[0]
+    on_fitted = generation(cluster="1x h200-sxm-141gb", plan={"framework": "sglang"})
+    assert predict_generation(on_fitted).missing == {"framework": said}
+    assert missing_measurements("mlc").startswith("5 runs of mlc from 1 source")
 
 
 def test_operators_called_one_by_one_take_none_of_the_engine_s_constants():
@@ -66,12 +67,22 @@ def test_operators_called_one_by_one_take_none_of_the_engine_s_constants():
 
 
 def test_rows_of_two_sources_need_no_remark():
-    assert missing_measurements("tensorrt-llm", "0.8") == ()
+    assert missing_measurements("tensorrt-llm", "0.8") == ""
+
+
+def test_an_engine_is_not_calibrated_on_a_device_that_it_was_never_measured_on():
+    """The terminal prints what is missing, in one sentence."""
+    plan = {"framework": "tensorrt-llm", "framework_version": "0.8"}
+    found = predict_generation(generation(cluster="1x mi300x", plan=plan))
+    assert found.missing["framework"].startswith("no published run of tensorrt-llm 0.8 on mi300x is known")
+    assert found.evidence["framework"] == "extrapolated"
+    known = predict_generation(generation(cluster="1x h100-sxm-80gb", plan=plan))
+    assert (known.missing, known.evidence["framework"]) == ({}, "calibrated")
 
 
 @pytest.mark.parametrize("engine", ["reference", "tgi"])
 def test_an_estimate_does_not_name_missing_rows(engine: str):
-    assert missing_measurements(engine) == ()
+    assert missing_measurements(engine) == ""
 
 
 def test_a_factor_of_collectives_is_never_carried_from_nvlink_to_pcie():

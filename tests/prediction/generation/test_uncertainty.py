@@ -9,12 +9,10 @@ from generation_scenarios import generation
 from sightline import predict
 from sightline.prediction.generation.engine_constants import load_inference
 from sightline.prediction.generation.uncertainty import (
-    NORMAL_QUANTILE,
     extrapolated_terms,
     kind_of,
     load_extrapolation,
     spreads,
-    uncertainty_of,
 )
 
 TERMS = load_extrapolation()
@@ -65,15 +63,6 @@ def test_estimated_spreads_are_of_whole_engines():
     assert terms(plan={"framework": "tgi"}) == {}
     estimated = replace(load_inference("reference")[0], tpot_spread=0.0)
     assert spreads(asked(), estimated) == (0.0, 0.0)
-
-
-def test_shared_and_own_errors_make_up_the_spread():
-    scenario = asked()
-    found = uncertainty_of(scenario)
-    _, step = spreads(scenario, load_inference("vllm")[0])
-    assert hypot(found.shared_sd, found.noise_sd) == pytest.approx(step / NORMAL_QUANTILE)
-    assert found.constants["matmul_slowdown"] > 0
-    assert "iteration_s" in found.constants
 
 
 def test_kinds_of_models_are_told_apart_by_their_layers():

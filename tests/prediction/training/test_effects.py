@@ -8,6 +8,7 @@ from training_scenarios import training
 
 from sightline import predict
 from sightline.prediction.beliefs import Beliefs
+from sightline.prediction.evidence import FEWEST_ROWS
 from sightline.prediction.training.constants import TrainingConstants, stated_set
 from sightline.prediction.training.effects import (
     NOTHING,
@@ -21,7 +22,7 @@ from sightline.prediction.training.effects import (
     shipped_beliefs,
     shipped_coverage,
 )
-from sightline.prediction.training.knowledge import FEWEST_ROWS, Knowledge, missing, variance_beyond
+from sightline.prediction.training.knowledge import Knowledge, missing, variance_beyond
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario import Scenario
 

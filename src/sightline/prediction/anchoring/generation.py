@@ -19,9 +19,8 @@ from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.uncertainty import extrapolated_terms
 from sightline.prediction.training.effects import PACE, STEP
 from sightline.prediction.training.flops import matmul_weights
-from sightline.prediction.training.knowledge import FOUR_IN_FIVE
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number
+from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import GenerationScenario
 
 

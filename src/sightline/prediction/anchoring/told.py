@@ -11,7 +11,7 @@ from sightline.prediction.anchoring.posterior import Posterior, moved
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.anchoring.training import AnchoredSteps, site_of
 from sightline.prediction.training.effects import PACE, base_constants, causes_of, effects_on, priors, shifted
-from sightline.prediction.training.knowledge import FOUR_IN_FIVE
+from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import GenerationScenario, Scenario
 
 LEAST_CHANGE = 0.005

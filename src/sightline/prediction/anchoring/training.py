@@ -23,9 +23,9 @@ from sightline.prediction.training.effects import (
     shifted,
     shifts,
 )
-from sightline.prediction.training.knowledge import FOUR_IN_FIVE, Knowledge, beyond, case_variance
+from sightline.prediction.training.knowledge import Knowledge, beyond, case_variance
 from sightline.prediction.training.predict import assemble, predict
-from sightline.quantities import Number
+from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import Scenario
 
 IDEAL = 1e-9

@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any
 
 from sightline.catalog import entry, names
-from sightline.catalog.index import line_of, release_line
+from sightline.catalog.index import minor_release, release_line
 from sightline.cost.collectives.families import PCIE
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul.constants import borrows
+from sightline.prediction.evidence import not_calibrated
 from sightline.scenario import Cluster, Device, Host, Interconnect
 
 HOST_TIMES = (
@@ -175,30 +176,23 @@ def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, 
 
 FITTED_NOWHERE: Mapping[str, Any] = {"fitted_devices": (), "fitted_kinds": (), "fitted_formats": ()}
 """What a relative was fitted to says nothing of an engine that was not."""
-FEWEST_ROWS, FEWEST_SOURCES = 10, 2
-"""Measurements, and sources of them, that a calibrated set rests on."""
 
 
-def missing_measurements(engine: str, version: str = "") -> tuple[str, ...]:
-    """Return a remark where an engine's set was fitted to too little to count as calibrated."""
+def missing_measurements(engine: str, version: str = "", device: str = "") -> str:
+    """Return what an engine's set lacks to be calibrated, on a ``device`` where one is named; empty for nothing."""
     stated = set_of(engine, version)
     if stated["evidence"] != "fitted" or engine not in names("inference"):
-        return ()
-    rows, sources = int(stated["rows"]["fitted"]), list(stated["sources"])
-    if rows >= FEWEST_ROWS and len(sources) >= FEWEST_SOURCES:
-        return ()
-    lacking = "a second source" if rows >= FEWEST_ROWS else f"{FEWEST_ROWS - rows} more rows"
-    if rows < FEWEST_ROWS and len(sources) < FEWEST_SOURCES:
-        lacking += " and a second source"
-    called = f"{engine} {line_of(version)}" if version else engine
-    rest = f"the constants of {called} rest on {rows} rows of {', '.join(sources)}"
-    return (f"{rest}: {lacking}, or a run of your own, would make them calibrated",)
+        return ""
+    called = f"{engine} {minor_release(version)}" if version else engine
+    if device and device not in stated["constants"]["fitted_devices"]:
+        return not_calibrated(0, 0, "run", f"{called} on {device}")
+    return not_calibrated(int(stated["rows"]["fitted"]), len(stated["sources"]), "run", called)
 
 
 def borrowed_releases(engine: str, version: str) -> tuple[str, ...]:
     """Return a remark where the release that a plan states was not measured: those whose constants stand in."""
     measured = set_of(engine, version).get("releases") if engine in names("inference") else None
-    if not version or measured is None or line_of(version) in measured:
+    if not version or measured is None or minor_release(version) in measured:
         return ()
     return (
         f"{engine} {version} was not measured: its constants are those of {', '.join(measured) or 'another release'}",

@@ -94,7 +94,10 @@ def engine_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, 
     """Return the catalog's constants for the engine on the device, and what they rest on."""
     if not device_model(scenario.cluster.device).asynchronous:
         return ONE_BY_ONE, "estimated"
-    return load_inference(scenario.plan.engine.name, scenario.plan.engine.version)
+    engine, device = scenario.plan.engine, scenario.cluster.device
+    constants, evidence = load_inference(engine.name, engine.version)
+    lacking = missing_measurements(engine.name, engine.version, device.name)
+    return constants, "extrapolated" if lacking else evidence
 
 
 def _remarks(worker: Worker) -> Iterator[str]:
@@ -107,9 +110,11 @@ def _remarks(worker: Worker) -> Iterator[str]:
 
 def _missing(worker: Worker) -> dict[str, str]:
     """What would make the engine's constants calibrated; operators that are called one by one take none of them."""
-    engine = worker.plan.engine
-    found = missing_measurements(engine.name, engine.version) if worker.ranks.device_model.asynchronous else ()
-    return {"framework": found[0]} if found else {}
+    if not worker.ranks.device_model.asynchronous:
+        return {}
+    engine, device = worker.plan.engine, worker.scenario.cluster.device
+    lacking = missing_measurements(engine.name, engine.version, device.name)
+    return {"framework": lacking} if lacking else {}
 
 
 def _phases(whole: Mapping[str, Phase], moved_s: Number) -> dict[str, Number]:

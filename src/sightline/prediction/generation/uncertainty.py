@@ -9,20 +9,12 @@ up as squares. Each was estimated by leaving out whole sources, devices, kinds a
 from dataclasses import dataclass
 from functools import cache
 from math import log2, sqrt
-from typing import NamedTuple
 
 from sightline.catalog import entry
 from sightline.cost.families import Stated
-from sightline.prediction.generation.engine_constants import (
-    InferenceConstants,
-    borrowed_releases,
-    load_inference,
-    set_of,
-)
+from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, Model
 
-NORMAL_QUANTILE = 1.2816
-"""Half-width of an 80 % interval over the standard deviation of a normal distribution."""
 MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
 """Parts of a model other than softmax attention with keys and values per head."""
 
@@ -41,17 +33,6 @@ class Extrapolation(Stated):
     """Of a release line with its engine's constants."""
     context: float
     """Per doubling of the context beyond the longest fitted."""
-
-
-class Uncertainty(NamedTuple):
-    """How the error of a prediction is made up, as standard deviations of logarithms."""
-
-    constants: dict[str, float]
-    """Of the engine's constants by name, which an own measurement may correct."""
-    shared_sd: float
-    """Of what all predictions for one run have in common beyond the constants."""
-    noise_sd: float
-    """Of a single case."""
 
 
 @cache
@@ -108,23 +89,3 @@ def _fitted_spreads(scenario: GenerationScenario, constants: InferenceConstants)
     """The spreads of cases like the fitted ones, of first tokens and of the further ones."""
     pools = scenario.plan.disaggregate is not None
     return constants.ttft_spread, constants.pools_spread if pools and constants.pools_spread else constants.tpot_spread
-
-
-def uncertainty_of(scenario: GenerationScenario) -> Uncertainty:
-    """Return how the error of a scenario's time per token is made up.
-
-    Cases of one deployment have the share ``shared_share`` of their errors' squares in common; every term for what was
-    never fitted is shared by all cases of a run.
-    """
-    engine = scenario.plan.engine
-    constants, _ = load_inference(engine.name, engine.version)
-    _, step = _fitted_spreads(scenario, constants)
-    terms = sum(term**2 for term in extrapolated_terms(scenario, constants).values())
-    shared = sqrt(constants.shared_share * step**2 + terms)
-    noise = sqrt(1.0 - constants.shared_share) * step
-    stated = set_of(engine.name, engine.version).get("log_sd", {})
-    return Uncertainty(
-        constants={name: float(sd) for name, sd in stated.items()},
-        shared_sd=shared / NORMAL_QUANTILE,
-        noise_sd=noise / NORMAL_QUANTILE,
-    )

@@ -9,6 +9,7 @@ import numpy as np
 
 from sightline.catalog import entry
 from sightline.prediction.beliefs import Beliefs
+from sightline.prediction.evidence import not_calibrated
 from sightline.prediction.training.constants import TrainingConstants, stated_set
 from sightline.prediction.training.effects import (
     believed_constants,
@@ -18,13 +19,8 @@ from sightline.prediction.training.effects import (
     shipped_beliefs,
     shipped_coverage,
 )
-from sightline.quantities import Number
+from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import Scenario
-
-FOUR_IN_FIVE = 1.2816
-"""Half-width of the interval that holds 80 % of a normal distribution, in standard deviations."""
-FEWEST_ROWS, FEWEST_SITES = 10, 2
-"""Measured steps, and series of them, that constants rest on which are called calibrated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,12 +109,5 @@ def missing(scenario: Scenario) -> str:
     family, lent = effects_family(device, shipped_beliefs())
     known = {} if lent else shipped_coverage().get(plan.framework.lineage, {}).get("on", {}).get(family, {})
     rows, sites = known.get("rows", 0), known.get("sites", 0)
-    if rows >= FEWEST_ROWS and sites >= FEWEST_SITES:
-        return ""
-    lacking = "steps of two sources" if sites < FEWEST_SITES else f"{FEWEST_ROWS} steps"
     called = f"{plan.framework.name} {plan.framework.version}".strip()
-    own = f"calibrated needs {lacking}, or a run of your own"
-    if not rows:
-        return f"no published step of {called} on {device.name} is known; {own}"
-    of = f"{rows} step{'s' * (rows > 1)} of {called} on {device.name}"
-    return f"{of} from {sites} source{'s' * (sites > 1)}; {own}"
+    return not_calibrated(rows, sites, "step", f"{called} on {device.name}")

@@ -17,10 +17,9 @@ from sightline.calibration.residuals import error_statistics
 from sightline.cost import architectures
 from sightline.cost.unmeasured import SERVER_UNKNOWN, Distance
 from sightline.loading.clusters import read_cluster
-from sightline.quantities import significant
+from sightline.quantities import COVERAGE, significant
 from sightline.validation.operators.suite import Array, OperatorSuite
 
-COVERAGE = 0.8
 PARTS: Mapping[str, str] = {
     "matmul": "matmul",
     "attention-prefill": "prefill_attention",
