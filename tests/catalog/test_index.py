@@ -68,9 +68,18 @@ def test_a_folder_of_ones_own_adds_entries(further):
     assert entry("devices", "mine")["memory"] == entry("devices", "rtx-3090")["memory"]
 
 
+def test_an_entry_that_a_program_wrote_is_json(further):
+    (further / "devices").mkdir()
+    (further / "devices" / "mine.json").write_text('{"same_as": "rtx-3090", "tdp": 280}')
+    assert "mine" in names("devices")
+    assert entry("devices", "mine")["tdp"] == 280
+
+
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
+        ("devices/mine.json", "{", "is no JSON: Expecting property name"),
+        ("devices/rtx-3090.json", "{}", "has the name of an entry that is there already, 'rtx-3090'"),
         ("devices/rtx-3090.yaml", "tdp: 1 W", "has the name of an entry that is there already, 'rtx-3090'"),
         ("devices/mine.yaml", "[1, 2]", "is no catalog entry: a mapping is needed"),
         (

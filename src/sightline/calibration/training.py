@@ -222,18 +222,22 @@ def shipped_form(found: Estimate) -> str:
     covariance = beliefs.covariance[np.ix_(places, places)]
     spreads = np.sqrt(np.diag(covariance))
     below = (covariance / np.outer(spreads, spreads))[np.tril_indices(len(names), -1)]
-    sites = {name: [beliefs.mean_of(name), beliefs.spread_of(name)] for name in sorted(beliefs.names) if of_site(name)}
+    sites = sorted(name for name in beliefs.names if of_site(name) and abs(beliefs.mean_of(name)) >= 1e-3)
     stated = {
-        "written_by": "python scripts/fit_training.py --data DIR",
-        "names": names,
-        "mean": [round(beliefs.mean_of(name), 4) for name in names],
-        "spread": [round(float(spread), 4) for spread in spreads],
+        "source": "estimated over all published series of steps by `python scripts/fit_training.py --data DIR`",
+        "date": "2026-11",
+        "evidence": "fitted",
+        "effects": _means_and_spreads(beliefs, names),
         "correlation_per_mille": [round(1000 * float(value)) for value in below],
-        "sites": {name: [round(x, 4) for x in both] for name, both in sites.items() if abs(both[0]) >= 1e-3},
+        "sites": _means_and_spreads(beliefs, sites),
         "coverage": coverage([step.scenario for step in found.steps], [step.site for step in found.steps]),
     }
     lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in stated.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _means_and_spreads(beliefs: Beliefs, names: Iterable[str]) -> dict[str, list[float]]:
+    return {name: [round(beliefs.mean_of(name), 4), round(beliefs.spread_of(name), 4)] for name in names}
 
 
 def coverage(scenarios: Sequence[Scenario], sites: Sequence[str]) -> dict[str, Any]:

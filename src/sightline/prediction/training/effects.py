@@ -5,11 +5,9 @@ fractions by their log-odds. Effects of causes were estimated together over all 
 site's - one series, one user's cluster - is unknown to everybody else, so it widens an interval and moves no value.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -71,20 +69,15 @@ NOTHING = Beliefs(names=(), mean=np.zeros(0), covariance=np.zeros((0, 0)), prior
 
 
 @cache
-def _shipped() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((files("sightline.catalog") / "data/training/effects.json").read_text("utf-8"))
-    return found
-
-
-@cache
 def shipped_beliefs() -> Beliefs:
     """Return what the catalog's measurements taught, with the effects of the sites that they are of."""
-    stated = _shipped()
-    spreads, size = np.array(stated["spread"]), len(stated["names"])
+    stated = entry("training", "effects")
+    names, (means, spreads) = tuple(stated["effects"]), np.transpose(list(stated["effects"].values()))
+    size = len(names)
     lower = np.zeros((size, size))
     lower[np.tril_indices(size, -1)] = np.array(stated["correlation_per_mille"]) / 1000
     covariance = (lower + lower.T + np.eye(size)) * np.outer(spreads, spreads)
-    return replace(NOTHING, names=tuple(stated["names"]), mean=np.array(stated["mean"]), covariance=covariance)
+    return replace(NOTHING, names=names, mean=means, covariance=covariance)
 
 
 def site_of(source: str, device: Device) -> str:
@@ -95,7 +88,7 @@ def site_of(source: str, device: Device) -> str:
 @cache
 def beliefs_at_sites() -> Beliefs:
     """Return what the catalog's measurements taught, also of the sites that they are of."""
-    sites: Mapping[str, tuple[float, float]] = _shipped()["sites"]
+    sites: Mapping[str, tuple[float, float]] = entry("training", "effects")["sites"]
     known = shipped_beliefs()
     own = known.with_effects(list(sites))
     mean = np.concatenate([known.mean, [mean for mean, _ in sites.values()]])
@@ -112,7 +105,7 @@ def shipped_coverage() -> Mapping[str, Any]:
     The largest number of ``devices`` and of ``tokens`` of a sample, ``formats``, whether ``experts``, and how many
     ``rows`` of how many ``sites`` ``on`` each family of devices.
     """
-    coverage: Mapping[str, Any] = _shipped()["coverage"]
+    coverage: Mapping[str, Any] = entry("training", "effects")["coverage"]
     return coverage
 
 

@@ -132,7 +132,8 @@ def _cell(value: Any) -> str:
     runs = [(item, len(list(same))) for item, same in groupby(value)]
     if len(runs) < len(value) / 2:
         return "; ".join(f"{times} x {_cell(item)}" for item, times in runs)
-    return "; ".join(_cell(item) for item in value)
+    text = "; ".join(_cell(item) for item in value)
+    return text if len(text) <= _LONGEST else f"{len(value):,} values, shown with --json"
 
 
 def model_rows(model: Model) -> Iterator[tuple[str, str]]:
