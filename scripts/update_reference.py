@@ -1,5 +1,6 @@
 """Write what the documentation takes from the code: the commands page and the lists of the catalog page."""
 
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ from generated import markdown_table, replace_part
 
 from sightline.catalog import KINDS, entry, names
 from sightline.cli.app import command_line
+from sightline.frameworks import read_engine, read_framework
+from sightline.frameworks.choices import choices_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -72,14 +75,53 @@ def engines() -> str:
 def _offers(kind: str, heading: str) -> str:
     rows = []
     for name in names(kind):
-        fields = entry(kind, name)
-        offers = "; ".join(
-            f"`{key}`: {', '.join(map(str, values)) or 'none'}" for key, values in fields.get("offers", {}).items()
-        )
-        defaults = ", ".join(f"`{key}: {value}`" for key, value in fields.get("defaults", {}).items())
-        versions = ", ".join(f"`{version}`" for version in fields.get("versions", {}))
+        versions = ", ".join(f"`{version}`" for version in entry(kind, name).get("versions", {}))
+        offers = "; ".join(_by_version(kind, name, "offers", lambda key, values: f"`{key}`: {_listed(values)}"))
+        defaults = ", ".join(_by_version(kind, name, "defaults", lambda key, value: f"`{key}: {value}`"))
         rows.append([f"`{name}`", versions or "-", offers or "everything", defaults or "-"])
     return markdown_table([heading, "versions", "offers", "defaults"], rows)
+
+
+def _by_version(kind: str, name: str, field: str, written: Callable[[str, Any], str]) -> Iterator[str]:
+    """Each key of a field as the newest version has it, and behind it what the versions that differ have."""
+    newest = _behavior(kind, name, "", field)
+    older = {version: _behavior(kind, name, version, field) for version in entry(kind, name).get("versions", {})}
+    for key in dict.fromkeys((*newest, *(key for stated in older.values() for key in stated))):
+        others: dict[str, list[str]] = {}
+        for version, stated in older.items():
+            if stated.get(key) != newest.get(key):
+                others.setdefault(_listed(stated[key]) if key in stated else "not offered", []).append(f"`{version}`")
+        differing = "; ".join(f"{', '.join(versions)}: {values}" for values, versions in others.items())
+        now = written(key, newest[key]) if key in newest else f"`{key}`: not offered"
+        yield f"{now} ({differing})" if differing else now
+
+
+def _behavior(kind: str, name: str, version: str, field: str) -> Mapping[str, Any]:
+    """What a version offers or takes by default; a framework's choices are defaults too, in bf16."""
+    if kind == "engines":
+        stated: Mapping[str, Any] = getattr(read_engine(name, version), field, {})
+        return stated
+    framework = read_framework(name, version)
+    if field == "offers":
+        return framework.offers
+    kernels = dict(framework.attention_kernels)
+    usual = kernels.pop("default", "flash-2")
+    elsewhere = f", {'/'.join(sorted(set(kernels.values())))} on {'/'.join(kernels)}" if kernels else ""
+    attention = {"attention_kernel": f"{usual}{elsewhere}"} if "attention_kernel" in framework.offers else {}
+    overlap = (
+        {} if framework.offers.get("tensor_overlap") == ("none",) else {"tensor_overlap": framework.overlap.tensor}
+    )
+    return {"attention": "flash", **overlap, **framework.defaults, **choices_of(framework, "bf16"), **attention}
+
+
+def _listed(values: Any) -> str:
+    return (
+        ", ".join(map(str, values)) or "none"
+        if isinstance(values, tuple | list)
+        else "none"
+        if values is None
+        else str(values)
+    )
 
 
 if __name__ == "__main__":

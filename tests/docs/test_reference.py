@@ -29,6 +29,18 @@ def update_reference():
     sys.path.remove(str(ROOT / "scripts"))
 
 
+def test_the_table_of_frameworks_has_what_differs_between_release_lines(update_reference):
+    (row,) = [line for line in update_reference.frameworks().splitlines() if line.startswith("| `megatron` |")]
+    for said in (
+        "`zero_stage`: 0, 1, 3 (`2019`, `2022`, `0.2`: 0, 1)",
+        "`attention: flash` (`2019`, `2022`: eager)",
+        "`tensor_overlap: all` (`2019`: none; `2022`: backward)",
+        "`overlap_gradient_reduce: True` (`2019`, `2022`: False)",
+        "`fp8_recipe: current` (`2019`, `2022`, `0.2`, `0.5`, `0.10`, `0.12`: delayed)",
+    ):
+        assert said in row
+
+
 @pytest.mark.parametrize(
     ("page", "part"),
     [("commands", "commands"), ("catalog", "entries"), ("scenario", "frameworks"), ("scenario", "engines")],

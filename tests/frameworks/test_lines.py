@@ -87,3 +87,22 @@ def test_megatron_changes_its_lineage_with_megatron_core() -> None:
     ]
     assert read_framework("fsdp").lineage == "fsdp"
     assert read_framework("megatron", "24.07").since == "2024-02"
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "attention"),
+    [
+        ("megatron", "2022-03", "eager"),
+        ("megatron", "2.6", "eager"),
+        ("megatron", "2023-01", "eager"),
+        ("megatron", "2023-06", "flash"),
+        ("megatron-deepspeed", "2021", "eager"),
+        ("deepspeed", "2022-04", "eager"),
+        ("deepspeed", "2022-05", "flash"),
+        ("deepspeed", "0.14", "flash"),
+        ("fsdp", "2022-03", "eager"),
+        ("fsdp", "", "flash"),
+    ],
+)
+def test_attention_is_eager_where_there_was_no_flash_attention(name: str, stated: str, attention: str) -> None:
+    assert read_framework(name, stated).defaults.get("attention", "flash") == attention

@@ -13,6 +13,8 @@ _CONTAINER: Final = re.compile(r"(2\d)\.(0[1-9]|1[0-2])(?:\.\d+)*")
 """Releases that are numbered by year and month, as NVIDIA's containers are: 25.04."""
 _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.-]?(?:rc|a|b|post|dev)\d*)?")
 LAST_MONTH: Final = "12"
+FLASH_ATTENTION: Final = "2022-05"
+"""Month of the paper on FlashAttention (arXiv 2205.14135): before it, attention was several kernels."""
 
 
 class Line(NamedTuple):
@@ -21,7 +23,7 @@ class Line(NamedTuple):
     name: str
     """The release line; empty for a framework that has only one."""
     defaults: Mapping[str, Any] = {}
-    """Values of plan fields that go with an old spelling, instead of the line's own defaults."""
+    """Values of plan fields that go with an old spelling or a date, instead of the line's own defaults."""
 
 
 def line_of(framework: str, entry: Mapping[str, Any], stated: str) -> Line:
@@ -89,13 +91,14 @@ def _is_day(stated: str) -> bool:
 def _of_month(
     framework: str, entry: Mapping[str, Any], lines: Mapping[str, Mapping[str, Any]], stated: str, month: str
 ) -> Line:
-    """The last line that had begun in a month."""
+    """The last line that had begun in a month; with eager attention where there was no other."""
     begun = {name: str(line["since"]) for name, line in lines.items() if "since" in line}
     first = min(begun.values(), default=str(entry.get("since", "")))
     if month < first:
         raise InputError(f"plan.framework_version is {show(stated)}; {framework}: allowed: a date from {first} on")
     known = {name: since for name, since in begun.items() if since <= month}
-    return Line(max(known, key=lambda name: known[name], default=""))
+    early = {"attention": "eager"} if month < FLASH_ATTENTION else {}
+    return Line(max(known, key=lambda name: known[name], default=""), early)
 
 
 def _of_release(lines: Mapping[str, Mapping[str, Any]], asked: tuple[int, ...]) -> str | None:

@@ -89,6 +89,12 @@ POOL: Keys = {
 }
 """The workers of one kind in ``plan.disaggregate``."""
 
+OTHER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("hf", "huggingface", "hugging-face"), "transformers"),
+    **dict.fromkeys(("megatron-lm", "megatron-core"), "megatron"),
+    **dict.fromkeys(("trt-llm", "trtllm", "tensorrt_llm"), "tensorrt-llm"),
+}
+"""What else frameworks and engines are called."""
 TASKS = ("pretrain", "finetune", "generate", "operator")
 """Every task."""
 
@@ -137,13 +143,19 @@ def read_training_plan(mapping: object, task: str, complaints: Complaints) -> Re
     named = "framework" in stated or "framework" in checked.wrong
     typical = "" if named else typical_framework(task, {**stated, **read}).name
     framework = _framework(read_framework, checked, typical, complaints)
-    behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **framework.defaults}
+    behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
     bad = checked.wrong | untrained | (techniques.keys() - read.keys())
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
     remarks = () if framework is None else _remarks(framework, stated, named=named)
     return ReadPlan(framework=framework, values=values, stated=stated, remarks=remarks)
+
+
+def _defaults(framework: Framework, stated: Mapping[str, Any]) -> dict[str, object]:
+    """A framework's values of what a plan leaves out: attention is fused where a plan states what only that can do."""
+    needs_flash = "attention_kernel" in stated or stated.get("context_parallel", 1) != 1
+    return {key: value for key, value in framework.defaults.items() if key != "attention" or not needs_flash}
 
 
 def _remarks(framework: Framework, stated: Mapping[str, Any], *, named: bool) -> tuple[str, ...]:
@@ -179,6 +191,7 @@ def _framework(read: Callable[[str, str], F], checked: Checked, typical: str, co
         return None
     stated = checked.values
     name, version = stated.get("framework", typical), stated.get("framework_version", "")
+    name = OTHER_NAMES.get(name.lower(), name)
     return complaints.note(read, name, version)
 
 

@@ -204,6 +204,14 @@ def test_an_unknown_family_gates_where_its_norm_suggests_so():
     assert (plain.norm, plain.activation) == ("layernorm", "gelu")
 
 
+def test_an_unknown_family_has_a_plain_mlp_where_its_width_suggests_so():
+    bare = {**without(PLAIN, "rms_norm_eps", "norm_eps"), "model_type": "newthing", "hidden_act": "gelu"}
+    plain = read({**bare, "intermediate_size": 4 * bare["hidden_size"]})
+    assert (plain.norm, plain.activation) == ("layernorm", "gelu")
+    silu = read({**bare, "intermediate_size": 4 * bare["hidden_size"], "hidden_act": "silu"})
+    assert (silu.norm, silu.activation) == ("rmsnorm", "swiglu")
+
+
 def test_a_class_may_stand_in_for_the_family():
     config = without({**PLAIN, **MOE, "architectures": ["Qwen3MoeForCausalLM"]}, "model_type")
     model = read(config)

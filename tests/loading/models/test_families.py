@@ -10,6 +10,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.models import resolve_model
+from sightline.loading.models.config import read_model
 from sightline.loading.models.family import families, family_of, spellings
 from sightline.loading.models.keys import MODEL
 from sightline.scenario import Heads, Model
@@ -422,3 +423,87 @@ def test_a_family_states_known_features_and_keys(model_type):
     assert set(family.activations) <= set(spelled.activations.values())
     assert [key for key in family.defaults if key not in MODEL and key not in family.switches] == []
     assert [key for key in family.needs if key not in MODEL or key not in spelled.needed] == []
+
+
+BERT = {"hidden_act": "gelu", "vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2}
+PUBLISHED = {
+    "bert-base-uncased": (
+        {**BERT, "model_type": "bert", "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+        | {"num_hidden_layers": 12, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1},
+        "gelu learned",
+        109.5e6,
+    ),
+    "roberta-large": (
+        {**BERT, "model_type": "roberta", "hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16}
+        | {"num_hidden_layers": 24, "vocab_size": 50265, "max_position_embeddings": 514},
+        "gelu learned",
+        355.4e6,
+    ),
+    "distilbert-base-uncased": (
+        {"model_type": "distilbert", "activation": "gelu", "dim": 768, "hidden_dim": 3072, "n_heads": 12}
+        | {"n_layers": 6, "vocab_size": 30522, "max_position_embeddings": 512},
+        "gelu learned",
+        66.4e6,
+    ),
+    "gpt2-xl": (
+        {"model_type": "gpt2", "activation_function": "gelu_new", "n_embd": 1600, "n_layer": 48, "n_head": 25}
+        | {"n_positions": 1024, "vocab_size": 50257},
+        "gelu learned",
+        1557.6e6,
+    ),
+    "opt-1.3b": (
+        {"model_type": "opt", "activation_function": "relu", "hidden_size": 2048, "ffn_dim": 8192, "vocab_size": 50272}
+        | {"num_attention_heads": 32, "num_hidden_layers": 24, "word_embed_proj_dim": 2048},
+        "relu learned",
+        1315.8e6,
+    ),
+    "bloom-7b1": (
+        {"model_type": "bloom", "hidden_size": 4096, "n_head": 32, "n_layer": 30, "vocab_size": 250880},
+        "gelu alibi",
+        7069.0e6,
+    ),
+    "gpt-neox-20b": (
+        {"model_type": "gpt_neox", "hidden_act": "gelu_fast", "hidden_size": 6144, "intermediate_size": 24576}
+        | {"num_attention_heads": 64, "num_hidden_layers": 44, "vocab_size": 50432, "max_position_embeddings": 2048},
+        "gelu rotary",
+        20554.6e6,
+    ),
+    "gpt-neo-1.3b": (
+        {"model_type": "gpt_neo", "activation_function": "gelu_new", "hidden_size": 2048, "num_layers": 24}
+        | {"num_heads": 16, "max_position_embeddings": 2048, "vocab_size": 50257, "window_size": 256},
+        "gelu learned",
+        1315.6e6,
+    ),
+    "falcon-7b": (
+        {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32}
+        | {"vocab_size": 65024, "multi_query": True, "parallel_attn": True, "bias": False},
+        "gelu rotary",
+        6921.7e6,
+    ),
+    "persimmon-8b": (
+        {"model_type": "persimmon", "hidden_act": "relu2", "hidden_size": 4096, "intermediate_size": 16384}
+        | {"num_attention_heads": 64, "num_hidden_layers": 36, "vocab_size": 262144},
+        "relu2 rotary",
+        9.4e9,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_plain_mlps_have_the_published_parameters(name: str) -> None:
+    config, kind, parameters = PUBLISHED[name]
+    model = read_model(config, name=name).model
+    assert f"{model.activation} {model.positions}" == kind
+    # Poolers, heads for masked tokens and token types are not part of the model that is trained here.
+    assert model.parameters == pytest.approx(parameters, rel=0.007)
+
+
+def test_encoders_say_what_is_predicted_in_their_place() -> None:
+    (remark,) = read_model(PUBLISHED["roberta-large"][0]).remarks
+    assert "it is an encoder, predicted with causal attention" in remark
+
+
+def test_an_embedding_of_another_width_is_refused_by_its_key() -> None:
+    config = {**PUBLISHED["bert-base-uncased"][0], "model_type": "electra", "embedding_size": 128}
+    with pytest.raises(InputError, match="embedding_size is 128: an embedding of another width than hidden_size 768"):
+        read_model(config)

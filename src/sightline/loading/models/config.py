@@ -87,6 +87,7 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     complaints.add(*(f"model.{problem}" for problem in _inconsistencies(values, family)))
     complaints.raise_any()
     checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
+    assumed += filter(None, [family.assumption])
     blocks = _blocks(values, family, complaints)
     blocks["weight_exceptions"] = weight_exceptions(values, complaints)
     complaints.add(*(f"model.{problem}" for problem in missing_blocks(blocks)))

@@ -101,7 +101,9 @@ def _features(config: Mapping[str, Any]) -> set[str]:
 def _any(config: Mapping[str, Any], stated: set[str]) -> Family:
     """The family of no name: the norm is that of the config's epsilon, and figures of its blocks are needed."""
     family = entry_of(ANY_FAMILY)
-    layernorm = any(k.startswith("layer_norm") for k in config) and not any(k.startswith("rms_norm") for k in config)
+    layernorm = not any(k.startswith("rms_norm") for k in config) and (
+        any(k.startswith("layer_norm") for k in config) or _is_plain(config)
+    )
     blocks = {
         "num_experts": ("num_experts_per_tok",),
         "kv_lora_rank": ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
@@ -116,6 +118,15 @@ def _any(config: Mapping[str, Any], stated: set[str]) -> Family:
         family = replace(family, defaults={**family.defaults, "norm": "layernorm"}, activations=activations)
     interleaved = "linear" if "linear_num_value_heads" in stated else family.interleaved
     return replace(family, needs=tuple(needs), interleaved=interleaved)
+
+
+def _is_plain(config: Mapping[str, Any]) -> bool:
+    """Whether MLPs look like GPT's: GELU or ReLU over exactly four times the width, where gates make do with less."""
+    ours = {theirs: name for name, others in spellings().spellings.items() for theirs in others}
+    named = {ours.get(key, key): value for key, value in config.items()}
+    word, width, inner = named.get("hidden_act"), named.get("hidden_size"), named.get("intermediate_size")
+    plain = isinstance(word, str) and spellings().activations.get(word, _resembled(word.lower())) in ("gelu", "relu")
+    return plain and isinstance(width, int) and inner in (None, 4 * width)
 
 
 def derive_lists(named: dict[str, Any], remarks: list[str]) -> None:

@@ -32,6 +32,8 @@ class Family:
     """Linear attention has a decay for every key channel; it and the output gate pass through a head's width (Kimi)."""
     halved_intermediate: bool = False
     """``intermediate_size`` counts both input projections."""
+    assumption: str = ""
+    """What is predicted in place of what its layers do."""
     states_blocks: bool = False
     """Its mapping states every block outright, under the names of `sightline.scenario.Model`."""
 

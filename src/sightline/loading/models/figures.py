@@ -12,8 +12,10 @@ from sightline.loading.models.family import Family, spellings
 from sightline.loading.models.keys import MODEL, OWN
 from sightline.quantities import show
 
+_EMBEDDING_WIDTHS = frozenset({"word_embed_proj_dim", "embedding_size"})
+"""Keys of an embedding's own width."""
 _READ_APART = frozenset(
-    {"model_type", "layer_types", "word_embed_proj_dim", "attn_config.attn_type", "same_as", "attention_chunk_size"}
+    {"model_type", "layer_types", *_EMBEDDING_WIDTHS, "attn_config.attn_type", "same_as", "attention_chunk_size"}
 )
 """Keys that are read, but not as a figure."""
 _NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping")
@@ -137,10 +139,12 @@ def _note_foreign_features(config: Mapping[str, Any], family: Family, complaints
         if value is not None and what not in family.features and value not in stated.get("off", ()):
             unknown = "which this version does not predict" if feature in s.foreign else "which this model_type has not"
             complaints.add(f"model.{feature} is {show(value)}: {what}, {unknown}")
-    embedding, width = config.get("word_embed_proj_dim"), config.get("hidden_size")
-    if embedding is not None and width is not None and embedding != width:
+    width = config.get("hidden_size")
+    for key in _EMBEDDING_WIDTHS & config.keys() if width is not None else ():
+        if config[key] in (None, width):
+            continue
         complaints.add(
-            f"model.word_embed_proj_dim is {show(embedding)}: an embedding of another width than hidden_size "
+            f"model.{key} is {show(config[key])}: an embedding of another width than hidden_size "
             f"{show(width)}, which this version does not predict"
         )
 
