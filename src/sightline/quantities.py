@@ -44,6 +44,8 @@ def either(condition: Any, if_true: Count, if_false: Count) -> Number:
 
 def larger(a: Count, b: Count) -> Number:
     """Return the larger of two numbers, place by place; for plain numbers several times faster than NumPy's."""
+    if type(a) is float and type(b) is float:
+        return b if b > a else a  # noqa: FURB136 - a call takes twice as long
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         most: Number = np.maximum(a, b)
         return most
@@ -52,6 +54,8 @@ def larger(a: Count, b: Count) -> Number:
 
 def smaller(a: Count, b: Count) -> Number:
     """Return the smaller of two numbers, place by place; for plain numbers several times faster than NumPy's."""
+    if type(a) is float and type(b) is float:
+        return b if b < a else a  # noqa: FURB136 - a call takes twice as long
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         least: Number = np.minimum(a, b)
         return least

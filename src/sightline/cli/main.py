@@ -21,6 +21,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("sightline: interrupted\n")
         return INTERRUPTED
+    finally:
+        if arguments is None:
+            gc.freeze()  # what a process holds ends with it: looking for dead cycles at exit took a tenth of its time
 
 
 def _command(arguments: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ The catalog's devices state theirs; ``architectures.yaml`` says what is known of
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from sightline.catalog.yaml12 import parse
@@ -22,7 +22,7 @@ MEASURED_MAKER = "nvidia"
 @cache
 def known() -> Mapping[str, Mapping[str, Any]]:
     """Return what is known of each architecture, by name."""
-    text = (files(__package__) / "architectures.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
     return {name: {**UNKNOWN, **told} for name, told in parse(text).items()}
 
 

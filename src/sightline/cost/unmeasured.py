@@ -6,7 +6,7 @@ every measured device left out in turn.
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from sightline.catalog.yaml12 import parse
@@ -28,7 +28,7 @@ OTHERS = 0.5
 @cache
 def known() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return what was found by leaving devices out, by part and distance."""
-    return parse((files(__package__) / "left_out.yaml").read_text(encoding="utf-8")) or {}
+    return parse(Path(__file__).with_name("left_out.yaml").read_text(encoding="utf-8")) or {}
 
 
 @cache

@@ -178,6 +178,7 @@ FITTED_NOWHERE: Mapping[str, Any] = {"fitted_devices": (), "fitted_kinds": (), "
 """What a relative was fitted to says nothing of an engine that was not."""
 
 
+@cache
 def missing_measurements(engine: str, version: str = "", device: str = "") -> str:
     """Return what an engine's set lacks to be calibrated, on a ``device`` where one is named; empty for nothing."""
     stated = set_of(engine, version)

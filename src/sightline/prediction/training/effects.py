@@ -16,7 +16,7 @@ from sightline.catalog import entry
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel, stated_set
-from sightline.quantities import Number, smaller
+from sightline.quantities import Number, plain, smaller
 from sightline.scenario import Device, Scenario
 
 CAUSES = ("all", "device", "lent", "kernel", "framework", "site")
@@ -155,10 +155,13 @@ def _shifts(beliefs: Beliefs, causes: tuple[tuple[str, str], ...]) -> dict[str, 
 
 def shifted(scenario: Scenario, shift: Mapping[str, Number]) -> TrainingConstants:
     """Return the scenario's constants at these shifts, numbers or arrays of one length."""
-    base = base_constants(scenario)
+    return _moved(base_constants(scenario), shift)
+
+
+def _moved(base: TrainingConstants, shift: Mapping[str, Number]) -> TrainingConstants:
     pace = np.exp(shift.get(PACE, 0.0))
     values: dict[str, Any] = {
-        name: _shifted(prior, getattr(base, name), shift.get(name, 0.0), pace)
+        name: plain(_shifted(prior, getattr(base, name), shift.get(name, 0.0), pace))
         for name, prior in priors().items()
         if name != PACE
     }
@@ -175,17 +178,20 @@ def _shifted(prior: Prior, value: Number, shift: Number, pace: Number) -> Number
 
 def base_constants(scenario: Scenario) -> TrainingConstants:
     """Return the constants before any effect: what is stated for the device, else the catalog's values."""
-    plan = scenario.plan
-    stated = stated_set(scenario)
+    framework, stated = scenario.plan.framework, stated_set(scenario)
     if stated is not None:
         return stated[0]
-    if plan.framework.ideal is not None:
-        return ideal_constants(plan.framework.ideal)
-    native = entry("training", "constants")["native"] if plan.framework.native_host else 1.0
+    return _usual_constants(framework.native_host) if framework.ideal is None else ideal_constants(framework.ideal)
+
+
+@cache
+def _usual_constants(native_host: bool) -> TrainingConstants:
+    native = entry("training", "constants")["native"] if native_host else 1.0
     values = {name: p.value * (native if p.host else 1.0) for name, p in priors().items() if name != PACE}
     return TrainingConstants(**values)
 
 
+@cache
 def ideal_constants(ideal: Ideal) -> TrainingConstants:
     """Return the constants of a framework without time for hosts, whose ranks wait for nothing but the network."""
     values = {name: 0.0 if prior.host else 1.0 for name, prior in priors().items() if name != PACE}
@@ -196,7 +202,12 @@ def ideal_constants(ideal: Ideal) -> TrainingConstants:
 def believed_constants(scenario: Scenario, beliefs: Beliefs | None = None, site: str = "") -> TrainingConstants:
     """Return the constants at the means of what is believed: the catalog's beliefs unless others are given."""
     known = shipped_beliefs() if beliefs is None else beliefs
-    return shifted(scenario, shifts(known, causes_of(scenario, known, site)))
+    return _believed(base_constants(scenario), known, tuple(causes_of(scenario, known, site).items()))
+
+
+@lru_cache(maxsize=32)
+def _believed(base: TrainingConstants, known: Beliefs, causes: tuple[tuple[str, str], ...]) -> TrainingConstants:
+    return _moved(base, _shifts(known, causes))
 
 
 def gradient(

@@ -8,6 +8,7 @@ import numpy as np
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, ring_neighbours, tensor_group
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
+from sightline.frameworks.framework import Ideal
 from sightline.prediction.pass_times import in_setting
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import Collective, Elementwise, Matmul, Operator
@@ -23,13 +24,22 @@ def in_framework(
     operators: Iterable[Operator], prices: Prices, scenario: Scenario, constants: TrainingConstants
 ) -> Prices:
     """Return the prices of operators as they run inside a training step."""
-    return in_setting(operators, prices, partial(_time_s, scenario=scenario, c=constants))
+    ideal = scenario.plan.framework.ideal
+    inside = partial(_time_s, scenario=scenario, c=constants)
+    return in_setting(
+        operators, prices, inside if ideal is None else partial(_ideal_time_s, ideal=ideal, others=inside)
+    )
+
+
+def _ideal_time_s(
+    op: Operator, cost: OperatorCost, ideal: Ideal, others: Callable[[Operator, OperatorCost], Number]
+) -> Number:
+    if isinstance(op, Collective):
+        return others(op, cost)
+    return larger(cost.compute_s / ideal.peak, cost.memory_s / ideal.bandwidth)
 
 
 def _time_s(op: Operator, cost: OperatorCost, scenario: Scenario, c: TrainingConstants) -> Number:
-    ideal = scenario.plan.framework.ideal
-    if ideal is not None and not isinstance(op, Collective):
-        return larger(cost.compute_s / ideal.peak, cost.memory_s / ideal.bandwidth)
     match op:
         case Elementwise():
             return cost.time_s
