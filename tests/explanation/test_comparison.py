@@ -239,6 +239,16 @@ def test_files_of_results_have_the_tables_that_their_scenarios_still_give(place)
     assert not rows_at(sl.compare(place / "old.json", profile), "module")
 
 
+def test_a_file_of_a_bound_can_be_compared(place):
+    from sightline.report.csv_lines import to_csv
+
+    profile = sl.predict(sl.load(TRAINING | {"plan": {"framework": "reference", "micro_batch": 1}}))
+    (place / "bound.json").write_text(json.dumps(profile.to_dict()))
+    (place / "bound.csv").write_text(to_csv([profile]))
+    for name in ("bound.json", "bound.csv"):
+        assert {row.verdict for row in sl.compare(place / name, profile).rows} == {"no difference found"}
+
+
 def test_a_run_as_runs_show_writes_it_can_be_compared(place, capsys):
     from sightline.cli.main import run as command
 

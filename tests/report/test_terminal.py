@@ -10,7 +10,7 @@ from rich.console import Console
 from sightline.loading import load
 from sightline.loading.operations import operation_from_mapping
 from sightline.profile import Profile
-from sightline.report import labels
+from sightline.report import labels, summary
 from sightline.report.terminal import parts
 from sightline.report.terminal import profile as terminal
 
@@ -37,6 +37,19 @@ def test_one_prediction_says_everything_a_reader_asks(profile):
         "2 T tokens",
     ):
         assert said in text
+
+
+@pytest.mark.parametrize(
+    ("ends", "said", "cell"),
+    [((50.0, 70.0), "fits: 60.0 GiB", "yes"), ((50.0, 80.5), "fits, tight: 60.0 GiB of 80.0 GiB", "yes, tight")],
+)
+def test_memory_is_tight_where_its_interval_holds_the_limit(build, ends, said, cell):
+    low, high = (end * 2**30 for end in ends)
+    near = build(interval={"step_time_s": (1.0, 1.5), "memory_bytes.total": (low, high)})
+    text = render(terminal.one(near), 120)
+    assert said in text
+    assert f"of memory {ends[0]:.1f} to {ends[1]:.1f} GiB" in text
+    assert summary.cells(near)[4] == cell
 
 
 def test_what_takes_nothing_is_not_shown(profile, generation):

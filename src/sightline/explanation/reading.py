@@ -13,6 +13,7 @@ from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import cell_value, read_source
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, TASKS, Profile, Task, task_of
+from sightline.profile.results import flatten
 from sightline.runs import Run, Store
 from sightline.runs.store import LATEST
 
@@ -121,7 +122,7 @@ def side_of_result(
         figures=_numbers({key: result.get(key) for key in kind.headline} | _derived(result, kind)),
         phases=_numbers(result.get("phases") or {}),
         memory_bytes=_numbers(result.get("memory_bytes") or {}),
-        intervals={key: (float(ends[0]), float(ends[1])) for key, ends in intervals.items()},
+        intervals={key: (float(low), float(high)) for key, (low, high) in intervals.items() if high is not None},
         cells=[cell for cell in cells or _cells(result.get("rows") or ()) if cell.phase not in IDLE_PHASES],
         is_contended=bool(found.get("contended")),
         warnings=_disturbances(name, found),
@@ -238,9 +239,15 @@ def _unflattened(mapping: Mapping[str, Any]) -> dict[str, Any]:
         whole = with_value(whole, key, value)
     pairs = whole.get("interval")
     if isinstance(pairs, Mapping):
-        ends = {key: value.split() if isinstance(value, str) else value for key, value in pairs.items()}
-        whole["interval"] = {key: [cell_value(str(end)) for end in value] for key, value in ends.items()}
+        # A key of an interval may be a dotted one, such as memory_bytes.total.
+        ends = {key: value.split() if isinstance(value, str) else value for key, value in flatten(pairs).items()}
+        whole["interval"] = {key: [_end(end) for end in value] for key, value in ends.items()}
     return whole
+
+
+def _end(end: Any) -> Any:
+    """An end of an interval; None where a bound has none."""
+    return None if end in (None, "None", "null") else cell_value(str(end))
 
 
 def _with_table(side: Side) -> Side:

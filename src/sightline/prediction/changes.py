@@ -48,7 +48,7 @@ def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Seque
                 total = other.memory_bytes["total"] / GIB
                 yield f"{change} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}"
 
-    single = list(fitting(_changes(profile)))
+    single = [*islice(fitting(_smaller_micro_batches(profile)), 1), *fitting(_changes(profile))]
     if single:
         return [*sentences, *single]
     together = () if profile.task is GENERATION else islice(fitting(_together(profile.scenario)), 1)
@@ -62,6 +62,17 @@ def _changes(profile: Profile) -> Iterator[tuple[str, Any]]:
         yield from _generation_changes(scenario)
     else:
         yield from ((_in_words(change), _with(scenario, change)) for change in _saving(scenario))
+
+
+def _smaller_micro_batches(profile: Profile) -> Iterator[tuple[str, Any]]:
+    """Micro-batches below a training plan's that divide a replica's share of the batch, the largest first."""
+    scenario = profile.scenario
+    if profile.task is GENERATION:
+        return
+    share = scenario.workload.global_batch // int(scenario.plan.data_parallel)
+    for sequences in range(int(scenario.plan.sequences) - 1, 0, -1):
+        if share % sequences == 0:
+            yield f"micro_batch: {sequences}", _with(scenario, {"micro_batch": sequences})
 
 
 def _together(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
@@ -119,8 +130,6 @@ def _saving(scenario: Scenario) -> Iterator[Change]:
     """Single changes that save memory and that the framework offers."""
     plan = scenario.plan
     offered = plan.framework.allows
-    if plan.sequences > 1:
-        yield {"micro_batch": 1}
     if plan.attention == "eager" and offered("attention", "flash"):
         yield {"attention": "flash"}
     for kind in ("selective", "full"):

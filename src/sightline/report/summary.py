@@ -101,7 +101,7 @@ def cells(profile: Profile) -> list[str]:
 def _cell(profile: Profile, key: str) -> str:
     match key:
         case "fits":
-            return "yes" if profile.fits else "no"
+            return ("yes" if profile.fits else "no") + (", tight" if _is_tight(profile) else "")
         case "memory":
             return units.gib(float(profile.memory_bytes["total"]))
         case "interval":
@@ -212,9 +212,19 @@ def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
 
 
 def fit_sentence(profile: Profile) -> str:
-    """Return whether the fullest device's memory is enough, with both figures."""
-    verdict = "fits" if profile.fits else "does not fit"
-    return f"{verdict}: {units.gib(float(profile.memory_bytes['total']))} of {units.gib(float(profile.usable_bytes))}"
+    """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps."""
+    needed, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
+    verdict = ("fits" if profile.fits else "does not fit") + (", tight" if _is_tight(profile) else "")
+    return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}"
+
+
+_MEMORY = "memory_bytes.total"
+
+
+def _is_tight(profile: Profile) -> bool:
+    """Whether the memory that a device has is inside of the interval of what is needed."""
+    low, high = profile.interval.get(_MEMORY, (0.0, 0.0))
+    return float(low) <= float(profile.usable_bytes) <= float(high or 0.0)
 
 
 def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
@@ -244,6 +254,9 @@ def interval_sentences(profile: Profile) -> list[str]:
     several = ", ".join(f"{label} {ends}" for label, ends in ranges[:2])
     lines = [f"80 % interval {ranges[0][1]}" if len(ranges) == 1 else f"80 % intervals: {several}"]
     lines += [f"{label} {ends}" for label, ends in ranges[2:]]
+    if _MEMORY in profile.interval:
+        low, high = (units.gib(float(end or 0.0)) for end in profile.interval[_MEMORY])
+        lines[-1] += f", of memory {low.removesuffix(' GiB')} to {high}"
     if profile.source == "predicted" and profile.task.name in _EVIDENCE_OF:
         lines[-1] += f"; {_EVIDENCE_OF[profile.task.name]}: {profile.evidence.get('framework', 'estimated')}"
         lines += [f"not calibrated: {sentence}" for sentence in profile.missing.values()]

@@ -15,6 +15,7 @@ from sightline.prediction import predict
 from sightline.prediction.figures import intervals
 from sightline.prediction.training.constants import stated_set
 from sightline.prediction.training.knowledge import is_bound
+from sightline.prediction.training.memory_spread import MEMORY_SPREAD
 from sightline.prediction.training.predict import LONGER, SHORTER
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -32,15 +33,25 @@ def width(framework: str, device: str) -> float:
 
 def test_the_interval_is_as_wide_on_both_sides_and_for_all_that_the_step_gives() -> None:
     profile = predict(training(model="llama-2-7b", total_tokens=1e9, plan=ONE_STEP))
-    assert set(profile.interval) == {*LONGER, *SHORTER}
+    assert set(profile.interval) == {*LONGER, *SHORTER, "memory_bytes.total"}
     low, high = profile.interval["step_time_s"]
     spread = np.log(high / low) / 2
     assert spread > 0
-    for key, (low, high) in profile.interval.items():
+    for key in (*LONGER, *SHORTER):
+        low, high = profile.interval[key]
         value = float(getattr(profile, key))
         assert low < value < high
         assert sqrt(low * high) == pytest.approx(value)
         assert high / value == pytest.approx(exp(spread))
+
+
+def test_memory_has_an_interval_of_its_own_and_a_bound_none() -> None:
+    profile = predict(training(model="llama-2-7b", plan=ONE_STEP))
+    low, high = profile.interval["memory_bytes.total"]
+    assert sqrt(low * high) == pytest.approx(profile.memory_bytes["total"])
+    assert high / low == pytest.approx(exp(2 * MEMORY_SPREAD))
+    bound = predict(training(model="llama-2-7b", plan={**ONE_STEP, "framework": "reference"}))
+    assert "memory_bytes.total" not in bound.interval
 
 
 def test_what_the_scenario_does_not_ask_has_no_interval() -> None:

@@ -18,6 +18,7 @@ from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
 from sightline.prediction.training.memory import StageLedger, fullest_stage, stage_ledgers
+from sightline.prediction.training.memory_spread import memory_interval
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.rows import limits_of, rows_of
@@ -131,7 +132,7 @@ def _interval(
         return lower_bounds(profile, LONGER)
     else:
         spread = known.spread(scenario, lambda tried: assemble(scenario, tried)[1].step_time_s)
-    return intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread))
+    return {**intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread)), **memory_interval(profile)}
 
 
 def remarks(scenario: Scenario) -> list[str]:

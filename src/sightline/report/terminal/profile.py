@@ -60,7 +60,10 @@ def many(profiles: Sequence[Profile]) -> Table:
         table.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
     named = zip(labels.variant_labels([p.scenario for p in profiles]), profiles, summary.best(profiles), strict=True)
     for label, profile, is_best in named:
-        cells = [Text(cell, style={"yes": "green", "no": "red"}.get(cell, "")) for cell in summary.cells(profile)]
+        cells = [
+            Text(cell, style={"yes": "green", "no": "red"}.get(cell.partition(",")[0], ""))
+            for cell in summary.cells(profile)
+        ]
         table.add_row(Text(label), *cells, style="bold" if is_best else "")
     return table
 
