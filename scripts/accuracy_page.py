@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from generated import markdown_table
 
 from sightline.catalog import entry, names
+from sightline.validation.left_out import Figures, together
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "accuracy"
@@ -59,13 +61,15 @@ def _anchored() -> Iterable[Row]:
         every = figures("anchors")[title]
         for kind, experts in (("dense models", False), ("with mixtures of experts", True)):
             if of := [one for one in every if one["experts"] == experts]:
-                found = {
-                    key: fmean(one[name] for one in of) for key, name in (("mape", "anchored"), ("coverage", "covered"))
-                }
-                found["half_width"] = median(one["half_width"] for one in of)
+                found = together(
+                    [
+                        Figures(rows=x["rows"], mape=x["anchored"], coverage=x["covered"], half_width=x["half_width"])
+                        for x in of
+                    ]
+                )
                 before = percent(fmean(one["unanchored"] for one in of))
                 left = f"{len(of)} sources left out; the same steps without an anchor {before}"
-                yield _row(f"Training {asked}: {kind}", found, left)
+                yield _row(f"Training {asked}: {kind}", asdict(found), left)
 
 
 def _generation() -> Iterable[Row]:
@@ -93,11 +97,22 @@ def _operators() -> Iterable[Row]:
 
 
 def _of_devices(asked: str, rows: Sequence[Mapping[str, Any]]) -> Row:
-    found = {"mape": fmean(row["mean"] for row in rows), "coverage": fmean(row["coverage"] for row in rows)}
-    found["half_width"] = median(float(np.expm1(row["half_width"])) for row in rows)
+    found = together(
+        [
+            Figures(
+                rows=row["rows"],
+                mape=row["mean"],
+                coverage=row["coverage"],
+                half_width=float(np.expm1(row["half_width"])),
+            )
+            for row in rows
+        ]
+    )
     middle = percent(median(row["median"] for row in rows))
     devices = len({row["device"] for row in rows})
-    return _row(asked, found, f"{devices} devices left out, {len(rows)} tables, the median of their medians {middle}")
+    return _row(
+        asked, asdict(found), f"{devices} devices left out, {len(rows)} tables, the median of their medians {middle}"
+    )
 
 
 def _is_measured(result: Mapping[str, Any]) -> bool:

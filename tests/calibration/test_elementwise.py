@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import by_kernel
 from sightline.calibration.manifest import manifest, samples
 from sightline.calibration.parts.elementwise import ElementwiseTable, fit_elementwise, predicted_seconds
-from sightline.calibration.residuals import error_statistics
 from sightline.cost.elementwise import ElementwiseConstants, load_elementwise
 from sightline.loading.clusters import read_cluster
 

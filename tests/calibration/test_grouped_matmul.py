@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.manifest import samples
 from sightline.calibration.parts.grouped import GroupedTable, fit_grouped, grouped_table, predicted_seconds
-from sightline.calibration.residuals import error_statistics
 from sightline.cost.matmul.grouped import load_grouped
 from sightline.loading.clusters import read_cluster
 

@@ -12,14 +12,6 @@ from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.families import load_collectives
 from sightline.cost.unmeasured import known
 from sightline.validation.operators import never_fitted_suites
-from sightline.validation.operators.leave_out import (
-    attention_without,
-    collectives_without,
-    elementwise_without,
-    lender_of,
-    matmul_without,
-    server_shares,
-)
 from sightline.validation.operators.left_out import (
     LeftOut,
     distance_of,
@@ -29,6 +21,14 @@ from sightline.validation.operators.left_out import (
     part_of,
     rows,
     summary,
+)
+from sightline.validation.operators.never_fitted import (
+    attention_without,
+    collectives_without,
+    elementwise_without,
+    lender_of,
+    matmul_without,
+    server_shares,
 )
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import conformal_spread, error_statistics, likeness
 from sightline.calibration.fits import Array, Constants, Prior, priors_of
 from sightline.calibration.manifest import manifest
 from sightline.calibration.priced_once import tabled
-from sightline.calibration.residuals import conformal_spread, error_statistics, held_out_errors, likeness
+from sightline.calibration.residuals import held_out_errors
 from sightline.calibration.supported_fit import SupportedFit, supported_fit
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import Latencies, latencies

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.calibration.error_figures import width_holding, without_wild
 from sightline.calibration.fits import Array
 from sightline.calibration.inference import InferenceFit, MeasuredGeneration, groups_of
 from sightline.catalog.index import minor_release
 from sightline.prediction.generation.uncertainty import context_of, format_of, kind_of
-from sightline.quantities import COVERAGE, FOUR_IN_FIVE, significant
+from sightline.quantities import FOUR_IN_FIVE, significant
 
 LABELS: Mapping[str, Callable[[MeasuredGeneration], str]] = {
     "source": lambda case: case.source,
@@ -115,19 +116,12 @@ def _columns(cases: Sequence[LeftOut]) -> tuple[Array, Array, Array]:
     return np.concatenate([c.without for c in cases]), np.concatenate([c.known for c in cases]), weights
 
 
-def _width(errors: Array, weights: Array) -> float:
-    """The half-width that holds four in five errors."""
-    order = np.argsort(np.abs(errors))
-    reached = np.cumsum(weights[order]) / weights.sum()
-    return float(np.abs(errors)[order][np.searchsorted(reached, COVERAGE)])
-
-
 def _further(cases: Sequence[LeftOut]) -> float:
     """The half-width by which errors are wider than known ones, as if independent."""
     if not cases:
         return 0.0
     without, known, weights = _columns(cases)
-    return significant(np.sqrt(max(_width(without, weights) ** 2 - _width(known, weights) ** 2, 0.0)))
+    return significant(np.sqrt(max(width_holding(without, weights) ** 2 - width_holding(known, weights) ** 2, 0.0)))
 
 
 def _per_doubling(cases: Sequence[LeftOut]) -> float:
@@ -136,14 +130,8 @@ def _per_doubling(cases: Sequence[LeftOut]) -> float:
         return 0.0
     without, known, _ = _columns(cases)
     doublings = np.concatenate([one.doublings for one in cases])
-    wider = (_clipped(without) ** 2 - _clipped(known) ** 2).sum() / (doublings**2).sum()
+    wider = (without_wild(without) ** 2 - without_wild(known) ** 2).sum() / (doublings**2).sum()
     return significant(FOUR_IN_FIVE * np.sqrt(max(wider, 0.0)))
-
-
-def _clipped(errors: Array) -> Array:
-    """Errors of which wild ones count as twice the 80th percentile."""
-    most = 2.0 * np.quantile(np.abs(errors), COVERAGE)
-    return np.clip(errors, -most, most)
 
 
 def _statistics(cases: Sequence[LeftOut], term: str, spreads: Mapping[str, float]) -> dict[str, float]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.error_figures import conformal_spread, error_statistics
 from sightline.calibration.fits import FitResult
 from sightline.calibration.from_tables import Calibration
 from sightline.calibration.parts.part import PartFit
-from sightline.calibration.residuals import conformal_spread, error_statistics
 from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping

@@ -11,12 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.error_figures import covered, mean_error, typical_half_width
 from sightline.calibration.training import Estimate, of_site, telling_steps
 from sightline.validation.sources import LeftOut, SourceStep, leave_architectures_out, leave_sources_out
 from sightline.validation.suite import Answer, Case, Result, result_of
 
 LOW_COVERAGE = 0.6
 """Share of a source's rows inside their 80 % intervals below which it counts as missed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """How far off predictions are of rows that belong together."""
+
+    rows: int
+    mape: float
+    """Mean absolute relative error."""
+    coverage: float
+    """Share of the rows inside their 80 % intervals."""
+    half_width: float
+    """Median half-width of these, as a fraction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,36 +114,29 @@ def by_suite(sources: Sources) -> dict[str, Sequence[LeftOut]]:
     return dict(found)
 
 
+def figures_of_rows(rows: Sequence[LeftOut]) -> Figures:
+    """Return the figures of steps that belong together."""
+    errors, spreads = [left.error for left in rows], [left.spread for left in rows]
+    coverage, half_width = covered(errors, spreads), typical_half_width(spreads)
+    return Figures(rows=len(rows), mape=mean_error(errors), coverage=coverage, half_width=half_width)
+
+
 def expected(sources: Sources) -> Expected | None:
     """Return what the sources let one expect; None without any."""
-    if not sources:
-        return None
-    errors = [mean_error(source) for source in sources]
-    inside = [covered(source) for source in sources]
+    return together(list(map(figures_of_rows, sources))) if sources else None
+
+
+def together(groups: Sequence[Figures]) -> Expected:
+    """Return what groups of rows let one expect, each of which counts the same."""
     return Expected(
-        sources=len(sources),
-        rows=sum(map(len, sources)),
-        mape=fmean(errors),
-        largest=max(errors),
-        coverage=fmean(inside),
-        sources_below_60=sum(share < LOW_COVERAGE for share in inside),
-        half_width=median(half_width(source) for source in sources),
+        sources=len(groups),
+        rows=sum(group.rows for group in groups),
+        mape=fmean(group.mape for group in groups),
+        largest=max(group.mape for group in groups),
+        coverage=fmean(group.coverage for group in groups),
+        sources_below_60=sum(group.coverage < LOW_COVERAGE for group in groups),
+        half_width=median(group.half_width for group in groups),
     )
-
-
-def mean_error(rows: Sequence[LeftOut]) -> float:
-    """Return the mean absolute relative error."""
-    return fmean(abs(float(np.expm1(left.error))) for left in rows)
-
-
-def covered(rows: Sequence[LeftOut]) -> float:
-    """Return the share of rows inside their 80 % intervals."""
-    return fmean(abs(left.error) <= left.spread for left in rows)
-
-
-def half_width(rows: Sequence[LeftOut]) -> float:
-    """Return the median half-width of the 80 % intervals, as a fraction."""
-    return float(np.expm1(median(left.spread for left in rows)))
 
 
 def expected_of(sources: Sources) -> dict[str, Any]:
@@ -145,10 +152,7 @@ def unmeasured_devices(steps: Sequence[SourceStep], found: Estimate) -> dict[str
 
 def figures_of_suites(sources: Sources) -> dict[str, Any]:
     """Return the figures of each suite's rows."""
-    return {
-        suite: {"rows": len(rows), "mape": mean_error(rows), "coverage": covered(rows), "half_width": half_width(rows)}
-        for suite, rows in sorted(by_suite(sources).items())
-    }
+    return {suite: asdict(figures_of_rows(rows)) for suite, rows in sorted(by_suite(sources).items())}
 
 
 def steps_of_constants(found: Estimate) -> dict[str, int]:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import typical_half_width
+
 Split = Literal["fit", "test", "left-out"]
 """Of a suite's rows; ``left-out`` are a source's rows, both parts, as predicted without the source."""
 Kind = Literal["training", "generation", "operators"]
@@ -116,7 +118,7 @@ class Result:
     def half_width(self) -> float | None:
         """Return the median half-width of the intervals, as a fraction; None without intervals."""
         known = [answer.interval for answer in self.answers if answer.interval is not None]
-        return float(np.expm1(np.median([np.log(high / low) / 2 for low, high in known]))) if known else None
+        return typical_half_width([np.log(high / low) / 2 for low, high in known]) if known else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented result keys."""

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import Array, Table, columns, robust_fit
 from sightline.calibration.manifest import manifest
-from sightline.calibration.residuals import error_statistics
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.constants import (
     CollectiveConstants,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import (
     ORDINARY_ERROR,
     Array,
@@ -19,7 +20,7 @@ from sightline.calibration.fits import (
     share_of,
 )
 from sightline.calibration.manifest import manifest
-from sightline.calibration.residuals import STIFFNESS, axis_over, error_statistics, fit_surface, left_out
+from sightline.calibration.residuals import STIFFNESS, axis_over, fit_surface, left_out
 from sightline.cost.matmul.constants import MatmulConstants, kind_of
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.residual_surface import ResidualSurface

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import Array, FitResult, Table, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, figures, provenance
-from sightline.calibration.residuals import error_statistics
 from sightline.cost.recurrent import LinearConstants, gated_delta_cost, short_convolution_cost
 from sightline.cost.sparse import SparseConstants, indexer_cost, sparse_attention_cost
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution

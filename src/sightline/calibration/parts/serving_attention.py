@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import Array, FitResult, Prior, Table, fit_with_priors, share_of
 from sightline.calibration.readers.vocabulary import NO_WINDOW
-from sightline.calibration.residuals import axis_over, error_statistics, fit_surface
+from sightline.calibration.residuals import axis_over, fit_surface
 from sightline.cost.attention.constants import SURFACE_SIZES, AttentionConstants, AttentionSurface
 from sightline.cost.attention.decode import DecodeAttentionConstants, decode_attention_cost
 from sightline.cost.attention.fused import attention_cost

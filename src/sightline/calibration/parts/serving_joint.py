@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import fit_with_priors
 from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_attention import HOST, Constants, Kernel, ServingAttentionTable, sampled
-from sightline.calibration.residuals import error_statistics
 from sightline.cost.architectures import kin
 from sightline.cost.attention.constants import at_clock
 from sightline.cost.elementwise import elementwise_cost, load_elementwise

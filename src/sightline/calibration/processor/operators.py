@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import AnyTable, Array, FitResult, fit_with_priors, priors_of
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit, Points
@@ -21,7 +22,7 @@ from sightline.calibration.processor.tables import (
     pass_table,
     product_table,
 )
-from sightline.calibration.residuals import error_statistics, fit_and_judge
+from sightline.calibration.residuals import fit_and_judge
 from sightline.cost.processor.constants import (
     THIN,
     FusedAttentionConstants,

@@ -17,7 +17,7 @@ from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
 from sightline.cost.collectives.families import PCIE, load_collectives, load_custom
 from sightline.errors import InputError
 from sightline.scenario import Cluster
-from sightline.validation.operators.leave_out import collectives_without, has_same_links, server_shares
+from sightline.validation.operators.never_fitted import collectives_without, has_same_links, server_shares
 from sightline.validation.operators.suite import Compared, OperatorSuite, joined
 from sightline.validation.suite import Split
 

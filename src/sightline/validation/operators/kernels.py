@@ -25,7 +25,7 @@ from sightline.cost.attention.constants import load_attention
 from sightline.cost.elementwise import load_elementwise
 from sightline.cost.families import UNMEASURED
 from sightline.cost.matmul.grouped import load_grouped
-from sightline.validation.operators.leave_out import (
+from sightline.validation.operators.never_fitted import (
     attention_without,
     elementwise_without,
     grouped_without,

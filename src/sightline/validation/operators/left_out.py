@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from sightline.calibration.error_figures import covered, error_statistics, width_holding
 from sightline.calibration.manifest import manifest
-from sightline.calibration.residuals import error_statistics
 from sightline.cost import architectures
 from sightline.cost.unmeasured import SERVER_UNKNOWN, Distance
 from sightline.loading.clusters import read_cluster
-from sightline.quantities import COVERAGE, significant
+from sightline.quantities import significant
 from sightline.validation.operators.suite import Array, OperatorSuite
 
 PARTS: Mapping[str, str] = {
@@ -95,7 +95,7 @@ def rows(found: Sequence[LeftOut]) -> list[dict[str, Any]]:
 
 
 def _row(one: LeftOut, width: float | None) -> dict[str, Any]:
-    coverage = None if width is None else float((one.errors <= width).mean())
+    coverage = None if width is None else covered(one.errors, width)
     named = {"part": one.part, "device": one.device, "distance": one.distance, "suite": one.suite}
     return {**named, **error_statistics(one.predicted, one.measured), "half_width": width, "coverage": coverage}
 
@@ -156,10 +156,7 @@ def _width(found: Sequence[LeftOut]) -> float | None:
         return None
     devices = [one.device for one in found]
     weights = np.concatenate([np.full(len(x.errors), 1 / len(x.errors) / devices.count(x.device)) for x in found])
-    errors = np.concatenate([one.errors for one in found])
-    order = np.argsort(errors)
-    total = np.cumsum(weights[order])
-    return significant(float(errors[order][np.searchsorted(total, COVERAGE * total[-1])]), 2)
+    return significant(width_holding(np.concatenate([one.errors for one in found]), weights), 2)
 
 
 def left_out_rows(data: Path) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from sightline.calibration.parts.matmul import (
 )
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
 from sightline.loading.clusters import read_cluster
-from sightline.validation.operators.leave_out import has_siblings, matmul_without, never_fitted_device
+from sightline.validation.operators.never_fitted import has_siblings, matmul_without, never_fitted_device
 from sightline.validation.operators.suite import Array, Compared, Known, OperatorSuite, predicted_twice
 from sightline.validation.suite import Split
 

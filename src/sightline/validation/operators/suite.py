@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.calibration.error_figures import covered
 from sightline.validation.suite import Answer, Case, Result, Split, figures_of, result_of
 
 Array = NDArray[np.float64]
@@ -115,13 +116,9 @@ def _result(suite: OperatorSuite, split: Split, part: Compared, width: float | N
     return replace(
         result_of(suite.name, suite.quantity, split, answers, "operators"),
         cases=len(part.measured),
-        coverage=None if width is None or split == "fit" else _inside(part, width),
+        coverage=None if width is None or split == "fit" else covered(np.log(part.predicted / part.measured), width),
         **figures_of(part.predicted / part.measured - 1),
     )
-
-
-def _inside(part: Compared, width: float) -> float:
-    return float((np.abs(np.log(part.predicted / part.measured)) <= width).mean())
 
 
 def _answer(part: Compared, row: int, split: Split, width: float | None) -> Answer:
