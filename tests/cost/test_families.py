@@ -11,7 +11,6 @@ from sightline.cost import families
 from sightline.cost.families import BETWEEN, OUTSIDE, covers, family_half_width, first_stated, half_width
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.operators.attention import RANGES
-from sightline.prediction.training.constants import TrainingConstants
 
 SERVING = ("residuals",)
 DEVICES = {name: read_cluster(f"1x {name}").device for name in ("h100-pcie-80gb", "h100-sxm-80gb", "t4", "mi300x")}
@@ -117,11 +116,3 @@ def test_what_is_not_stated_limits_nothing():
     assert covers("mine", "matmul", "16-bit", {"k": 1e9})
     assert covers("mine", "matmul", "fp8", {"m": 1e9})
     assert covers("old", "matmul", "16-bit", {"m": 1e9})
-
-
-def test_constants_keep_their_former_names():
-    """Calibrations of older versions call the synchronization of ranks a meeting."""
-    stated = {**catalog.entry("calibrations", "processor/training")["frameworks"]["any"]}
-    former = {**stated, "meeting_s": 1.0}
-    del former["synchronization_s"]
-    assert TrainingConstants.from_mapping(former).synchronization_s == 1.0

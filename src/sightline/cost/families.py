@@ -44,17 +44,8 @@ class Stated:
         return cls(**stated_values(cls, mapping))
 
 
-FORMER_NAMES = {
-    "meeting_s": "synchronization_s",
-    "narrowing_s": "query_conversion_s",
-    "narrowing": "query_conversion",
-}
-"""Constants under the names that calibrations of older versions give them."""
-
-
 def stated_values(kind: Any, mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that ``mapping`` states of a class of constants: numbers as floats, lists as tuples."""
-    mapping = {FORMER_NAMES.get(name, name): value for name, value in mapping.items()}
     return {f.name: _value(mapping[f.name]) for f in fields(kind) if f.name in mapping or f.default is MISSING}
 
 

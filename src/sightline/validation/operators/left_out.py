@@ -7,7 +7,6 @@ devices that were measured: another device of the architecture, another architec
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,10 +156,3 @@ def _width(found: Sequence[LeftOut]) -> float | None:
     devices = [one.device for one in found]
     weights = np.concatenate([np.full(len(x.errors), 1 / len(x.errors) / devices.count(x.device)) for x in found])
     return significant(width_holding(np.concatenate([one.errors for one in found]), weights), 2)
-
-
-def left_out_rows(data: Path) -> list[dict[str, Any]]:
-    """Return the rows of all devices left out whose tables are in the data folder."""
-    from sightline.validation.operators import never_fitted_suites
-
-    return rows(left_out(never_fitted_suites(data)))
