@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import polars as pl
-import yaml
 
+from sightline.calibration.readers.nccl_log import read_log
+from sightline.calibration.readers.words import WORDS
 from sightline.errors import InputError, nearest
 from sightline.quantities import show
 from sightline.scenario import Model
 
-WORDS: Mapping[str, Mapping[Any, Any]] = yaml.safe_load((files(__package__) / "words.yaml").read_text(encoding="utf-8"))
-"""What tables call number formats, caches and collectives, with our names; and headings that some of them lack."""
 ENDINGS = (".csv", ".parquet", ".json", ".txt", ".log", ".out")
 """Endings of the files that a folder is searched for."""
 
@@ -130,8 +127,6 @@ def open_table(path: Path) -> RawTable:
         if head.lstrip().startswith((b"[", b"{")):
             return RawTable(path=path, frame=_not_empty(_from_json(path), path), counts="result", first=1)
         if b"nccl-tests" in head or b"nThread" in head or b"out-of-place" in head:
-            from sightline.calibration.readers.other_tables import read_log
-
             return RawTable(path=path, frame=_not_empty(read_log(path), path))
         return _from_csv(path)
     except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from sightline.calibration.readers.raw_table import WORDS, RawTable
+from sightline.calibration.readers.raw_table import RawTable
+from sightline.calibration.readers.words import PROGRAMS, WORDS
 
 Read = Callable[[RawTable], pl.DataFrame]
 
@@ -36,7 +37,6 @@ NO_WINDOW = 1e9
 
 MATMULS: Mapping[str, str] = WORDS["matmuls"]
 CACHES: Mapping[str, str] = WORDS["caches"]
-PROGRAMS: Mapping[str, str] = WORDS["programs"]
 COLLECTIVES = {**PROGRAMS, **{kind: kind for kind in PROGRAMS.values()}}
 
 
