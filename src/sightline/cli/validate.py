@@ -60,6 +60,13 @@ def validate(
     if left_out and locked:
         raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
     results, means = _left_out(suite, data) if left_out else (_run(suite, data, locked=locked), {})
+    _show(results, means, cases=cases, chart=chart, as_json=as_json)
+    if data is None and suite is None and not (as_json or locked):
+        output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
+
+
+def _show(results: "list[Result]", means: dict[str, Any], *, cases: bool, chart: str | None, as_json: bool) -> None:
+    """Print the errors, and what sources left out let one expect; draw them where asked to."""
     from sightline.report.terminal import accuracy
 
     if chart is not None:
@@ -71,12 +78,10 @@ def validate(
         lambda: [
             *(accuracy.case_table(r) for r in results if cases),
             accuracy.error_table(results),
-            *([accuracy.expected_table(means["left_out"])] if left_out else []),
+            *([accuracy.expected_table(means["left_out"])] if means else []),
         ],
         json=as_json,
     )
-    if data is None and suite is None and not (as_json or locked):
-        output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
 
 
 def _run(suite: str | None, data: Path | None, *, locked: bool) -> "list[Result]":
