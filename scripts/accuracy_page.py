@@ -73,7 +73,7 @@ def _anchored() -> Iterable[Row]:
 
 
 def _generation() -> Iterable[Row]:
-    found = entry("calibrations", "generic/generation")["residuals"]
+    found = entry("generation", "effects")["residuals"]
     for what in ("source", "device"):
         of = found[f"{what} left out"]
         asked = {
@@ -81,7 +81,8 @@ def _generation() -> Iterable[Row]:
             "device": "Generation with a fitted engine, on a device that it was never fitted on",
         }
         width = {"mape": of["mean"], "coverage": of["coverage"], "half_width": float(np.expm1(of["half_width"]))}
-        yield _row(asked[what], width, f"every {what} left out, {of['rows']} cases")
+        counted = {"source": f"{of['groups']} sources", "device": "every device"}[what]
+        yield _row(asked[what], width, f"{counted} left out, {of['rows']} cases")
 
 
 def _operators() -> Iterable[Row]:

@@ -76,7 +76,7 @@ def _operator_cells(of: Mapping[str, Any]) -> list[str]:
 
 
 def _generation_table() -> str:
-    found = entry("calibrations", "generic/generation")["residuals"]
+    found = entry("generation", "effects")["residuals"]
     rows = [
         [
             what,

@@ -68,8 +68,8 @@ class InferenceFit:
     cases: Sequence[MeasuredGeneration]
     predict: Callable[[Constants], Array] = field(repr=False)
     supported: SupportedFit
-    priors: Mapping[str, Prior]
-    """Of the constants that are free."""
+    asked: Mapping[str, Prior]
+    """Priors of the constants that were asked for."""
     constants: Mapping[str, Any]
     residuals: Mapping[str, Mapping[str, float]]
 
@@ -78,14 +78,35 @@ class InferenceFit:
         """Measured values."""
         return np.array([case.value for case in self.cases])
 
+    @property
+    def weights(self) -> Array:
+        """How much each case counts."""
+        return np.array([case.weight for case in self.cases])
+
     def errors_without(self, groups: Sequence[object]) -> Array:
-        """Logarithmic errors as they would be without the group that a case belongs to."""
-        weights = np.array([case.weight for case in self.cases])
-        if not self.priors:
+        """Return logarithmic errors as they would be without the group that a case belongs to, one linear step away."""
+        kept = {name: self.asked[name] for name in self.supported.constants}
+        if not kept:
             return np.log(self.predict({}) / self.measured)
-        return held_out_errors(
-            self.predict, self.supported.constants, self.measured, weights, self.priors, list(groups)
-        )
+        return held_out_errors(self.predict, self.supported.constants, self.measured, self.weights, kept, list(groups))
+
+    def errors_fitted_without(self, groups: Sequence[str]) -> Array:
+        """Return logarithmic errors in fits without the group that a case belongs to, each searched for from the start.
+
+        Where most of the cases leave, constants move too far for a linear step, and other ones may be held.
+        """
+        errors = np.empty(len(groups))
+        for group in dict.fromkeys(groups):
+            own = np.array([name == group for name in groups])
+            found = supported_fit(
+                lambda values, kept=~own: self.predict(values)[kept],  # type: ignore[misc]
+                self.measured[~own],
+                self.weights[~own],
+                self.asked,
+                starts=[SLOW_HOST],
+            )
+            errors[own] = np.log(self.predict(found.constants) / self.measured)[own]
+        return errors
 
 
 def _latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
@@ -106,39 +127,29 @@ def priors_around(own: Mapping[str, Any]) -> dict[str, Prior]:
 
 
 def fit_inference(
-    cases: Sequence[MeasuredGeneration],
-    free: Sequence[str],
-    given: Mapping[str, Any],
-    own: Mapping[str, Any] | None = None,
-    *,
-    known: SupportedFit | None = None,
+    cases: Sequence[MeasuredGeneration], free: Sequence[str], priors: Mapping[str, Prior] = PRIORS
 ) -> InferenceFit:
-    """Return the constants ``free`` fitted to measured generations, the others as ``given`` or at their priors.
+    """Return the constants ``free`` fitted to measured generations, the others at their priors.
 
-    ``own`` are the engine's constants where a release line of it is fitted; ``known`` is what an earlier fit of the
-    same cases found, which is then not searched again. The spreads are conformal: four in five
-    errors of the fit's cases lie within them, of first tokens and of the rest, each as it would be without its group,
-    and counting groups whose errors resemble each other for fewer. Cases that the source leaves two readings of say
-    nothing on how far off the right one is.
+    The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest,
+    each as it would be without its group, and counting groups whose errors resemble each other for fewer. Cases that
+    the source leaves two readings of say nothing on how far off the right one is.
     """
-    priors = priors_around(own or {})
-    base = {name: prior.value for name, prior in priors.items()} | _seen(cases) | dict(given)
+    base = {name: prior.value for name, prior in priors.items()} | _seen(cases)
     columns = [replace(case, workers=tabled(case.workers)) for case in cases]
 
     def predict_with(values: Mapping[str, float]) -> Array:
         return predicted_values(columns, InferenceConstants.from_mapping(base | dict(values)))
 
-    measured = np.array([case.value for case in cases])
-    weights = np.array([case.weight for case in cases])
+    measured, weights = (np.array([getattr(case, name) for case in cases]) for name in ("value", "weight"))
     asked = {name: priors[name] for name in free}
-    found = known or supported_fit(predict_with, measured, weights, asked, starts=[SLOW_HOST])
-    kept = {name: asked[name] for name in found.constants}
+    found = supported_fit(predict_with, measured, weights, asked, starts=[SLOW_HOST])
     constants = base | dict(found.constants)
     fit = InferenceFit(
-        cases=cases,
+        cases=columns,
         predict=predict_with,
         supported=found,
-        priors=kept,
+        asked=asked,
         constants=constants,
         residuals={"fit": error_statistics(predict_with(found.constants), measured)},
     )

@@ -1,8 +1,9 @@
 """What comes on top of an engine's spread for cases unlike those it was fitted to, by leaving such cases out.
 
-Every fit is taken without each device, kind of model, format, release, source and the longest contexts of its own, and
-release lines with their engine's constants. The errors of all engines together, in which everything left out counts
-alike, say how much wider they are than those of cases left out by deployment.
+Every fit is taken without each source - from the start, because most of its cases may leave -, and one linear step
+from where it ended without each device, kind of model, format, release and the longest contexts of its own; release
+lines also with their engine's constants. In the errors of all engines together everything left out counts alike. A term
+is as wide as four in five intervals need it to hold them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.calibration.error_figures import width_holding, without_wild
+from sightline.calibration.error_figures import width_holding
 from sightline.calibration.fits import Array
-from sightline.calibration.inference import InferenceFit, MeasuredGeneration, groups_of
+from sightline.calibration.inference import InferenceFit, MeasuredGeneration
 from sightline.catalog.index import minor_release
 from sightline.prediction.generation.uncertainty import context_of, format_of, kind_of
 from sightline.quantities import FOUR_IN_FIVE, significant
@@ -27,6 +28,8 @@ LABELS: Mapping[str, Callable[[MeasuredGeneration], str]] = {
 """What is left out as a whole, by the term that it shows."""
 FEWEST_LEFT = 10
 """Cases that a fit keeps where something is left out; fewer hold constants to their priors and say nothing of it."""
+FEWEST_OF_OTHERS = 5
+"""The same where a source is left out: its engine's stranger has no more."""
 LONG = 0.5
 """Contexts beyond this share of a fit's longest are left out together."""
 
@@ -34,55 +37,48 @@ LONG = 0.5
 class LeftOut(NamedTuple):
     """Cases of a fit as predicted without what they share."""
 
-    without: Array
-    """Logarithmic errors."""
-    known: Array
-    """The same where only the case's deployment was left out."""
-    groups: list[str]
+    errors: Array
+    """Logarithms of predicted over measured."""
+    groups: Sequence[str]
     """Which of them belong together."""
-    spread: Array
-    """Half-width of each case as it is without further terms."""
-    doublings: Array
-    """Of the context beyond the longest that is left; 0 for other terms."""
+    half_widths: Array
+    """Of each case's 80 % interval as it is without further terms."""
+    times: Array
+    """How often a term counts: the doublings of the context beyond the longest that is left; 1 for other terms."""
 
 
-def terms_of(fits: Sequence[InferenceFit], engines: Sequence[InferenceFit | None]) -> dict[str, Any]:
-    """Return the catalog's entry: half-widths by term, and the errors that they come from.
+def terms_of(fits: Sequence[InferenceFit], lines: Sequence[InferenceFit]) -> dict[str, Any]:
+    """Return the terms by name, as standard deviations, and the errors that they come from.
 
-    ``engines`` are the fits of the engines that release lines belong to, None for an engine's own.
+    ``lines`` are the fits of release lines that lie around their engine's.
     """
-    found = {name: [one for fit in fits if (one := _without(fit, label))] for name, label in LABELS.items()}
-    found["release"] += [_as_its_engine(fit) for fit, own in zip(fits, engines, strict=True) if own is not None]
-    spreads = {name: _further(cases) for name, cases in found.items()}
+    found = {name: [one for fit in fits if (one := without(fit, name))] for name in LABELS}
+    found["release"] += [_as_its_engine(fit) for fit in lines]
     found["context"] = [one for fit in fits if (one := _far(fit))]
-    spreads["context"] = _per_doubling(found["context"])
-    residuals = {f"{name} left out": _statistics(cases, name, spreads) for name, cases in found.items()}
-    return {
-        "written_by": "python scripts/fit_inference.py --data DIR --out DIR --left-out",
-        "date": "2026-11",
-        "evidence": "fitted",
-        "source": "fit splits of the published suites of generation, all engines together",
-        "spreads": spreads,
-        "residuals": residuals,
+    terms = {name: further(cases) for name, cases in found.items()}
+    residuals = {
+        f"{name} left out": _statistics(cases, terms[name], 0.0 if name == "source" else terms["source"])
+        for name, cases in found.items()
     }
+    return {"beyond": {name: significant(term) for name, term in terms.items()}, "residuals": residuals}
 
 
-def _without(fit: InferenceFit, label: Callable[[MeasuredGeneration], str]) -> LeftOut | None:
-    """The fit without each of what a label names, where enough is left; None where it never is."""
-    labels = [label(case) for case in fit.cases]
-    kept = np.array([len(labels) - labels.count(name) >= FEWEST_LEFT for name in labels])
+def without(fit: InferenceFit, name: str) -> LeftOut | None:
+    """Return the fit without each of what a term leaves out, where enough is left; None where it never is."""
+    labels = [LABELS[name](case) for case in fit.cases]
+    fewest = FEWEST_OF_OTHERS if name == "source" else FEWEST_LEFT
+    kept = np.array([len(labels) - labels.count(label) >= fewest for label in labels])
     if not kept.any():
         return None
-    known, without = fit.errors_without(groups_of(fit)), fit.errors_without(labels)
-    groups = [name for name, is_kept in zip(labels, kept, strict=True) if is_kept]
-    return LeftOut(without[kept], known[kept], groups, _half_widths(fit)[kept], np.zeros(len(groups)))
+    errors = fit.errors_fitted_without(labels) if name == "source" else fit.errors_without(labels)
+    groups = [label for label, is_kept in zip(labels, kept, strict=True) if is_kept]
+    return LeftOut(errors[kept], groups, _half_widths(fit)[kept], np.ones(len(groups)))
 
 
 def _as_its_engine(fit: InferenceFit) -> LeftOut:
     """A release line's cases with the constants of its engine."""
     errors = np.log(fit.predict({}) / fit.measured)
-    line = ["line"] * len(errors)
-    return LeftOut(errors, fit.errors_without(groups_of(fit)), line, _half_widths(fit), np.zeros(len(errors)))
+    return LeftOut(errors, ["line"] * len(errors), _half_widths(fit), np.ones(len(errors)))
 
 
 def _far(fit: InferenceFit) -> LeftOut | None:
@@ -91,10 +87,9 @@ def _far(fit: InferenceFit) -> LeftOut | None:
     far = contexts > LONG * contexts.max()
     if far.all() or contexts[~far].max() > LONG * contexts.max():
         return None
-    names = ["far"] * int(far.sum())
     doublings = np.log2(contexts[far] / contexts[~far].max())
-    known = fit.errors_without(groups_of(fit))[far]
-    return LeftOut(fit.errors_without(list(far))[far], known, names, _half_widths(fit)[far], doublings)
+    errors = fit.errors_without(list(far))[far]
+    return LeftOut(errors, ["far"] * int(far.sum()), _half_widths(fit)[far], doublings)
 
 
 def _half_widths(fit: InferenceFit) -> Array:
@@ -108,47 +103,45 @@ def _half_widths(fit: InferenceFit) -> Array:
     return np.array(spreads)
 
 
-def _columns(cases: Sequence[LeftOut]) -> tuple[Array, Array, Array]:
-    """All errors without, all known ones, and weights in which everything left out counts alike."""
+class _Columns(NamedTuple):
+    """Cases of all fits together."""
+
+    errors: Array
+    half_widths: Array
+    times: Array
+    weights: Array
+    """In which everything left out counts alike."""
+
+
+def _columns(cases: Sequence[LeftOut]) -> _Columns:
     groups = [f"{number} {group}" for number, one in enumerate(cases) for group in one.groups]
-    sizes = {group: groups.count(group) for group in dict.fromkeys(groups)}
-    weights = np.array([1.0 / sizes[group] for group in groups])
-    return np.concatenate([c.without for c in cases]), np.concatenate([c.known for c in cases]), weights
+    weights = np.array([1.0 / groups.count(group) for group in groups])
+    joined = (np.concatenate([getattr(one, name) for one in cases]) for name in ("errors", "half_widths", "times"))
+    return _Columns(*joined, weights / weights.sum())
 
 
-def _further(cases: Sequence[LeftOut]) -> float:
-    """The half-width by which errors are wider than known ones, as if independent."""
+def further(cases: Sequence[LeftOut]) -> float:
+    """Return the smallest term with which intervals hold four in five cases."""
     if not cases:
         return 0.0
-    without, known, weights = _columns(cases)
-    return significant(np.sqrt(max(width_holding(without, weights) ** 2 - width_holding(known, weights) ** 2, 0.0)))
+    errors, half_widths, times, weights = _columns(cases)
+    beyond = np.maximum(errors**2 - half_widths**2, 0.0)
+    return width_holding(np.sqrt(beyond) / (FOUR_IN_FIVE * times), weights)
 
 
-def _per_doubling(cases: Sequence[LeftOut]) -> float:
-    """The half-width per doubling of the context beyond the longest fitted."""
-    if not cases:
-        return 0.0
-    without, known, _ = _columns(cases)
-    doublings = np.concatenate([one.doublings for one in cases])
-    wider = (without_wild(without) ** 2 - without_wild(known) ** 2).sum() / (doublings**2).sum()
-    return significant(FOUR_IN_FIVE * np.sqrt(max(wider, 0.0)))
+def _statistics(cases: Sequence[LeftOut], term: float, source: float) -> dict[str, float]:
+    """Cases, their errors (one above 100 % as that), and how many an interval as users get it holds, and its width.
 
-
-def _statistics(cases: Sequence[LeftOut], term: str, spreads: Mapping[str, float]) -> dict[str, float]:
-    """Cases, their errors (one above 100 % as that), and how many an interval with all its terms holds, and its width.
-
-    What was left out counts alike.
+    That has a ``source`` term too, which cases of the fitted sources do not need. What was left out counts alike.
     """
     if not cases:
         return {"rows": 0}
-    errors, _, weights = _columns(cases)
-    times = np.concatenate([one.doublings for one in cases]) if term == "context" else 1.0
-    further = spreads["source"] ** 2 + (term != "source") * (spreads[term] * times) ** 2
-    half = np.sqrt(np.concatenate([one.spread for one in cases]) ** 2 + further)
-    size = np.minimum(np.abs(np.expm1(errors)), 1.0)
+    errors, half_widths, times, weights = _columns(cases)
+    half = np.sqrt(half_widths**2 + FOUR_IN_FIVE**2 * (source**2 + (term * times) ** 2))
     figures = {
-        "mean": np.average(size, weights=weights),
-        "coverage": np.average(np.abs(errors) <= half, weights=weights),
-        "half_width": np.average(half, weights=weights),
+        "groups": len({(number, group) for number, one in enumerate(cases) for group in one.groups}),
+        "mean": round(float(weights @ np.minimum(np.abs(np.expm1(errors)), 1.0)), 4),
+        "coverage": round(float(weights @ (np.abs(errors) <= half)), 4),
+        "half_width": round(float(weights @ half), 4),
     }
-    return {"rows": len(errors), **{name: round(float(value), 4) for name, value in figures.items()}}
+    return {"rows": len(errors), **figures}

@@ -6,7 +6,6 @@ that the formula lacks. Either is held at its prior, whose spread then says how 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,12 +28,6 @@ class SupportedFit:
     """Distinct measurements that notice each."""
     held: Mapping[str, str]
     """Why a constant that was asked for is at its prior."""
-
-    @classmethod
-    def from_mapping(cls, stated: Mapping[str, Any]) -> "SupportedFit":
-        """What a catalog's set says of the fit that it comes from."""
-        constants = {name: float(stated["constants"][name]) for name in stated["free"]}
-        return cls(constants=constants, rows=stated["rows"]["noticing"], held=stated["held"])
 
 
 def supported_fit(

@@ -30,6 +30,7 @@ KINDS = (
     "engines",
     "calibrations",
     "training",
+    "generation",
     "inference",
     "published",
 )

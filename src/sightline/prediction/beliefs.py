@@ -8,11 +8,13 @@ its variance, and what measured steps teach, are those of a normal distribution 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sightline.catalog import entry
 
 Array = NDArray[np.float64]
 Gradient = Mapping[str, float]
@@ -21,8 +23,29 @@ ROUNDS = 12
 """Linearizations of a result that are tried, at most."""
 HALVINGS = 5
 """Step lengths that are tried where a result bends."""
+CAUSES = ("all", "device", "lent", "kernel", "framework", "site")
+"""What a constant may depend on; ``lent`` is what sets a device apart from the relative whose effects it has, and
+``kernel`` the generation of attention kernels on the device."""
 SETTLED = 1e-3
 """Largest change of a logarithm from one to the next that is none."""
+
+
+@cache
+def stated_spreads(task: str) -> Mapping[str, Mapping[str, float]]:
+    """Return the standard deviations of effects that the catalog states for a task, by constant and cause."""
+    stated = entry(task, "constants")
+    found = {}
+    for name, said in stated["constants"].items():
+        found[name] = {cause: float(said[cause]) for cause in CAUSES if cause in said}
+        if "device" in said:
+            found[name]["lent"] = said["device"] * stated["lent"]
+    return found
+
+
+def stated_spread(task: str, effect: str) -> float:
+    """Return the standard deviation of an effect before anything is measured; its name is CONSTANT/CAUSE/WHICH."""
+    constant, cause, _ = effect.split("/", 2)
+    return stated_spreads(task)[constant][cause]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
-from sightline.scenario import Scenario
+from sightline.scenario import GenerationScenario, Scenario
 from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
 from sightline.validation.tables import is_locked, suites
@@ -88,20 +88,39 @@ def work_of(suite: AnySuite) -> int:
 
 
 def _predict_at(suite: Suite) -> Predict:
-    """What predicts the cases of a suite: those of training as its fit part taught of the site that it is of.
+    """What predicts the cases of a suite: as its fit part taught of the site that they are of.
 
     Those of locked suites as any user's.
     """
     from sightline.prediction import predict
+
+    if suite.locked:
+        return predict
+    return _step_at_site(suite) if suite.kind == "training" else _generation_at_site(suite)
+
+
+def _step_at_site(suite: Suite) -> Predict:
     from sightline.prediction.training.effects import beliefs_at_sites, site_of
     from sightline.prediction.training.knowledge import Knowledge
     from sightline.prediction.training.predict import predict as predict_step
 
-    def at_site(scenario: Scenario) -> Profile:
+    def predict(scenario: Scenario) -> Profile:
         site = site_of(suite.site, scenario.cluster.device)
         return predict_step(scenario, known=Knowledge(stated=beliefs_at_sites(), site=site))
 
-    return at_site if suite.kind == "training" and not suite.locked else predict
+    return predict
+
+
+def _generation_at_site(suite: Suite) -> Predict:
+    from sightline.prediction.generation.predict import predict_generation
+    from sightline.prediction.generation.sites import MeasuredSite, source_site
+    from sightline.validation.engine_cases import source_of
+
+    def predict(scenario: GenerationScenario) -> Profile:
+        site = source_site(source_of(suite), scenario.plan.engine.name, scenario.cluster.device)
+        return predict_generation(scenario, known=MeasuredSite(name=site))
+
+    return predict
 
 
 def _operator_suites(data: Path | str | None) -> Sequence[OperatorSuite]:

@@ -1,6 +1,7 @@
 """Predictions with own steps and requests."""
 
 from dataclasses import replace
+from math import log
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def _measured(scenario, factor=1.0, **others):
 
 def _width(answer, key):
     low, high = answer.interval[key]
-    return high / low
+    return log(high / low)
 
 
 CASES = [(_steps(), WIDTH), (_requests(), "tpot_s")]

@@ -14,6 +14,7 @@ from sightline.prediction.generation.uncertainty import (
     load_extrapolation,
     spreads,
 )
+from sightline.quantities import FOUR_IN_FIVE
 
 TERMS = load_extrapolation()
 
@@ -53,8 +54,8 @@ def test_terms_add_up_as_squares():
     constants, _ = load_inference("vllm")
     first, step = spreads(scenario, constants)
     beyond = hypot(TERMS.source, TERMS.device)
-    assert first == pytest.approx(hypot(constants.ttft_spread, beyond))
-    assert step == pytest.approx(hypot(constants.tpot_spread, beyond))
+    assert first == pytest.approx(hypot(constants.ttft_spread, FOUR_IN_FIVE * beyond))
+    assert step == pytest.approx(hypot(constants.tpot_spread, FOUR_IN_FIVE * beyond))
     low, high = predict(scenario).interval["tpot_s"]
     assert high / low == pytest.approx(2.718281828459045 ** (2 * step), rel=1e-6)
 

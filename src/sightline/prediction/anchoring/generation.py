@@ -1,8 +1,8 @@
 """Requests on one's own cluster: what they teach of an engine's constants there, and predictions with it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import exp, sqrt
+from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from sightline.prediction.anchoring.posterior import Posterior, posterior
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.latencies import latencies
-from sightline.prediction.generation.policies import Workers, price_workers
+from sightline.prediction.generation.policies import price_workers
 from sightline.prediction.generation.predict import engine_constants
+from sightline.prediction.generation.sites import NOTHING, PACE, EngineAtSite, constants_at, shifts
 from sightline.prediction.generation.uncertainty import extrapolated_terms
-from sightline.prediction.training.effects import PACE, STEP
 from sightline.prediction.training.flops import matmul_weights
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import FOUR_IN_FIVE, Number
@@ -40,61 +39,11 @@ def site_of(scenario: GenerationScenario) -> str:
     return f"own {scenario.plan.engine.name} on {scenario.cluster.device.name}"
 
 
-def site_spreads() -> Mapping[str, float]:
-    """Return how far an engine's constants stray between sites, as standard deviations of logarithms."""
-    spreads: Mapping[str, float] = entry("calibrations", "generic/sites")["constants"]
-    return spreads
-
-
-def site_spread(effect: str) -> float:
-    """Return the standard deviation of an effect before anything is measured; its name is CONSTANT/site/WHICH."""
-    return site_spreads()[effect.split("/", 1)[0]]
-
-
-NOTHING = Beliefs(names=(), mean=np.zeros(0), covariance=np.zeros((0, 0)), prior=site_spread)
-"""Before anything is measured."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EngineAtSite:
-    """An engine's constants at shifts of their logarithms, and seconds of a scenario with them."""
-
-    scenario: GenerationScenario
-    workers: Workers
-    base: InferenceConstants
-
-    def seconds(self, quantity: str, shift: Mapping[str, float]) -> float:
-        """Return the seconds of a result."""
-        found = latencies(self.workers, constants_at(self.base, shift).running_on(self.scenario.cluster))
-        return float(getattr(found, quantity)) * exp(shift.get(PACE, 0.0))
-
-    def gradient(self, quantity: str, beliefs: Beliefs) -> tuple[float, Gradient]:
-        """Return the logarithm of a result's seconds, and how it moves with each effect of its site."""
-        site = site_of(self.scenario)
-        at = shifts(beliefs, site)
-        logarithm = np.log(self.seconds(quantity, at))
-        slopes = {
-            name: (np.log(self.seconds(quantity, at | {name: at[name] + STEP})) - logarithm) / STEP for name in at
-        }
-        return float(logarithm), {f"{name}/site/{site}": float(slope) for name, slope in slopes.items() if slope}
-
-
 def engine_at_site(scenario: GenerationScenario) -> EngineAtSite:
     """Return a scenario's engine, ready for many sets of constants."""
     workers = price_workers(scenario)
     base, _ = engine_constants(scenario)
-    return EngineAtSite(scenario=scenario, workers=workers, base=base)
-
-
-def shifts(beliefs: Beliefs, site: str) -> dict[str, float]:
-    """Return how far each constant is shifted at a site."""
-    return {name: beliefs.mean_of(f"{name}/site/{site}") for name in site_spreads()}
-
-
-def constants_at(base: InferenceConstants, shift: Mapping[str, float]) -> InferenceConstants:
-    """Return an engine's constants shifted on their logarithms; what takes no time still takes none."""
-    names = [name for name in shift if name != PACE]
-    return replace(base, **{name: getattr(base, name) * exp(shift[name]) for name in names})
+    return EngineAtSite(scenario=scenario, workers=workers, base=base, site=site_of(scenario))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,8 +110,8 @@ class Unexplained:
         terms = [] if np.ndim(scenario.workload.batch) else extrapolated_terms(scenario, constants).values()
         return cls(
             timed=Timed(scenario=scenario, quantity=quantity, seconds=0.0),
-            case=max((1.0 - constants.shared_share) * (spread / FOUR_IN_FIVE) ** 2, _stated("case") ** 2),
-            common=sum(term**2 for term in terms) / FOUR_IN_FIVE**2,
+            case=max((1.0 - constants.shared_share) * (spread / FOUR_IN_FIVE) ** 2, _case() ** 2),
+            common=sum(sd**2 for sd in terms),
         )
 
     @property
@@ -173,20 +122,26 @@ class Unexplained:
     def shared_with(self, anchor: "Unexplained") -> Number:
         """Return the covariance with an anchor's."""
         mine = self.timed.scenario
-        near = _stated("near") * sqrt(self.case * anchor.case) * likeness(anchor.timed, mine, self.timed.quantity)
+        near = _shared() * sqrt(self.case * anchor.case) * likeness(anchor.timed, mine, self.timed.quantity)
         same = site_of(mine) == site_of(anchor.timed.scenario)
         return near + (sqrt(self.common * anchor.common) if same else 0.0)
 
 
-def _stated(name: str) -> float:
-    return float(entry("calibrations", "generic/sites")[name])
+def _case() -> float:
+    """What no cause explains of one run, as a standard deviation."""
+    return float(entry("generation", "constants")["case"])
+
+
+def _shared() -> float:
+    """Of the square of that: what the next neighbour has in common with it."""
+    return float(entry("generation", "constants")["anchors"]["shared"])
 
 
 def noise_of(timed: Sequence[Timed[GenerationScenario]]) -> Array:
     """Return the covariance of what effects do not explain of the anchors."""
     parts = [Unexplained.of(one.scenario, one.quantity) for one in timed]
     rows = [[float(one.shared_with(other)) for other in parts] for one in parts]
-    return np.array(rows) + np.diag([(1.0 - _stated("near")) * one.case for one in parts])
+    return np.array(rows) + np.diag([(1.0 - _shared()) * one.case for one in parts])
 
 
 def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredRequests:

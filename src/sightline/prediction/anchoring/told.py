@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-from sightline.prediction.anchoring.generation import AnchoredRequests, engine_at_site, site_spreads
+from sightline.prediction.anchoring.generation import AnchoredRequests, engine_at_site
 from sightline.prediction.anchoring.generation import site_of as site_of_engine
 from sightline.prediction.anchoring.posterior import Posterior, moved
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.anchoring.training import AnchoredSteps, site_of
+from sightline.prediction.generation.sites import straying
 from sightline.prediction.training.effects import PACE, base_constants, causes_of, effects_on, priors, shifted
 from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import GenerationScenario, Scenario
@@ -62,7 +63,7 @@ def lessons_of_requests(known: AnchoredRequests, one: Timed[GenerationScenario])
     def value(name: str, shift: float) -> float:
         return exp(shift) if name == PACE else float(getattr(engine.base, name)) * exp(shift)
 
-    names = [name for name in site_spreads() if name == PACE or getattr(engine.base, name)]
+    names = [name for name in straying() if name == PACE or getattr(engine.base, name)]
     return _lessons(known.posterior, {name: (f"{name}/site/{site}",) for name in names}, value)
 
 
@@ -123,6 +124,8 @@ def sentence_of(lesson: Lesson) -> str:
             return f"your network delivers {1 / ratio:.0%} of what was assumed"
         case "synchronization_s":
             return f"ranks lose {_times(ratio)} as long by waiting for each other"
+        case "vector_unit_bandwidth":
+            return f"kernels of few rows read {ratio:.0%} of the bytes per second that was assumed"
         case "memory_fraction":
             return f"element-wise kernels reach {lesson.value:.0%} of the memory bandwidth, not {lesson.assumed:.0%}"
     if name in _HOST:

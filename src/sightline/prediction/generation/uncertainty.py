@@ -13,6 +13,7 @@ from math import log2, sqrt
 from sightline.catalog import entry
 from sightline.cost.families import Stated
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases
+from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, Model
 
 MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
@@ -21,7 +22,7 @@ MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extrapolation(Stated):
-    """Half-widths of the logarithmic error that comes on top where an engine was not fitted, for four in five cases."""
+    """Standard deviations of the logarithmic error that comes on top where an engine was not fitted."""
 
     source: float
     """Of any run but those fitted."""
@@ -38,7 +39,7 @@ class Extrapolation(Stated):
 @cache
 def load_extrapolation() -> Extrapolation:
     """The catalog's terms, the same for all engines."""
-    return Extrapolation.from_mapping(entry("calibrations", "generic/generation")["spreads"])
+    return Extrapolation.from_mapping(entry("generation", "effects")["beyond"])
 
 
 def kind_of(model: Model) -> str:
@@ -53,9 +54,9 @@ def format_of(plan: GenerationPlan) -> str:
 
 
 def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, float]:
-    """Return the terms that a scenario adds to the spread of its engine's fitted cases; none where nothing was fitted.
+    """Return what a scenario adds to the spread of its engine's fitted cases, as standard deviations by cause.
 
-    A set without fitted cases states estimated spreads, which are of whole engines.
+    None where nothing was fitted: such a set states estimated spreads, which are of whole engines.
     """
     if not constants.fitted_devices:
         return {}
@@ -81,7 +82,7 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     first, step = _fitted_spreads(scenario, constants)
     if first <= 0 or step <= 0:
         return 0.0, 0.0
-    further = sum(term**2 for term in extrapolated_terms(scenario, constants).values())
+    further = FOUR_IN_FIVE**2 * sum(sd**2 for sd in extrapolated_terms(scenario, constants).values())
     return sqrt(first**2 + further), sqrt(step**2 + further)
 
 

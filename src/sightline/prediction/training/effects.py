@@ -14,14 +14,11 @@ import numpy as np
 
 from sightline.catalog import entry
 from sightline.frameworks.framework import Ideal
-from sightline.prediction.beliefs import Beliefs, Gradient
+from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel, stated_set
 from sightline.quantities import Number, plain, smaller
 from sightline.scenario import Device, Scenario
 
-CAUSES = ("all", "device", "lent", "kernel", "framework", "site")
-"""What a constant may depend on; ``lent`` is what sets a device apart from the relative whose effects it has, and
-``kernel`` the generation of attention kernels on the device."""
 PACE = "pace"
 """A site's slowdown of everything."""
 STEP = 0.03
@@ -46,22 +43,18 @@ class Prior:
 @cache
 def priors() -> dict[str, Prior]:
     """Return what the catalog states of each constant, and of a site's pace."""
-    stated = entry("training", "constants")
-    return {name: _prior(said, stated["lent"]) for name, said in stated["constants"].items()}
+    spreads = stated_spreads("training")
+    return {name: _prior(said, spreads[name]) for name, said in entry("training", "constants")["constants"].items()}
 
 
-def _prior(said: Mapping[str, Any], lent: float) -> Prior:
-    spreads = {cause: said[cause] for cause in CAUSES if cause in said}
-    if "device" in said:
-        spreads["lent"] = said["device"] * lent
+def _prior(said: Mapping[str, Any], spreads: Mapping[str, float]) -> Prior:
     flags = {name: said.get(name, False) for name in ("fraction", "host", "relative")}
     return Prior(value=said["value"], spreads=spreads, **flags)
 
 
 def prior_spread(effect: str) -> float:
     """Return the standard deviation of an effect before anything is measured; its name is CONSTANT/CAUSE/WHICH."""
-    constant, cause, _ = effect.split("/", 2)
-    return priors()[constant].spreads[cause]
+    return stated_spread("training", effect)
 
 
 NOTHING = Beliefs(names=(), mean=np.zeros(0), covariance=np.zeros((0, 0)), prior=prior_spread)
