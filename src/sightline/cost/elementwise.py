@@ -13,7 +13,7 @@ from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Evidence, family_of
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.program import Elementwise
-from sightline.quantities import Number
+from sightline.quantities import Number, smaller
 from sightline.scenario import Device
 
 KernelGeneration = Literal["scalar", "vectorized"]
@@ -120,7 +120,7 @@ def elementwise_cost(
     streaming_s = memory_s * slower / memory_share(c, device)
     time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + x.kernels * c.kernel_latency_s
     beyond_s = memory_s * np.maximum(1.0 - l2_bytes / np.maximum(footprint, 1.0), 0.0)
-    cached_s = memory_s * np.minimum(device.memory_bandwidth / device.l2_bandwidth, 1.0)
+    cached_s = memory_s * smaller(device.memory_bandwidth / device.l2_bandwidth, 1.0)
     least_s = np.maximum(np.maximum(beyond_s, cached_s), compute_s)
     return OperatorCost(np.maximum(time_s, least_s), compute_s, memory_s, least_s)
 

@@ -23,7 +23,8 @@ def in_setting(
     for op in operators:
         alone = prices[id(op)]
         inside_s = larger(time_s(op, alone), alone.least_s)
-        found[id(op)] = OperatorCost(inside_s, alone.compute_s, alone.memory_s, alone.least_s)
+        is_same = inside_s is alone.time_s
+        found[id(op)] = alone if is_same else OperatorCost(inside_s, alone.compute_s, alone.memory_s, alone.least_s)
     return found
 
 

@@ -173,8 +173,7 @@ def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> Operat
         time_s = _or_by_vectors(time_s, np.maximum(overlapped(vectors_s, traffic_s), compute_s), m, c)
     time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:
-        corrected = time_s * np.where(batch == 1, c.correction(m, n, k), 1.0)
-        time_s = np.maximum(corrected, np.maximum(compute_s, memory_s))
+        time_s = time_s * np.where(batch == 1, c.correction(m, n, k), 1.0)
     return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 

@@ -5,6 +5,8 @@ relative deviation ``s``, the slowest of ``n`` lies ``s c(n)`` above the mean, w
 ``n`` normal variables (`largest_of`): 0 for one, 1.4 for 8, 3.2 for 1,024 and 4.0 for 16,384.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from sightline.cost.prices import Prices
@@ -36,10 +38,15 @@ def for_slowest_device_s(devices: int, slot: Slot, micro_batches: Number) -> Num
     far out of line, which are taken out of a run (0.5 % of them, 10 % slower, in arXiv 2402.15627), slow phases that
     last minutes, and scatter from one micro-batch to the next, most of which comes from the samples.
     """
-    behind = DEVICE_SPREAD * float(largest_of(devices))
+    behind = DEVICE_SPREAD * _largest_of(devices)
     hidden_s = slot.forward_wait_s + slot.backward_wait_s
     work_s = slot.forward.work_s + slot.recompute.work_s + slot.backward.work_s
     return micro_batches * larger(behind * work_s - hidden_s, 0.0)
+
+
+@lru_cache(maxsize=256)
+def _largest_of(devices: int) -> float:
+    return float(largest_of(devices))
 
 
 def for_longest_samples_s(
