@@ -111,3 +111,27 @@ def test_a_locked_source_is_asked_for_by_one_option(in_process):
     assert (code, "--locked" in err) == (2, True)
     code, _, err = in_process("validate", "--locked", "--left-out")
     assert (code, "exclude each other" in err) == (2, True)
+
+
+@pytest.mark.parametrize("suite", ["matmul*", "attention a100", "qwen-finetuning-time"])
+def test_without_a_data_folder_it_is_said_what_one_holds(in_process, monkeypatch, suite):
+    monkeypatch.delenv("SIGHTLINE_DATA", raising=False)
+    code, out, err = in_process("validate", suite)
+    assert (code, out) == (2, "")
+    assert f"'{suite}'" in err
+    assert "without --data DIR (or SIGHTLINE_DATA) there are only the small suites of the catalog" in err
+    assert "`sightline catalog published NAME` says where they come from" in err
+
+
+def test_a_misspelt_suite_is_told_the_nearest_and_nothing_else(in_process, monkeypatch):
+    monkeypatch.delenv("SIGHTLINE_DATA", raising=False)
+    code, _, err = in_process("validate", "korthikanti-2022-tabel5")
+    assert code == 2
+    assert err.strip().endswith("unknown suite 'korthikanti-2022-tabel5' - did you mean 'korthikanti-2022-table5'?")
+
+
+def test_a_data_folder_without_the_table_of_a_suite_is_refused(in_process, tmp_path):
+    for suite, said in (("mosaicml-mpt", "lacks its table"), ("matmul*", "has no table of single operators")):
+        code, out, err = in_process("validate", suite, "--data", tmp_path)
+        assert (code, out) == (2, "")
+        assert f"--data '{tmp_path}' {said}" in err

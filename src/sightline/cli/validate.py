@@ -13,25 +13,32 @@ if TYPE_CHECKING:
     from sightline.validation import Result
 
 
+Chosen = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SUITE]", help="A suite, the beginning of its name, or a pattern with *.", show_default=False
+    ),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        envvar="SIGHTLINE_DATA",
+        help="Folder with published tables that are not part of Sightline, from the sources that the catalog names.",
+        show_default=False,
+    ),
+]
+LeftOut = Annotated[
+    bool, typer.Option("--left-out", help="Predict each source of training with constants estimated without it.")
+]
+Locked = Annotated[bool, typer.Option("--locked", help="Predict the sources locked as test, which steer nothing.")]
+
+
 def validate(
-    suite: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SUITE]", help="A suite, the beginning of its name, or a pattern with *.", show_default=False
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", envvar="SIGHTLINE_DATA", help="Folder with the public data sets.", show_default=False
-        ),
-    ] = None,
-    left_out: Annotated[
-        bool, typer.Option("--left-out", help="Predict each source of training with constants estimated without it.")
-    ] = False,
-    locked: Annotated[
-        bool, typer.Option("--locked", help="Predict the sources locked as test, which steer nothing.")
-    ] = False,
+    suite: Chosen = None,
+    data: Data = None,
+    left_out: LeftOut = False,
+    locked: Locked = False,
     cases: Annotated[bool, typer.Option("--cases", help="List every case with both values.")] = False,
     chart: Chart = None,
     as_json: AsJson = False,

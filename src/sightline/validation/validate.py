@@ -36,6 +36,16 @@ def validate(
     return evaluate(choose(names, data), predict)
 
 
+WITHOUT_DATA = (
+    "without --data DIR (or SIGHTLINE_DATA) there are only the small suites of the catalog; single operators (matmul,"
+    " attention, NCCL, ...) and the large sets are read from a folder of published tables, which are not part of"
+    " Sightline: `sightline catalog published NAME` says where they come from"
+)
+"""What is said of suites where no data folder is given."""
+_LISTED = 12
+"""Suites that a message lists."""
+
+
 def choose(
     names: str | Sequence[str] | None = None, data: Path | str | None = None, *, locked: bool = False
 ) -> Sequence[AnySuite]:
@@ -48,11 +58,13 @@ def choose(
     if names is None:
         return (*suites(data, locked=locked), *operators)
     _require_unlocked(names, locked=locked)
-    wanted = _matching([names] if isinstance(names, str) else names, [*published, *(s.name for s in operators)])
+    known = [*published, *(s.name for s in operators)]
+    wanted = _matching([names] if isinstance(names, str) else names, known, _unread(data, operators))
     found = suites(data, [name for name in wanted if name in published], locked=locked)
     missing = [name for name in wanted if name in published and name not in {suite.name for suite in found}]
-    if missing and data is None and not found:
-        raise InputError([f"the suite '{name}' is read from a data folder; --data names it" for name in missing])
+    if missing and not found:
+        where = f"--data '{data}' lacks its table" if data else WITHOUT_DATA
+        raise InputError([f"the suite '{name}' is not in the catalog: {where}" for name in missing])
     return (*found, *(suite for suite in operators if suite.name in wanted))
 
 
@@ -131,14 +143,31 @@ def _operator_suites(data: Path | str | None) -> Sequence[OperatorSuite]:
     return operator_suites(data)
 
 
-def _matching(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the known names that are, match or begin with one of the patterns, in the order they are known."""
+def _matching(patterns: Sequence[str], known: Sequence[str], unread: str) -> list[str]:
+    """Return the known names that are, match or begin with one of the patterns, in the order they are known.
+
+    ``unread`` says which suites were not looked at.
+    """
     by_pattern = {pattern: _named(pattern, known) for pattern in patterns}
     unknown = [pattern for pattern, found in by_pattern.items() if not found]
     if unknown:
-        listed = ", ".join(known)
-        raise InputError([f"unknown suite '{name}'{nearest(name, known)}; suites: {listed}" for name in unknown])
+        raise InputError(
+            [f"unknown suite '{name}'{nearest(name, known) or f'; {unread or _listed(known)}'}" for name in unknown]
+        )
     return [name for name in known if any(name in found for found in by_pattern.values())]
+
+
+def _unread(data: Path | str | None, operators: Sequence[OperatorSuite]) -> str:
+    """Which suites there are none of for want of their tables."""
+    if data is None:
+        return WITHOUT_DATA
+    return "" if operators else f"--data '{data}' has no table of single operators"
+
+
+def _listed(known: Sequence[str]) -> str:
+    """The first suites, and where the others are listed."""
+    more = f" and {len(known) - _LISTED} more (`sightline catalog published`)" if len(known) > _LISTED else ""
+    return f"suites: {', '.join(known[:_LISTED])}{more}"
 
 
 def _named(pattern: str, known: Sequence[str]) -> list[str]:
