@@ -113,7 +113,7 @@ def test_a_locked_source_is_asked_for_by_one_option(in_process):
     assert (code, "exclude each other" in err) == (2, True)
 
 
-@pytest.mark.parametrize("suite", ["matmul*", "attention a100", "qwen-finetuning-time"])
+@pytest.mark.parametrize("suite", ["matmul*", "attention a100", "qwen-finetuning-time", ""])
 def test_without_a_data_folder_it_is_said_what_one_holds(in_process, monkeypatch, suite):
     monkeypatch.delenv("SIGHTLINE_DATA", raising=False)
     code, out, err = in_process("validate", suite)

@@ -57,3 +57,31 @@ def test_what_else_is_wrong_is_said_of_what_was_meant() -> None:
 
 def test_a_scenario_without_misplaced_keys_is_read_as_it_is() -> None:
     assert load(RIGHT).plan.micro_batch == 1
+
+
+def test_keys_of_another_task_are_said_to_be_that() -> None:
+    found = problems_of({**RIGHT, "workload": {**RIGHT["workload"], "task": "generate"}})
+    assert "workload.sequence_length is a key of pretrain, finetune; workload.task is generate" in found
+    assert "workload.global_batch is a key of pretrain, finetune; workload.task is generate" in found
+    assert not [one for one in found if "did you mean" in one]
+    assert any(one.startswith("workload.batch is missing") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"plan": {"tp": 2}}, "plan.tp is not a known key - did you mean 'tensor_parallel'?"),
+        (
+            {"workload": {**RIGHT["workload"], "gbs": 2}},
+            "workload.gbs is not a known key - did you mean 'global_batch'?",
+        ),
+        ({"plan": {"dtype": "bfloat16"}}, "did you mean 'bf16'?"),
+        ({"plan": {"framework": ["megatron", "fsdp"]}}, "allowed: text (several values: list them under 'sweep')"),
+        (
+            {"plan": {"framework": "megatron", "framework_version": "0.2", "zero_stage": 3}},
+            "plan.zero_stage is 3; megatron 0.2 offers 0, 1 (it is offered by: deepspeed, fsdp, galvatron, litgpt, llmq, newer",
+        ),
+    ],
+)
+def test_what_others_call_it_is_understood_far_enough_to_say_our_name(changed: dict, said: str) -> None:
+    assert any(said in one for one in problems_of(RIGHT | changed))

@@ -29,7 +29,21 @@ def moved(mapping: Mapping[str, Any], complaints: Complaints) -> Mapping[str, An
         complaints.add(f"{dotted(part, key)} is no key of {at}; {key} belongs under {home}: write {home}.{key}")
     for part, key, home in found:
         mapping = _moved(mapping, part, key, home)
-    return mapping
+    return _without_other_tasks(mapping, complaints)
+
+
+def _without_other_tasks(mapping: Mapping[str, Any], complaints: Complaints) -> Mapping[str, Any]:
+    """Return the scenario without the keys of its workload that are another task's, and note each of them."""
+    workload = mapping.get("workload")
+    task = workload.get("task") if isinstance(workload, Mapping) else None
+    keys = _workloads()
+    if not isinstance(workload, Mapping) or not isinstance(task, str) or task not in keys:
+        return mapping
+    other = {key: [name for name in keys if key in keys[name]] for key in workload if key not in keys[task]}
+    foreign = {key: names for key, names in other.items() if names}
+    for key, names in foreign.items():
+        complaints.add(f"workload.{key} is a key of {', '.join(names)}; workload.task is {task}")
+    return {**mapping, "workload": {key: value for key, value in workload.items() if key not in foreign}}
 
 
 def _misplaced(mapping: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -46,19 +60,32 @@ def _home(key: str) -> str:
 
 
 @cache
-def _homes() -> Mapping[str, frozenset[str]]:
-    """The keys of each part, those of all tasks together; a key of several parts belongs to the first."""
-    from sightline.loading.clusters.cluster import CLUSTER
+def _workloads() -> Mapping[str, frozenset[str]]:
+    """The keys of ``workload`` by task."""
     from sightline.loading.generation import GENERATE
-    from sightline.loading.models.keys import DENSE
     from sightline.loading.operations import OPERATORS
     from sightline.loading.training import WORKLOAD
 
     operators = chain.from_iterable(asked.keys for asked in OPERATORS.values())
+    training = frozenset(WORKLOAD)
+    return {
+        "pretrain": training,
+        "finetune": training,
+        "generate": frozenset(GENERATE),
+        "operator": frozenset(("task", "operator", *operators)),
+    }
+
+
+@cache
+def _homes() -> Mapping[str, frozenset[str]]:
+    """The keys of each part, those of all tasks together; a key of several parts belongs to the first."""
+    from sightline.loading.clusters.cluster import CLUSTER
+    from sightline.loading.models.keys import DENSE
+
     return {
         "": frozenset((*SCENARIO, "sweep")),
         "plan": frozenset(PLAN),
-        "workload": frozenset((*WORKLOAD, *GENERATE, "operator", *operators)),
+        "workload": frozenset(chain.from_iterable(_workloads().values())),
         "cluster": frozenset(CLUSTER),
         "measured": frozenset(MEASURED),
         "model": frozenset(DENSE),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sightline.errors import nearest
 from sightline.frameworks import date_remark, read_engine, read_framework
 from sightline.frameworks.choices import REDUCE_BYTES, STATES
 from sightline.loading.input.checks import (
@@ -22,6 +21,7 @@ from sightline.loading.input.checks import (
     text,
     whole,
 )
+from sightline.loading.input.other_words import meant
 from sightline.loading.techniques import read_quantization, read_techniques
 from sightline.loading.typical import TYPICAL_ENGINE, not_named, typical_framework
 from sightline.quantities import COUNT, show
@@ -242,7 +242,7 @@ def dtype_problem(dtype: str, predicted: Sequence[str]) -> str:
     """Return what to say about a dtype that is not among those ``predicted``."""
     if dtype in DTYPES:
         return f"{show(dtype)}; this version predicts only {', '.join(predicted)}"
-    return f"{show(dtype)}; allowed: {', '.join(predicted)}{nearest(dtype, predicted)}"
+    return f"{show(dtype)}; allowed: {', '.join(predicted)}{meant(dtype, list(predicted))}"
 
 
 def _speculation(mapping: object, complaints: Complaints) -> "Speculation | None":

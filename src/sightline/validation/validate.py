@@ -173,7 +173,7 @@ def _listed(known: Sequence[str]) -> str:
 def _named(pattern: str, known: Sequence[str]) -> list[str]:
     if pattern in known:
         return [pattern]
-    return [name for name in known if fnmatchcase(name, pattern) or name.startswith(pattern)]
+    return [name for name in known if pattern and (fnmatchcase(name, pattern) or name.startswith(pattern))]
 
 
 def _results(suite: Suite, predict: Predict, done: Callable[[], None]) -> list[Result]:

@@ -11,6 +11,7 @@ from unicodedata import category
 
 from sightline.errors import InputError, nearest
 from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.input.other_words import meant
 from sightline.quantities import Dimension, parse_quantity, show
 
 P = ParamSpec("P")
@@ -83,14 +84,14 @@ def choice(*values: str | int) -> Kind:
 def flag(value: Any) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise InputError(f"is {show(value)}; allowed: true, false")
+        raise InputError(f"is {show(value)}; allowed: true, false{_hint(value)}")
     return value
 
 
 def text(value: Any) -> str:
     """Any text that is not empty; a plain number is taken as it is written."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(f"is {show(value)}; allowed: text")
+        raise InputError(f"is {show(value)}; allowed: text{_hint(value)}")
     written = value if isinstance(value, str) else show(value)
     if not written.strip() or len(written) > 2000 or any(category(c) in {"Cc", "Cs"} for c in written.strip()):
         raise InputError(f"is {show(value)}; allowed: one line of text, up to 2000 characters")
@@ -233,6 +234,6 @@ def not_among(key: str, value: object, allowed: Sequence[str], spellings: Sequen
 
 
 def _unknown(key: str, name: object, known: Keys) -> str:
-    near = nearest(name, list(known))
+    near = meant(name, list(known))
     listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(known)
     return f"{dotted(key, name)} is not a known key{near or listed}"

@@ -83,9 +83,11 @@ def _no_choice(framework: Framework, field: str, value: Any) -> str:
 
 def _not_offered(framework: "Framework | Engine", field: str, value: Any) -> str:
     known = offering(field, value) if isinstance(framework, Framework) else []
-    others = [name for name in known if name != framework.name]
+    is_older = framework.name in known
+    others = [f"newer {name}" if name == framework.name else name for name in known]
     elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""
-    return f"plan.{field} is {show(value)}; {framework.name} offers {_listed(framework.offers[field])}{elsewhere}"
+    name = f"{framework.name} {framework.version}" if is_older else framework.name
+    return f"plan.{field} is {show(value)}; {name} offers {_listed(framework.offers[field])}{elsewhere}"
 
 
 def _taken(field: str, plan: Mapping[str, Any], offers: Mapping[str, Any]) -> Iterator[tuple[Any, Mask]]:
