@@ -8,7 +8,6 @@ import numpy as np
 
 from sightline.cost.device_model import device_model
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.evidence import evidence_of_passes
 from sightline.prediction.figures import energy_of_generation_j, intervals, operator_row
 from sightline.prediction.generation.engine_constants import (
     ONE_BY_ONE,
@@ -17,6 +16,7 @@ from sightline.prediction.generation.engine_constants import (
     load_inference,
     missing_measurements,
 )
+from sightline.prediction.generation.evidence import evidence_of_passes
 from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import Phase
