@@ -93,8 +93,8 @@ def _operators() -> Iterable[Row]:
     known = [row for row in figures("operators")["rows"] if row["half_width"] is not None]
     siblings = [row for row in known if row["distance"] == "same architecture"]
     yield _of_devices("Single operators on a device of which only others of the architecture were measured", siblings)
-    strangers = [row for row in known if row["distance"] != "same architecture"]
-    yield _of_devices("Single operators on a device whose whole architecture nobody measured", strangers)
+    unmeasured = [row for row in known if row["distance"] != "same architecture"]
+    yield _of_devices("Single operators on a device whose whole architecture nobody measured", unmeasured)
 
 
 def _of_devices(asked: str, rows: Sequence[Mapping[str, Any]]) -> Row:

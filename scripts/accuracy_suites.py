@@ -1,4 +1,4 @@
-"""The generated parts of docs/accuracy-suites.md: figures of every suite, beside those with its source left out."""
+"""The generated parts of docs/accuracy-suites.md: figures of every suite, next to those with its source left out."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

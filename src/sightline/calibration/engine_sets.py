@@ -53,7 +53,7 @@ def separate_lines(engine: str) -> list[str]:
 
 
 def engine_entries(cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]]) -> dict[str, dict[str, Any]]:
-    """Return the catalog's entries by kind and name: a set per engine, and what all of them together say of strangers.
+    """Return the catalog's entries by kind and name: a set per engine, and what all say of unmeasured clusters.
 
     ``cases_of`` returns the measurements that a set is fitted to.
     """

@@ -1,4 +1,4 @@
-"""What the sites that engines were measured at do to their constants, estimated beside the sets that all sites share.
+"""What the sites that engines were measured at do to their constants, estimated with the sets that all share.
 
 A site is what one source measured of an engine on one family of devices. Its effects are random effects around the
 engine's set (partial pooling): no other site gets them, and they are no free constants of the set.

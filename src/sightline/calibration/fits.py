@@ -1,6 +1,6 @@
 """Measured operators as arrays, and fits of constants to their times.
 
-Fits are least squares of logarithmic errors, robust against wild measurements. A constant lies in a range that a search
+Fits are least squares of logarithmic errors, robust against outliers. A constant lies in a range that a search
 may not leave, or has a prior where few measurements support it.
 """
 

@@ -29,7 +29,7 @@ LABELS: Mapping[str, Callable[[MeasuredGeneration], str]] = {
 FEWEST_LEFT = 10
 """Cases that a fit keeps where something is left out; fewer hold constants to their priors and say nothing of it."""
 FEWEST_OF_OTHERS = 5
-"""The same where a source is left out: its engine's stranger has no more."""
+"""The same where a source is left out: an unmeasured cluster of its engine has no more."""
 LONG = 0.5
 """Contexts beyond this share of a fit's longest are left out together."""
 

@@ -21,7 +21,7 @@ PULL = 1e-2
 ORDINARY = 0.03
 """Logarithmic error up to which a measurement counts by its square in a surface; beyond, by its size."""
 ROUNDS = 6
-"""Reweighted least squares until wild measurements have lost their pull."""
+"""Reweighted least squares until outliers have lost their pull."""
 Fitted = TypeVar("Fitted")
 
 

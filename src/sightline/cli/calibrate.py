@@ -129,7 +129,7 @@ def _here(options: CalibrateOptions) -> Made:
 
 
 def _default_folder() -> Path:
-    """The catalog folder of the user: the first of ``SIGHTLINE_CATALOG``, else one beside the stored runs."""
+    """The catalog folder of the user: the first of ``SIGHTLINE_CATALOG``, else one next to the stored runs."""
     first = os.environ.get(catalog.VARIABLE, "").split(os.pathsep)[0]
     data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(first or f"{data}/sightline/catalog")

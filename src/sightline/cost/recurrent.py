@@ -65,7 +65,7 @@ STATE_COLUMNS = 64.0
 
 
 def gated_delta_cost(x: GatedDelta, device: Device, constants: LinearConstants) -> OperatorCost:
-    """Seconds of the gated delta rule over ``new_tokens`` of each of ``sequences``; projections and convolution apart.
+    """Seconds of the gated delta rule over ``new_tokens`` of each of ``sequences``; no projections, no convolution.
 
     The compute leg counts ``6 dk dv`` FLOPs per token and value head (decay and correct, read), in prefill also
     ``2 C (3 dk + 2 dv)`` within chunks; the memory leg queries, keys, values, output, and the states in and out. The
@@ -129,7 +129,7 @@ decays."""
 
 
 def state_space_cost(x: StateSpaceScan, device: Device, constants: LinearConstants) -> OperatorCost:
-    """Seconds of the scan over ``new_tokens`` of each of ``sequences``; projections, convolution and norm apart.
+    """Seconds of the scan over ``new_tokens`` of each of ``sequences``; without projections, convolution and norm.
 
     The compute leg counts ``4 P N`` FLOPs per token and head, in prefill also ``2 C (P + N g / heads)`` within chunks;
     the memory leg inputs, B, C and output, and the fp32 states in and out. Decoding streams the states; prefill adds up

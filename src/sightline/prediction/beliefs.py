@@ -204,7 +204,7 @@ def _cost(prior: Beliefs, found: Beliefs, errors: Array, noise: Array, *, robust
 
 
 def _settled(prior: Beliefs, gradients: Sequence[Gradient], errors: Array, noise: Array) -> Beliefs:
-    """What is believed after measurements of which some are wild, each with noise of its own."""
+    """What is believed after measurements of which some are outliers, each with noise of its own."""
     variance = np.diag(noise)
     found = prior.after(gradients, errors, noise)
     for _ in range(10):

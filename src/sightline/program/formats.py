@@ -21,7 +21,7 @@ FP32_ROUTER = "fp32-router"
 """Kernel of a router in fp32: the library's for fp32 operands, which cuts few rows into few tiles and not along
 ``k``."""
 HALF_SUMS = "fp16-accumulate"
-"""The peak of fp16 products that are added up in fp16, where a device has it apart."""
+"""The peak of fp16 products that are added up in fp16, where a device has one of its own."""
 
 
 def format_of(kernel: str, dtype: str = "bf16", device: Device | None = None) -> MatmulFormat:

@@ -132,7 +132,7 @@ class Sublayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LowPrecisionWeights:
-    """What copies of matmul weights in 8 or 4 bits change on one device, in bytes; those of routed experts apart."""
+    """What copies of matmul weights in 8 or 4 bits change on a device, in bytes; those of routed experts separately."""
 
     kept_bytes: Number = 0.0
     """Added to the weights; negative where they take the place of wider ones."""

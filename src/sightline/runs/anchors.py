@@ -1,4 +1,4 @@
-"""Saved anchors: small files beside the runs of a store, one per name. What they hold is for others to say."""
+"""Saved anchors: small files next to the runs of a store, one per name. What they hold is for others to say."""
 
 import contextlib
 import json

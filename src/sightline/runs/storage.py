@@ -113,7 +113,7 @@ class LocalStorage(Storage):
         return found
 
     def write(self, path: str, data: bytes) -> None:
-        """Write beside the target, flush to the disk, then rename: the file system swaps names in one step."""
+        """Write next to the target, flush to the disk, then rename: the file system swaps names in one step."""
         target = self.root / path
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
         with self._sentences():
@@ -162,7 +162,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 _WHOLE_AT_ONCE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2", "memory"}
-"""Stores in which an object appears when its upload has ended; elsewhere it is written beside and renamed."""
+"""Stores in which an object appears when its upload has ended; elsewhere it is written nearby and renamed."""
 
 _SEND_EVERY_S = 5.0
 

@@ -55,7 +55,7 @@ class Heads:
     value_head_dim: int | None = None
     """Width of a value head; None means ``head_dim``."""
     values_are_keys: bool = False
-    """There is no value projection: values are the key projection's output, normed apart (Gemma 4)."""
+    """There is no value projection: values are the key projection's output with a norm of its own (Gemma 4)."""
 
     @property
     def value_dim(self) -> int:
@@ -108,8 +108,8 @@ class LayerKind:
     intermediate_size: int | None = None
     """Width of the dense MLP where it is not the model's (pruned models)."""
     compression: int = 1
-    """Context tokens folded into one cached entry, beside the window's own (mixer "compressed"); 1 keeps the window
-    alone."""
+    """Context tokens folded into one cached entry, next to the window's own (mixer "compressed"); 1 keeps the
+    window alone."""
     indexed: bool = False
     """An indexer of the layer's own selects what it attends to; a sparse layer without one reuses another's choice."""
     leading: bool = False
@@ -252,7 +252,7 @@ class LinearAttention:
 
     @property
     def state_elements(self) -> int:
-        """Elements of one sequence's state in one layer, the convolution's apart."""
+        """Elements of one sequence's state in one layer, without the convolution's."""
         return self.value_heads * self.key_dim * self.value_dim
 
     @property
@@ -295,7 +295,7 @@ class StateSpace:
 
     @property
     def state_elements(self) -> int:
-        """Elements of one sequence's state in one layer, the convolution's apart."""
+        """Elements of one sequence's state in one layer, without the convolution's."""
         return self.inner_width * self.state
 
     @property

@@ -22,7 +22,7 @@ Norm = Literal["layernorm", "rmsnorm"]
 Activation = Literal["gelu", "relu", "relu2", "swiglu", "geglu"]
 Positions = Literal["learned", "rotary", "alibi"]
 WeightPart = Literal["attention", "dense", "experts", "shared", "head"]
-"""Weights that checkpoints quantize apart: mixers of any kind, dense MLPs, routed experts, shared experts, the head."""
+"""Weights that checkpoints quantize separately: mixers, dense MLPs, routed experts, shared experts, the head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

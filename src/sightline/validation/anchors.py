@@ -1,6 +1,6 @@
 """How much a measured step of the own cluster helps: whole sources left out, anchored with some of their own steps.
 
-Every source is predicted without itself, as for a stranger; then one step of it, or three, or one of the same model and
+Every source is predicted without its own measurements; then one step of it, or three, or one of the same model and
 cluster, is given as an anchor, and the others are predicted with it. All is linear around the prediction without the
 source. Of long sources rows are taken at equal strides.
 """

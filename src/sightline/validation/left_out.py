@@ -1,4 +1,4 @@
-"""Whole sources of training left out: the errors that each would have met as a stranger, and what that lets one expect.
+"""Whole sources of training left out: the errors of each as an unmeasured cluster, and what that lets one expect.
 
 Every source counts the same in a mean over sources, whatever its number of rows.
 """
@@ -72,7 +72,7 @@ def sources_left_out(
 
 
 def results_left_out(sources: Sources) -> list[Result]:
-    """Return the errors of each source, those of mixtures of experts apart."""
+    """Return the errors of each source, those of mixtures of experts separately."""
     results = []
     for source in sources:
         for experts in (False, True):

@@ -2,7 +2,7 @@
 
 A row maps dotted scenario keys to values. Beside those it may hold ``model`` (a catalog's name), ``devices`` (their
 number), ``device`` (their name), ``measured.<quantity>`` or ``measured.flops_per_s_per_device`` (a rate whose FLOPs
-the suite's ``flops`` formula gives), and ``check.flops_per_s_per_device`` (printed beside a measured time). ``stage``
+the suite's ``flops`` formula gives), and ``check.flops_per_s_per_device`` (printed next to a measured time). ``stage``
 is the pipeline stage that was measured, ``alternative`` the values of a second reading that the source leaves open.
 Keys without a dot that are none of these only serve to calculate others.
 """

@@ -141,7 +141,7 @@ def _unmeasured(step: MeasuredStep) -> MeasuredStep:
 
 
 def _left_out(of: SourceStep, known: Knowledge) -> LeftOut:
-    stranger = replace(of.step, site="")
-    predicted = float(np.log(stranger.seconds_with(known.constants(stranger.scenario))))
-    spread = known.spread(stranger.scenario, stranger.seconds_with)
+    unmeasured = replace(of.step, site="")
+    predicted = float(np.log(unmeasured.seconds_with(known.constants(unmeasured.scenario))))
+    spread = known.spread(unmeasured.scenario, unmeasured.seconds_with)
     return LeftOut(of=of, error=predicted - float(np.log(of.step.seconds)), spread=spread)

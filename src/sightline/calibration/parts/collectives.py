@@ -157,7 +157,7 @@ def fit_collectives(
     """Fit one kind of collective to its measurements, and again without parts of them to see how far it carries.
 
     Constants that the measurements leave open stay near those of ``relative``, or near what is usual on such links.
-    Those of ``nvls`` stand beside those of all_reduce.
+    Those of ``nvls`` stand next to those of all_reduce.
     """
     kinds = _fit(table, node, relative)
     thinned = table.where(np.arange(len(table)) % (1 + len(table) // _ENOUGH) == 0)

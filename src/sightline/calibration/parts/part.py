@@ -19,7 +19,7 @@ Entry: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Points:
-    """A kernel's measurements beside what its constants predict."""
+    """A kernel's measurements next to what its constants predict."""
 
     kernel: str
     size: Array
@@ -152,5 +152,5 @@ def between(sets: Sequence[Mapping[str, Any]]) -> Entry:
 
 
 def constants_in(entry: Mapping[str, Any]) -> Entry:
-    """The constants that stand in an entry beside words, rows and residuals."""
+    """The constants that stand in an entry next to words, rows and residuals."""
     return {name: value for name, value in entry.items() if isinstance(value, float)}

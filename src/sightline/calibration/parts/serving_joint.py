@@ -2,7 +2,7 @@
 
 Constants are shares of datasheet figures, times of a kernel's start or sizes of its tiles, so that one set can hold for
 all devices. How a kernel cuts its work into tiles is its code's and differs by generation; it is known without a table.
-What a table's benchmark adds, launches from the host and kernels beside attention, stays the table's own.
+What a table's benchmark adds, launches from the host and kernels next to attention, stays the table's own.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +57,7 @@ class Measured:
 
 
 def beside_seconds(table: ServingAttentionTable, device: Device, beside: Beside | None) -> NDArray[np.float64]:
-    """Seconds of the kernel beside attention for every measurement; 0 where the table holds attention alone.
+    """Seconds of the kernel next to attention for every measurement; 0 where the table holds attention alone.
 
     Engines differ in which kernels their attention operator holds, so a table says more of its engine here than of its
     device. They are priced as if nobody had measured them, so that nothing of the table goes in.

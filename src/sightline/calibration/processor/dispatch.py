@@ -58,7 +58,7 @@ def dispatch_generations(dtype: str) -> list[GenerationScenario]:
 
 
 def measured_step(model: str, dtype: str, shards: int = 1, zero_stage: int = 0) -> Scenario:
-    """Return a training step of one of the models, its parameters shared out between ``shards`` processes."""
+    """Return a training step of one of the models, its parameters sharded over ``shards`` processes."""
     told = MODELS[model]
     sizes = {"sequence_length": told["tokens"], "global_batch": told["samples"] * shards}
     name = f"{model}, ZeRO-{zero_stage}" if shards > 1 else model
@@ -97,7 +97,7 @@ def module_times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def process_memory(held: Mapping[str, float]) -> dict[str, float]:
-    """Return the bytes of a tiny model's process beside the model: interpreter, libraries, first step's setup."""
+    """Return the bytes of a tiny model's process without the model: interpreter, libraries, first step's setup."""
     states = sum(held[part] for part in ("weights", "gradients", "optimizer"))
     return {FRAMEWORK_BYTES: held["total"] - states}
 

@@ -117,7 +117,7 @@ def device_figures(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]], device: Device) -> None:
-    """Put the host time of layers and passes beside the other calls of a number format."""
+    """Put the host time of layers and passes next to the other calls of a number format."""
     content = fit.content["formats"][dtype]
     machine = from_mapping(content, fit.content["cores"])
     scenarios = [
@@ -141,7 +141,7 @@ def _add_sharding(
     figures: Mapping[str, Any],
     library: Mapping[str, Any],
 ) -> None:
-    """Put what sharding takes, and what processes with some of the cores do, beside the rest of a number format."""
+    """Put what sharding takes, and what processes with some of the cores do, next to the rest of a number format."""
     if dtype not in fit.content["formats"]:
         return
     content, constants = fit.content["formats"][dtype], TrainingConstants.from_mapping(NEUTRAL)

@@ -43,7 +43,7 @@ LEAST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Machine:
-    """What the formulas need beside the constants that are fitted."""
+    """What the formulas need in addition to the constants that are fitted."""
 
     device: Device
     dtype: str

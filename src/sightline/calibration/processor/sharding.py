@@ -1,6 +1,6 @@
 """What sharded training on two processes of this machine tells: the code of sharding, and what fewer cores serve well.
 
-The same models that tell of calls and cold caches are trained once more, each parameter shared out between two
+The same models that tell of calls and cold caches are trained once more, each parameter sharded over two
 processes. What their communication takes beyond its collectives is sharding's own; the largest one's modules tell how
 much more two processes get out of their share of the cores than one process does.
 """
@@ -63,7 +63,7 @@ def sharding_constants(
     library: CollectiveConstants,
     constants: TrainingConstants,
 ) -> dict[str, float]:
-    """Return what sharding takes beside the collectives that ``library`` knows, as the steps of ``scenarios`` tell it.
+    """Return what sharding takes but for the collectives that ``library`` knows, as the steps of ``scenarios`` tell it.
 
     Every constant counts in proportion in what is predicted, so that what is left of the measured seconds is a sum of
     them; none is below zero, and each step weighs alike.

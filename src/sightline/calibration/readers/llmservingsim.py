@@ -57,7 +57,7 @@ def elementwise(table: RawTable) -> pl.DataFrame:
 
 @reads("LLMServingSim layers", _LAYERS, "elementwise")
 def eager_elementwise(table: RawTable) -> pl.DataFrame:
-    """The other kernels of the first version's: eager chains, but for layer norms."""
+    """The other kernels of the first version's: several eager kernels each, but for layer norms."""
     layers, model = _layers(table), _model(table)
     ranks = layers.ranks
     tensors, launches = UNFUSED_NORM if model.norm == "rmsnorm" else (2.0, 1.0)

@@ -17,7 +17,7 @@ _RESULT = re.compile(
 
 
 def read_log(path: Path) -> pl.DataFrame:
-    """Return the out-of-place times of a run, with the kind, the ranks, the device and NCCL's version beside them."""
+    """Return the out-of-place times of a run, with the kind, the ranks, the device and NCCL's version with them."""
     text = path.read_text(encoding="utf-8")
     ranks = _RANK.findall(text)
     found = [match.groups() for line in text.splitlines() if (match := _RESULT.match(line))]

@@ -49,7 +49,7 @@ def matmul(table: RawTable) -> pl.DataFrame:
     "elementwise",
 )
 def elementwise(table: RawTable) -> pl.DataFrame:
-    """VLLM's kernels of 2023 beside the linear layers."""
+    """VLLM's kernels of 2023 other than the linear layers."""
     tokens, hidden, ffn, ranks, heads, kv_heads = _sizes(table)
     rotated = hidden / heads * (heads / ranks + (kv_heads / ranks).clip(lower_bound=1))
     norm = Stream("norm", hidden, 2.0)

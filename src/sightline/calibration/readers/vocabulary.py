@@ -47,7 +47,7 @@ class Format:
     name: str
     part: str
     columns: tuple[str, ...]
-    """Columns that a table of this format has; others may stand beside them."""
+    """Columns that a table of this format has; others may be there too."""
     read: Read
     repeats: bool = False
     """A table times shapes several times as a matter of course: their median counts."""

@@ -62,7 +62,7 @@ def _tiles(tiles: tuple[tuple[float, float], ...], axes: int) -> _Tiles:
 
 def _row_slowdown(n: Array, row: Array, element_bytes: Number, slowdown: tuple[float, ...]) -> Array:
     """Slowdown from the alignment of rows of ``n`` and of ``row`` elements."""
-    whole_bytes = np.exp2(np.floor(np.log2(element_bytes)))  # scales lie apart
+    whole_bytes = np.exp2(np.floor(np.log2(element_bytes)))  # scales are stored separately
     width = (n * whole_bytes).astype(np.int64) | (row * whole_bytes).astype(np.int64) | LINE_BYTES
     table = np.array([max(slowdown), *slowdown, 1.0])  # of 1, 2, 4, ... 128 bytes
     slower: Array = table[np.log2(width & -width).astype(np.int64)]

@@ -132,7 +132,7 @@ class ProcessorConstants:
     attention: Mapping[str, FusedAttentionConstants]
     """forward and backward."""
     kernels: Mapping[str, KernelTimes]
-    """By the kernels' name, forward and backward apart: norm, norm gradient, ..."""
+    """By the kernels' name, forward and backward separately: norm, norm gradient, ..."""
     calls: Mapping[str, float]
     """Seconds that recording and running the backward graph adds to a linear layer (forward, input gradient), that
     a model's own code takes around operators (layer forward, pass backward, ...), and that an optimizer's step takes
@@ -145,7 +145,7 @@ class ProcessorConstants:
     """Shares, forward and backward, of what operators lose by cold caches that they lose in a step which fills the
     caches several times."""
     fewer_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By pass and kind of operator (products, attention, chains of element-wise kernels): time of processes that have
+    """By pass and kind of operator (products, attention, element-wise kernels): time of processes that have
     some of the cores each, over what in proportion to their cores it would be; 1 if not said."""
     sharding: ShardingConstants | None = None
     framework_bytes: float = FRAMEWORK_BYTES

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sightline.cost.processor.model import ProcessorModel
 
 FEW_ROWS = 64
-"""Rows up to which a matmul's errors are stated apart."""
+"""Rows up to which a matmul's errors are stated separately."""
 MASKED_ROWS = 64
 """Rows of an expert up to which its tokens are taken to lie in slots, as in decoding: half a block of the other
 layout."""

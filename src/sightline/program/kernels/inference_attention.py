@@ -61,7 +61,7 @@ class InferenceAttention(InferenceLinear):
     def activation(self, width: Number, *, module: Module = "mlp", rows: Number | None = None) -> Step:
         """The activation of ``width`` elements of each of ``rows`` (the tokens).
 
-        A gate that runs apart is a second kernel.
+        A gate that runs separately is a second kernel.
         """
         apart = self.model.gated and rows is None and not self.fuses("gate-up")
         passes = 5.0 if apart else 3.0 if self.model.gated else 2.0

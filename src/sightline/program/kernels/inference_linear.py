@@ -86,7 +86,7 @@ class InferenceLinear(Shapes):
         return kernel in self.engine.kernels.fused
 
     def projection(self, layer: LinearLayer) -> Step:
-        """A product with weights in the format of their part; joined layers run apart unless the engine fuses them.
+        """A product with weights in the format of their part; joined layers run separately unless fused.
 
         Pieces of one name and width are executions of one operator.
         """

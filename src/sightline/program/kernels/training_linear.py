@@ -130,7 +130,7 @@ class TrainingLinear(TrainingShapes):
 
 
 def _apart(x: TrainingShapes, operators: Sequence[Operator]) -> list[Operator]:
-    """Return the operators of one pass of a linear layer with the products of its parts apart.
+    """Return the operators of one pass of a linear layer with a product for each of its parts.
 
     The first keeps the input.
     """

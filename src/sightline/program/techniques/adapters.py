@@ -1,11 +1,11 @@
-"""Low-rank adapters (arXiv 2106.09685): two narrow matmuls forward, four backward, and the kernels around them.
+"""Low-rank adapters (arXiv 2106.09685): two low-rank matmuls forward, four backward, and the kernels around them.
 
 ``y = W x + alpha / r * B A dropout(x)``. Where adapters are kept in fp32 next to 16-bit weights their input is cast up
 for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
 and an update that is padded with zeros to the matrix's whole width.
 
 Tensor parallelism splits both matrices: ``A`` like the projection, ``B`` by its outputs (NeMo's
-``ParallelLinearAdapter``). Next to a column-split projection each rank makes a piece of the narrow activation, which is
+``ParallelLinearAdapter``). Next to a column-split projection a rank makes a piece of the low-rank activation, which is
 gathered; next to a row-split one a partial sum of it, which is added up. ``B`` makes a piece of the outputs, which
 row-split projections need whole, or split by tokens with sequence parallelism. All of it is exchanged in 16 bits and
 overlaps nothing.
@@ -96,7 +96,7 @@ def enter_adapted(x: TrainingShapes, module: Module, targets: tuple[str, ...]) -
 
 
 def adapter_steps(x: TrainingShapes, module: Module, one: AdapterShape, *, input_is_kept: bool) -> list[Step]:
-    """Return an adapter's steps: element-wise kernels, two narrow matmuls forward and four backward, and exchanges.
+    """Return an adapter's steps: element-wise kernels, two low-rank matmuls forward and four backward, and exchanges.
 
     ``input_is_kept`` where another one has kept the same input.
     """
@@ -192,7 +192,7 @@ def _casts(x: TrainingShapes) -> float:
 
 
 def exchange_forward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Operator]:
-    """Forward: the narrow activation made whole, and an adapter's outputs taken to where they are added."""
+    """Forward: the low-rank activation made whole, and an adapter's outputs taken to where they are added."""
     narrow = x.element_bytes * x.tokens * one.group_rank
     if not one.sums:
         return _exchange(x, module, "all_gather", narrow)
@@ -201,7 +201,7 @@ def exchange_forward(x: TrainingShapes, module: Module, one: AdapterShape) -> li
 
 
 def exchange_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Operator]:
-    """Backward: gradients taken to the ranks that hold those outputs, and the narrow gradient added up.
+    """Backward: gradients taken to the ranks that hold those outputs, and the low-rank gradient added up.
 
     Without sequence parallelism every rank has the whole gradient of the outputs already.
     """

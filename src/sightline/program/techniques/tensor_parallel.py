@@ -45,7 +45,7 @@ def leave_backward(x: TrainingShapes, module: Module) -> list[Operator]:
     """Backward after a column-split projection: input gradients are reduced while the weight gradient is made.
 
     Frozen weights have none, so nothing is left to overlap with (TransformerEngine's `layernorm_linear.py`). Where
-    collectives are cut together with a product, a gradient that is a sum over projections apart leaves none to cut.
+    collectives are cut together with a product, a gradient that is a sum over separate projections leaves none to cut.
     """
     alone = x.framework.native.separate_projections and x.framework.native.chunked_products
     overlapped_with: OverlappedWith = "projections" if x.trained.projections and not alone else "nothing"

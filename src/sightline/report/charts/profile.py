@@ -172,7 +172,7 @@ def _wide(
 
 
 def _narrow(bars: Bars, texts: Bars, colors: Mapping[str, str], title: str, reach: float, *, named: bool) -> Any:
-    """One of two panels beside each other, of which one has the rows' names."""
+    """One of two panels next to each other, of which one has the rows' names."""
     legend = alt.Legend(title=None, orient="bottom", columns=3, offset=8)
     panel = _panel(bars, texts, colors, reach=reach, names=alt.Axis(grid=False, labels=named), legend=legend)
     return panel.properties(width=_NARROW, title=drawing.heading(title))

@@ -66,7 +66,7 @@ class Worker(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """Workers that prefill beside workers that decode."""
+    """Workers that prefill next to workers that decode."""
 
     drafted: int
     """Tokens drafted per pass; 0 without multi-token prediction."""
@@ -196,7 +196,7 @@ def _inferencex_worker(cells: Cells) -> Worker:
 def _stated_worker(cells: Cells) -> Worker:
     tensor, experts = max(1, _int(cells, "tp_size")), max(1, _int(cells, "moe_ep_size"))
     ranks = _attention_ranks(cells)
-    # TensorRT-LLM counts attention ranks inside the tensor-parallel group, vLLM and SGLang beside it.
+    # TensorRT-LLM counts attention ranks inside the tensor-parallel group, vLLM and SGLang in addition to it.
     inside = cells["backend"] == "trtllm" and tensor > 1
     return Worker(1, tensor if inside else tensor * ranks, experts, min(ranks, tensor) if inside else ranks)
 

@@ -21,8 +21,8 @@ def megatron_bridge(cells: Cells) -> Iterator[Cells]:
     """Yield the measurements of a line, each with its model, system, precision and speed in columns of their own.
 
     Columns of NVIDIA's Megatron-Bridge performance tables moved from release to release. Older ones print the system in
-    the model's place, and two precisions in one line: ``FP8-CS (FP8-MX)`` beside ``31508 (29789)``. The pair of release
-    25.09 is not named.
+    the model's place, and two precisions in one line: ``FP8-CS (FP8-MX)`` next to ``31508 (29789)``. The pair of
+    release 25.09 is not named.
     """
     straight = {key: value or "" for key, value in cells.items()}
     if straight["model"].startswith("System: "):

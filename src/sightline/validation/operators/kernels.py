@@ -146,7 +146,7 @@ def _attention(data: Path, part: str, family: str, measured: Measured, known: Kn
     if known != "itself":
         lender, lent = attention_without(family, part, siblings=known == "siblings")
         constants = {**lent, HOST: constants.get(HOST, 0.0)}
-        if lender == UNMEASURED:  # what relatives lend holds the kernels beside their attention
+        if lender == UNMEASURED:  # constants borrowed from relatives hold the kernels next to their attention
             outside = beside_seconds(table, device, measured.beside)
     sizes = {
         "batch": table.batch,
