@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
+    from sightline.anchors import anchored, predict, sensitivity
     from sightline.errors import InputError, SightlineError
     from sightline.explanation.comparison import Comparison, compare
     from sightline.loading import load
     from sightline.measurement.measure import measure
-    from sightline.prediction import predict
-    from sightline.prediction.sensitivity import sensitivity
     from sightline.profile import Profile
     from sightline.scenario import (
         Cluster,
@@ -33,12 +32,11 @@ else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
+            "sightline.anchors.answers": "anchored predict sensitivity",
             "sightline.errors": "InputError SightlineError",
             "sightline.explanation.comparison": "Comparison compare",
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
-            "sightline.prediction": "predict",
-            "sightline.prediction.sensitivity": "sensitivity",
             "sightline.profile": "Profile",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario",
@@ -64,6 +62,7 @@ __all__ = [
     "Profile",
     "Scenario",
     "SightlineError",
+    "anchored",
     "compare",
     "load",
     "measure",

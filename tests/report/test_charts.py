@@ -85,3 +85,15 @@ def test_time_by_module_holds_every_phase_in_which_the_device_works(profile):
     shown = texts(profile_chart([profile.replace(rows=[*profile.rows, sent, waits])]))
     assert "data parallel" in shown
     assert shown.count("host") == 1
+
+
+def test_what_an_anchor_taught_is_below_the_title(build, make_scenario):
+    said = (
+        "step_time_s measured 0.52 s, predicted without it 0.5 s (+4%): your network delivers 62 % of what was assumed"
+    )
+    taught = [{"from": "our-cluster", "learned": [], "unused": [], "sentence": said}]
+    several = [build(scenario=make_scenario(micro_batch=m)).replace(anchor=taught) for m in (1, 2)]
+    for profiles in (several[:1], several):
+        # The ends of lines have no text of their own.
+        shown = "".join(texts(profile_chart(profiles))).replace(" ", "")
+        assert shown.count(f"anchored to our-cluster: {said}".replace(" ", "")) == 1

@@ -80,3 +80,8 @@ def test_what_would_fit_and_the_scenario_stand_on_the_page(too_large):
 def test_the_table_of_modules_sums_to_the_phases(profile):
     total = page([profile]).partition("Time by module and phase")[2].partition("</table>")[0].rpartition("<tr>")[2]
     assert re.sub("<[^>]*>", " ", total).split() == ["total", "270", "ms", "550", "ms", "50.0", "ms", "870", "ms"]
+
+
+def test_the_page_says_what_an_anchor_taught(profile):
+    taught = [{"from": "our-cluster", "learned": [], "unused": [], "sentence": "pace <1.1 x>"}]
+    assert "<p>anchored to our-cluster: pace &lt;1.1 x&gt;</p>" in page([profile.replace(anchor=taught)])

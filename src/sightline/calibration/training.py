@@ -20,11 +20,12 @@ from sightline.calibration.parts.part import PartFit
 from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
+from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict, learned
-from sightline.prediction.training.constants import ANY, TrainingConstants
+from sightline.prediction.training.constants import ANY
 from sightline.prediction.training.effects import NOTHING, believed_constants, gradient, priors, shipped_beliefs
 from sightline.prediction.training.predict import profile_of, with_fastest_micro_batch
-from sightline.quantities import Number, significant
+from sightline.quantities import significant
 from sightline.runs import Run
 from sightline.scenario import Scenario
 
@@ -34,23 +35,6 @@ MOVED = 0.1
 """Part of a constant's relative change that a step's time shows, at least, to count among them."""
 FULL_WEIGHT = 20
 """Steps of one site that count in full; more share that weight, for they repeat what others of the site show."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredStep:
-    """A training step that somebody timed; its micro-batch is known."""
-
-    scenario: Scenario
-    seconds: float
-    site: str = ""
-    """The series of measurements that it is of."""
-    quantity: str = "step_time_s"
-    """What of the step was timed, by the name of the profile's attribute."""
-
-    def seconds_with(self, constants: TrainingConstants) -> Number:
-        """Predicted seconds with these constants."""
-        seconds: Number = getattr(profile_of(self.scenario, constants), self.quantity)
-        return seconds
 
 
 def predictor(steps: Sequence[MeasuredStep], kept: Callable[[str], bool] = lambda _: True) -> Predict:

@@ -57,10 +57,10 @@ def catalog(
 
 def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool) -> None:
     """Show all saved anchors, or show or delete one."""
-    from sightline.prediction.anchoring.saved import listing
+    from sightline.anchors import listing
+    from sightline.anchors.files import delete_anchor, read_anchor
     from sightline.report.terminal.anchors import anchor_table, listing_table
     from sightline.runs import open_store
-    from sightline.runs.anchors import delete_anchor, read_anchor
 
     opened = open_store(store)
     if delete:

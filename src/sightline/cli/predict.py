@@ -94,9 +94,12 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
 
 def _anchored(anchors: list[str], name: str | None, store: str | None) -> "Anchored":
     """Return what the anchors teach, kept under a ``name`` if there is one."""
-    from sightline.prediction.anchoring import anchored
-    from sightline.prediction.anchoring.saved import save
+    from sightline.anchors import anchored, save
+    from sightline.anchors.files import check_name
+    from sightline.runs import open_store
 
+    if name is not None:
+        check_name(open_store(store), name)
     known = anchored(anchors, store)
     if name is not None:
         save(known, name, store)
@@ -110,7 +113,7 @@ def _predict_all(scenarios: "list[Asked]", known: "Anchored | None") -> "list[Pr
     answers = []
     with output.progress(len(scenarios), "predicting") as advance:
         for scenario in scenarios:
-            answers.append(predict_one(scenario, anchor=known) if known else predict_one(scenario))
+            answers.append(predict_one(scenario, anchor=known))
             advance()
     return answers
 

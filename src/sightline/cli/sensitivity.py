@@ -23,12 +23,12 @@ def sensitivity(
       sightline sensitivity examples/llama-2-70b-generate-4xh100.yaml --sweep workload.batch=1,64
       sightline sensitivity examples/gpt-3-175b-1024xa100.yaml --json
     """
+    from sightline.anchors import anchored
     from sightline.loading import load_all
-    from sightline.prediction.anchoring import anchored
     from sightline.prediction.sensitivity import sensitivity as of
     from sightline.report.terminal.analysis import sensitivity_table, sensitivity_to_dict
 
-    known = anchored(anchor, store) if anchor else ()
+    known = anchored(anchor, store) if anchor else None
     found = [of(scenario, anchor=known) for scenario in load_all(files, settings or [], sweeps or [])]
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
     output.show(

@@ -6,10 +6,7 @@ from sightline.profile import Profile
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sightline.prediction.anchoring import Anchored
-    from sightline.prediction.anchoring.given import Given
     from sightline.prediction.training.constants import TrainingConstants
     from sightline.scenario import GenerationScenario, OperatorScenario
 
@@ -18,22 +15,19 @@ def predict(
     scenario: "Scenario | OperatorScenario | GenerationScenario",
     constants: "TrainingConstants | None" = None,
     *,
-    anchor: "Anchored | Iterable[Given] | Given" = (),
+    anchor: "Anchored | None" = None,
 ) -> Profile:
     """Predict a training step of a `Scenario`, a `GenerationScenario`, or the operator of an `OperatorScenario`.
 
     Sizes, degrees and the device's numbers may be arrays that broadcast; then every number of the answer is an array.
-    ``constants`` replace those of the catalog's calibration of a training step, as a fit does. ``anchor`` holds runs
-    measured on one's own cluster - profiles, stored runs, scenarios with ``measured``, files, names -, which correct
-    the prediction; what `sightline.prediction.anchoring.anchored` returns for them is learned once for many scenarios.
+    ``constants`` replace those of the catalog's calibration of a training step, as a fit does. ``anchor`` is what runs
+    measured on one's own cluster teach.
 
     Raises:
         InputError: no micro-batch divides the batch; an anchor teaches nothing about the scenario.
     """
-    if anchor:
-        from sightline.prediction.anchoring import anchored
-
-        return anchored(anchor).predict(scenario)
+    if anchor is not None:
+        return anchor.predict(scenario)
     # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
     if isinstance(scenario, Scenario):
         from sightline.prediction.training.predict import predict as predict_step

@@ -5,7 +5,7 @@ of y. All numbers are varied in one array-valued prediction, each at two places 
 costs no more than one small search.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -21,7 +21,6 @@ from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Sc
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
-    from sightline.prediction.anchoring.given import Given
 
 
 class Neighbour(NamedTuple):
@@ -71,22 +70,17 @@ class Sensitivity:
     """For training: the plans that differ in one decision, fastest first."""
 
 
-def sensitivity(scenario: AnyScenario, *, anchor: "Anchored | Iterable[Given] | Given" = ()) -> Sensitivity:
+def sensitivity(scenario: AnyScenario, *, anchor: "Anchored | None" = None) -> Sensitivity:
     """Predict ``scenario``, the elasticities of its times and, for training, the neighbours of its plan.
 
-    ``anchor`` holds runs of one's own cluster that correct all of them, as in `predict`.
+    ``anchor``, what runs of one's own cluster teach, corrects all of them, as in `predict`.
 
     Raises:
         InputError: what `predict` raises.
     """
-    known = None
-    if anchor:
-        from sightline.prediction.anchoring import anchored
-
-        known = anchored(anchor)
-    answer = predict(scenario, anchor=known or ())
-    near = neighbours(answer.scenario, known) if answer.task is TRAINING else []
-    return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario, known), neighbours=near)
+    answer = predict(scenario, anchor=anchor)
+    near = neighbours(answer.scenario, anchor) if answer.task is TRAINING else []
+    return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario, anchor), neighbours=near)
 
 
 def elasticities(scenario: AnyScenario, known: "Anchored | None" = None) -> dict[str, dict[str, float]]:
@@ -97,7 +91,7 @@ def elasticities(scenario: AnyScenario, known: "Anchored | None" = None) -> dict
     cluster = scenario.cluster
     for position, number in enumerate(NUMBERS):
         cluster = _scaled(cluster, number, _factors(position))
-    answer = predict(replace(scenario, cluster=cluster), anchor=known or ())
+    answer = predict(replace(scenario, cluster=cluster), anchor=known)
     results = {key: getattr(answer, key) for key in answer.task.times}
     width = np.log1p(STEP) - np.log1p(-STEP)
     out: dict[str, dict[str, float]] = {}

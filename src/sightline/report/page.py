@@ -60,6 +60,7 @@ def _detail(profile: Profile, identifier: str) -> str:
         *(f'<p class="faint">{escape(sentence)}</p>' for sentence in summary.interval_sentences(profile)),
         *(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
         *(f"<p>{escape(sentence)}</p>" for sentence in summary.measured_sentences(profile)),
+        *(f"<p>{escape(sentence)}</p>" for sentence in summary.anchor_sentences([profile])),
         *(f"<p>Warning: {escape(warning)}</p>" for warning in warnings),
         f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',
         _modules(profile),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from sightline.profile import IDLE_PHASES, MEMORY_PARTS, Profile
@@ -209,6 +210,15 @@ def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
     """Return what own runs taught, a sentence for each of them."""
     found = (f"anchored to {one['from']}: {one['sentence']}" for profile in profiles for one in profile.anchor)
     return list(dict.fromkeys(found))
+
+
+def anchor_lines(profiles: Sequence[Profile]) -> list[str]:
+    """Return the same in lines that a picture has room for."""
+    return [line for sentence in anchor_sentences(profiles) for line in wrap(sentence, _PICTURE_LINE)]
+
+
+_PICTURE_LINE = 110
+"""Characters of a line below a picture's title."""
 
 
 def fit_sentence(profile: Profile) -> str:

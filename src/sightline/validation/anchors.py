@@ -5,20 +5,25 @@ cluster, is given as an anchor, and the others are predicted with it. All is lin
 source. Of long sources rows are taken at equal strides.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from sightline.calibration.training import Estimate, MeasuredStep
+from sightline.calibration.training import Estimate
+from sightline.prediction.anchoring.distance import Spreads, stated_spreads
 from sightline.prediction.anchoring.posterior import surprise_scale
-from sightline.prediction.anchoring.training import Unexplained, noise_of, site_of
+from sightline.prediction.anchoring.taught import Unexplained, covariance_of
+from sightline.prediction.anchoring.timed import MeasuredStep
+from sightline.prediction.anchoring.training import case_parts, site_of, site_slopes, unexplained
 from sightline.prediction.beliefs import Array, Beliefs
 from sightline.prediction.training.effects import gradient
 from sightline.prediction.training.knowledge import Knowledge
+from sightline.quantities import Number
 from sightline.validation.sources import SourceStep
+from sightline.validation.suite import Split
 
 MOST_ROWS, SETS = 60, 100
 """Rows of a source that are looked at, and sets of several anchors of them."""
@@ -41,16 +46,28 @@ class AnchoredError:
     """Median half-width of the anchored 80 % intervals, as a fraction."""
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """Steps of one source, predicted without it."""
 
     steps: Sequence[MeasuredStep]
     errors: Array
     """Logarithms of measured over predicted."""
-    covariance: Array
-    """Of these errors, as believed."""
+    believed: Array
+    """Covariance of these errors by effects."""
+    unexplained: Sequence[Unexplained]
+    slopes: Sequence[Mapping[str, Number]]
+    """How predictions move with each constant of the site."""
     spread: Array
     """Logarithmic half-widths of the intervals without an anchor."""
+
+    def covariance(self, spreads: Spreads | None = None) -> Array:
+        """Return what these errors have in common, with the catalog's spreads between plans unless others are given."""
+        known, parts = stated_spreads(), self.unexplained
+        if spreads is not None:
+            own = [case_parts(slopes, spreads) for slopes in self.slopes]
+            parts = [replace(one, noise=of[0], near=of[1]) for one, of in zip(parts, own, strict=True)]
+        covariance: Array = self.believed + covariance_of(parts, spreads or known)
+        return covariance
 
 
 def anchored_errors(
@@ -60,18 +77,17 @@ def anchored_errors(
 
     ``alike``: predicted are steps of the anchor's model and cluster alone.
     """
-    for source in sorted({step.source for step in steps}):
-        own = [step.step for step in steps if step.source == source]
-        sites = {step.step.site for step in steps if step.source == source}
-        rows = _rows(_strided(own), found.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
-        targets = [target for chosen in _choices(len(own), anchors) for target in _targets(rows, chosen, alike)]
+    for source, rows in rows_of_sources(steps, found):
+        covariance = rows.covariance()
+        chosen_sets = choices(len(rows.steps), anchors)
+        targets = [target for chosen in chosen_sets for target in _targets(rows, covariance, chosen, alike)]
         if targets:
             before, after, inside, _ = np.mean(np.abs(targets), axis=0)
             yield AnchoredError(
                 source=source,
                 anchors=anchors,
                 rows=len(rows.steps),
-                experts=any(step.scenario.model.experts is not None for step in own),
+                experts=any(step.scenario.model.experts is not None for step in rows.steps),
                 unanchored=float(before),
                 anchored=float(after),
                 covered=float(inside),
@@ -79,21 +95,35 @@ def anchored_errors(
             )
 
 
+def rows_of_sources(
+    steps: Sequence[SourceStep], found: Estimate, split: Split | None = None
+) -> Iterator[tuple[str, Rows]]:
+    """Yield each source with its steps, or those of one part, predicted without it."""
+    for source in sorted({step.source for step in steps}):
+        own = [step.step for step in steps if step.source == source and split in (None, step.split)]
+        sites = {step.step.site for step in steps if step.source == source}
+        if own:
+            yield source, _rows(_strided(own), found.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
+
+
 def _strided(rows: Sequence[MeasuredStep]) -> list[MeasuredStep]:
     places = np.unique(np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows))).astype(int))
     return [rows[place] for place in places]
 
 
-def _rows(steps: Sequence[MeasuredStep], known: Beliefs) -> _Rows:
+def _rows(steps: Sequence[MeasuredStep], known: Beliefs) -> Rows:
     found = [gradient(step.seconds_with, step.scenario, known, site_of(step.scenario)) for step in steps]
-    unexplained = [Unexplained.of(step.scenario, step.quantity, known) for step in steps]
-    errors = np.log([step.seconds for step in steps]) - np.array([predicted for predicted, _ in found])
-    spread = [Knowledge(stated=known).spread(step.scenario, step.seconds_with) for step in steps]
-    covariance = known.joint_variance([slopes for _, slopes in found]) + noise_of(unexplained)
-    return _Rows(steps=steps, errors=errors, covariance=covariance, spread=np.array(spread))
+    return Rows(
+        steps=steps,
+        errors=np.log([step.seconds for step in steps]) - np.array([predicted for predicted, _ in found]),
+        believed=known.joint_variance([slopes for _, slopes in found]),
+        unexplained=[unexplained(step.scenario, step.quantity, known) for step in steps],
+        slopes=[site_slopes(step.scenario, step.quantity, known) for step in steps],
+        spread=np.array([Knowledge(stated=known).spread(step.scenario, step.seconds_with) for step in steps]),
+    )
 
 
-def _choices(rows: int, anchors: int) -> list[tuple[int, ...]]:
+def choices(rows: int, anchors: int) -> list[tuple[int, ...]]:
     """Return which rows are anchors: each alone, or some of all sets of several, always the same."""
     rows = min(rows, MOST_ROWS)
     random = np.random.default_rng(0)
@@ -105,7 +135,9 @@ def _choices(rows: int, anchors: int) -> list[tuple[int, ...]]:
     return [tuple(sorted(random.choice(rows, anchors, replace=False))) for _ in range(SETS)]
 
 
-def _targets(rows: _Rows, chosen: Sequence[int], alike: bool) -> Iterator[tuple[float, float, float, float]]:
+def _targets(
+    rows: Rows, covariance: Array, chosen: Sequence[int], alike: bool
+) -> Iterator[tuple[float, float, float, float]]:
     """The rows that are no anchors: errors without and with the chosen ones, whether the interval holds, its width."""
     own = list(chosen)
     rest = [
@@ -113,13 +145,24 @@ def _targets(rows: _Rows, chosen: Sequence[int], alike: bool) -> Iterator[tuple[
         for place, step in enumerate(rows.steps)
         if place not in own and not (alike and _kind(step) != _kind(rows.steps[own[0]]))
     ]
-    anchors, shared = rows.covariance[np.ix_(own, own)], rows.covariance[np.ix_(own, rest)]
+    anchors, shared = covariance[np.ix_(own, own)], covariance[np.ix_(own, rest)]
     weights = np.linalg.solve(anchors, shared)
     left = rows.errors[rest] - weights.T @ rows.errors[own]
-    share_left = 1.0 - (weights * shared).sum(axis=0) / np.diag(rows.covariance)[rest]
+    share_left = 1.0 - (weights * shared).sum(axis=0) / np.diag(covariance)[rest]
     spread = rows.spread[rest] * np.sqrt(share_left * surprise_scale(rows.errors[own], anchors))
     before, after = np.expm1(-rows.errors[rest]), np.expm1(-left)
     yield from zip(before, after, 1.0 * (np.abs(left) <= spread), spread, strict=True)
+
+
+def error_left(rows: Rows, spreads: Spreads, anchors: int) -> float:
+    """Return the mean absolute logarithm that anchors leave of the other steps' errors; not a number without others."""
+    covariance = rows.covariance(spreads)
+    left: list[float] = []
+    for chosen in choices(len(rows.steps), anchors):
+        own, rest = list(chosen), [place for place in range(len(rows.steps)) if place not in chosen]
+        weights = np.linalg.solve(covariance[np.ix_(own, own)], covariance[np.ix_(own, rest)])
+        left += list(np.abs(rows.errors[rest] - weights.T @ rows.errors[own]))
+    return float(np.mean(left)) if left else float("nan")
 
 
 def _kind(step: MeasuredStep) -> tuple[str, str, int]:

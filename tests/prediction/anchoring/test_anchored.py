@@ -9,8 +9,14 @@ from generation_scenarios import generation
 from training_scenarios import training
 
 import sightline as sl
+from sightline.anchors import anchored
 from sightline.errors import InputError
-from sightline.prediction.anchoring import anchored
+from sightline.prediction.anchoring.generation import engine_at_site
+from sightline.prediction.anchoring.generation import least_seconds as least_request_seconds
+from sightline.prediction.anchoring.timed import timed_of
+from sightline.prediction.anchoring.training import least_seconds as least_step_seconds
+from sightline.prediction.generation.latencies import latencies
+from sightline.prediction.generation.sites import constants_at, straying
 
 WIDTH = "step_time_s"
 
@@ -97,7 +103,7 @@ def test_rates_say_how_long_a_step_takes():
     answer = sl.predict(scenario)
     for key in ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu"):
         own = replace(scenario, measured={key: getattr(answer, key)})
-        assert anchored([own]).steps.posterior.timed[0].seconds == pytest.approx(answer.step_time_s)
+        assert anchored([own]).steps.taught.posterior.timed[0].seconds == pytest.approx(answer.step_time_s)
 
 
 def test_a_micro_batch_is_chosen_with_what_was_learned():
@@ -157,13 +163,58 @@ def test_another_task_teaches_nothing():
         sl.predict(operator, anchor=[_measured(_steps())])
 
 
-def test_anchors_that_contradict_each_other_are_shown_and_the_widest_interval_kept():
-    first, second = _measured(_steps(), 1.0), _measured(_steps(zero_stage=1), 2.5)
-    asked = _steps(micro_batch=1)
-    both = sl.predict(asked, anchor=[first, second])
-    assert any("contradict each other" in warning for warning in both.warnings)
-    alone = [_width(sl.predict(asked, anchor=[one]), WIDTH) for one in (first, second)]
-    assert _width(both, WIDTH) >= max(alone) * (1 - 1e-6)
+CONTRADICTING = [
+    ((_measured(_steps(), 1.0), _measured(_steps(zero_stage=1), 2.5)), _steps(micro_batch=1), (WIDTH, "tokens_per_s")),
+    (
+        (_measured(_requests(), 1.0), _measured(_requests(batch=16), 4.0)),
+        _requests(batch=12),
+        ("ttft_s", "tpot_s", "output_tokens_per_s"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("both", "asked", "keys"), CONTRADICTING, ids=["training", "generation"])
+def test_anchors_that_contradict_each_other_are_shown_and_the_interval_spans_both(both, asked, keys):
+    together, alone = sl.predict(asked, anchor=both), [sl.predict(asked, anchor=[one]) for one in both]
+    assert any("contradict each other" in warning for warning in together.warnings)
+    for key in keys:
+        low, high = together.interval[key]
+        assert low <= min(one.interval[key][0] for one in alone) * (1 + 1e-6)
+        assert high >= max(one.interval[key][1] for one in alone) * (1 - 1e-6)
+
+
+def _fastest(scenario):
+    """The scenario with times just above what is refused as faster than physics."""
+    answer = sl.predict(scenario)
+    keys, least = (
+        (("step_time_s",), least_step_seconds)
+        if answer.task.name == "training"
+        else (("ttft_s", "tpot_s"), least_request_seconds)
+    )
+    timed = timed_of(scenario, {key: getattr(answer, key) for key in keys}, "own")
+    return replace(scenario, measured={one.quantity: 1.001 * least(one) for one in timed}, name="own")
+
+
+def test_no_anchored_step_is_faster_than_its_kernels_allow():
+    for asked in (_steps(), _steps(micro_batch=1), _steps(zero_stage=3)):
+        answer = sl.predict(asked, anchor=[_fastest(_steps())])
+        assert answer.step_time_s >= least_step_seconds(timed_of(asked, {WIDTH: 1.0}, "asked")[0])
+
+
+def test_no_anchored_request_is_faster_than_its_kernels_allow():
+    for asked in (_requests(), _requests(batch=1), _requests(batch=64)):
+        answer = sl.predict(asked, anchor=[_fastest(_requests())])
+        floor = _floor(asked)
+        assert answer.ttft_s >= floor.ttft_s * (1 - 1e-6)
+        assert answer.tpot_s >= floor.tpot_s * (1 - 1e-6)
+        assert sum(answer.phases.values()) == pytest.approx(answer.whole_s)
+
+
+def _floor(scenario):
+    """Latencies of kernels that take what their arithmetic and bytes need, and of hosts that take nothing."""
+    engine = engine_at_site(scenario)
+    ideal = dict.fromkeys(straying(), -20.0)
+    return latencies(engine.workers, constants_at(engine.base.running_on(scenario.cluster), ideal))
 
 
 def test_another_device_or_framework_is_warned_about():
@@ -228,7 +279,7 @@ def test_a_mesh_of_plans_is_what_each_plan_is_alone():
 
 
 def test_sensitivity_is_anchored_too():
-    from sightline.prediction.sensitivity import sensitivity
+    from sightline.anchors import sensitivity
 
     own = _measured(_steps(), 1.2)
     found = sensitivity(_steps(), anchor=[own])

@@ -7,10 +7,10 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.prediction.anchoring import generation, training
+from sightline.prediction.anchoring.anchor import Anchor
 from sightline.prediction.anchoring.distance import layer_kinds
-from sightline.prediction.anchoring.given import Anchor, Given, anchors_of
 from sightline.prediction.anchoring.posterior import Posterior
-from sightline.prediction.anchoring.timed import Answered, Timed, task_name
+from sightline.prediction.anchoring.timed import Answered, MeasuredStep, Timed, task_name
 from sightline.prediction.anchoring.told import Lesson, lessons_of_requests, lessons_of_steps, sentence_of_anchor
 from sightline.prediction.generation.predict import predict_generation
 from sightline.prediction.training.predict import predict as predict_step
@@ -82,7 +82,7 @@ class Anchored:
         known = self.steps if task == "training" else self.requests
         if known is None:
             raise LookupError(f"no anchor measured {task}")
-        return known.posterior
+        return known.taught.posterior
 
     def lessons(self, one: Timed[Any]) -> list[Lesson]:
         """Return what was learned about the constants of an anchor's site."""
@@ -111,17 +111,14 @@ class Anchored:
         return found
 
 
-def anchored(given: "Anchored | Iterable[Given] | Given", store: str | None = None) -> Anchored:
-    """Return what anchors teach; what was learned before stays as it is.
+def learn(anchors: Sequence[Anchor]) -> Anchored:
+    """Return what anchors teach.
 
     Raises:
-        InputError: Some anchor cannot be read, teaches nothing, or contradicts physics.
+        InputError: Some anchor contradicts physics.
     """
-    if isinstance(given, Anchored):
-        return given
-    anchors = anchors_of(given, store)
     timed = [one for anchor in anchors for one in anchor.timed]
-    steps = [training.with_micro_batch(one) for one in timed if isinstance(one.scenario, Scenario)]
+    steps = [training.with_micro_batch(one) for one in timed if isinstance(one, MeasuredStep)]
     requests = [one for one in timed if isinstance(one.scenario, GenerationScenario)]
     problems = [*_too_fast(steps, training.least_seconds), *_too_fast(requests, generation.least_seconds)]
     if problems:

@@ -1,12 +1,13 @@
 """How far two scenarios are apart: near ones have in common what effects leave of their errors."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.prediction.anchoring.timed import Answered, Timed
+from sightline.prediction.anchoring.timed import Answered
 from sightline.quantities import Number
 from sightline.scenario import Model, Scenario
 
@@ -23,18 +24,47 @@ CHOSEN_IN_GENERATION: Sequence[str] = (
 )
 
 
-def likeness(anchor: Timed[Any], scenario: Answered, quantity: str) -> Number:
-    """Return the correlation of what effects leave of two steps' errors: exp(-distance).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spreads:
+    """How what effects leave of errors differs between plans (the catalog's ``training/constants``)."""
 
-    A factor of two in a number counts one ``doublings``-th, another choice one ``choices``-th (the catalog's
-    ``training/constants``). Plans of ``scenario`` may be arrays.
+    shared: float
+    """Share of the case's variance that a step has in common with its next neighbour."""
+    constants: float
+    """How far a constant strays between plans of a site that have nothing in common, over how far between sites."""
+    doublings: float
+    choices: float
+    """In how many factors of two, and other choices, likeness falls to 1/e."""
+
+
+def stated_spreads() -> Spreads:
+    """Return what the catalog states."""
+    return Spreads(**entry("training", "constants")["anchors"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Description:
+    """What sets scenarios apart, and which result of them is meant."""
+
+    numbers: Mapping[str, Any]
+    """Those that count by their ratio; arrays where a plan is an open mesh."""
+    choices: Mapping[str, str]
+
+
+def described(scenario: Answered, quantity: str) -> Description:
+    """Return what sets a result of a scenario apart from others."""
+    return Description(numbers=counted(scenario), choices={**chosen_of(scenario), "quantity": quantity})
+
+
+def likeness(anchor: Description, plan: Description, spreads: Spreads) -> Number:
+    """Return the correlation of what effects leave of two results' errors: exp(-distance).
+
+    A factor of two in a number counts one ``doublings``-th, another choice one ``choices``-th.
     """
-    scales = entry("training", "constants")["anchors"]
-    mine, other = counted(anchor.scenario), counted(scenario)
+    mine, other = anchor.numbers, plan.numbers
     doublings: Number = sum(np.abs(np.log2(1.0 * other[key] / mine[key])) for key in mine)
-    chosen_before, chosen = chosen_of(anchor.scenario), chosen_of(scenario)
-    changed = sum(chosen_before[key] != chosen[key] for key in chosen) + (anchor.quantity != quantity)
-    similar: Number = np.exp(-doublings / scales["doublings"] - changed / scales["choices"])
+    changed = sum(anchor.choices[key] != plan.choices[key] for key in plan.choices)
+    similar: Number = np.exp(-doublings / spreads.doublings - changed / spreads.choices)
     return similar
 
 

@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 
 from sightline.catalog import entry
 from sightline.cost.device_model import device_model
-from sightline.prediction.anchoring.distance import likeness
-from sightline.prediction.anchoring.posterior import Posterior, posterior
+from sightline.prediction.anchoring.distance import described, stated_spreads
+from sightline.prediction.anchoring.taught import Taught, Unexplained, sides, teach, widest
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient
 from sightline.prediction.generation.engine_constants import InferenceConstants
+from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import price_workers
 from sightline.prediction.generation.predict import engine_constants
-from sightline.prediction.generation.sites import NOTHING, PACE, EngineAtSite, constants_at, shifts
+from sightline.prediction.generation.sites import NOTHING, PACE, EngineAtSite, at_pace, constants_at, shifts
 from sightline.prediction.generation.uncertainty import extrapolated_terms
 from sightline.prediction.training.flops import matmul_weights
 from sightline.program.shapes import ELEMENT_BYTES
@@ -50,81 +51,81 @@ def engine_at_site(scenario: GenerationScenario) -> EngineAtSite:
 class AnchoredRequests:
     """What is known of generation once requests on one's own cluster were measured."""
 
-    posterior: Posterior
+    taught: Taught
     alternatives: Sequence["AnchoredRequests"] = ()
     """Where anchors contradict each other: what each teaches alone."""
 
     def constants(self, scenario: GenerationScenario, base: InferenceConstants) -> InferenceConstants:
         """Return the engine's constants at the scenario's site."""
-        return constants_at(base, shifts(self.posterior.beliefs, site_of(scenario)))
+        return constants_at(base, shifts(self.taught.posterior.beliefs, site_of(scenario)))
 
     def pace(self, scenario: GenerationScenario, quantity: str) -> Number:
         """Return the factor on a result's seconds: the site's, and what near anchors left."""
-        plan = Unexplained.of(scenario, quantity)
-        shared = [plan.shared_with(Unexplained.of(one.scenario, one.quantity)) for one in self.posterior.timed]
-        near = self.posterior.shift(shared)
-        pace: Number = np.exp(self.posterior.beliefs.mean_of(f"{PACE}/site/{site_of(scenario)}") + near)
+        near = self.taught.taken_over(unexplained(scenario, quantity))
+        pace: Number = np.exp(self.taught.posterior.beliefs.mean_of(f"{PACE}/site/{site_of(scenario)}") + near)
         return pace
 
-    def narrowed(self, scenario: GenerationScenario, usual: Mapping[str, float]) -> dict[str, float]:
-        """Return the logarithmic half-widths of intervals, the widest where anchors contradict.
+    def predicted(self, engine: EngineAtSite) -> Latencies:
+        """Return what is predicted for a scenario whose engine is ready."""
+        scenario = engine.scenario
+        constants = self.constants(scenario, engine.base).running_on(scenario.cluster)
+        found = latencies(engine.workers, constants)
+        return at_pace(found, constants, self.pace(scenario, "ttft_s"), self.pace(scenario, "tpot_s"))
 
-        ``usual`` are those without anchors.
+    def narrowed(self, scenario: GenerationScenario, usual: Mapping[str, float]) -> dict[str, float]:
+        """Return the logarithmic half-widths of intervals; ``usual`` are those without anchors.
+
+        They span what each anchor says alone where anchors contradict each other.
         """
         if not usual:
             return {}
-        engine, base = engine_at_site(scenario), ("ttft_s", "tpot_s", "latency_s")
-        left = {key: max(own.share_left(engine, key) for own in (self, *self.alternatives)) for key in base}
-        left["output_tokens_per_s"] = left["tpot_s" if scenario.workload.continuous else "latency_s"]
-        return {key: spread * sqrt(left[key]) for key, spread in usual.items()}
+        engine = engine_at_site(scenario)
+        found = self.spreads(engine, usual)
+        if not self.alternatives:
+            return found
+        here, there = self.predicted(engine), [(one.predicted(engine), one) for one in self.alternatives]
+        others = [(of, one.spreads(engine, usual)) for of, one in there]
+        return {
+            key: widest(own, [(_apart(key, of, here), half_widths[key]) for of, half_widths in others])
+            for key, own in found.items()
+        }
 
-    def share_left(self, engine: EngineAtSite, quantity: str) -> float:
-        """Return the variance of a result's logarithm over what it is without anchors."""
-        _, slopes = engine.gradient(quantity, self.posterior.beliefs)
-        _, before = engine.gradient(quantity, self.posterior.before)
-        plan = Unexplained.of(engine.scenario, quantity)
-        shared = [float(plan.shared_with(Unexplained.of(one.scenario, one.quantity))) for one in self.posterior.timed]
-        return self.posterior.share_left(slopes, before, shared, plan.variance)
+    def spreads(self, engine: EngineAtSite, usual: Mapping[str, float]) -> dict[str, float]:
+        """Return the half-widths of intervals after all anchors together."""
+        known = self.taught.posterior
+        left = {}
+        for key in ("ttft_s", "tpot_s", "latency_s"):
+            before, after = (engine.gradient(key, of)[1] for of in (known.before, known.beliefs))
+            left[key] = self.taught.share_left(unexplained(engine.scenario, key), before, after)
+        left["output_tokens_per_s"] = left["tpot_s" if engine.scenario.workload.continuous else "latency_s"]
+        return {key: spread * sqrt(left[key]) for key, spread in usual.items()}
 
     def evidence(self, scenario: GenerationScenario, usual: str) -> str:
         """Return what the constants rest on: one's own run where it is of the same device and engine."""
-        own = any(site_of(one.scenario) == site_of(scenario) for one in self.posterior.timed)
+        own = any(site_of(one.scenario) == site_of(scenario) for one in self.taught.posterior.timed)
         return "calibrated" if own else usual
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Unexplained:
-    """What effects do not explain of a time: its parts as variances of its logarithm."""
+def _apart(key: str, one: Latencies, other: Latencies) -> float:
+    return log(float(getattr(one, key)) / float(getattr(other, key)))
 
-    timed: Timed[GenerationScenario]
-    case: float
-    """Of a case like those that the engine was fitted to, beyond what cases of one deployment have in common."""
-    common: float
-    """Of all cases of a deployment unlike those: another source, device, kind of model, format."""
 
-    @classmethod
-    def of(cls, scenario: GenerationScenario, quantity: str) -> "Unexplained":
-        """Return the parts for a result of a scenario, whose plans may be arrays."""
-        constants, _ = engine_constants(scenario)
-        spread = constants.ttft_spread if quantity == "ttft_s" else constants.tpot_spread
-        terms = [] if np.ndim(scenario.workload.batch) else extrapolated_terms(scenario, constants).values()
-        return cls(
-            timed=Timed(scenario=scenario, quantity=quantity, seconds=0.0),
-            case=max((1.0 - constants.shared_share) * (spread / FOUR_IN_FIVE) ** 2, _case() ** 2),
-            common=sum(sd**2 for sd in terms),
-        )
+def unexplained(scenario: GenerationScenario, quantity: str) -> Unexplained:
+    """Return what effects do not explain of a result of a scenario, whose plans may be arrays.
 
-    @property
-    def variance(self) -> float:
-        """All of it."""
-        return self.case + self.common
-
-    def shared_with(self, anchor: "Unexplained") -> Number:
-        """Return the covariance with an anchor's."""
-        mine = self.timed.scenario
-        near = _shared() * sqrt(self.case * anchor.case) * likeness(anchor.timed, mine, self.timed.quantity)
-        same = site_of(mine) == site_of(anchor.timed.scenario)
-        return near + (sqrt(self.common * anchor.common) if same else 0.0)
+    Cases of a deployment unlike those that the engine was fitted to - another source, device, kind of model, format -
+    err alike.
+    """
+    constants, _ = engine_constants(scenario)
+    spread = constants.ttft_spread if quantity == "ttft_s" else constants.tpot_spread
+    terms = [] if np.ndim(scenario.workload.batch) else extrapolated_terms(scenario, constants).values()
+    case = max((1.0 - constants.shared_share) * (spread / FOUR_IN_FIVE) ** 2, _case() ** 2)
+    return Unexplained(
+        description=described(scenario, quantity),
+        noise=sqrt((1.0 - _shared()) * case),
+        near={"case": sqrt(_shared() * case)},
+        common={site_of(scenario): sqrt(sum(sd**2 for sd in terms))},
+    )
 
 
 def _case() -> float:
@@ -137,13 +138,6 @@ def _shared() -> float:
     return float(entry("generation", "constants")["anchors"]["shared"])
 
 
-def noise_of(timed: Sequence[Timed[GenerationScenario]]) -> Array:
-    """Return the covariance of what effects do not explain of the anchors."""
-    parts = [Unexplained.of(one.scenario, one.quantity) for one in timed]
-    rows = [[float(one.shared_with(other)) for other in parts] for one in parts]
-    return np.array(rows) + np.diag([(1.0 - _shared()) * one.case for one in parts])
-
-
 def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredRequests:
     """Return what is known after the anchors."""
     engines = [engine_at_site(one.scenario) for one in timed]
@@ -152,9 +146,10 @@ def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredReques
         found = [engine.gradient(one.quantity, beliefs) for engine, one in zip(engines, timed, strict=True)]
         return np.array([logarithm for logarithm, _ in found]), [slopes for _, slopes in found]
 
-    found = posterior(NOTHING, predict, timed, noise_of(timed))
-    alone = [learn_requests([one]) for one in timed] if found.contradictions else []
-    return AnchoredRequests(posterior=found, alternatives=tuple(alone))
+    own = [unexplained(one.scenario, one.quantity) for one in timed]
+    taught = teach(NOTHING, predict, timed, own, stated_spreads())
+    alone = [learn_requests(side) for side in sides(taught, timed)]
+    return AnchoredRequests(taught=taught, alternatives=tuple(alone))
 
 
 def least_seconds(timed: Timed[GenerationScenario]) -> float:

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import model_flops
+from sightline.prediction.training.predict import assemble
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 from sightline.scenario.precision import rate_dtype
@@ -22,16 +24,34 @@ WITHOUT_TIME = ("source", "fits", "interval")
 """Keys that nobody expects to teach anything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timed(Generic[Answered_co]):
     """Seconds that somebody measured of a scenario."""
 
     scenario: Answered_co
-    quantity: str
-    """Result key: step_time_s, forward_pass_s, ttft_s, tpot_s or latency_s."""
     seconds: float
+    quantity: str = "step_time_s"
+    """Result key: step_time_s, forward_pass_s, ttft_s, tpot_s or latency_s."""
     name: str = ""
     """What the measurement is called in sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredStep(Timed[Scenario]):
+    """A training step that somebody timed."""
+
+    site: str = ""
+    """The series of measurements that it is of; empty for a user's own."""
+
+    def seconds_with(self, constants: TrainingConstants) -> Number:
+        """Return the predicted seconds with these constants."""
+        return seconds_of(self.scenario, self.quantity, constants)
+
+
+def seconds_of(scenario: Scenario, quantity: str, constants: TrainingConstants) -> Number:
+    """Return the seconds of a result of a step, whose micro-batch is known, with these constants."""
+    found: Number = getattr(assemble(scenario, constants)[1], quantity)
+    return found
 
 
 def task_name(scenario: Answered | OperatorScenario) -> str:
@@ -44,12 +64,11 @@ def task_name(scenario: Answered | OperatorScenario) -> str:
 def timed_of(scenario: Answered, measured: Mapping[str, Any], name: str) -> list[Timed[Any]]:
     """Return the times that were measured: several only where none follows from the others."""
     single = {key: _typical(value) for key, value in measured.items()}
-    found = _step_times(scenario, single) if isinstance(scenario, Scenario) else _token_times(scenario, single)
-    return [
-        Timed(scenario=scenario, quantity=quantity, seconds=float(seconds), name=name)
-        for quantity, seconds in found.items()
-        if seconds
-    ]
+    if isinstance(scenario, Scenario):
+        steps = {key: float(seconds) for key, seconds in _step_times(scenario, single).items() if seconds}
+        return [MeasuredStep(scenario=scenario, quantity=key, seconds=of, name=name) for key, of in steps.items()]
+    tokens = {key: float(seconds) for key, seconds in _token_times(scenario, single).items() if seconds}
+    return [Timed(scenario=scenario, quantity=key, seconds=of, name=name) for key, of in tokens.items()]
 
 
 def _typical(value: Any) -> Any:

@@ -45,14 +45,14 @@ class Lesson:
 def lessons_of_steps(known: AnchoredSteps, one: Timed[Scenario]) -> list[Lesson]:
     """Return what is known of the training constants of an anchor's site, largest surprise first."""
     scenario = one.scenario
-    causes = causes_of(scenario, known.posterior.before, site_of(scenario))
+    causes = causes_of(scenario, known.taught.posterior.before, site_of(scenario))
     base = base_constants(scenario)
 
     def value(name: str, shift: float) -> float:
         return exp(shift) if name == PACE else float(getattr(shifted(scenario, {name: shift}), name))
 
     names = [name for name in priors() if name == PACE or getattr(base, name)]
-    return _lessons(known.posterior, {name: effects_on(name, causes) for name in names}, value)
+    return _lessons(known.taught.posterior, {name: effects_on(name, causes) for name in names}, value)
 
 
 def lessons_of_requests(known: AnchoredRequests, one: Timed[GenerationScenario]) -> list[Lesson]:
@@ -64,7 +64,7 @@ def lessons_of_requests(known: AnchoredRequests, one: Timed[GenerationScenario])
         return exp(shift) if name == PACE else float(getattr(engine.base, name)) * exp(shift)
 
     names = [name for name in straying() if name == PACE or getattr(engine.base, name)]
-    return _lessons(known.posterior, {name: (f"{name}/site/{site}",) for name in names}, value)
+    return _lessons(known.taught.posterior, {name: (f"{name}/site/{site}",) for name in names}, value)
 
 
 def _lessons(

@@ -21,6 +21,7 @@ from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import Phase
 from sightline.prediction.generation.policies import Workers, price_workers
+from sightline.prediction.generation.sites import at_pace
 from sightline.prediction.generation.uncertainty import spreads
 from sightline.prediction.generation.worker import PricedPass, Worker
 from sightline.profile import Profile, Row
@@ -62,7 +63,7 @@ def predict_generation(
     constants = found_constants.running_on(scenario.cluster)
     found = latencies(workers, constants)
     if known is not None:
-        found = found.paced(known.pace(scenario, "ttft_s"), known.pace(scenario, "tpot_s"))
+        found = at_pace(found, constants, known.pace(scenario, "ttft_s"), known.pace(scenario, "tpot_s"))
         workers = found.workers
     whole = {"prefill": found.prefill.scaled(found.prefills), "decode": found.decode.scaled(found.steps)}
     memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)

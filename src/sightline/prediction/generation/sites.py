@@ -6,21 +6,26 @@ known site is predicted. A user's run is none of them, so they move none of its 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, log
 
 import numpy as np
 
 from sightline.catalog import entry
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.latencies import latencies
+from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import Workers
+from sightline.quantities import Number, larger
 from sightline.scenario import Device, GenerationScenario
 
 PACE = "pace"
 """A site's slowdown of everything."""
 STEP = 0.03
 """By how much an effect is moved to see what it does."""
+IDEAL = 1e-9
+"""Of an engine's constants, where nothing but its kernels' floors binds."""
+BANDWIDTHS = ("vector_unit_bandwidth",)
+"""Constants that make a result faster as they grow."""
 RATES = ("output_tokens_per_s",)
 """Results whose seconds are those per token."""
 
@@ -48,6 +53,17 @@ def constants_at(base: InferenceConstants, shift: Mapping[str, float]) -> Infere
     """Return an engine's constants shifted on their logarithms; what takes no time still takes none."""
     names = [name for name in shift if name != PACE]
     return replace(base, **{name: getattr(base, name) * exp(shift[name]) for name in names})
+
+
+def at_pace(found: Latencies, constants: InferenceConstants, first: Number, further: Number) -> Latencies:
+    """Return latencies with factors on the time to first token and per further token, no faster than physics allows.
+
+    ``constants``, on the scenario's cluster, are those that they were found with. Without the time that engines add,
+    kernels take what their arithmetic and their bytes need.
+    """
+    ideal = {name: -log(IDEAL) if name in BANDWIDTHS else log(IDEAL) for name in straying()}
+    least = latencies(found.workers, constants_at(constants, ideal))
+    return found.paced(larger(first, least.ttft_s / found.ttft_s), larger(further, least.tpot_s / found.tpot_s))
 
 
 def source_site(source: str, engine: str, device: Device) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from sightline.profile import GENERATION, Profile
-from sightline.report import labels
+from sightline.report import labels, summary
 from sightline.report.charts import drawing
 
 _WIDTH, _HEIGHT = 330, 300
@@ -39,6 +39,7 @@ def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
     lines = [
         "Numbers at the points are sequences in flight; hollow points do not fit in memory.",
         "Up is more for the operator, left is faster for the reader.",
+        *summary.anchor_lines(profiles),
     ]
     return drawing.configure(chart, labels.common_title([p.scenario for p in profiles]), lines)
 

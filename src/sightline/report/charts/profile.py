@@ -31,7 +31,7 @@ def single_chart(profile: Profile, *, titled: bool = True) -> dict[str, Any]:
     chart = alt.vconcat(*(panel for panel in panels if panel is not None)).resolve_scale(color="independent")
     if not titled:
         return drawing.configure(chart)
-    lines = [*labels.subtitle(profile.scenario), summary.in_a_line(profile)]
+    lines = [*labels.subtitle(profile.scenario), summary.in_a_line(profile), *summary.anchor_lines([profile])]
     return drawing.configure(chart, labels.title(profile.scenario), lines)
 
 
@@ -103,6 +103,7 @@ def _side_by_side(profiles: Sequence[Profile]) -> dict[str, Any]:
         chosen.sort(key=lambda pair: -float(getattr(pair[1], task.best)))
         chosen = chosen[:_MOST]
         lines.append(f"The {_MOST} with most tokens per second and device of {len(profiles):,}.")
+    lines += summary.anchor_lines([p for _, p in chosen])
     times, memory = _time_bars(chosen, whole), _memory_bars(chosen)
     chart = alt.hconcat(times, memory, spacing=36).resolve_scale(color="independent")
     return drawing.configure(chart, labels.common_title([p.scenario for p in profiles]), lines)

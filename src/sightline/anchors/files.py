@@ -6,27 +6,41 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import InputError, nearest
-from sightline.runs.store import ID, Store
+from sightline.runs import Store
+from sightline.runs.store import ID, LATEST
 
 FOLDER = ".anchors"
 """Of the store; no run begins with a dot."""
+ENDINGS = (".yaml", ".yml", ".json", ".csv")
+"""Of words that are files, not names."""
 SCHEMA = 1
 """Of the files; it rises when an old reader would misread a new one."""
 
 
 def save_anchor(store: Store, name: str, document: Mapping[str, Any]) -> None:
-    """Keep a document under a name, whole or not at all, in the place of an older one of that name."""
-    check_name(name)
+    """Keep a document under a name, whole or not at all, in the place of an older one of that name.
+
+    Raises:
+        InputError: The name can't name an anchor.
+    """
+    check_name(store, name)
     with contextlib.suppress(FileExistsError):
         store.storage.create(FOLDER)
     content = json.dumps({"schema": SCHEMA, "name": name, **document}, indent=1, ensure_ascii=False)
     store.storage.write(f"{FOLDER}/{name}.json", content.encode())
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that would be no file's."""
+def check_name(store: Store, name: str) -> None:
+    """Refuse a name that would be no file's, or that ``--anchor`` takes for something else."""
+    refused = f"'{name}' can't name an anchor"
     if not ID.fullmatch(name):
-        raise InputError(f"'{name}' can't name an anchor: letters, digits, '.', '-' and '_' can")
+        raise InputError(f"{refused}: letters, digits, '.', '-' and '_' can, the first a letter or digit")
+    if name.lower() == LATEST:
+        raise InputError(f"{refused}: --anchor {LATEST} is the latest stored run")
+    if name.lower().endswith(ENDINGS):
+        raise InputError(f"{refused}: what ends in {', '.join(ENDINGS)} is a file")
+    if any(run.startswith(name) for run in store.storage.folders()):
+        raise InputError(f"{refused}: a stored run begins with that")
 
 
 def anchor_names(store: Store) -> list[str]:

@@ -3,11 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from sightline.anchors.files import anchor_names, read_anchor, save_anchor
+from sightline.anchors.given import to_document
+from sightline.prediction.anchoring.anchor import joined
 from sightline.prediction.anchoring.anchored import Anchored
-from sightline.prediction.anchoring.given import joined, to_document
 from sightline.prediction.anchoring.timed import Answered, task_name
 from sightline.runs import open_store
-from sightline.runs.anchors import anchor_names, read_anchor, save_anchor
 from sightline.scenario import Scenario
 
 

@@ -1,35 +1,25 @@
 """What the words of an anchor stand for: a stored run, a file with a ``measured:`` block, a saved anchor, a profile."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from sightline.anchors.files import ENDINGS, anchor_names, read_anchor
 from sightline.errors import InputError, nearest
 from sightline.loading import load, to_mapping
 from sightline.loading.input.sources import read_source
-from sightline.prediction.anchoring.timed import TIMES, Answered, Timed, task_name, timed_of, unused_keys
+from sightline.prediction.anchoring.anchor import Anchor, anchor_of, joined
+from sightline.prediction.anchoring.timed import TIMES
 from sightline.profile import Profile
 from sightline.runs import Run, Store, open_store
-from sightline.runs.anchors import anchor_names, read_anchor
+from sightline.runs.store import LATEST
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 Given: TypeAlias = "Profile | Run | Scenario | GenerationScenario | Anchor | Mapping[str, Any] | str | Path"
 """What may be given as an anchor."""
-_ENDINGS = (".yaml", ".yml", ".json", ".csv")
-_LATEST = "latest"
 _ONE = (str, Path, Profile, Run, Mapping, Scenario, GenerationScenario, OperatorScenario)
 """What is one anchor, not several."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Anchor:
-    """Measurements that were given together, under one name."""
-
-    name: str
-    timed: tuple[Timed[Any], ...]
-    unused: tuple[str, ...] = ()
-    """Measured keys that teach nothing about times."""
 
 
 def anchors_of(given: "Iterable[Given] | Given", store: str | None = None) -> list[Anchor]:
@@ -84,14 +74,14 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
     path, name = Path(word), str(word)
     if path.is_file():
         return _of_file(path)
-    if isinstance(word, Path) or "/" in name or path.suffix.lower() in _ENDINGS:
+    if isinstance(word, Path) or "/" in name or path.suffix.lower() in ENDINGS:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"--anchor: there is no file '{path}'{nearest(path.name, beside)}")
     saved = anchor_names(store)
     if name in saved:
         return of_document(read_anchor(store, name), name)
     runs = store.storage.folders()
-    if name == _LATEST or any(name and run.startswith(name) for run in runs):
+    if name == LATEST or any(name and run.startswith(name) for run in runs):
         return _of_run(store.find(name))
     near = nearest(name, (*saved, *runs))
     raise InputError(f"--anchor '{name}' is no file, no saved anchor and no run in '{store.place}'{near}")
@@ -119,14 +109,14 @@ def _of_result(scenario: Mapping[str, Any], result: Mapping[str, Any], name: str
     if result.get("source") == "predicted":
         raise InputError(f"'{name}' is a prediction; only what was measured teaches about your cluster")
     found = _listed(load({key: value for key, value in scenario.items() if key != "measured"}))
-    return _of_measured(found[0], {key: result[key] for key in _every_time() if key in result}, name)
+    return anchor_of(found[0], {key: result[key] for key in _every_time() if key in result}, name)
 
 
 def _of_profile(profile: Profile) -> Anchor:
     if profile.source != "measured":
         raise InputError(f"an anchor is {profile.source}; only a profile that was measured teaches about your cluster")
     times = {key: getattr(profile, key) for key in profile.stated if key in _every_time()}
-    return _of_measured(profile.scenario, times, profile.scenario.name or "the measured profile")
+    return anchor_of(profile.scenario, times, profile.scenario.name or "the measured profile")
 
 
 def _every_time() -> set[str]:
@@ -143,35 +133,7 @@ def _of_scenarios(scenarios: Sequence[Any], name: str) -> Anchor:
     if not measured:
         raise InputError(f"anchor '{name}' has no 'measured:' block, such as measured: {{step_time_s: 1.1}}")
     called = [name if len(measured) == 1 else f"{name}#{place}" for place in range(1, len(measured) + 1)]
-    return joined([_of_measured(one, one.measured, of) for one, of in zip(measured, called, strict=True)], name)
-
-
-def joined(anchors: Sequence[Anchor], name: str) -> Anchor:
-    """Return several anchors as one."""
-    unused = dict.fromkeys(key for one in anchors for key in one.unused)
-    return Anchor(name=name, timed=tuple(timed for one in anchors for timed in one.timed), unused=tuple(unused))
-
-
-def _of_measured(scenario: Answered | OperatorScenario, measured: Mapping[str, Any], name: str) -> Anchor:
-    """The anchor of one scenario.
-
-    Raises:
-        InputError: Nothing of it was measured that teaches about times.
-    """
-    if isinstance(scenario, OperatorScenario):
-        raise InputError(
-            f"anchor '{name}' measured a single operator, which teaches about the device alone: "
-            "`sightline calibrate --measure` fits devices to operators"
-        )
-    timed = timed_of(scenario, measured, name)
-    if not timed:
-        task = task_name(scenario)
-        others = unused_keys(scenario, measured)
-        there = f": {', '.join(others)} say nothing about times" if others else ""
-        raise InputError(
-            f"anchor '{name}' has no measured time to learn from{there}; {task} learns from {', '.join(TIMES[task])}"
-        )
-    return Anchor(name=name, timed=tuple(timed), unused=unused_keys(scenario, measured))
+    return joined([anchor_of(one, one.measured, of) for one, of in zip(measured, called, strict=True)], name)
 
 
 def to_document(anchor: Anchor) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 import pytest
 
+from sightline.anchors.files import anchor_names, delete_anchor, read_anchor, save_anchor
 from sightline.errors import InputError
 from sightline.runs import open_store
-from sightline.runs.anchors import anchor_names, delete_anchor, read_anchor, save_anchor
 
 
 @pytest.fixture

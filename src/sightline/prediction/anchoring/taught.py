@@ -1,0 +1,98 @@
+"""What anchors of one task taught: effects of their site, and what effects leave of errors, shared by likeness."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sightline.prediction.anchoring.distance import Description, Spreads, likeness
+from sightline.prediction.anchoring.posterior import Posterior, Predict, posterior
+from sightline.prediction.anchoring.timed import Timed
+from sightline.prediction.beliefs import Array, Beliefs, Gradient
+from sightline.quantities import Number
+
+TimedOne = TypeVar("TimedOne", bound=Timed[Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unexplained:
+    """What effects do not explain of a time: its parts as standard deviations of its logarithm."""
+
+    description: Description
+    noise: float
+    """Its own alone."""
+    near: Mapping[str, Number]
+    """What it has in common with others as far as they are alike, by kind; arrays for an open mesh."""
+    common: Mapping[str, float]
+    """What it has in common with all that have it, by kind."""
+
+    @property
+    def variance(self) -> float:
+        """All of it; of one plan."""
+        return self.noise**2 + sum(float(part) ** 2 for part in (*self.near.values(), *self.common.values()))
+
+    def shared_with(self, anchor: "Unexplained", spreads: Spreads) -> Number:
+        """Return the covariance with an anchor's."""
+        near = sum(part * anchor.near.get(kind, 0.0) for kind, part in self.near.items())
+        common = sum(part * anchor.common.get(kind, 0.0) for kind, part in self.common.items())
+        return near * likeness(anchor.description, self.description, spreads) + common
+
+
+def covariance_of(parts: Sequence[Unexplained], spreads: Spreads) -> Array:
+    """Return the covariance of what effects do not explain of several times."""
+    rows = [[float(one.shared_with(other, spreads)) for other in parts] for one in parts]
+    return np.array(rows) + np.diag([one.noise**2 for one in parts])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Taught:
+    """What is believed after the anchors of a task."""
+
+    posterior: Posterior
+    unexplained: Sequence[Unexplained]
+    """What effects do not explain of each anchor."""
+    spreads: Spreads
+
+    def taken_over(self, plan: Unexplained) -> Number:
+        """Return what a plan takes over of what effects left of the anchors: a shift of its logarithm."""
+        shift: Number = self.posterior.shift(self._shared(plan))
+        return shift
+
+    def share_left(self, plan: Unexplained, before: Gradient, after: Gradient) -> float:
+        """Return the variance of a plan's logarithm over what it was without anchors.
+
+        ``before`` and ``after`` say how it moves with effects at what was believed then and is believed now.
+        """
+        return self.posterior.share_left(after, before, list(map(float, self._shared(plan))), plan.variance)
+
+    def _shared(self, plan: Unexplained) -> list[Number]:
+        return [plan.shared_with(one, self.spreads) for one in self.unexplained]
+
+
+def teach(
+    before: Beliefs,
+    predict: Predict,
+    timed: Sequence[Timed[Any]],
+    unexplained: Sequence[Unexplained],
+    spreads: Spreads,
+) -> Taught:
+    """Return what anchors teach that ``predict`` predicts, with what effects do not explain of each."""
+    found = posterior(before, predict, timed, covariance_of(unexplained, spreads))
+    return Taught(posterior=found, unexplained=unexplained, spreads=spreads)
+
+
+def widest(own: float, others: Sequence[tuple[float, float]]) -> float:
+    """Return the half-width of an interval that also spans those of ``others``: their distances and half-widths.
+
+    Others are what each of several anchors says alone, where they contradict each other.
+    """
+    return max((own, *(abs(distance) + spread for distance, spread in others)))
+
+
+def sides(found: Taught, timed: Sequence[TimedOne]) -> list[list[TimedOne]]:
+    """Return the runs that contradict each other, each with all that was measured of it; nothing where none do."""
+    names = dict.fromkeys(one.name for one in timed)
+    if not found.posterior.contradictions or len(names) < 2:
+        return []
+    return [[one for one in timed if one.name == name] for name in names]
