@@ -192,11 +192,6 @@ def _spread(errors: Array, groups: Sequence[str], chosen: NDArray[np.bool_]) -> 
     return conformal_spread(errors[kept], [group for group, is_kept in zip(groups, kept, strict=True) if is_kept])
 
 
-def groups_of(fit: InferenceFit) -> list[str]:
-    """What is left out together where the fit's own spreads are found."""
-    return [str(group) for group in _groups(fit.cases)]
-
-
 def _groups(cases: Sequence[MeasuredGeneration]) -> Sequence[object]:
     """What is left out together: what the cases say, else those of a device, or each on its own where these are few."""
     stated = [case.group for case in cases]

@@ -116,8 +116,12 @@ class _Columns(NamedTuple):
 def _columns(cases: Sequence[LeftOut]) -> _Columns:
     groups = [f"{number} {group}" for number, one in enumerate(cases) for group in one.groups]
     weights = np.array([1.0 / groups.count(group) for group in groups])
-    joined = (np.concatenate([getattr(one, name) for one in cases]) for name in ("errors", "half_widths", "times"))
-    return _Columns(*joined, weights / weights.sum())
+    return _Columns(
+        errors=np.concatenate([one.errors for one in cases]),
+        half_widths=np.concatenate([one.half_widths for one in cases]),
+        times=np.concatenate([one.times for one in cases]),
+        weights=weights / weights.sum(),
+    )
 
 
 def further(cases: Sequence[LeftOut]) -> float:
