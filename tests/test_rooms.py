@@ -21,7 +21,18 @@ ROOMS = (
         "loading",
         "profile",
     ),
-    *("program", "cost", "prediction", "anchors", "calibration", "validation", "explanation", "measurement", "report", "cli"),
+    *(
+        "program",
+        "cost",
+        "prediction",
+        "anchors",
+        "calibration",
+        "validation",
+        "explanation",
+        "measurement",
+        "report",
+        "cli",
+    ),
 )
 """From the ground up."""
 MEASUREMENT = (
