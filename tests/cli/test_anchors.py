@@ -93,6 +93,8 @@ def test_the_result_of_measure_is_an_anchor_and_a_prediction_is_none(in_process,
     [
         (("--anchor", "nothing"), "'nothing' is no file, no saved anchor and no run"),
         (("--anchor", "nothing.yaml"), "there is no file 'nothing.yaml'"),
+        (("--anchor", "/"), "'/' is a folder; an anchor is a file, a stored run or a saved name"),
+        (("--anchor", "nothing", "--save-anchor", "latest"), "'latest' can't name an anchor"),
         (("--save-anchor", "mine"), "--save-anchor mine keeps what --anchor gives; there is none"),
     ],
 )

@@ -13,6 +13,8 @@ FOLDER = ".anchors"
 """Of the store; no run begins with a dot."""
 ENDINGS = (".yaml", ".yml", ".json", ".csv")
 """Of words that are files, not names."""
+LONGEST = 100
+"""Characters of a name, so that every file system takes it."""
 SCHEMA = 1
 """Of the files; it rises when an old reader would misread a new one."""
 
@@ -35,6 +37,8 @@ def check_name(store: Store, name: str) -> None:
     refused = f"'{name}' can't name an anchor"
     if not ID.fullmatch(name):
         raise InputError(f"{refused}: letters, digits, '.', '-' and '_' can, the first a letter or digit")
+    if len(name) > LONGEST:
+        raise InputError(f"{refused}: it has {len(name)} characters, {LONGEST} are the most")
     if name.lower() == LATEST:
         raise InputError(f"{refused}: --anchor {LATEST} is the latest stored run")
     if name.lower().endswith(ENDINGS):

@@ -74,6 +74,8 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
     path, name = Path(word), str(word)
     if path.is_file():
         return _of_file(path)
+    if path.is_dir() and ("/" in name or isinstance(word, Path)):
+        raise InputError(f"--anchor: '{path}' is a folder; an anchor is a file, a stored run or a saved name")
     if isinstance(word, Path) or "/" in name or path.suffix.lower() in ENDINGS:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"--anchor: there is no file '{path}'{nearest(path.name, beside)}")

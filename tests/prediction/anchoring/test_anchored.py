@@ -251,15 +251,22 @@ def test_a_time_of_zero_teaches_nothing():
         sl.predict(_steps(), anchor=[replace(_steps(), measured={"step_time_s": 0.0})])
 
 
-def test_layers_that_no_anchor_has_are_warned_about():
-    experts = training(
-        model="mixtral-8x7b",
-        cluster="8x a800-sxm-80gb",
-        global_batch=16,
-        plan={"framework": "deepspeed", "zero_stage": 3, "micro_batch": 1},
-    )
-    answer = sl.predict(experts, anchor=[_measured(_steps(), 1.2)])
-    assert any("asked for mixtral-8x7b with experts: nothing was measured of those" in one for one in answer.warnings)
+def _of_model(model):
+    plan = {"framework": "deepspeed", "zero_stage": 3, "micro_batch": 1}
+    return training(model=model, cluster="8x a800-sxm-80gb", global_batch=16, plan=plan)
+
+
+@pytest.mark.parametrize(
+    ("measured", "asked", "said"),
+    [
+        ("llama-2-7b", "mixtral-8x7b", "asked for mixtral-8x7b with experts: nothing was measured of those"),
+        ("mixtral-8x7b", "llama-2-7b", "asked for llama-2-7b without experts: what was learned of those says nothing"),
+        ("gpt-1.3b", "llama-2-7b", "anchored on gpt-1.3b, asked for llama-2-7b: what was learned of the host"),
+    ],
+)
+def test_another_model_is_warned_about(measured, asked, said):
+    answer = sl.predict(_of_model(asked), anchor=[_measured(_of_model(measured), 1.2)])
+    assert [said in one for one in answer.warnings if one.startswith("anchored on")] == [True]
 
 
 def test_many_scenarios_learn_once():

@@ -166,7 +166,7 @@ def _differences(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
             f"anchored with {made_by} {_listed(versions)}, asked for {_version(scenario)}: what was learned of the "
             "other release may no longer hold"
         )
-    found += _other_layers(scenario, anchors)
+    found += _other_models(scenario, anchors)
     networks = {one.cluster.network.name for one in anchors if one.cluster.nodes > 1}
     if scenario.cluster.nodes > 1 and scenario.cluster.network.name not in networks and device in devices:
         where = _listed(networks) if networks else "one node"
@@ -174,19 +174,20 @@ def _differences(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
     return found
 
 
-def _other_layers(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
-    """A sentence where no anchor's model has layers of the same kinds, with what that leaves unknown."""
-    kinds = layer_kinds(scenario.model)
-    unseen = sorted(kinds - {kind for one in anchors for kind in layer_kinds(one.model)})
-    if not unseen:
+def _other_models(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
+    """A sentence where no anchor's model is what is asked for, with what carries over and what does not."""
+    asked, measured = scenario.model, {one.model.name for one in anchors}
+    if asked.name in measured:
         return []
-    models = _listed({one.model.name or "another model" for one in anchors})
-    asked = f"{scenario.model.name or 'a model'} with {' and '.join(unseen)}"
-    sentence = (
-        f"anchored on {models}, asked for {asked}: nothing was measured of those; what was learned of the host, the "
-        "network and other kernels carries over"
-    )
-    return [sentence]
+    models = _listed({name or "another model" for name in measured})
+    said = f"anchored on {models}, asked for {asked.name or 'a model'}"
+    kinds, seen = layer_kinds(asked), {kind for one in anchors for kind in layer_kinds(one.model)}
+    carries = "what was learned of the host, the network and other kernels carries over"
+    if unseen := sorted(kinds - seen):
+        return [f"{said} with {' and '.join(unseen)}: nothing was measured of those; {carries}"]
+    if others := sorted(set.intersection(*(layer_kinds(one.model) for one in anchors)) - kinds):
+        return [f"{said} without {' and '.join(others)}: what was learned of those says nothing about it; {carries}"]
+    return [f"{said}: {carries.replace('other ', '')}, what is particular to the measured plans only in part"]
 
 
 def _made_by(scenario: Answered) -> str:

@@ -115,7 +115,7 @@ def contradictions(
         if abs(distance) * np.sqrt(certainty) > CONTRADICTION:
             sentences.append(
                 f"anchors contradict each other: '{one.name}' measured {one.quantity} {one.seconds:.4g} where the "
-                f"others lead to {one.seconds * np.exp(-distance):.4g}; the widest interval is kept"
+                f"others lead to {one.seconds * np.exp(-distance):.4g}; the interval spans what each says alone"
             )
     return sentences
 
