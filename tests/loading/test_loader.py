@@ -73,6 +73,7 @@ def test_overrides() -> None:
 def test_overriding_a_swept_key_fixes_it() -> None:
     assert plans(SWEEP, "micro_batch", "zero_stage", overrides=["plan.micro_batch=8"]) == [(8, 2), (8, 3)]
     assert plans(SWEEP, "micro_batch", "zero_stage", overrides=["sweep.plan.micro_batch=[4]"]) == [(4, 2), (4, 3)]
+    assert plans(SWEEP, "micro_batch", "zero_stage", overrides=["sweep={plan.micro_batch: [4]}"]) == [(4, 2), (4, 3)]
 
 
 def test_the_source_is_left_alone() -> None:

@@ -86,7 +86,9 @@ def test_only_the_layers_linear_products_are_narrow(dtype: str, operand: float) 
 
 
 def test_narrow_inputs_are_kept_beside_the_output_that_attention_keeps() -> None:
-    narrow, wide = (program(dtype=dtype, framework_version="2022").layers[0] for dtype in ("fp8", "bf16"))
+    narrow, wide = (
+        program(dtype=dtype, framework_version="2022", attention="flash").layers[0] for dtype in ("fp8", "bf16")
+    )
     # Two inputs of `hidden` width are halved; attention now keeps its own output in 16 bits beside the third.
     assert narrow.saved_bytes - wide.saved_bytes == pytest.approx((-1 - 1 + 1) * TOKENS * HIDDEN)
 

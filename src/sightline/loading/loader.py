@@ -126,8 +126,8 @@ def _expanded(
     mapping = {k: v for k, v in document.mapping.items() if k != "sweep"}
     sweep = check_sweep(document.mapping.get("sweep") or {}) | dict(sweeps)
     for key, value in overrides.items():
-        if key.startswith("sweep."):
-            sweep |= check_sweep({key.removeprefix("sweep."): value})
+        if key == "sweep" or key.startswith("sweep."):
+            sweep |= check_sweep(value if key == "sweep" else {key.removeprefix("sweep."): value})
             continue
         # Setting a key that the file sweeps fixes it.
         sweep = {k: v for k, v in sweep.items() if k != key or k in sweeps}

@@ -72,6 +72,8 @@ def _not_found(value: str) -> str:
     known = catalog.names("models")
     spelled = value.rsplit("/", 1)[-1].lower().removesuffix(".json").removesuffix("-hf").removesuffix("-instruct")
     near = f" - did you mean '{spelled}'?" if spelled in known else nearest(spelled, known)
+    if value.lower().endswith(".json"):
+        return f"model is {show(value)}, and there is no such file; paths are relative to the scenario's{near}"
     return (
         f"model is {show(value)}; allowed: a name of the catalog (`sightline catalog models`), "
         f"the path of a config.json or of its folder, or a mapping{near}"
