@@ -8,6 +8,7 @@ from sightline.profile import Profile
 from sightline.report import labels, summary, units
 from sightline.report.charts.drawing import chart_element, html_document
 from sightline.report.charts.profile import profile_chart, single_chart
+from sightline.report.measured import measured_sentences
 
 _MOST_DETAILS = 24
 """Scenarios shown in full; with more the page would load slowly."""
@@ -59,7 +60,7 @@ def _detail(profile: Profile, identifier: str) -> str:
         f'<p class="{"good" if profile.fits else "bad"}">{verdict}</p>',
         *(f'<p class="faint">{escape(sentence)}</p>' for sentence in summary.interval_sentences(profile)),
         *(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
-        *(f"<p>{escape(sentence)}</p>" for sentence in summary.measured_sentences(profile)),
+        *(f"<p>{escape(sentence)}</p>" for sentence in measured_sentences(profile)),
         *(f"<p>{escape(sentence)}</p>" for sentence in summary.anchor_sentences([profile])),
         *(f"<p>Warning: {escape(warning)}</p>" for warning in warnings),
         f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from sightline.profile import TASKS, Profile
 from sightline.report import labels, summary, units
+from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
 
 _COLORS = {
@@ -44,7 +45,7 @@ def one(profile: Profile) -> RenderableType:
     ]
     if profile.phases or profile.memory_bytes:
         blocks += [Text(), _breakdown(profile)]
-    for sentences, style in ((summary.measured_sentences(profile), ""), (profile.advice, "red")):
+    for sentences, style in ((measured_sentences(profile), ""), (profile.advice, "red")):
         if sentences:
             blocks += [Text(), *(Text(sentence, style=style) for sentence in sentences)]
     return Group(*blocks)
