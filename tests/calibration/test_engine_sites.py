@@ -74,3 +74,11 @@ def test_a_measured_site_moves_its_figures_and_keeps_the_width_of_its_interval()
     low, high = at.interval["tpot_s"]
     assert high / low == pytest.approx(alone.interval["tpot_s"][1] / alone.interval["tpot_s"][0])
     assert at.evidence["framework"] == alone.evidence["framework"]
+
+
+def test_one_token_has_no_further_ones_at_a_site_either():
+    scenario = generation(model="qwen-14b", output_tokens=1, plan={"framework": "transformers", "dtype": "bf16"})
+    name = source_site("QwenLM/Qwen", "transformers", scenario.cluster.device)
+    found = predict_generation(scenario, known=MeasuredSite(name=name))
+    assert found.tpot_s == 0.0
+    assert found.ttft_s > 0.0

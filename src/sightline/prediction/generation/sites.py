@@ -15,7 +15,7 @@ from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, state
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import Workers
-from sightline.quantities import Number, larger
+from sightline.quantities import Number, either, larger
 from sightline.scenario import Device, GenerationScenario
 
 PACE = "pace"
@@ -63,7 +63,13 @@ def at_pace(found: Latencies, constants: InferenceConstants, first: Number, furt
     """
     ideal = {name: -log(IDEAL) if name in BANDWIDTHS else log(IDEAL) for name in straying()}
     least = latencies(found.workers, constants_at(constants, ideal))
-    return found.paced(larger(first, least.ttft_s / found.ttft_s), larger(further, least.tpot_s / found.tpot_s))
+    shares = [_share(getattr(least, name), getattr(found, name)) for name in ("ttft_s", "tpot_s")]
+    return found.paced(larger(first, shares[0]), larger(further, shares[1]))
+
+
+def _share(least: Number, found: Number) -> Number:
+    """The least time over the one found; 0 where there is none, as of further tokens where there is one."""
+    return least / either(found > 0.0, found, np.inf)
 
 
 def source_site(source: str, engine: str, device: Device) -> str:
