@@ -67,8 +67,8 @@ def _anchored() -> Iterable[Row]:
                         for x in of
                     ]
                 )
-                before = percent(fmean(one["unanchored"] for one in of))
-                left = f"{len(of)} sources left out; the same steps without an anchor {before}"
+                before, best = (percent(fmean(one[key] for one in of)) for key in ("unanchored", "best_factor"))
+                left = f"{len(of)} sources left out; without an anchor {before}, with the best single factor {best}"
                 yield _row(f"Training {asked}: {kind}", asdict(found), left)
 
 

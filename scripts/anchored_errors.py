@@ -42,10 +42,13 @@ def print_errors(errors: Sequence[AnchoredError]) -> None:
     for one in errors:
         kind = " MoE" if one.experts else ""
         change = f"{one.unanchored:6.1%} -> {one.anchored:6.1%}"
-        print(f"  {one.source:20s} {one.rows:4d} rows  {change}  inside {one.covered:4.0%}{kind}", flush=True)
+        best = f"best factor {one.best_factor:5.1%}"
+        print(f"  {one.source:20s} {one.rows:4d} rows  {change}  inside {one.covered:4.0%}  {best}{kind}", flush=True)
     before, after = (fmean(getattr(one, key) for one in errors) for key in ("unanchored", "anchored"))
     covered = fmean(one.covered for one in errors)
-    print(f"  mean over sources {before:6.1%} -> {after:6.1%} ({after / before:.2f} x)  inside {covered:4.0%}")
+    best = fmean(one.best_factor for one in errors)
+    change = f"{before:6.1%} -> {after:6.1%} ({after / before:.2f} x)"
+    print(f"  mean over sources {change}  inside {covered:4.0%}  best factor {best:5.1%} ({best / before:.2f} x)")
 
 
 if __name__ == "__main__":

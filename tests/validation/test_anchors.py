@@ -42,6 +42,7 @@ def found(steps):
 def test_an_anchor_of_a_slow_source_corrects_its_other_steps(steps, found, anchors):
     slow = next(one for one in anchored_errors(steps, found, anchors=anchors) if one.source == "slow")
     assert slow.unanchored > 0.12
+    assert slow.best_factor < 0.03
     assert slow.anchored < (0.5 if anchors == 1 else 0.35) * slow.unanchored
 
 

@@ -44,6 +44,9 @@ class AnchoredError:
     """Share of the rows within the anchored 80 % interval."""
     half_width: float
     """Median half-width of the anchored 80 % intervals, as a fraction."""
+    best_factor: float
+    """Mean error that would be left if one factor, the best with all measurements known, corrected every step: of the
+    source, or of the same model and cluster. Steps scatter around it by what no anchor's level tells."""
 
 
 class Rows(NamedTuple):
@@ -92,6 +95,7 @@ def anchored_errors(
                 anchored=float(after),
                 covered=float(inside),
                 half_width=float(np.expm1(np.median([spread for *_, spread in targets]))),
+                best_factor=_best_factor(rows, alike),
             )
 
 
@@ -163,6 +167,14 @@ def error_left(rows: Rows, spreads: Spreads, anchors: int) -> float:
         weights = np.linalg.solve(covariance[np.ix_(own, own)], covariance[np.ix_(own, rest)])
         left += list(np.abs(rows.errors[rest] - weights.T @ rows.errors[own]))
     return float(np.mean(left)) if left else float("nan")
+
+
+def _best_factor(rows: Rows, alike: bool) -> float:
+    """The mean error that the best factor on all steps leaves, or on those of each model and cluster of several."""
+    kinds = [_kind(step) if alike else ("", "", 0) for step in rows.steps]
+    groups = [rows.errors[[one == kind for one in kinds]] for kind in dict.fromkeys(kinds)]
+    left = [errors - np.median(errors) for errors in groups if len(errors) > 1]
+    return float(np.mean(np.abs(np.expm1(-np.concatenate(left)))))
 
 
 def _kind(step: MeasuredStep) -> tuple[str, str, int]:
