@@ -119,8 +119,7 @@ def test_what_bounds_an_operator_is_the_longer_leg_of_its_roofline(scenario):
 def test_twice_the_batch_is_never_faster_and_never_less_efficient(scenario):
     workload = replace(scenario.workload, global_batch=2 * scenario.workload.global_batch)
     once, twice = profile_of(scenario), profile_of(replace(scenario, workload=workload))
-    # One more micro-batch may hide as much of the gradients' reduction as it takes itself.
-    assert twice.step_time_s > 0.99 * once.step_time_s
+    assert twice.step_time_s > once.step_time_s
     assert twice.tokens_per_s >= once.tokens_per_s * (1 - ROUNDING)
     assert twice.model_flops == 2 * once.model_flops
 
@@ -144,8 +143,7 @@ def test_recomputation_saves_memory_and_costs_time(scenario):
         # The stage that sets the pace may hold the head and no layer; then recomputation only lengthens the bubble.
         assert kind.phases["recompute"] >= 0
         # Another stage that sets the pace may exchange less with its replicas, whose traffic counts on that stage alone.
-        # Interleaved, what takes longer may hide as much more of the replicas' traffic.
-        assert kind.step_time_s > 0.999 * none.step_time_s or pace_setter(kind) != pace_setter(none)
+        assert kind.step_time_s > none.step_time_s or pace_setter(kind) != pace_setter(none)
         assert kind.memory_bytes["total"] <= none.memory_bytes["total"] * (1 + ROUNDING)
         assert kind.hardware_flops > none.hardware_flops
 

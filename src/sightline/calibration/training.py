@@ -7,7 +7,7 @@ different steps depend on it; otherwise it stays unknown and widens the interval
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from sightline.calibration.fits import FitResult
 from sightline.calibration.from_tables import Calibration
 from sightline.calibration.parts.part import PartFit
 from sightline.catalog import entry
+from sightline.content import content
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.anchoring.timed import MeasuredStep
@@ -33,6 +34,8 @@ FEWEST_STEPS = 5
 """Different steps that an effect is estimated from, at least."""
 MOVED = 0.1
 """Part of a constant's relative change that a step's time shows, at least, to count among them."""
+ARRAY_ELEMENTS = 64
+"""Elements of an array that two steps are told apart by, at most."""
 FULL_WEIGHT = 20
 """Steps of one site that count in full; more share that weight, for they repeat what others of the site show."""
 
@@ -70,11 +73,11 @@ def estimated(steps: Sequence[MeasuredStep], gradients: Sequence[Gradient]) -> s
 
 def telling_steps(steps: Sequence[MeasuredStep], gradients: Sequence[Gradient]) -> dict[str, int]:
     """Return how many different steps depend on each effect that any step depends on."""
-    telling: dict[str, set[tuple[str, float]]] = defaultdict(set)
+    telling: dict[str, set[tuple[str, Hashable]]] = defaultdict(set)
     for step, slopes in zip(steps, gradients, strict=True):
         for name, slope in slopes.items():
             if abs(slope) >= MOVED * _scale(name):
-                telling[name].add((step.site, step.seconds))
+                telling[name].add((step.site, content(step.scenario, ARRAY_ELEMENTS)))
     return {name: len(told) for name, told in telling.items()}
 
 

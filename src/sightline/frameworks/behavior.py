@@ -48,7 +48,9 @@ def read_framework(name: str, version: str = "") -> Framework:
     merged = _merged(entry, versions, line.name)
     merged["defaults"] = {**(merged.get("defaults") or {}), **line.defaults}
     lineage = str(merged.pop("lineage", name))
-    framework: Framework = _described(Framework, key, merged, name=name, version=line.name, lineage=lineage, plain=None)
+    code = str(merged.pop("model_code", lineage))
+    known = {"name": name, "version": line.name, "lineage": lineage, "model_code": code}
+    framework: Framework = _described(Framework, key, merged, **known, plain=None)
     return framework
 
 

@@ -271,9 +271,23 @@ class ZeroEngine:
     on accelerators it is part of ``communication_buffer_bytes``."""
     copies_full_precision: bool = False
     """ZeRO's optimizer works on an fp32 copy of its part of the weights even where these are fp32 themselves."""
+    gather_calls: float = 0.0
+    """What the host calls around a layer's forward pass to gather its weight under stage 3 and to free it, in launches
+    that take as long."""
+    reduce_calls: Mapping[int, float] = field(default_factory=dict)
+    """The same behind a weight's gradient, by stage: to copy it where it is reduced, and around the backward pass of
+    stage 3."""
     bf16_optimizer: bool = False
     """In bf16 without ZeRO, fp32 weights and moments are sharded over replicas all the same, gradients are summed whole
     in fp32, and updated weights are gathered before the next step (DeepSpeed's ``BF16_Optimizer``)."""
+
+    @property
+    def hooks(self) -> bool:
+        """Whether Python runs around every weight."""
+        return self.gather_calls > 0 or len(self.reduce_calls) > 0
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +324,8 @@ class Framework:
     """Month of the line's first release; empty where nobody looked it up."""
     lineage: str = ""
     """The code that the framework is of: lines of one lineage share what is fitted."""
+    model_code: str = ""
+    """The lineage whose code of a model's layers it runs: launching their kernels takes the host as long."""
     ideal: Ideal | None = None
     """Fixed shares of the device's rates take the place of what kernels reach, and hosts take no time."""
     native_host: bool = False

@@ -23,9 +23,9 @@ ROUNDS = 12
 """Linearizations of a result that are tried, at most."""
 HALVINGS = 5
 """Step lengths that are tried where a result bends."""
-CAUSES = ("all", "device", "lent", "kernel", "framework", "site")
+CAUSES = ("all", "device", "lent", "kernel", "framework", "code", "site")
 """What a constant may depend on; ``lent`` is what sets a device apart from the relative whose effects it has, and
-``kernel`` the generation of attention kernels on the device."""
+``kernel`` the generation of attention kernels on the device; ``code`` is whose model code a framework runs."""
 SETTLED = 1e-3
 """Largest change of a logarithm from one to the next that is none."""
 

@@ -46,6 +46,8 @@ class Operator:
     """Executions per block and micro-batch; 0 masks an operator that a plan does not have."""
     kernels: Number = 1.0
     """Kernels the host launches per execution."""
+    host_calls: Number = 0.0
+    """Other calls of the host around an execution, hooks for instance, in launches that take as long."""
     saved_bytes: Number = 0.0
     """Tensors that an execution keeps for the backward pass."""
 

@@ -69,6 +69,14 @@ def test_frameworks_share_a_devices_effects_and_devices_a_frameworks() -> None:
     assert "matmul_slowdown/framework/megatron-core" in set(mine) - set(others)
 
 
+def test_launches_are_those_of_the_model_code_that_a_framework_runs() -> None:
+    plans = [{"framework": name, "zero_stage": 0} for name in ("deepspeed", "transformers", "litgpt")]
+    causes = [causes_of(training(plan=plan), shipped_beliefs()) for plan in plans]
+    launches = [effects_on("launch_forward_s", of) for of in causes]
+    assert launches[0] == launches[1] != launches[2]
+    assert len({effects_on("micro_batch_s", of) for of in causes}) == 3
+
+
 def test_a_device_without_effects_has_a_relatives_and_one_of_its_own_on_top() -> None:
     causes = causes_of(training(cluster="1x h200-sxm-141gb", plan={"framework": "megatron"}), shipped_beliefs())
     assert causes["device"] == "h100-sxm"
@@ -140,6 +148,17 @@ def test_shipped_beliefs_are_no_wider_than_before_anything_was_measured() -> Non
     assert np.linalg.eigvalsh(known.covariance).min() > -1e-4
     for name in known.names:
         assert known.spread_of(name) <= known.prior(name) * 1.001, name
+
+
+def test_experts_run_slower_where_each_is_a_kernel_and_not_as_one_grouped_product() -> None:
+    def seconds_of_step(launched: str, slowdown: float) -> float:
+        plan = {"framework": "megatron", "expert_launches": launched, "expert_parallel": 8, "micro_batch": 1}
+        scenario = training(model="mixtral-8x7b", cluster="8x h100-sxm-80gb", global_batch=8, plan=plan)
+        constants = replace(believed_constants(scenario), expert_matmul_slowdown=slowdown)
+        return float(profile_of(scenario, constants).step_time_s)
+
+    assert seconds_of_step("each", 2.0) > 1.1 * seconds_of_step("each", 1.0)
+    assert seconds_of_step("grouped", 2.0) == seconds_of_step("grouped", 1.0)
 
 
 def test_products_in_formats_that_nobody_tabulated_have_a_slowdown_of_their_own() -> None:

@@ -110,7 +110,9 @@ def causes_of(scenario: Scenario, known: Beliefs, site: str = "") -> dict[str, s
         return {}
     own, lent = effects_family(scenario.cluster.device, known)
     kernel = f"{attention_kernel(scenario)} on {own}"
-    causes = {"all": "", "device": own, "kernel": kernel, "framework": scenario.plan.framework.lineage, "site": site}
+    framework = scenario.plan.framework
+    by_code = {"framework": framework.lineage, "code": framework.model_code}
+    causes = {"all": "", "device": own, "kernel": kernel, **by_code, "site": site}
     return causes | ({"lent": lent} if lent else {})
 
 

@@ -61,7 +61,7 @@ def _slowdown_of_module(op: Matmul, scenario: Scenario, c: TrainingConstants) ->
     slowdown: Number = 1.0
     if op.module == HEAD:
         slowdown = either(scenario.plan.tensor_parallel == 1, c.unsharded_head_slowdown, 1.0)
-    elif op.module == "experts":
+    elif op.module == "experts" and scenario.plan.framework.transformer_engine.launches_each_expert:
         slowdown = c.expert_matmul_slowdown
     if op.kernel == "fp8" and op.direction in GRADIENTS_OF_LINEAR:
         slowdown = slowdown * c.exact_gradients_slowdown

@@ -1,4 +1,4 @@
-"""A training micro-batch written out and priced: all that does not depend on pipeline, ZeRO or the batch."""
+"""A training micro-batch written out and priced: what depends on no pipeline, batch or ZeRO stage, but for its hooks."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -79,7 +79,7 @@ def _alone(plan: Plan) -> Plan:
         data_parallel=1,
         data_parallel_shard=None,
         virtual_stages=1,
-        zero_stage=0,
+        zero_stage=plan.zero_stage if plan.framework.zero_engine.hooks else 0,
         schedule="dualpipe" if plan.schedule == "dualpipe" else "1f1b",
         offload=frozenset(),
     )

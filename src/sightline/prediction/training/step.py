@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from sightline.cost.operator_cost import Ranks
 from sightline.cost.prices import price as price_operators
 from sightline.prediction.pass_times import seconds_of
@@ -180,7 +178,7 @@ def _between_replicas(
     """What data parallelism adds, of the largest parameters of any stage and the passes of the pace-setting one.
 
     Interleaving takes micro-batches through its chunks of layers in groups of as many as there are stages, so a chunk's
-    weights are not needed, and its gradients are whole, while a whole group passes the other chunks.
+    weights are not needed, and its gradients are whole, while a group passes the ``v - 1`` other chunks.
     """
     plan = priced.scenario.plan
     copies, p, v = stage_replicas(plan), plan.pipeline_parallel, plan.virtual_stages
@@ -198,14 +196,9 @@ def _between_replicas(
         )
         return data_parallel_time(replica, on)
 
-    interleaved = v > 1 if plan.framework.overlap.interleaved_groups else False
-    if not anywhere(interleaved):
+    if not plan.framework.overlap.interleaved_groups:
         return overlapped_with(1.0)
-    group = overlapped_with(smaller(p, m))
-    if not isinstance(interleaved, np.ndarray):
-        return group
-    # Only whether stages are interleaved matters, not how often, so each case is worked out once.
-    return group._replace(exposed_s=either(interleaved, group.exposed_s, overlapped_with(1.0).exposed_s))
+    return overlapped_with(larger(smaller(p, m) * (v - 1) / v, 1.0))
 
 
 def _slowest_device_s(priced: Priced, slot: Slot, m: Number) -> Number:

@@ -19,6 +19,7 @@ from sightline.program.techniques.low_precision import (
     transposed_weights,
 )
 from sightline.program.techniques.tensor_parallel import enter_region, leave_backward, leave_region, reenter_region
+from sightline.program.techniques.zero_hooks import hook_calls
 from sightline.quantities import anywhere
 
 
@@ -36,8 +37,11 @@ class TrainingLinear(TrainingShapes):
         rows = self.tokens if layer.rows is None else layer.rows
         size = self.element_bytes * batch * rows
         product = partial(self.product, layer.module, layer.part, batch=batch, shares=layer.shares)
-        forward = product(rows, outputs, inputs, saved_bytes=layer.kept * keeps * size * inputs)
-        backward: list[Operator] = [product(rows, inputs, outputs, "input gradient")]
+        hooks = hook_calls(self, trained=trained)
+        forward = product(
+            rows, outputs, inputs, saved_bytes=layer.kept * keeps * size * inputs, host_calls=hooks.forward
+        )
+        backward: list[Operator] = [product(rows, inputs, outputs, "input gradient", host_calls=hooks.backward)]
         accumulation: list[Operator] = []
         if trained:
             gradient, *accumulation = self._weight_gradient(forward)

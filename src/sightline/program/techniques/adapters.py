@@ -19,6 +19,7 @@ from sightline.program.operators import Operator, collective
 from sightline.program.program import Step, elementwise
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.tensor_parallel import enter_region, gathered
+from sightline.program.techniques.zero_hooks import hook_calls
 from sightline.quantities import Number, larger
 from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.cluster import CollectiveKind
@@ -102,14 +103,16 @@ def adapter_steps(x: TrainingShapes, module: Module, one: AdapterShape, *, input
     """
     tokens = x.tokens
     kept = 0.0 if input_is_kept and not (_dropout(x) or _casts(x)) else x.element_bytes * tokens * one.inputs
-    a = x.product(module, "adapter A", tokens, one.rank, one.inputs, saved_bytes=kept)
+    hooks = hook_calls(x, trained=True)
+    forward, backward = {"host_calls": hooks.forward}, {"host_calls": hooks.backward}
+    a = x.product(module, "adapter A", tokens, one.rank, one.inputs, saved_bytes=kept, **forward)
     narrow = x.element_bytes * tokens * one.rank
-    b = x.product(module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=narrow)
+    b = x.product(module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=narrow, **forward)
     back = [
         x.product(module, "adapter B", one.outputs, one.group_rank, tokens, "weight gradient", input_row=one.outputs),
-        x.product(module, "adapter B", tokens, one.group_rank, one.outputs, "input gradient"),
+        x.product(module, "adapter B", tokens, one.group_rank, one.outputs, "input gradient", **backward),
         x.product(module, "adapter A", one.rank, one.inputs, tokens, "weight gradient", input_row=one.inputs),
-        x.product(module, "adapter A", tokens, one.inputs, one.rank, "input gradient"),
+        x.product(module, "adapter A", tokens, one.inputs, one.rank, "input gradient", **backward),
     ]
     around = _around(x, module, one)
     return [

@@ -1,0 +1,45 @@
+"""Hooks of ZeRO around weights: host time for what a stage gathers or reduces, and nothing else."""
+
+from typing import Any
+
+import pytest
+from training_scenarios import training
+
+from sightline.prediction import predict
+from sightline.program import write_out
+
+
+def calls(adapter: bool = False, **plan: Any) -> tuple[float, float]:
+    """The host's calls besides launches in a layer's forward and backward pass."""
+    tuned = {"task": "finetune"} if adapter else {}
+    kind = {"adapter": {"kind": "lora", "rank": 8, "targets": "all-linear"}} if adapter else {}
+    chosen = {"framework": "deepspeed", "micro_batch": 1} | kind | plan
+    layer = write_out(training(model="llama-2-7b", cluster="8x a100-sxm-80gb", global_batch=8, plan=chosen, **tuned))
+    block = layer.layers[0]
+    return tuple(float(sum(op.count * op.host_calls for op in ops)) for ops in (block.forward, block.backward))
+
+
+def test_only_the_stages_that_shard_gradients_or_weights_call_hooks() -> None:
+    assert calls(zero_stage=0) == calls(zero_stage=1) == (0.0, 0.0)
+    forward, backward = calls(zero_stage=2)
+    assert forward == 0.0
+    assert 0.0 < backward < calls(zero_stage=3)[1]
+    assert calls(zero_stage=3)[0] > 0.0
+    assert calls(framework="fsdp", zero_stage=3) == (0.0, 0.0)
+
+
+def test_frozen_weights_are_gathered_and_have_no_gradient_to_copy() -> None:
+    whole, adapted = calls(zero_stage=2)[1], calls(adapter=True, zero_stage=2)[1]
+    # Llama has seven matrices in a layer, of which three and two are one product each here; each has two of an adapter.
+    assert adapted == pytest.approx(14 / 4 * whole)
+    assert calls(adapter=True, zero_stage=3)[0] > calls(zero_stage=3)[0]
+
+
+def test_hooks_lengthen_small_passes_and_hide_behind_long_ones() -> None:
+    def host_s(tokens: int, stage: int) -> float:
+        plan = {"framework": "deepspeed", "micro_batch": 1, "zero_stage": stage}
+        scenario = training(model="mpt-125m", sequence_length=tokens, global_batch=8, plan=plan)
+        return float(predict(scenario).phases["host"])
+
+    assert host_s(64, 2) > host_s(64, 1)
+    assert host_s(8192, 2) == pytest.approx(host_s(8192, 1))
