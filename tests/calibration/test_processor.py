@@ -24,7 +24,7 @@ from sightline.calibration.processor.tables import (
     operator_results,
     product_table,
 )
-from sightline.calibration.training import MeasuredStep, calibrate_training
+from sightline.calibration.training import calibrate_training
 from sightline.cost.processor.constants import Processor, load_processor
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
@@ -33,6 +33,7 @@ from sightline.loading.clusters import read_cluster
 from sightline.measurement.operators.runs import asked
 from sightline.measurement.operators.suite import standard_suite
 from sightline.prediction import predict
+from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.constants import ANY, TrainingConstants
 from sightline.program import write_out
 

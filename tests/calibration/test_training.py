@@ -8,13 +8,13 @@ from training_scenarios import training
 
 from sightline.calibration.training import (
     FEWEST_STEPS,
-    MeasuredStep,
     coverage,
     estimate,
     estimated,
     logarithms,
     predictor,
 )
+from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import NOTHING, base_constants, priors, shifted
 from sightline.scenario import Scenario
 

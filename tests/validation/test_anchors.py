@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.calibration.training import MeasuredStep, estimate
+from sightline.calibration.training import estimate
+from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import base_constants
 from sightline.validation.anchors import anchored_errors
 from sightline.validation.sources import SourceStep

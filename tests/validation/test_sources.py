@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from training_scenarios import training
 
-from sightline.calibration.training import MeasuredStep
+from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import shifted
 from sightline.validation.sources import SourceStep, fitted, leave_sources_out
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.training import Estimate, MeasuredStep, estimate
+from sightline.calibration.training import Estimate, estimate
 from sightline.cost.architectures import of_family
 from sightline.loading import scenario_from_mapping
+from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import base_constants, beliefs_at_sites, gradient, site_of
 from sightline.prediction.training.flops import model_flops
 from sightline.prediction.training.knowledge import Knowledge

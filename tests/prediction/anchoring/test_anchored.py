@@ -113,23 +113,6 @@ def test_a_micro_batch_is_chosen_with_what_was_learned():
     assert answer.step_time_s == pytest.approx(min(candidates))
 
 
-def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
-    scenario = _steps()
-    answer = sl.predict(scenario)
-    profile = sl.Profile(scenario=scenario, source="measured", step_time_s=1.1 * answer.step_time_s)
-    assert sl.predict(scenario, anchor=[profile]).step_time_s == pytest.approx(1.1 * answer.step_time_s, rel=0.05)
-    with pytest.raises(InputError, match="an anchor is predicted; only a profile that was measured teaches"):
-        sl.predict(scenario, anchor=[answer])
-
-
-def test_what_says_nothing_about_time_is_unused():
-    answer = sl.predict(_steps(), anchor=[_measured(_steps(), memory_bytes={"total": 3e10})])
-    assert answer.anchor[0]["unused"] == ["memory_bytes"]
-    own = replace(_steps(), measured={"memory_bytes": {"total": 3e10}}, name="own")
-    with pytest.raises(InputError, match="no measured time to learn from: memory_bytes say nothing about times"):
-        sl.predict(_steps(), anchor=[own])
-
-
 @pytest.mark.parametrize(
     ("scenario", "measured"),
     [(_steps(), {"step_time_s": 0.05}), (_requests(), {"ttft_s": 1e-4}), (_requests(), {"tpot_s": 1e-5})],
@@ -144,13 +127,6 @@ def test_an_anchor_may_leave_the_micro_batch_open():
     seconds = sl.predict(scenario).step_time_s
     answer = sl.predict(scenario, anchor=[replace(scenario, measured={"step_time_s": 1.1 * seconds})])
     assert answer.step_time_s == pytest.approx(1.1 * seconds, rel=0.05)
-
-
-def test_anchors_of_one_name_are_told_apart():
-    own = _measured(_steps(), 1.1)
-    answer = sl.predict(_steps(), anchor=[own, _measured(_steps(micro_batch=1), 1.1), _measured(_steps(), 1.2)])
-    assert [one["from"] for one in answer.anchor] == ["own", "own (2)", "own (3)"]
-    assert len({one["sentence"] for one in answer.anchor}) == 3
 
 
 def test_another_task_teaches_nothing():
@@ -246,11 +222,6 @@ def test_another_device_and_framework_leave_what_all_have_in_common():
     assert [said in warning for warning in warnings if warning.startswith("anchored")] == [True]
 
 
-def test_a_time_of_zero_teaches_nothing():
-    with pytest.raises(InputError, match="no measured time to learn from; training learns from step_time_s"):
-        sl.predict(_steps(), anchor=[replace(_steps(), measured={"step_time_s": 0.0})])
-
-
 def _of_model(model):
     plan = {"framework": "deepspeed", "zero_stage": 3, "micro_batch": 1}
     return training(model=model, cluster="8x a800-sxm-80gb", global_batch=16, plan=plan)
@@ -267,13 +238,6 @@ def _of_model(model):
 def test_another_model_is_warned_about(measured, asked, said):
     answer = sl.predict(_of_model(asked), anchor=[_measured(_of_model(measured), 1.2)])
     assert [said in one for one in answer.warnings if one.startswith("anchored on")] == [True]
-
-
-def test_many_scenarios_learn_once():
-    known = anchored([_measured(_steps(), 1.2)])
-    assert anchored(known) is known
-    answers = [sl.predict(_steps(micro_batch=size), anchor=known) for size in (1, 2)]
-    assert all(answer.anchor == known.to_dicts("training") for answer in answers)
 
 
 def test_a_mesh_of_plans_is_what_each_plan_is_alone():
