@@ -1,4 +1,4 @@
-"""A training micro-batch written out and priced: what depends on no pipeline, batch or ZeRO stage, but for its hooks."""
+"""A training micro-batch written out and priced: what depends on no pipeline, batch or ZeRO stage, except its hooks."""
 
 from dataclasses import dataclass, replace
 from functools import partial
