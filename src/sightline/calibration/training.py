@@ -7,7 +7,7 @@ different steps depend on it; otherwise it stays unknown and widens the interval
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -128,9 +128,22 @@ SLOW_HOSTS = (
 
 
 def estimate(steps: Sequence[MeasuredStep]) -> Estimate:
-    """Return what is believed of all effects that ``steps`` tell of."""
+    """Return what is believed of all effects that ``steps`` tell of.
+
+    An effect that too few steps tell of where the search ends is left unknown, and the search goes on from there.
+    """
     starts = [_slow(effects) for effects in SLOW_HOSTS]
     free = set[str]().union(*(estimated(steps, predictor(steps)(start)[1]) for start in (NOTHING, *starts)))
+    while True:
+        found = _searched(steps, free, starts)
+        telling = free & estimated(steps, found.gradients)
+        if telling == free:
+            return found
+        free, starts = telling, [found.beliefs]
+
+
+def _searched(steps: Sequence[MeasuredStep], free: Set[str], starts: Sequence[Beliefs]) -> Estimate:
+    """Where the best of the searches from ``starts`` over ``free`` effects ends."""
     # Devices without effects of their own have those of a relative, once it is known which have some.
     prior = NOTHING.with_effects(sorted(free))
     beliefs = learned(
