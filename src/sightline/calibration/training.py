@@ -7,7 +7,8 @@ different steps depend on it; otherwise it stays unknown and widens the interval
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -142,7 +143,7 @@ def estimate(steps: Sequence[MeasuredStep]) -> Estimate:
         free, starts = telling, [found.beliefs]
 
 
-def _searched(steps: Sequence[MeasuredStep], free: Set[str], starts: Sequence[Beliefs]) -> Estimate:
+def _searched(steps: Sequence[MeasuredStep], free: AbstractSet[str], starts: Sequence[Beliefs]) -> Estimate:
     """Where the best of the searches from ``starts`` over ``free`` effects ends."""
     # Devices without effects of their own have those of a relative, once it is known which have some.
     prior = NOTHING.with_effects(sorted(free))
