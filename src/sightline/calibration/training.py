@@ -37,7 +37,7 @@ MOVED = 0.1
 """Part of a constant's relative change that a step's time shows, at least, to count among them."""
 ARRAY_ELEMENTS = 64
 """Elements of an array that two steps are told apart by, at most."""
-FULL_WEIGHT = 20
+FULL_WEIGHT = 100
 """Steps of one site that count in full; more share that weight, for they repeat what others of the site show."""
 
 
