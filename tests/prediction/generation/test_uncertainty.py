@@ -13,6 +13,7 @@ from sightline.prediction.generation.uncertainty import (
     kind_of,
     load_extrapolation,
     spreads,
+    unmeasured_kernels,
 )
 from sightline.quantities import FOUR_IN_FIVE
 
@@ -36,7 +37,8 @@ def test_a_run_like_those_fitted_has_the_effect_of_a_source_alone():
 
 
 def test_everything_never_fitted_adds_a_term():
-    assert terms(cluster="8x mi300x") == {"source": TERMS.source, "device": TERMS.device}
+    assert terms(cluster="8x rtx-4090", model="llama-3.1-8b") == {"source": TERMS.source, "device": TERMS.device}
+    assert terms(cluster="8x mi300x").keys() == {"source", "device", "kernels"}
     assert terms(model="qwen3-next-80b-a3b").keys() == {"source", "kind"}
     assert terms(plan={"quantization": "int8"}).keys() == {"source", "format"}
     assert terms(plan={"framework_version": "0.99"}).keys() == {"source", "release"}
@@ -49,11 +51,30 @@ def test_the_context_s_term_grows_with_every_doubling_beyond_the_longest():
     assert far["context"] == pytest.approx(3 * TERMS.context, rel=1e-3)
 
 
+@pytest.mark.parametrize("engine", ["vllm", "tgi"])
+def test_intervals_grow_with_the_distance_of_a_device_from_those_measured(engine: str):
+    """Measured itself, of an architecture that was, another of the maker, another maker's."""
+
+    def step(device: str) -> float:
+        plan = {"framework": engine, "tensor_parallel": 1, "dtype": "fp16"}
+        scenario = generation(model="llama-3.1-8b", cluster=f"1x {device}", plan=plan)
+        return spreads(scenario, load_inference(engine)[0])[1]
+
+    order = ("h100-sxm-80gb", "h100-pcie-80gb", "v100-sxm2-32gb", "mi300x")
+    widths = [step(device) for device in order]
+    assert widths == sorted(set(widths))
+    assert step("gaudi3") == step("mi300x")
+
+
+def test_kernels_add_nothing_where_a_processor_runs_operators_one_by_one():
+    assert unmeasured_kernels(generation(cluster="this-machine", plan={"dtype": "fp32"}).cluster.device) == 0.0
+
+
 def test_terms_add_up_as_squares():
     scenario = asked(cluster="8x mi300x")
     constants, _ = load_inference("vllm")
     first, step = spreads(scenario, constants)
-    beyond = hypot(TERMS.source, TERMS.device)
+    beyond = hypot(TERMS.source, TERMS.device, unmeasured_kernels(scenario.cluster.device))
     assert first == pytest.approx(hypot(constants.ttft_spread, FOUR_IN_FIVE * beyond))
     assert step == pytest.approx(hypot(constants.tpot_spread, FOUR_IN_FIVE * beyond))
     low, high = predict(scenario).interval["tpot_s"]

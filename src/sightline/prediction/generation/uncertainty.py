@@ -3,7 +3,9 @@
 A user's run is none of the sources that an engine was fitted to. Its error has what cases of one source have - their
 scatter and what a deployment has in common -, the effect of a source, and a term for each thing that the engine was
 never fitted with: the device, the kind of model, the number format, a longer context. The terms are independent and add
-up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`calibration.left_out`).
+up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`calibration.left_out`). A
+device's kernels err too where they were not measured, the more the farther their constants come from
+(`cost.unmeasured`).
 """
 
 from dataclasses import dataclass
@@ -11,11 +13,15 @@ from functools import cache
 from math import log2, sqrt
 
 from sightline.catalog import entry
-from sightline.cost.families import Stated
+from sightline.cost.architectures import distance
+from sightline.cost.device_model import device_model
+from sightline.cost.families import Stated, evidence_of, family_of
+from sightline.cost.unmeasured import unmeasured_half_width
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases
 from sightline.quantities import FOUR_IN_FIVE
-from sightline.scenario import Generate, GenerationPlan, GenerationScenario, Model
+from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model
 
+PRODUCTS = "matmul"
 MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
 """Parts of a model other than softmax attention with keys and values per head."""
 
@@ -56,10 +62,19 @@ def format_of(plan: GenerationPlan) -> str:
 def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, float]:
     """Return what a scenario adds to the spread of its engine's fitted cases, as standard deviations by cause.
 
-    None where nothing was fitted: such a set states estimated spreads, which are of whole engines.
+    Of the kernels alone where nothing was fitted: such a set states estimated spreads, which are of whole engines.
     """
+    device = scenario.cluster.device
+    is_new = device.name not in constants.fitted_devices
+    kernels_sd = unmeasured_kernels(device) if is_new else 0.0
+    kernels = {"kernels": kernels_sd} if kernels_sd else {}
     if not constants.fitted_devices:
-        return {}
+        return kernels
+    return kernels | _beyond_fitted(scenario, constants)
+
+
+def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, float]:
+    """The terms of what the engine was never fitted with."""
     terms, work = load_extrapolation(), scenario.workload
     new = {
         "device": scenario.cluster.device.name not in constants.fitted_devices,
@@ -67,9 +82,20 @@ def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstan
         "format": format_of(scenario.plan) not in constants.fitted_formats,
         "release": bool(borrowed_releases(scenario.plan.engine.name, scenario.plan.engine.version)),
     }
-    found = {"source": terms.source} | {name: getattr(terms, name) for name, is_new in new.items() if is_new}
+    found = {"source": terms.source} | {name: getattr(terms, name) for name, unseen in new.items() if unseen}
     doublings = log2(max(context_of(work) / constants.fitted_context, 1.0))
     return found | ({"context": terms.context * doublings} if doublings else {})
+
+
+def unmeasured_kernels(device: Device) -> float:
+    """Return how far products, which take most of the time, stray on a device that they were not measured on.
+
+    A standard deviation by the distance to the devices that its constants come from; 0 where its own were measured, and
+    where a processor runs operators one by one.
+    """
+    if not device_model(device).asynchronous or evidence_of(device, PRODUCTS) == "calibrated":
+        return 0.0
+    return unmeasured_half_width(PRODUCTS, distance(device, family_of(device, PRODUCTS))) / FOUR_IN_FIVE
 
 
 def context_of(work: Generate) -> float:
