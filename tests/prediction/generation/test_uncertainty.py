@@ -66,6 +66,17 @@ def test_intervals_grow_with_the_distance_of_a_device_from_those_measured(engine
     assert step("gaudi3") == step("mi300x")
 
 
+def test_an_engine_fitted_on_the_architecture_has_its_kernels_errors_already():
+    lent = {
+        "model": "llama-3.1-8b",
+        "cluster": "1x apple-m1-ultra-64core-128gb",
+        "prompt_tokens": 128,
+        "output_tokens": 64,
+    }
+    for engine, causes in (("llama.cpp", {"source", "device"}), ("vllm", {"source", "device", "kernels"})):
+        assert terms(**lent, plan={"framework": engine, "quantization": None, "tensor_parallel": 1}).keys() == causes
+
+
 def test_kernels_add_nothing_where_a_processor_runs_operators_one_by_one():
     assert unmeasured_kernels(generation(cluster="this-machine", plan={"dtype": "fp32"}).cluster.device) == 0.0
 

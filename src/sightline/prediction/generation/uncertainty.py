@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import log2, sqrt
 
-from sightline.catalog import entry
+from sightline.catalog import entry, names
 from sightline.cost.architectures import distance
 from sightline.cost.device_model import device_model
 from sightline.cost.families import Stated, evidence_of, family_of
@@ -62,11 +62,12 @@ def format_of(plan: GenerationPlan) -> str:
 def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, float]:
     """Return what a scenario adds to the spread of its engine's fitted cases, as standard deviations by cause.
 
-    Of the kernels alone where nothing was fitted: such a set states estimated spreads, which are of whole engines.
+    Of the kernels alone where nothing was fitted: such a set states estimated spreads, which are of whole engines. An
+    engine that was fitted on a device's architecture has the errors of its kernels in those of its cases.
     """
     device = scenario.cluster.device
-    is_new = device.name not in constants.fitted_devices
-    kernels_sd = unmeasured_kernels(device) if is_new else 0.0
+    known = device.architecture in _architectures(constants.fitted_devices)
+    kernels_sd = 0.0 if known else unmeasured_kernels(device)
     kernels = {"kernels": kernels_sd} if kernels_sd else {}
     if not constants.fitted_devices:
         return kernels
@@ -85,6 +86,13 @@ def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) 
     found = {"source": terms.source} | {name: getattr(terms, name) for name, unseen in new.items() if unseen}
     doublings = log2(max(context_of(work) / constants.fitted_context, 1.0))
     return found | ({"context": terms.context * doublings} if doublings else {})
+
+
+@cache
+def _architectures(devices: tuple[str, ...]) -> frozenset[str]:
+    """The architectures of devices of the catalog."""
+    known = names("devices")
+    return frozenset(str(entry("devices", name).get("architecture", "")) for name in devices if name in known) - {""}
 
 
 def unmeasured_kernels(device: Device) -> float:
