@@ -104,12 +104,11 @@ def test_modules_add_up_their_operators_and_phases_their_modules():
     assert sum(r.time_s for r in profile.rows if (r.phase, r.module) == ("forward", "mlp")) == pytest.approx(mlp[0].a)
 
 
-def test_two_predictions_have_no_noise():
+def test_parts_of_two_predictions_are_what_the_model_says():
     a = sl.predict(sl.load(TRAINING))
     b = sl.predict(sl.load(TRAINING, {"plan.recompute": "full"}))
     found = sl.compare(a, b, levels=["step", "phase", "memory"])
-    assert {row.interval for row in found.rows} == {None}
-    assert [row.verdict for row in rows_at(found, "step")] == ["slower", "slower", "less", "more"]
+    assert {row.interval for row in found.rows if row.level != "step"} == {None}
     assert [row.verdict for row in rows_at(found, "phase", phase="forward")] == ["no difference found"]
     (recompute,) = rows_at(found, "phase", phase="recompute")
     assert (recompute.a, recompute.ratio, recompute.verdict) == (None, None, "only in b")

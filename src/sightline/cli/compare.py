@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli import output
-from sightline.cli.options import AsCsv, AsJson, Chart, RunStore
+from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, RunStore
 
 _SHOWN = "step,phase,memory,module"
 _ALL = "step,phase,memory,module,operator"
@@ -29,18 +29,21 @@ def compare(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
+    anchor: Anchors = None,
     store: RunStore = None,
 ) -> None:
     """Compare two profiles: key figures, time by phase, module and operator, memory by part.
 
     Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found. A
     ratio that the spread of the samples or the uncertainty of a prediction can explain is no difference. A scenario is
-    predicted. FILE#2 is the second result of a file.
+    predicted. Of two predictions it says how likely either is the faster: the part that their errors share cancels.
+    FILE#2 is the second result of a file.
 
     \b
     Examples:
       sightline compare latest predicted
       sightline compare scenario.yaml 20261121-104239
+      sightline compare zero-1.yaml zero-3.yaml --anchor our-cluster
       sightline compare 20261121-104239 20261121-110512 --level phase,module --chart before-after.svg
       sightline compare before.json after.json --json
     """
@@ -49,7 +52,7 @@ def compare(
     from sightline.report import comparison as report
 
     levels = (level or (_ALL if as_json or as_csv else _SHOWN)).split(",")
-    comparison = compare_profiles(a, b, levels=[word.strip() for word in levels], store=store)
+    comparison = compare_profiles(a, b, levels=[word.strip() for word in levels], store=store, anchor=anchor or ())
     output.warn(comparison.warnings)
     if chart is not None:
         from sightline.report.charts.comparison import comparison_bars

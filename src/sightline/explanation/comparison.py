@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sightline.anchors import anchored
 from sightline.errors import InputError, nearest
+from sightline.explanation.faster import UNKNOWN, Faster, faster, shared_error
 from sightline.explanation.reading import Asked, sides_of
 from sightline.explanation.side import (
     EXACT,
@@ -22,6 +24,9 @@ from sightline.runs import open_store
 
 if TYPE_CHECKING:
     import polars
+
+    from sightline.anchors import Given
+    from sightline.prediction.anchoring import Anchored
 
 _PHASES = tuple(dict.fromkeys((*GENERATION.phases[:-1], *TRAINING.phases)))
 FASTER, SLOWER, MORE, LESS = "faster", "slower", "more", "less"
@@ -50,7 +55,7 @@ class Difference:
     ratio: float | None = None
     """b / a."""
     interval: tuple[float, float] | None = None
-    """Of the ratio, 80 %; None between two predictions, which have no noise."""
+    """Of the ratio, 80 %; between two predictions of their key figures alone."""
     verdict: str
     """What b is: faster, slower (of bytes and utilization: more, less), no difference found, only in a, only in b."""
 
@@ -65,6 +70,8 @@ class Comparison:
     about: str = ""
     """How the plans differ; empty where they do not."""
     warnings: Sequence[str] = ()
+    faster: Faster | None = None
+    """Which of two predictions is the faster, and how likely that is."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as mappings; the interval's ends are the columns low and high."""
@@ -91,20 +98,27 @@ def check_levels(levels: Iterable[str]) -> tuple[str, ...]:
     return tuple(level for level in LEVELS if level in asked)
 
 
-def compare_sides(a: Side, b: Side, levels: Sequence[str] = LEVELS) -> Comparison:
-    """Compare two sides at these levels.
+def compare_sides(a: Side, b: Side, levels: Sequence[str] = LEVELS, known: "Anchored | None" = None) -> Comparison:
+    """Compare two sides at these levels; ``known`` is what anchors taught that they were predicted with.
 
     Raises:
         InputError: They answer different tasks.
     """
     if a.kind is not b.kind:
-        raise InputError(f"{a.name} is of {a.kind.name}, {b.name} of {b.kind.name}; compare takes two of one kind")
-    rows = [row for level in levels for row in _rows(a, b, level)]
+        raise InputError(
+            f"{a.name} is of {a.kind.name}, {b.name} of {b.kind.name}, so nothing can be said about which is the "
+            "faster; compare takes two of one kind"
+        )
+    shared = shared_error(a, b, known)
+    rows = [row for level in levels for row in _rows(a, b, level, shared)]
     warnings = [*a.warnings, *b.warnings, *unfair(a, b), *_without_table(a, b, levels), *_without_interval(a, b)]
-    return Comparison(a=a, b=b, rows=rows, about=about(a, b), warnings=list(dict.fromkeys(warnings)))
+    found = faster(a, b, shared)
+    if found is not None and found.verdict == UNKNOWN:
+        rows = [replace(row, verdict=NO_DIFFERENCE) if row.level == "step" and row.ratio else row for row in rows]
+    return Comparison(a=a, b=b, rows=rows, about=about(a, b), warnings=list(dict.fromkeys(warnings)), faster=found)
 
 
-def _rows(a: Side, b: Side, level: str) -> Iterator[Difference]:
+def _rows(a: Side, b: Side, level: str, shared: float) -> Iterator[Difference]:
     if level == "operator":
         a, b = under_common_names(a, b)
     first, second = a.at(level), b.at(level)
@@ -115,7 +129,11 @@ def _rows(a: Side, b: Side, level: str) -> Iterator[Difference]:
     for address in sorted(dict.fromkeys([*first, *second]), key=_place):
         if address.module in whole:
             continue
-        yield _row(level, address, first.get(address), second.get(address), a.kind, exact=exact)
+        one, other = first.get(address), second.get(address)
+        if exact and one and other and level == "step" and {address.quantity} <= a.intervals.keys() & b.intervals:
+            yield _predicted_row(address, one, other, a.kind, shared)
+        else:
+            yield _row(level, address, one, other, a.kind, exact=exact)
 
 
 def _place(at: Address) -> int:
@@ -131,6 +149,15 @@ def _row(level: str, at: Address, a: Figure | None, b: Figure | None, kind: Task
     spread = EXACT if exact else ratio_spread(a.spread, b.spread)
     interval = None if exact else interval_of(ratio, spread)
     return Difference(**there, ratio=ratio, interval=interval, verdict=_verdict(at, difference(ratio, spread), kind))
+
+
+def _predicted_row(at: Address, a: Figure, b: Figure, kind: Task, shared: float) -> Difference:
+    """A key figure of two predictions, whose errors are correlated; it differs where 1 is outside of the interval."""
+    ratio = b.value / a.value
+    low, high = interval_of(ratio, ratio_spread(a.spread, b.spread, shared))
+    found = 0 if low <= 1.0 <= high else 1 if ratio > 1.0 else -1
+    there = {"level": "step", **at._asdict(), "a": a.value, "b": b.value}
+    return Difference(**there, ratio=ratio, interval=(low, high), verdict=_verdict(at, found, kind))
 
 
 def _verdict(at: Address, found: int, kind: Task) -> str:
@@ -255,7 +282,14 @@ def _word(value: object) -> str:
     return " + ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def compare(a: Asked, b: Asked, *, levels: Iterable[str] = LEVELS, store: str | None = None) -> Comparison:
+def compare(
+    a: Asked,
+    b: Asked,
+    *,
+    levels: Iterable[str] = LEVELS,
+    store: str | None = None,
+    anchor: "Anchored | Iterable[Given] | Given" = (),
+) -> Comparison:
     """Compare two profiles figure by figure: b relative to a, with the interval of each ratio.
 
     Each side is a profile, a run or how its id begins, a file (results as ``--json`` or ``--csv`` writes them; a
@@ -266,10 +300,19 @@ def compare(a: Asked, b: Asked, *, levels: Iterable[str] = LEVELS, store: str | 
         b: The other one.
         levels: Which of step, phase, memory, module, operator.
         store: Where runs are looked for; default: ``SIGHTLINE_RUNS``.
+        anchor: Runs of one's own cluster that correct what is predicted here, as in `predict`.
 
     Raises:
-        InputError: A side cannot be found or is no result, or they answer different tasks.
+        InputError: A side cannot be found or is no result, they answer different tasks, or an anchor teaches nothing.
     """
     asked = check_levels(levels)
-    first, second = sides_of(a, b, open_store(store))
-    return compare_sides(first, second, asked)
+    known = anchored(anchor, store) if anchor else None
+    first, second = sides_of(a, b, open_store(store), known)
+    found = compare_sides(first, second, asked, known)
+    return replace(found, warnings=[*found.warnings, *_unanchored(first, second)]) if known else found
+
+
+def _unanchored(a: Side, b: Side) -> Iterator[str]:
+    for side in (a, b):
+        if not side.is_measured and not side.is_anchored:
+            yield f"{side.name} was predicted before without the anchor, which does not change it: give its scenario"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sightline.errors import InputError, nearest
 from sightline.explanation.side import Cell, Side
@@ -17,6 +17,9 @@ from sightline.profile.results import flatten
 from sightline.runs import Run, Store
 from sightline.runs.store import LATEST
 
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
 PREDICTED = "predicted"
 _ENDINGS = (".yaml", ".yml", ".json", ".csv")
 _SCENARIO_KEYS = ("name", "model", "cluster", "workload", "plan")
@@ -26,8 +29,10 @@ Asked: TypeAlias = Profile | Run | str | Path
 """A profile, a run, the name of a run or file, or ``predicted``."""
 
 
-def sides_of(a: Asked, b: Asked, store: Store) -> tuple[Side, Side]:
+def sides_of(a: Asked, b: Asked, store: Store, known: "Anchored | None" = None) -> tuple[Side, Side]:
     """Return both sides; ``predicted`` is the prediction of the other one's scenario.
+
+    What is predicted here is predicted with what anchors taught, ``known``.
 
     Raises:
         InputError: Some name stands for nothing, or for nothing that can be compared.
@@ -35,23 +40,23 @@ def sides_of(a: Asked, b: Asked, store: Store) -> tuple[Side, Side]:
     if _is_predicted(a) and _is_predicted(b):
         raise InputError("'predicted' is the prediction of the other side: name a run, a result or a scenario there")
     if _is_predicted(a):
-        second = _side(b, store)
-        return _predicted_side(second), second
-    first = _side(a, store)
-    return first, (_predicted_side(first) if _is_predicted(b) else _side(b, store))
+        second = _side(b, store, known)
+        return _predicted_side(second, known), second
+    first = _side(a, store, known)
+    return first, (_predicted_side(first, known) if _is_predicted(b) else _side(b, store, known))
 
 
 def _is_predicted(asked: Asked) -> bool:
     return isinstance(asked, str) and asked == PREDICTED
 
 
-def _predicted_side(side: Side) -> Side:
+def _predicted_side(side: Side, known: "Anchored | None") -> Side:
     if not side.scenario:
         raise InputError(f"'{side.name}' does not say which scenario it is of, so nothing can be predicted for it")
-    return predicted(side.scenario, PREDICTED, f"'{side.name}'")
+    return predicted(side.scenario, PREDICTED, f"'{side.name}'", known)
 
 
-def _side(asked: Asked, store: Store) -> Side:
+def _side(asked: Asked, store: Store, known: "Anchored | None") -> Side:
     if isinstance(asked, Run):
         return _side_of_run(asked, store)
     if not isinstance(asked, str | Path):
@@ -59,7 +64,7 @@ def _side(asked: Asked, store: Store) -> Side:
     name = str(asked)
     path, number = _numbered(name)
     if path.is_file():
-        return side_of_file(path, number, name)
+        return side_of_file(path, number, name, known)
     if isinstance(asked, Path) or "/" in name or path.suffix.lower() in _ENDINGS:
         raise InputError(f"there is no file '{path}'{nearest(path.name, _files_beside(path))}")
     if name != LATEST and (near := nearest(name, (PREDICTED, LATEST))):
@@ -125,6 +130,7 @@ def side_of_result(
         intervals={key: (float(low), float(high)) for key, (low, high) in intervals.items() if high is not None},
         cells=[cell for cell in cells or _cells(result.get("rows") or ()) if cell.phase not in IDLE_PHASES],
         is_contended=bool(found.get("contended")),
+        is_anchored=bool(result.get("anchor")),
         warnings=_disturbances(name, found),
     )
 
@@ -180,7 +186,7 @@ def _disturbances(name: str, environment: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{name} was measured on a busy machine: {reason}" for reason in reasons)
 
 
-def side_of_file(path: Path, number: int | None, name: str) -> Side:
+def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | None" = None) -> Side:
     """Return one of the results of a file, or the prediction of one of its scenarios, counted from 1.
 
     Raises:
@@ -192,16 +198,17 @@ def side_of_file(path: Path, number: int | None, name: str) -> Side:
         return _side_of_result(_chosen([document.mapping for document in documents], number, name), name)
     loaded = load(path)
     scenario = _chosen(loaded if isinstance(loaded, list) else [loaded], number, name)
-    return side_of_profile(predict(scenario), name)
+    return side_of_profile(predict(scenario, anchor=known), name)
 
 
-def predicted(scenario: Mapping[str, Any], name: str, whose: str) -> Side:
+def predicted(scenario: Mapping[str, Any], name: str, whose: str, known: "Anchored | None" = None) -> Side:
     """Return the prediction of a scenario's mapping; ``whose`` it is stands in front of complaints."""
     try:
         loaded = load(dict(scenario))
     except InputError as error:
         raise InputError([f"the scenario of {whose}: {problem}" for problem in error.problems]) from None
-    return side_of_profile(predict(_chosen(loaded if isinstance(loaded, list) else [loaded], None, whose)), name)
+    chosen = _chosen(loaded if isinstance(loaded, list) else [loaded], None, whose)
+    return side_of_profile(predict(chosen, anchor=known), name)
 
 
 def _chosen(found: Sequence[_One], number: int | None, name: str) -> _One:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, hypot, log
+from math import exp, hypot, log, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -52,13 +52,18 @@ def spread_of(value: float, ends: tuple[float, float | None] | None) -> Spread |
     return Spread(max(log(value / ends[0]), 0.0), max(log(ends[1] / value), 0.0))
 
 
-def ratio_spread(a: Spread, b: Spread) -> Spread:
-    """Return the spread of b / a of independent figures.
+def ratio_spread(a: Spread, b: Spread, correlation: float = 0.0) -> Spread:
+    """Return the spread of b / a of figures whose errors have this ``correlation``.
 
     Each end of the ratio joins the ends of both that lead there, by the root of the squares of their distances in the
-    logarithm (MOVER: Donner and Zou, Statistics in Medicine 2002, 21:1841; no distribution is assumed).
+    logarithm, less what both have in common (MOVER: Donner and Zou, Statistics in Medicine 2002, 21:1841; Zou,
+    Psychological Methods 2007, 12:399; no distribution is assumed).
     """
-    return Spread(hypot(b.down, a.up), hypot(b.up, a.down))
+    return Spread(_apart(b.down, a.up, correlation), _apart(b.up, a.down, correlation))
+
+
+def _apart(a: float, b: float, correlation: float) -> float:
+    return sqrt(max(a**2 + b**2 - 2.0 * correlation * a * b, 0.0))
 
 
 def interval_of(ratio: float, spread: Spread) -> tuple[float, float]:
@@ -122,6 +127,8 @@ class Side:
     cells: Sequence[Cell] = ()
     is_contended: bool = False
     """It was measured while others used the machine too."""
+    is_anchored: bool = False
+    """It was predicted with what runs of one's own cluster taught."""
     warnings: Sequence[str] = ()
 
     @property

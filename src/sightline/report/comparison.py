@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
+from sightline.explanation.faster import to_dict
 from sightline.explanation.side import LEVELS, Side
 from sightline.profile import TASKS
 from sightline.profile.results import stamped
@@ -83,7 +84,12 @@ def footnote(comparison: Comparison) -> str:
     """Say when a row counts as a difference."""
     if comparison.a.is_measured or comparison.b.is_measured:
         return "80 % intervals of B / A; a row differs where 1 is outside of its 99 % interval."
-    return "Two predictions have no noise: differences are what the model says."
+    if comparison.faster is None or comparison.faster.interval is None:
+        return "Two predictions: differences are what the model says."
+    return (
+        "80 % intervals of B / A: what both errors share has cancelled. A key figure differs where 1 is outside; "
+        "other rows are what the model says."
+    )
 
 
 def comparison_table(comparison: Comparison) -> "RenderableType":
@@ -108,7 +114,8 @@ def comparison_table(comparison: Comparison) -> "RenderableType":
             table.add_row(*(Text(cell) for cell in (label(row), *figures(row))), said)
     sides = [Text(f"{letter}  {side_line(s)}") for letter, s in (("A", comparison.a), ("B", comparison.b))]
     about = [Text(comparison.about, style="dim")] if comparison.about else []
-    return Group(*sides, *about, Text(), table, Text(), Text(footnote(comparison), style="dim"))
+    found = [] if comparison.faster is None else [Text(), Text(comparison.faster.sentence, style="bold")]
+    return Group(*sides, *about, *found, Text(), table, Text(), Text(footnote(comparison), style="dim"))
 
 
 def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
@@ -118,7 +125,9 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         for letter, side in (("a", comparison.a), ("b", comparison.b))
     }
     rows = [asdict(row) for row in comparison.rows]
-    return stamped({**sides, "rows": rows, "plans": comparison.about, "warnings": list(comparison.warnings)})
+    ranked = {} if comparison.faster is None else {"faster": to_dict(comparison.faster)}
+    said = {"plans": comparison.about, "warnings": list(comparison.warnings)}
+    return stamped({**sides, **ranked, "rows": rows, **said})
 
 
 def comparison_to_csv(comparison: Comparison) -> str:

@@ -61,7 +61,7 @@ class AnchoredSteps(Knowledge):
         It spans what each anchor says alone where anchors contradict each other.
         """
         known = self.taught.posterior
-        before, after = (_gradient(seconds, scenario, of)[1] for of in (known.before, known.beliefs))
+        before, after = (slopes_at_site(seconds, scenario, of)[1] for of in (known.before, known.beliefs))
         left = self.taught.share_left(self._unexplained(scenario), before, after)
         own = Knowledge(stated=known.before).spread(scenario, seconds) * sqrt(left)
         if not self.alternatives:
@@ -120,7 +120,7 @@ def site_slopes(scenario: Scenario, quantity: str, known: Beliefs) -> dict[str, 
     at = shifts(known, causes_of(scenario, known, site_of(scenario)))
     before = logarithm(at)
     if np.ndim(before) == 0:
-        _, slopes = _gradient(lambda constants: seconds_of(scenario, quantity, constants), scenario, known)
+        _, slopes = slopes_at_site(lambda constants: seconds_of(scenario, quantity, constants), scenario, known)
         return {name.split("/")[0]: slope for name, slope in slopes.items() if name.split("/")[1] == "site"}
     names = [name for name, prior in priors().items() if "site" in prior.spreads]
     return {name: (logarithm(at | {name: at[name] + STEP}) - before) / STEP for name in names}
@@ -145,16 +145,19 @@ def _predictor(timed: Sequence[MeasuredStep]) -> Callable[[Beliefs], tuple[Array
     """Return what predicts the anchors' logarithms and their gradients at the means of beliefs."""
 
     def logarithms(beliefs: Beliefs) -> tuple[Array, Sequence[Gradient]]:
-        found = [_gradient(one.seconds_with, one.scenario, beliefs) for one in timed]
+        found = [slopes_at_site(one.seconds_with, one.scenario, beliefs) for one in timed]
         return np.array([logarithm for logarithm, _ in found]), [slopes for _, slopes in found]
 
     return logarithms
 
 
-def _gradient(
+def slopes_at_site(
     seconds: Callable[[TrainingConstants], Number], scenario: Scenario, beliefs: Beliefs
 ) -> tuple[float, Gradient]:
-    """The logarithm of a time and its slopes; of constants that the device's owner stated only a site's pace moves."""
+    """Return the logarithm of a time at its own site, and how it moves with each effect.
+
+    Of constants that the device's owner stated only the site's pace moves.
+    """
     logarithm, slopes = gradient(seconds, scenario, beliefs, site_of(scenario))
     if stated_set(scenario) is None:
         return logarithm, slopes

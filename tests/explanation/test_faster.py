@@ -1,0 +1,102 @@
+"""How likely one of two predicted plans is the faster: shared errors cancel, bounds and measurements say nothing."""
+
+import json
+import math
+
+import pytest
+
+import sightline as sl
+from sightline.report.comparison import comparison_to_dict
+
+TRAINING = {
+    "name": "tiny",
+    "model": "llama-2-7b",
+    "cluster": "8x a800-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 350, "global_batch": 16},
+    "plan": {"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2},
+}
+GENERATION = {
+    "model": "llama-2-7b",
+    "cluster": "1x h100-sxm-80gb",
+    "workload": {"task": "generate", "batch": 4, "prompt_tokens": 128, "output_tokens": 32},
+    "plan": {"framework": "vllm"},
+}
+
+
+def profile(overrides=None, of=TRAINING):
+    return sl.predict(sl.load(of, overrides or {}))
+
+
+def compared(overrides=None, **options):
+    return sl.compare(profile(), profile(overrides), levels=["step"], **options)
+
+
+def width(interval):
+    return math.log(interval[1] / interval[0])
+
+
+def test_the_same_plan_twice_is_as_likely_the_faster():
+    found = compared().faster
+    assert (found.ratio, found.a_is_faster) == (1.0, 0.5)
+    assert found.verdict == "no difference that the uncertainty lets one see"
+    assert "either is as likely the faster" in found.sentence
+
+
+@pytest.mark.parametrize("overrides", [{}, {"plan.recompute": "full"}, {"plan.zero_stage": 3}])
+def test_what_both_share_cancels(overrides):
+    found = compared(overrides)
+    each = [width(profile(of).interval["tokens_per_s"]) for of in ({}, overrides)]
+    assert 0.5 < found.faster.correlation <= 1.0
+    assert width(found.faster.interval) < 0.7 * math.hypot(*each)
+    (step,) = [row for row in found.rows if row.quantity == "step_time_s"]
+    assert width(step.interval) == pytest.approx(width(found.faster.interval), rel=1e-6)
+    assert step.verdict == "no difference found"
+
+
+def test_another_device_shares_less():
+    same = compared({"plan.recompute": "full"}).faster
+    other = compared({"plan.recompute": "full", "cluster": "8x h100-sxm-80gb"}).faster
+    assert width(same.interval) < width(other.interval)
+    assert other.verdict == "B"
+    assert other.a_is_faster < 0.01
+
+
+def test_likelihoods_of_both_directions_add_up_to_one():
+    a, b = profile(), profile({"plan.recompute": "full"})
+    there, back = sl.compare(a, b).faster, sl.compare(b, a).faster
+    assert there.a_is_faster + back.a_is_faster == pytest.approx(1.0)
+    assert there.a_is_faster > 0.5
+    assert there.correlation == pytest.approx(back.correlation)
+
+
+def test_a_bound_says_nothing_of_which_is_the_faster():
+    found = compared({"plan.framework": "reference"})
+    assert found.faster.verdict == "nothing can be said"
+    assert "reference" in found.faster.sentence
+    assert {row.verdict for row in found.rows} == {"no difference found"}
+    assert comparison_to_dict(found)["faster"].keys() == {"verdict", "sentence"}
+
+
+def test_generation_says_that_errors_are_taken_as_independent():
+    a = profile(of=GENERATION)
+    found = sl.compare(a, a, levels=["step"]).faster
+    assert found.a_is_faster == 0.5
+    assert "independent" in found.sentence
+
+
+def test_measurements_are_not_ranked():
+    a = profile()
+    assert sl.compare(a.replace(source="measured"), a).faster is None
+
+
+def test_anchors_narrow_what_is_left(tmp_path):
+    step = profile().step_time_s
+    anchor = sl.load(TRAINING | {"measured": {"step_time_s": 1.05 * step}})
+    one, other = (tmp_path / f"{name}.yaml" for name in "ab")
+    one.write_text(json.dumps(TRAINING))
+    other.write_text(json.dumps(TRAINING | {"plan": TRAINING["plan"] | {"recompute": "full"}}))
+    plain, learned = (sl.compare(one, other, levels=["step"], anchor=known) for known in ((), anchor))
+    assert width(learned.faster.interval) < width(plain.faster.interval)
+    assert learned.rows[0].a > plain.rows[0].a
+    old = sl.compare(profile(), other, levels=["step"], anchor=anchor)
+    assert any("was predicted before without the anchor" in said for said in old.warnings)
