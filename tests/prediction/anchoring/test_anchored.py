@@ -160,7 +160,7 @@ def test_anchors_that_contradict_each_other_are_shown_and_the_interval_spans_bot
 
 
 def _fastest(scenario):
-    """The scenario with times just above what is refused as faster than physics."""
+    """The scenario with times just above what is refused as faster than physics, or as too far off."""
     answer = sl.predict(scenario)
     keys, least = (
         (("step_time_s",), least_step_seconds)
@@ -168,7 +168,9 @@ def _fastest(scenario):
         else (("ttft_s", "tpot_s"), least_request_seconds)
     )
     timed = timed_of(scenario, {key: getattr(answer, key) for key in keys}, "own")
-    return replace(scenario, measured={one.quantity: 1.001 * least(one) for one in timed}, name="own")
+    return replace(
+        scenario, measured={one.quantity: max(1.001 * least(one), one.seconds / 4.9) for one in timed}, name="own"
+    )
 
 
 def test_no_anchored_step_is_faster_than_its_kernels_allow():
@@ -275,8 +277,31 @@ def test_a_step_that_the_host_binds_is_learned_from():
 
 def test_a_surprising_anchor_leaves_a_wider_interval():
     distant = _steps(zero_stage=3, micro_batch=1)
-    widths = [_width(sl.predict(distant, anchor=[_measured(_steps(), factor)]), WIDTH) for factor in (1.0, 3.0, 10.0)]
+    widths = [_width(sl.predict(distant, anchor=[_measured(_steps(), factor)]), WIDTH) for factor in (1.0, 2.5, 4.5)]
     assert widths[0] < widths[1] < widths[2]
+
+
+@pytest.mark.parametrize(
+    ("factor", "question"),
+    [(1000.0, "is it in ms?"), (8.0, "is its unit right"), (0.19, "(is its unit right|is the least that)")],
+)
+def test_an_anchor_far_off_its_prediction_is_refused_with_both_numbers(factor, question):
+    own = _measured(_steps(), factor)
+    with pytest.raises(InputError, match=question) as error:
+        anchored([own])
+    assert f"{own.measured['step_time_s']:.4g} s" in str(error.value)
+
+
+def test_tokens_far_off_their_prediction_are_refused_too():
+    with pytest.raises(InputError, match="is it in ms"):
+        anchored([_measured(_requests(), 1000.0)])
+
+
+@pytest.mark.parametrize("scenario", [_steps(), _requests()], ids=["training", "generation"])
+def test_nothing_is_calibrated_by_an_anchor_that_no_cluster_resembles(scenario):
+    answer = sl.predict(scenario, anchor=[_measured(scenario, 4.5)])
+    assert any("more than published clusters differ" in said for said in answer.warnings)
+    assert answer.evidence["framework"] != "calibrated"
 
 
 def test_tokens_faster_than_the_weights_of_their_own_format_can_be_read_are_refused():

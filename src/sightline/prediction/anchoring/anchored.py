@@ -6,7 +6,7 @@ from math import exp, log
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.prediction.anchoring import generation, training
+from sightline.prediction.anchoring import generation, plausible, training
 from sightline.prediction.anchoring.anchor import Anchor
 from sightline.prediction.anchoring.distance import layer_kinds
 from sightline.prediction.anchoring.posterior import Posterior
@@ -16,9 +16,6 @@ from sightline.prediction.generation.predict import predict_generation
 from sightline.prediction.training.predict import predict as predict_step
 from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
-
-SURPRISING = 2.0
-"""Factor on variances from which anchors are called surprising."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,7 +63,7 @@ class Anchored:
     @staticmethod
     def _surprises(posterior: Posterior) -> list[str]:
         """Sentences about anchors that no published cluster resembles."""
-        if posterior.scale < SURPRISING:
+        if not posterior.is_surprising:
             return []
         far = [log(one.seconds) - float(at) for one, at in zip(posterior.timed, posterior.expected, strict=True)]
         farthest = max(range(len(far)), key=lambda place: abs(far[place]))
@@ -115,7 +112,7 @@ def learn(anchors: Sequence[Anchor]) -> Anchored:
     """Return what anchors teach.
 
     Raises:
-        InputError: Some anchor contradicts physics.
+        InputError: Some anchor contradicts physics, or is so far from its prediction that its unit must be wrong.
     """
     timed = [one for anchor in anchors for one in anchor.timed]
     steps = [training.with_micro_batch(one) for one in timed if isinstance(one, MeasuredStep)]
@@ -123,11 +120,14 @@ def learn(anchors: Sequence[Anchor]) -> Anchored:
     problems = [*_too_fast(steps, training.least_seconds), *_too_fast(requests, generation.least_seconds)]
     if problems:
         raise InputError(problems)
-    return Anchored(
+    known = Anchored(
         anchors=anchors,
         steps=training.learn_steps(steps) if steps else None,
         requests=generation.learn_requests(requests) if requests else None,
     )
+    for of in (known.steps, known.requests):
+        plausible.check(None if of is None else of.taught.posterior)
+    return known
 
 
 def _too_fast(timed: Sequence[Timed[Any]], least_seconds: Any) -> list[str]:

@@ -101,7 +101,12 @@ class AnchoredRequests:
         return {key: spread * sqrt(left[key]) for key, spread in usual.items()}
 
     def evidence(self, scenario: GenerationScenario, usual: str) -> str:
-        """Return what the constants rest on: one's own run where it is of the same device and engine."""
+        """Return what the constants rest on: one's own run where it is of the same device and engine.
+
+        After runs that are farther off than clusters differ, nothing is calibrated.
+        """
+        if self.taught.posterior.is_surprising:
+            return "extrapolated" if usual == "calibrated" else usual
         own = any(site_of(one.scenario) == site_of(scenario) for one in self.taught.posterior.timed)
         return "calibrated" if own else usual
 

@@ -20,6 +20,9 @@ CONTRADICTION = 3.0
 FREEDOM = 4.0
 """Degrees of freedom of how well spreads are known: measurements far from what was expected widen all of them."""
 
+SURPRISING = 2.0
+"""Factor on variances from which measurements are called surprising."""
+
 Predict = Callable[[Beliefs], tuple[Array, Sequence[Gradient]]]
 
 
@@ -41,6 +44,11 @@ class Posterior:
     scale: float = 1.0
     """Factor on variances where measurements were farther from what was expected than spreads allow for."""
     contradictions: Sequence[str] = ()
+
+    @property
+    def is_surprising(self) -> bool:
+        """Whether the measurements are farther from what was expected than published clusters differ."""
+        return self.scale >= SURPRISING
 
     def weights(self, shared: Sequence[Any]) -> Array:
         """Return how much of what is left of each measurement a plan takes over.

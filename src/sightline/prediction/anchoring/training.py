@@ -71,12 +71,20 @@ class AnchoredSteps(Knowledge):
         return widest(own, [(far, one.spread(scenario, seconds)) for far, one in others])
 
     def _is_own(self, scenario: Scenario) -> bool:
-        """Whether one's own runs are of the same device and framework."""
+        """Whether one's own runs are of the same device and framework, and none is farther off than clusters differ."""
+        if self.taught.posterior.is_surprising:
+            return False
         return any(site_of(one.scenario) == site_of(scenario) for one in self.taught.posterior.timed)
 
     def evidence(self, scenario: Scenario) -> str:
-        """Return what the constants rest on: one's own run where it is of the same device and framework."""
-        return "calibrated" if self._is_own(scenario) else Knowledge.evidence(self, scenario)
+        """Return what the constants rest on: one's own run where it is of the same device and framework.
+
+        After runs that are farther off than clusters differ, nothing is calibrated.
+        """
+        if self._is_own(scenario):
+            return "calibrated"
+        usual = Knowledge.evidence(self, scenario)
+        return "extrapolated" if usual == "calibrated" and self.taught.posterior.is_surprising else usual
 
     def missing(self, scenario: Scenario) -> dict[str, str]:
         """Return what would have to be measured for calibrated constants; nothing after one's own run."""
