@@ -297,6 +297,19 @@ def test_tokens_far_off_their_prediction_are_refused_too():
         anchored([_measured(_requests(), 1000.0)])
 
 
+def test_an_anchor_of_another_task_is_said_to_be_left_out():
+    known = anchored([_measured(_steps()), replace(_measured(_requests()), name="requests")])
+    for asked, name in ((_steps(), "requests"), (_requests(), "own")):
+        (said,) = [w for w in sl.predict(asked, anchor=known).warnings if "is left out" in w]
+        assert said.startswith(f"anchor '{name}' measured")
+
+
+def test_what_anchors_taught_prints_in_a_line():
+    known = anchored([_measured(_steps(), 1.2)])
+    assert repr(known) == f"Anchored(own: {known.to_dicts('training')[0]['sentence']})"
+    assert len(repr(known)) < 400
+
+
 @pytest.mark.parametrize("scenario", [_steps(), _requests()], ids=["training", "generation"])
 def test_nothing_is_calibrated_by_an_anchor_that_no_cluster_resembles(scenario):
     answer = sl.predict(scenario, anchor=[_measured(scenario, 4.5)])

@@ -26,6 +26,12 @@ class Anchored:
     steps: training.AnchoredSteps | None = None
     requests: generation.AnchoredRequests | None = None
 
+    def __repr__(self) -> str:
+        """Return a line for each anchor: its name, and what it taught."""
+        tasks = [task for task, known in (("training", self.steps), ("generation", self.requests)) if known]
+        said = [f"{one['from']}: {one['sentence']}" for task in tasks for one in self.to_dicts(task)]
+        return f"Anchored({'; '.join(said)})"
+
     def predict(self, scenario: Any) -> Profile:
         """Predict a scenario with what was learned.
 
@@ -56,9 +62,21 @@ class Anchored:
     def warnings(self, scenario: Answered) -> list[str]:
         """Return a sentence where what is asked for is not what the anchors measured, and what carries over."""
         posterior = self.posterior(task_name(scenario))
-        found = [*posterior.contradictions, *self._surprises(posterior)]
+        found = [*posterior.contradictions, *self._surprises(posterior), *self._of_another_task(task_name(scenario))]
         others = [one.scenario for one in posterior.timed]
         return found + _differences(scenario, others)
+
+    def _of_another_task(self, task: str) -> list[str]:
+        """Sentences about anchors that measured nothing of what is asked for."""
+        found = []
+        for anchor in self.anchors:
+            measured = {task_name(one.scenario) for one in anchor.timed}
+            if task not in measured:
+                found.append(
+                    f"anchor '{anchor.name}' measured {_listed(measured)} and is left out: engines and training "
+                    f"frameworks share no constants, so it teaches nothing about {task}"
+                )
+        return found
 
     @staticmethod
     def _surprises(posterior: Posterior) -> list[str]:

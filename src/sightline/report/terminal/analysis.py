@@ -11,7 +11,7 @@ from sightline.loading import to_mapping
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.sensitivity import Neighbour, Sensitivity
 from sightline.profile.results import stamped
-from sightline.report import labels, units
+from sightline.report import labels, summary, units
 from sightline.report.csv_lines import csv_text
 from sightline.report.terminal import parts
 
@@ -123,6 +123,7 @@ def sensitivity_table(found: Sensitivity) -> RenderableType:
     """Return one prediction's table of elasticities and, for training, of neighbours."""
     blocks: list[RenderableType] = [
         Text(labels.title(found.answer.scenario), style="bold"),
+        *(Text(sentence, style="dim") for sentence in summary.anchor_sentences([found.answer])),
         Text("what 1 % more of a number changes, in per cent", style="dim"),
         Text(),
         _elasticities(found.elasticity),
