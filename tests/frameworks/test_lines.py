@@ -4,8 +4,8 @@ import pytest
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError
-from sightline.frameworks import read_framework
-from sightline.frameworks.lines import line_of, newest
+from sightline.frameworks import read_engine, read_framework
+from sightline.frameworks.lines import line_of, measured_line, newest
 
 ENTRY = {
     "since": "2019-01",
@@ -106,3 +106,47 @@ def test_megatron_changes_its_lineage_with_megatron_core() -> None:
 )
 def test_attention_is_eager_where_there_was_no_flash_attention(name: str, stated: str, attention: str) -> None:
     assert read_framework(name, stated).defaults.get("attention", "flash") == attention
+
+
+@pytest.mark.parametrize(
+    ("engine", "stated", "release"),
+    [
+        ("vllm", "2023-10", "0.2"),
+        ("vllm", "2024-02", "0.3"),
+        ("vllm", "2026", "0.15"),
+        ("tensorrt-llm", "2023-12", "0.6"),
+        ("tensorrt-llm", "2024-01", "0.7"),
+        ("tensorrt-llm", "2024-03", "0.8"),
+        ("lmdeploy", "2024-02", "0.2"),
+        ("litgpt", "2024-02", ""),
+        ("vllm", "0.10.1.post1", "0.10.1.post1"),
+        ("vllm", "v0.6.3", "0.6.3"),
+        ("llama.cpp", "b1671", "b1671"),
+        ("sglang", "nightly-dev-20260402", "nightly-dev-20260402"),
+        ("vllm", "", ""),
+    ],
+)
+def test_an_engine_s_version_is_a_release_a_build_or_a_date(engine: str, stated: str, release: str) -> None:
+    assert read_engine(engine, stated).version == release
+
+
+def test_releases_between_lines_behave_as_the_nearest_before_them() -> None:
+    old, between, new = (read_engine("vllm", version) for version in ("0.1.4", "0.7", ""))
+    assert old.defaults["cuda_graphs"] is False
+    assert (between.since, between.defaults) == ("2024-09", new.defaults)
+    assert read_engine("tensorrt-llm", "0.11").since == read_engine("tensorrt-llm", "0.8").since == "2024-02"
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [("", ""), ("0.2.7", "0.2"), ("0.1", "0.2"), ("0.3", "0.2"), ("0.11", ""), ("0.13", "0.12"), ("0.33", "")],
+)
+def test_constants_are_those_of_the_nearest_measured_release_before(version: str, line: str) -> None:
+    stated = {"releases": ["0.11", "0.15"], "versions": {"0.2": {"releases": ["0.2"]}, "0.12": {"releases": ["0.12"]}}}
+    assert measured_line(version, stated) == line
+
+
+@pytest.mark.parametrize("name", names("engines"))
+def test_lines_of_engines_are_dated_in_order(name: str) -> None:
+    dates = [line["since"] for line in (entry("engines", name).get("versions") or {}).values()]
+    assert dates == sorted(dates)

@@ -4,7 +4,6 @@ An entry states a mapping per group. A version states only what differs from the
 ``inherits`` from; groups, offers and defaults are merged key by key.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -12,10 +11,9 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sightline import catalog
-from sightline.catalog.index import release_line
 from sightline.errors import InputError, nearest
 from sightline.frameworks.framework import Framework
-from sightline.frameworks.lines import later_than_known, line_of
+from sightline.frameworks.lines import engine_line, later_than_known, line_of
 from sightline.quantities import BYTES, parse_quantity, show
 
 if TYPE_CHECKING:
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
 
 _NO_BEHAVIOR = ("versions", "inherits", "releases", "aliases", "containers", "source", "date", "evidence")
 """Keys of an entry that say which versions there are, and where its values come from."""
-
-
-_RELEASE = re.compile(r"\S*(\d|dev|nightly)\S*")
-"""What engines call their releases: a number is in it, or it is an image for developers."""
 
 
 @cache
@@ -49,22 +43,22 @@ def read_framework(name: str, version: str = "") -> Framework:
     merged["defaults"] = {**(merged.get("defaults") or {}), **line.defaults}
     lineage = str(merged.pop("lineage", name))
     code = str(merged.pop("model_code", lineage))
-    known = {"name": name, "version": line.name, "lineage": lineage, "model_code": code}
-    framework: Framework = _described(Framework, key, merged, **known, plain=None)
+    told = {"name": name, "version": line.name, "lineage": lineage, "model_code": code}
+    framework: Framework = _described(Framework, key, merged, **told, plain=None)
     return framework
 
 
-def date_remark(name: str, version: str) -> str:
-    """Return the remark on a framework's version that is a date later than the catalog knows; empty for others."""
-    return later_than_known(name, catalog.entry("frameworks", name), version)
+def date_remark(name: str, version: str, kind: str = "frameworks") -> str:
+    """Return the remark on a version that is a date later than the catalog knows; empty for others."""
+    return later_than_known(name, catalog.entry(kind, name), version)
 
 
 @cache
 def read_engine(name: str, version: str = "") -> "Engine":
     """Return an inference engine; raise `InputError` for a name that the catalog lacks.
 
-    A version that the catalog does not list is that of the nearest release line it lists ("0.6.3" of "0.6"), else the
-    entry's own behavior.
+    A version is a release, a build or a date: it has the nearest release line at or before it
+    (`sightline.frameworks.lines`). Without one it is the entry's own behavior, which is the newest.
     """
     from sightline.frameworks.engine import Engine
 
@@ -76,13 +70,8 @@ def read_engine(name: str, version: str = "") -> "Engine":
     entry = catalog.entry("engines", name)
     key = f"catalog.engines.{name}"
     versions = _versions(key, entry)
-    line = release_line(version, versions)
-    if version and not line and not _RELEASE.fullmatch(version):
-        raise InputError(
-            f"plan.framework_version is {show(version)}; {name}: allowed: a release such as "
-            f"{', '.join(versions) or '0.6'}{nearest(version, list(versions))}"
-        )
-    engine: Engine = _described(Engine, key, _merged(entry, versions, line), name=name, version=version)
+    line, release = engine_line(name, entry, version)
+    engine: Engine = _described(Engine, key, _merged(entry, versions, line), name=name, version=release)
     return engine
 
 

@@ -136,6 +136,8 @@ class Engine:
 
     name: str
     version: str = ""
+    since: str = ""
+    """Month of the first release of its line; empty where nobody looked it up."""
     kernels: EngineKernels = EngineKernels()
     collectives: Collectives = Collectives()
     scheduling: Scheduling = Scheduling()

@@ -5,13 +5,16 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final, NamedTuple
 
+from sightline.catalog.index import minor_release, release_line
 from sightline.errors import InputError, nearest
 from sightline.quantities import show
 
 _DATE: Final = re.compile(r"((?:19|20)\d\d)(?:-(0[1-9]|1[0-2])(?:-(\d\d))?)?")
 _CONTAINER: Final = re.compile(r"(2\d)\.(0[1-9]|1[0-2])(?:\.\d+)*")
 """Releases that are numbered by year and month, as NVIDIA's containers are: 25.04."""
-_RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.-]?(?:rc|a|b|post|dev)\d*)?")
+_RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.-]?(?:rc|a|b|post|dev)\d*)*(?:\+\S*)?")
+_BUILD: Final = re.compile(r"b\d+|\S*(?:nightly|dev)\S*")
+"""What engines call builds between their releases: numbered ones, as llama.cpp has them, and images for developers."""
 LAST_MONTH: Final = "12"
 FLASH_ATTENTION: Final = "2022-05"
 """Month of the paper on FlashAttention (arXiv 2205.14135): before it, attention was several kernels."""
@@ -51,6 +54,48 @@ def line_of(framework: str, entry: Mapping[str, Any], stated: str) -> Line:
     if name is None:
         raise InputError(f"plan.framework_version is {show(stated)}; {framework}: {_allowed(lines, aliases, stated)}")
     return Line(name)
+
+
+def engine_line(engine: str, entry: Mapping[str, Any], stated: str) -> tuple[str, str]:
+    """Return the release line of an engine's behavior that ``stated`` names, and the release; empty: the entry's own.
+
+    Taken is what `line_of` takes, a date as the first release of its line. A release older than all lines is of the
+    first; builds between releases, and releases where the entry has no lines, have the entry's own behavior.
+    """
+    lines = _with_releases(entry.get("versions") or {})
+    release = _RELEASE.fullmatch(stated)
+    if not stated or _BUILD.fullmatch(stated) or stated in (entry.get("aliases") or {}):
+        return "", stated
+    if _month(entry, stated) or not release:
+        line = line_of(engine, {**entry, "versions": lines}, stated).name
+        known = [str(text) for text in lines.get(line, {}).get("releases", ())]
+        return line, line if line in known else next(iter(known), "")
+    asked = _numbers(release[1])
+    return release_line(release[1], lines) or _nearest(_by_release(lines), asked), stated.removeprefix("v")
+
+
+def measured_line(version: str, stated: Mapping[str, Any]) -> str:
+    """Return the line of a set of constants whose measurements are of a release, or of the nearest before it.
+
+    Empty is the set itself, which builds between releases have. A release before all that were measured has the first.
+    """
+    versions: Mapping[str, Mapping[str, Any]] = {str(line): of for line, of in (stated.get("versions") or {}).items()}
+    own = release_line(version, versions)
+    release = _RELEASE.fullmatch(version)
+    if own or release is None or minor_release(release[1]) in stated.get("releases", ()):
+        return own
+    return _nearest(_by_release({**versions, "": stated}), _numbers(release[1]))
+
+
+def _with_releases(lines: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Lines of an entry, each with the releases that it begins with: where it states none, that of its name."""
+    return {str(name): {"releases": (str(name),), **(stated or {})} for name, stated in lines.items()}
+
+
+def _nearest(releases: Mapping[tuple[int, ...], str], asked: tuple[int, ...]) -> str:
+    """The line of the last release at or before the one that is asked for, else of the first; empty for none."""
+    before = [numbers for numbers in releases if numbers <= asked]
+    return releases[max(before) if before else min(releases)] if releases else ""
 
 
 def newest(lines: Mapping[str, Mapping[str, Any]]) -> str:
@@ -103,17 +148,23 @@ def _of_month(
 
 def _of_release(lines: Mapping[str, Mapping[str, Any]], asked: tuple[int, ...]) -> str | None:
     """The line with the last first release at or before the one that is asked for, of the same major number if any."""
-    releases = {
-        numbers: name
-        for name, stated in lines.items()
-        for numbers in (_numbers(str(text)) for text in stated.get("releases", ()))
-    }
+    releases = _by_release(lines)
     same = {numbers for numbers in releases if numbers[0] == asked[0]}
     last = max(releases, default=())
     # Megatron-LM's numbers started again with Megatron-Core: beyond its last, an older line's is nobody's.
     candidates = same or (set(releases) if releases.get(last) == newest(lines) else set())
     before = [numbers for numbers in candidates if numbers <= asked]
     return releases[max(before)] if before else None
+
+
+def _by_release(lines: Mapping[str, Mapping[str, Any]]) -> dict[tuple[int, ...], str]:
+    """The lines by the numbers of the releases that they state; builds have none."""
+    return {
+        _numbers(found[1]): name
+        for name, stated in lines.items()
+        for found in (_RELEASE.fullmatch(str(text)) for text in stated.get("releases", ()))
+        if found
+    }
 
 
 def _numbers(text: str) -> tuple[int, ...]:

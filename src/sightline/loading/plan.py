@@ -181,8 +181,14 @@ def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[E
     values["speculative"] = _speculation(values.get("speculative"), complaints)
     wrong = {"quantization", "speculative"} if len(complaints.problems) > before else set()
     settled = _settled(GenerationPlan, values, checked.wrong | wrong | {"disaggregate"})
-    remarks = () if named or engine is None else (not_named(engine.name, engine.version),)
+    remarks = () if engine is None else _engine_remarks(engine, stated, named=named)
     return ReadPlan(framework=engine, values=settled, stated=stated, remarks=remarks)
+
+
+def _engine_remarks(engine: "Engine", stated: Mapping[str, Any], *, named: bool) -> tuple[str, ...]:
+    """The same of an engine."""
+    typical = "" if named else not_named(engine.name, engine.version)
+    return tuple(filter(None, (typical, date_remark(engine.name, stated.get("framework_version", ""), "engines"))))
 
 
 def _framework(read: Callable[[str, str], F], checked: Checked, typical: str, complaints: Complaints) -> F | None:

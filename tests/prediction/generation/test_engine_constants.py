@@ -132,3 +132,20 @@ def test_only_products_by_blocks_are_slowed_down():
 
     assert step_s("fp8-block", slower) > step_s("fp8-block", faster)
     assert step_s("fp8", slower) == step_s("fp8", faster)
+
+
+def test_a_date_and_an_old_release_have_the_constants_of_their_time():
+    """Not those of the newest engine, which are twice as fast."""
+
+    def step_s(version: str) -> float:
+        plan = {"framework": "vllm", "framework_version": version, "cuda_graphs": False, "chunked_prefill": False}
+        return float(predict_generation(generation(cluster="1x h100-sxm-80gb", plan=plan)).tpot_s)
+
+    assert step_s("2023-10") == step_s("0.2") > 1.3 * step_s("0.15")
+    (said,) = borrowed_releases("vllm", "0.3")
+    assert said == "vllm 0.3 was not measured: its constants are those of 0.2"
+
+
+def test_a_date_beyond_the_catalog_s_is_said():
+    said = generation(plan={"framework": "vllm", "framework_version": "2031-05"}).warnings
+    assert any("2031-05 is after" in remark for remark in said)

@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any
 
 from sightline.catalog import entry, names
-from sightline.catalog.index import minor_release, release_line
+from sightline.catalog.index import minor_release
 from sightline.cost.collectives.families import PCIE
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul.constants import borrows
+from sightline.frameworks.lines import measured_line
 from sightline.prediction.evidence import not_calibrated
 from sightline.scenario import Cluster, Device, Host, Interconnect
 
@@ -147,11 +148,12 @@ the calls. Spreads are estimated."""
 def set_of(engine: str, version: str = "") -> Mapping[str, Any]:
     """Return the catalog's set of an engine's release: that of its line, or the engine's own.
 
-    A line's set is whole; an engine that nobody measured has that of ``UNMEASURED``.
+    A line's set is whole; a release that nobody measured has that of the nearest one before it, an engine that nobody
+    measured that of ``UNMEASURED``.
     """
     stated: Mapping[str, Any] = entry("inference", engine if engine in names("inference") else UNMEASURED)
     versions: Mapping[str, Mapping[str, Any]] = stated.get("versions") or {}
-    return versions.get(release_line(version, versions), stated)
+    return versions.get(measured_line(version, stated), stated)
 
 
 @cache
