@@ -49,7 +49,8 @@ def test_memory_is_tight_where_its_interval_holds_the_limit(build, ends, said, c
     text = render(terminal.one(near), 120)
     assert said in text
     assert f"of memory {ends[0]:.1f} to {ends[1]:.1f} GiB" in text
-    assert summary.cells(near)[4] == cell
+    assert summary.cells(near)[5] == cell
+    assert summary.cells(near)[1] == "± 20 %"
 
 
 def test_what_takes_nothing_is_not_shown(profile, generation):

@@ -239,7 +239,7 @@ TRAINING = Task(
     headline=("step_time_s", "tokens_per_s", "mfu", "hfu"),
     details=("tokens_per_s_per_device", "model_flops_per_s_per_device"),
     totals=("total_tokens", "run_time_s", "energy_j", "cost_usd"),
-    compared=("step_time_s", "tokens_per_s", "mfu", "memory", "fits", "bottleneck"),
+    compared=("step_time_s", "interval", "tokens_per_s", "mfu", "memory", "fits", "bottleneck"),
     best="tokens_per_s_per_device",
     phases=("forward", "backward", "recompute", "optimizer", "communication_exposed", "pipeline_bubble", "host"),
 )
@@ -251,7 +251,7 @@ GENERATION = Task(
     headline=("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s"),
     details=("output_tokens_per_s_per_device",),
     totals=("energy_j", "cost_usd_per_million_tokens"),
-    compared=("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s", "memory", "fits", "bottleneck"),
+    compared=("ttft_s", "tpot_s", "latency_s", "interval", "output_tokens_per_s", "memory", "fits", "bottleneck"),
     best="output_tokens_per_s_per_device",
     phases=("prefill", "decode", "communication", "transfer", "host"),
     phase_times={"prefill": "ttft_s", "decode": "tpot_s"},

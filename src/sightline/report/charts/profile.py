@@ -99,6 +99,8 @@ def _side_by_side(profiles: Sequence[Profile]) -> dict[str, Any]:
     chosen = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
     whole = task.metrics[task.whole].label.capitalize()
     lines = [f"{whole} by phase, and memory of the fullest device by part; the red line is what may be filled."]
+    if any(p.interval.get(task.whole) for p in profiles):
+        lines.append(f"Thin lines are 80 % intervals of the {task.metrics[task.whole].label}.")
     if len(chosen) > _MOST:
         chosen.sort(key=lambda pair: -float(getattr(pair[1], task.best)))
         chosen = chosen[:_MOST]
@@ -111,12 +113,24 @@ def _side_by_side(profiles: Sequence[Profile]) -> dict[str, Any]:
 
 def _time_bars(chosen: Sequence[tuple[str, Profile]], title: str) -> Any:
     """A stacked bar per scenario with its times and rate behind it."""
-    longest_s = max(float(p.whole_s) for _, p in chosen)
+    ends = {label: _ends(p) for label, p in chosen}
+    longest_s = max(high for _, high in ends.values())
     divisor, unit = units.time_unit(longest_s)
     bars = [bar for label, p in chosen for bar in _stacked(summary.phases(p), divisor, label)]
-    texts = [{"row": label, "end": float(p.whole_s) / divisor, "text": _figures(p)} for label, p in chosen]
+    texts = [{"row": label, "end": ends[label][1] / divisor, "text": _figures(p)} for label, p in chosen]
     room = _ROOM_MORE if len(chosen[0][1].task.times) > 1 else _ROOM_ONE_TIME
-    return _narrow(bars, texts, drawing.PHASE_COLORS, f"{title} ({unit})", longest_s / divisor * room, named=True)
+    panel = _narrow(bars, texts, drawing.PHASE_COLORS, f"{title} ({unit})", longest_s / divisor * room, named=True)
+    spans = [{"row": label, "low": low / divisor, "high": high / divisor} for label, (low, high) in ends.items()]
+    whiskers = drawing.of([span for span in spans if span["low"] < span["high"]]).mark_rule(strokeWidth=1.5)
+    drawn = whiskers.encode(x="low:Q", x2="high:Q", y=alt.Y("row:N", sort=list(ends)), color=alt.value(drawing.INK))
+    return alt.layer(panel, drawn)
+
+
+def _ends(profile: Profile) -> tuple[float, float]:
+    """The ends of the 80 % interval of a profile's time; that time twice where an end is unknown."""
+    whole = float(profile.whole_s)
+    low, high = profile.interval.get(profile.task.whole) or (whole, whole)
+    return (whole, whole) if high is None else (float(low), float(high))
 
 
 def _figures(profile: Profile) -> str:
