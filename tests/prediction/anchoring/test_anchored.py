@@ -324,3 +324,13 @@ def test_tokens_faster_than_the_weights_of_their_own_format_can_be_read_are_refu
     too_fast = 0.6 * weights / (device.memory_bandwidth * asked.cluster.devices)
     with pytest.raises(InputError, match="the least that"):
         sl.predict(asked, anchor=[replace(asked, measured={"tpot_s": too_fast})])
+
+
+def test_first_tokens_wait_for_the_prompts_of_the_whole_batch_but_in_a_steady_loop():
+    def least(**changes):
+        asked = replace(_requests(), measured={"ttft_s": 1.0})
+        asked = replace(asked, workload=replace(asked.workload, **changes))
+        return least_request_seconds(timed_of(asked, {"ttft_s": 1.0}, "own")[0])
+
+    assert least(batch=8) == pytest.approx(8 * least(batch=1))
+    assert least(batch=8, continuous=True) == pytest.approx(least(batch=1))

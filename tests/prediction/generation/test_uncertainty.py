@@ -8,6 +8,8 @@ from generation_scenarios import generation
 
 from sightline import predict
 from sightline.prediction.generation.engine_constants import load_inference
+from sightline.prediction.generation.policies import price_workers
+from sightline.prediction.generation.sites import least_latencies
 from sightline.prediction.generation.uncertainty import (
     extrapolated_terms,
     kind_of,
@@ -105,3 +107,18 @@ def test_kinds_of_models_are_told_apart_by_their_layers():
         "softmax experts",
         "latent experts",
     ]
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_no_end_of_an_interval_is_faster_than_physics_allows(measured: bool):
+    """Kernels near the peak and the bandwidth leave an interval less room below than above."""
+    plan = {"framework": "transformers", "quantization": None, "tensor_parallel": 1}
+    scenario = asked(model="llama-3.1-8b", cluster="1x h200-sxm-141gb", batch=64, prompt_tokens=2048, plan=plan)
+    own = replace(scenario, measured={"tpot_s": 1.3 * predict(scenario).tpot_s})
+    found = predict(scenario, anchor=[own]) if measured else predict(scenario)
+    workers = price_workers(scenario)
+    least = least_latencies(workers, load_inference("transformers")[0].running_on(scenario.cluster))
+    for key in ("ttft_s", "tpot_s", "latency_s"):
+        low, high = found.interval[key]
+        assert 0.999 * getattr(least, key) <= low <= getattr(found, key) <= high
+    assert found.interval["output_tokens_per_s"][1] <= 1.001 * least.output_tokens_per_s

@@ -160,18 +160,19 @@ def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredReques
 def least_seconds(timed: Timed[GenerationScenario]) -> float:
     """Return the seconds below which a measurement contradicts physics; 0 where nothing is known of that.
 
-    A first token waits for the products of one prompt at the peak of all devices, a further token for its weights out
-    of the memory of a replica's devices. Left out, because policies differ: what a request waits for
-    others, attention, caches, collectives, the host.
+    First tokens wait for the products of the batch's prompts at the peak of all devices - of one prompt in a steady
+    loop, or where prefill has workers of its own -, a further token for its weights out of the memory of a replica's
+    devices. Left out: attention, caches, collectives, the host.
     """
     scenario = timed.scenario
     if not device_model(scenario.cluster.device).asynchronous:
         return 0.0
     work, plan, device = scenario.workload, scenario.plan, scenario.cluster.device
     weights = sum(kind.count * matmul_weights(scenario.model, kind) for kind in scenario.model.kinds)
-    prompt = float(work.prompt_tokens) - float(work.prefix_tokens)
+    together = 1.0 if work.continuous or plan.disaggregate is not None else float(work.batch)
+    prompt_tokens = together * (float(work.prompt_tokens) - float(work.prefix_tokens))
     weight_bytes, peak = weight_format(scenario)
-    first_s = 2.0 * weights * prompt / (float(peak) * scenario.cluster.devices)
+    first_s = 2.0 * weights * prompt_tokens / (float(peak) * scenario.cluster.devices)
     passes = 1.0 if plan.speculative is None else 1.0 + float(plan.speculative.tokens)
     ranks = float(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
     further_s = weights * weight_bytes / passes / (float(device.memory_bandwidth) * ranks)

@@ -21,7 +21,7 @@ from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import Phase
 from sightline.prediction.generation.policies import Workers, price_workers
-from sightline.prediction.generation.sites import at_pace
+from sightline.prediction.generation.sites import RATES, at_pace, least_latencies
 from sightline.prediction.generation.uncertainty import spreads
 from sightline.prediction.generation.worker import PricedPass, Worker
 from sightline.profile import Profile, Row
@@ -71,7 +71,7 @@ def predict_generation(
     if np.ndim(found.tpot_s) == 0:
         details = {
             "rows": lambda _: _rows(workers, found, whole, constants),
-            "interval": lambda p: intervals(p, _spreads(p, constants, known)),
+            "interval": lambda p: _intervals(p, workers, constants, known),
             "advice": lambda p: what_would_fit(p, again),
         }
     return Profile(
@@ -139,6 +139,19 @@ def _limits(whole: Mapping[str, Phase], moved_s: Number) -> dict[str, Number]:
         "host": phases["host"],
         "bubble": 0.0 * network_s,
     }
+
+
+def _intervals(
+    profile: Profile, workers: Workers, constants: InferenceConstants, known: Anchored | None
+) -> dict[str, tuple[float, float]]:
+    """The interval of each result, of which no end is faster than physics allows."""
+    least = least_latencies(workers, constants)
+    found = intervals(profile, _spreads(profile, constants, known))
+    for key, (low, high) in found.items():
+        value, bound = float(getattr(profile, key)), float(getattr(least, key))
+        faster = key in RATES
+        found[key] = (low, max(value, min(high, bound))) if faster else (min(value, max(low, bound)), high)
+    return found
 
 
 def _spreads(profile: Profile, constants: InferenceConstants, known: Anchored | None) -> dict[str, float]:

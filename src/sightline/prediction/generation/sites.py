@@ -58,13 +58,17 @@ def constants_at(base: InferenceConstants, shift: Mapping[str, float]) -> Infere
 def at_pace(found: Latencies, constants: InferenceConstants, first: Number, further: Number) -> Latencies:
     """Return latencies with factors on the time to first token and per further token, no faster than physics allows.
 
-    ``constants``, on the scenario's cluster, are those that they were found with. Without the time that engines add,
-    kernels take what their arithmetic and their bytes need.
+    ``constants``, on the scenario's cluster, are those that they were found with.
     """
-    ideal = {name: -log(IDEAL) if name in BANDWIDTHS else log(IDEAL) for name in straying()}
-    least = latencies(found.workers, constants_at(constants, ideal))
+    least = least_latencies(found.workers, constants)
     shares = [_share(getattr(least, name), getattr(found, name)) for name in ("ttft_s", "tpot_s")]
     return found.paced(larger(first, shares[0]), larger(further, shares[1]))
+
+
+def least_latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
+    """Return what physics allows: without the time that engines add, kernels take what their work and bytes need."""
+    ideal = {name: -log(IDEAL) if name in BANDWIDTHS else log(IDEAL) for name in straying()}
+    return latencies(workers, constants_at(constants, ideal))
 
 
 def _share(least: Number, found: Number) -> Number:
