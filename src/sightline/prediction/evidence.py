@@ -11,17 +11,18 @@ FEWEST_ROWS, FEWEST_SOURCES = 10, 2
 """Measurements, and sources of them, that a framework's constants rest on where they are called calibrated."""
 
 
-def not_calibrated(rows: int, sources: int, kind: str, of: str) -> str:
+def not_calibrated(rows: int, sources: int, kind: str, of: str, known: str = "") -> str:
     """Return what a framework's constants lack to be calibrated; empty where they rest on enough.
 
-    ``kind`` is what was measured, a step or a run, ``of`` the framework and the device.
+    ``kind`` is what was measured, a step or a run, ``of`` the framework and the device; ``known`` is what was measured
+    instead, in words.
     """
     if rows >= FEWEST_ROWS and sources >= FEWEST_SOURCES:
         return ""
     lacking = f"{kind}s of two sources" if sources < FEWEST_SOURCES else f"{FEWEST_ROWS} {kind}s"
     own = f"calibrated needs {lacking}, or a run of your own"
     if not rows:
-        return f"no published {kind} of {of} is known; {own}"
+        return f"no published {kind} of {of} is known{f' ({known})' if known else ''}; {own}"
     return f"{rows} {kind}{'s' * (rows > 1)} of {of} from {sources} source{'s' * (sources > 1)}; {own}"
 
 

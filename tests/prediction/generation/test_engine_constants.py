@@ -13,6 +13,7 @@ from sightline.prediction.generation.engine_constants import (
     borrowed_releases,
     load_inference,
     missing_measurements,
+    set_of,
 )
 from sightline.prediction.generation.predict import predict_generation
 
@@ -58,6 +59,11 @@ def test_a_set_of_few_rows_or_one_source_is_not_calibrated():
     on_fitted = generation(cluster="1x h200-sxm-141gb", plan={"framework": "sglang"})
     assert predict_generation(on_fitted).missing == {"framework": said}
     assert missing_measurements("mlc").startswith("5 runs of mlc from 1 source")
+
+
+def test_runs_of_other_releases_are_named_as_theirs():
+    measured = ", ".join(map(str, set_of("sglang", "0.4")["releases"]))
+    assert f" runs of sglang {measured} from " in missing_measurements("sglang", "0.4")
 
 
 def test_operators_called_one_by_one_take_none_of_the_engine_s_constants():

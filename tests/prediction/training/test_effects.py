@@ -135,6 +135,13 @@ def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
     assert Knowledge().evidence(training(plan={"framework": "megatron"})) == "calibrated"
 
 
+def test_what_is_missing_names_the_lines_that_were_measured():
+    asked = training(cluster="1x a100-sxm-80gb", plan={"framework": "megatron", "micro_batch": 1})
+    said = missing(asked)
+    assert said.startswith("no published step of megatron 0.18 on a100-sxm-80gb is known (")
+    assert " of its lines 2019, 2022 are); calibrated needs" in said
+
+
 def test_a_processor_keeps_the_set_that_was_stated_for_it() -> None:
     here = training(model="gpt-125m", cluster="1x this-machine", plan={"framework": "transformers", "dtype": "fp32"})
     stated = stated_set(here)

@@ -189,6 +189,9 @@ def missing_measurements(engine: str, version: str = "", device: str = "") -> st
     called = f"{engine} {minor_release(version)}" if version else engine
     if device and device not in stated["constants"]["fitted_devices"]:
         return not_calibrated(0, 0, "run", f"{called} on {device}")
+    measured = [str(release) for release in stated.get("releases", ())]
+    if version and measured and minor_release(version) not in measured:
+        called = f"{engine} {', '.join(measured)}"
     return not_calibrated(int(stated["rows"]["fitted"]), len(stated["sources"]), "run", called)
 
 

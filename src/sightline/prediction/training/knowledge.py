@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.catalog import entry
+from sightline.catalog import entry, names
+from sightline.frameworks.behavior import read_framework
 from sightline.prediction.beliefs import Beliefs
 from sightline.prediction.evidence import not_calibrated
 from sightline.prediction.training.constants import TrainingConstants, stated_set
@@ -110,4 +111,20 @@ def missing(scenario: Scenario) -> str:
     known = {} if lent else shipped_coverage().get(plan.framework.lineage, {}).get("on", {}).get(family, {})
     rows, sites = known.get("rows", 0), known.get("sites", 0)
     called = f"{plan.framework.name} {plan.framework.version}".strip()
-    return not_calibrated(rows, sites, "step", f"{called} on {device.name}")
+    others = "" if rows or lent else _of_other_lines(plan.framework.name, plan.framework.lineage, family)
+    return not_calibrated(rows, sites, "step", f"{called} on {device.name}", others)
+
+
+def _of_other_lines(name: str, lineage: str, family: str) -> str:
+    """What was measured there of a framework's lines of another lineage, in words; empty for nothing."""
+    if name not in names("frameworks"):
+        return ""
+    lines: dict[str, list[str]] = {}
+    for line in entry("frameworks", name).get("versions") or {}:
+        lines.setdefault(read_framework(name, str(line)).lineage, []).append(str(line))
+    found = []
+    for other, of in lines.items():
+        rows = shipped_coverage().get(other, {}).get("on", {}).get(family, {}).get("rows", 0)
+        if rows and other != lineage:
+            found.append(f"{rows} of its line{'s' * (len(of) > 1)} {', '.join(of)} {'are' if rows > 1 else 'is'}")
+    return " and ".join(found)
