@@ -125,3 +125,9 @@ def test_only_anchors_are_deleted(in_process):
         code, out, err = in_process("catalog", *arguments)
         assert (code, out) == (2, "")
         assert "--delete" in err
+
+
+def test_a_file_with_measurements_is_said_to_be_an_anchor(in_process, example):
+    measured = example.parent / "llama-2-7b-measured-8xa800.yaml"
+    assert "--anchor FILE" in in_process("predict", measured)[2]
+    assert "--anchor FILE" not in in_process("predict", measured, "--anchor", measured)[2]

@@ -85,3 +85,8 @@ def test_the_table_of_modules_sums_to_the_phases(profile):
 def test_the_page_says_what_an_anchor_taught(profile):
     taught = [{"from": "our-cluster", "learned": [], "unused": [], "sentence": "pace <1.1 x>"}]
     assert "<p>anchored to our-cluster: pace &lt;1.1 x&gt;</p>" in page([profile.replace(anchor=taught)])
+
+
+def test_memory_that_is_tight_is_amber(build):
+    near = build(interval={"memory_bytes.total": (50.0 * 2**30, 80.5 * 2**30)})
+    assert '<p class="perhaps">Memory of the fullest device fits, tight' in page([near])

@@ -58,6 +58,8 @@ def predict(
         raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
     known = _anchored(anchor, save_anchor, store) if anchor else None
     answers = _predict_all(scenarios, known)
+    if known is None and any(one.measured for one in scenarios):
+        output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
     _write_files(answers, chart, html, trace)
     output.show_profiles(answers, lambda: [a.to_dict() for a in answers], one=is_one, json=as_json, csv=as_csv)
 

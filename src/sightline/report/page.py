@@ -14,11 +14,12 @@ _MOST_DETAILS = 24
 """Scenarios shown in full; with more the page would load slowly."""
 
 STYLE = """
-:root { --ink: #222; --faint: #666; --line: #e4e4e4; --good: #2e7d4f; --bad: #c0392b; }
+:root { --ink: #222; --faint: #666; --line: #e4e4e4; --good: #2e7d4f; --bad: #c0392b; --perhaps: #b26a00; }
 body { font: 15px/1.5 Helvetica, Arial, sans-serif; color: var(--ink); background: #fff; margin: 0; }
 main { max-width: 860px; margin: 0 auto; padding: 28px 20px 60px; }
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 34px 0 8px; }
 p { margin: 0 0 4px; } .faint { color: var(--faint); } .bad { color: var(--bad); } .good { color: var(--good); }
+.perhaps { color: var(--perhaps); }
 .figures { display: flex; flex-wrap: wrap; gap: 10px; margin: 18px 0; }
 .figure { border: 1px solid var(--line); border-radius: 6px; padding: 8px 14px; min-width: 96px; }
 .figure b { display: block; font-size: 19px; } .figure span { color: var(--faint); font-size: 12px; }
@@ -50,6 +51,11 @@ def page(profiles: Sequence[Profile]) -> str:
     return html_document(title, body, STYLE)
 
 
+def _class_of_fit(profile: Profile) -> str:
+    """Green where memory is enough, amber where its interval says perhaps, red where it is not."""
+    return "bad" if not profile.fits else "perhaps" if summary.is_tight(profile) else "good"
+
+
 def _detail(profile: Profile, identifier: str) -> str:
     """Return everything about one profile."""
     verdict = f"Memory of the fullest device {summary.fit_sentence(profile)}"
@@ -57,7 +63,7 @@ def _detail(profile: Profile, identifier: str) -> str:
     sections = [
         *(f'<p class="faint">{escape(line)}</p>' for line in labels.subtitle(profile.scenario)),
         _figures(profile),
-        f'<p class="{"good" if profile.fits else "bad"}">{verdict}</p>',
+        f'<p class="{_class_of_fit(profile)}">{verdict}</p>',
         *(f'<p class="faint">{escape(sentence)}</p>' for sentence in summary.interval_sentences(profile)),
         *(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
         *(f"<p>{escape(sentence)}</p>" for sentence in measured_sentences(profile)),

@@ -101,7 +101,7 @@ def cells(profile: Profile) -> list[str]:
 def _cell(profile: Profile, key: str) -> str:
     match key:
         case "fits":
-            return ("yes" if profile.fits else "no") + (", tight" if _is_tight(profile) else "")
+            return ("yes" if profile.fits else "no") + (", tight" if is_tight(profile) else "")
         case "memory":
             return units.gib(float(profile.memory_bytes["total"]))
         case "interval":
@@ -176,15 +176,15 @@ _PICTURE_LINE = 110
 def fit_sentence(profile: Profile) -> str:
     """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps."""
     needed, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
-    verdict = ("fits" if profile.fits else "does not fit") + (", tight" if _is_tight(profile) else "")
+    verdict = ("fits" if profile.fits else "does not fit") + (", tight" if is_tight(profile) else "")
     return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}"
 
 
 _MEMORY = "memory_bytes.total"
 
 
-def _is_tight(profile: Profile) -> bool:
-    """Whether the memory that a device has is inside of the interval of what is needed."""
+def is_tight(profile: Profile) -> bool:
+    """Return whether the memory that a device has is inside of the interval of what is needed."""
     low, high = profile.interval.get(_MEMORY, (0.0, 0.0))
     return float(low) <= float(profile.usable_bytes) <= float(high or 0.0)
 
