@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ EXAMPLE: dict[str, Any] = {
     "plan": {"framework": "megatron", "framework_version": "0.12", "pipeline_parallel": 2, "virtual_stages": 2},
     "measured": {"step_time_s": 1.5, "source": "somebody"},
 }
+
+
+DEEPSPEED: dict[str, Any] = {key: EXAMPLE[key] for key in ("model", "cluster", "workload")}
 
 
 def again(scenario: Scenario) -> Scenario:
@@ -71,3 +75,26 @@ def test_arrays_become_lists() -> None:
     shown = to_mapping(replace(scenario, plan=plan))
     assert shown["plan"]["micro_batch"] == [1, 2]
     assert json.loads(json.dumps(shown)) == shown
+
+
+def test_dates_and_numbers_are_versions_in_python_too() -> None:
+    for version, line in ((date(2024, 6, 1), "0.1"), (0.15, "0.15")):
+        loaded = load(DEEPSPEED | {"plan": {"framework": "deepspeed", "framework_version": version}})
+        assert isinstance(loaded, Scenario)
+        assert loaded.plan.framework.version == line
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.14.2", "0.14.2 is answered as deepspeed's release line 0.1, which began in 2020-02"),
+        ("0.17", "0.17 is answered as deepspeed's release line 0.15, which began in 2024-08, the newest that"),
+        ("0.15.1", ""),
+        ("0.1", ""),
+    ],
+)
+def test_a_release_of_another_numbers_line_says_so(version: str, said: str) -> None:
+    loaded = load(DEEPSPEED | {"plan": {"framework": "deepspeed", "framework_version": version}})
+    assert isinstance(loaded, Scenario)
+    found = [warning for warning in loaded.warnings if "framework_version" in warning]
+    assert [said in warning for warning in found] == [True] * bool(said)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.frameworks.framework import Framework
-from sightline.frameworks.lines import engine_line, later_than_known, line_of
+from sightline.frameworks.lines import engine_line, later_than_known, line_of, of_another_number
 from sightline.quantities import BYTES, parse_quantity, show
 
 if TYPE_CHECKING:
@@ -49,8 +49,13 @@ def read_framework(name: str, version: str = "") -> Framework:
 
 
 def date_remark(name: str, version: str, kind: str = "frameworks") -> str:
-    """Return the remark on a version that is a date later than the catalog knows; empty for others."""
-    return later_than_known(name, catalog.entry(kind, name), version)
+    """Return the remark on a date later than the catalog knows, or on a release whose line has another number.
+
+    Empty for other versions; engines say themselves whose constants a release takes.
+    """
+    entry = catalog.entry(kind, name)
+    release = of_another_number(entry, name, version) if kind == "frameworks" else ""
+    return later_than_known(name, entry, version) or release
 
 
 @cache

@@ -117,6 +117,22 @@ def later_than_known(framework: str, entry: Mapping[str, Any], stated: str) -> s
     )
 
 
+def of_another_number(entry: Mapping[str, Any], framework: str, stated: str) -> str:
+    """Return the remark on a release whose number does not begin with its line's; empty for others.
+
+    Without it 0.14.2, answered as the line that began with 0.1, looks like a misreading.
+    """
+    lines: Mapping[str, Mapping[str, Any]] = {str(k): v or {} for k, v in (entry.get("versions") or {}).items()}
+    if not lines or not _RELEASE.fullmatch(stated) or _month(entry, stated) or stated in (entry.get("aliases") or {}):
+        return ""
+    name = line_of(framework, entry, stated).name
+    if release_line(stated.removeprefix("v"), lines) == name:
+        return ""
+    since = f", which began in {lines[name]['since']}" if "since" in lines[name] else ""
+    last = ", the newest that the catalog knows" if name == newest(lines) else ""
+    return f"plan.framework_version {stated} is answered as {framework}'s release line {name}{since}{last}"
+
+
 def _month(entry: Mapping[str, Any], stated: str) -> str:
     """The month that a date or a container's number names; of a year its last; empty where it names none."""
     named, container = _DATE.fullmatch(stated), _CONTAINER.fullmatch(stated)

@@ -6,6 +6,7 @@ A kind of value is a function that returns a good value and refuses any other wi
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 from unicodedata import category
 
@@ -89,7 +90,9 @@ def flag(value: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """Any text that is not empty; a plain number is taken as it is written."""
+    """Any text that is not empty; a plain number is taken as it is written, a date as ISO 8601 writes it."""
+    if isinstance(value, date):
+        return value.isoformat()[:10]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"is {show(value)}; allowed: text{_hint(value)}")
     written = value if isinstance(value, str) else show(value)
