@@ -92,8 +92,8 @@ def test_an_estimate_does_not_name_missing_rows(engine: str):
 
 
 def test_a_factor_of_collectives_is_never_carried_from_nvlink_to_pcie():
-    """What ranks lose over a switch was fitted there; over PCIe it is what the reference has."""
-    constants, usual = load_inference("vllm")[0], load_inference("reference")[0]
+    """What ranks lose over a switch was fitted there; over PCIe it is what unmeasured engines have."""
+    constants, usual = load_inference("vllm")[0], load_inference("unmeasured")[0]
     switch, pcie = (read_cluster(f"8x {name}").intra_node for name in ("h100-sxm-80gb", "rtx-4090"))
     assert constants.linked_by(switch) is constants
     over_pcie = constants.linked_by(pcie)

@@ -13,6 +13,7 @@ from sightline.errors import InputError
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.phases import decode_phase, price_generation
 from sightline.prediction.generation.worker import worker_of
+from sightline.profile import Profile
 from sightline.program import Collective, Elementwise
 from sightline.program.blocks.layer import cached_bytes
 from sightline.scenario import GenerationScenario
@@ -143,3 +144,27 @@ def test_every_draft_reads_the_weights_again():
     )
     constants = impossible()
     assert decode_phase(drafted, constants).pass_s >= decode_phase(alone, constants).pass_s + 2.5 * read_s
+
+
+@pytest.mark.parametrize("device", ["4x h100-sxm-80gb", "8x mi300x"])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_the_reference_is_a_bound_on_what_engines_reach(device: str, batch: int) -> None:
+    """A one-sided interval, no host, and no engine of today is faster."""
+
+    def answer(engine: str) -> Profile:
+        plan = {"framework": engine, "tensor_parallel": 4}
+        return predict(generation(model="llama-3.1-70b", cluster=device, batch=batch, plan=plan))
+
+    bound = answer("reference")
+    assert bound.evidence["framework"] == "datasheet"
+    assert bound.phases["host"] == 0.0
+    assert set(bound.interval) == {"ttft_s", "tpot_s", "latency_s"}
+    for key, (low, high) in bound.interval.items():
+        assert (low, high) == (getattr(bound, key), None)
+        assert all(low < getattr(answer(engine), key) for engine in ("vllm", "sglang", "tensorrt-llm", "lightllm"))
+
+
+def test_an_anchor_moves_no_bound() -> None:
+    asked = generation(plan={"framework": "reference"})
+    own = replace(asked, measured={"tpot_s": 3 * predict(asked).tpot_s})
+    assert predict(asked, anchor=[own]).tpot_s == predict(asked).tpot_s

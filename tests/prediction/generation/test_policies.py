@@ -9,7 +9,7 @@ from sightline.prediction.generation import policies
 from sightline.prediction.generation.engine_constants import load_inference
 from sightline.prediction.generation.latencies import latencies
 
-CONSTANTS, _ = load_inference("reference")
+CONSTANTS, _ = load_inference("unmeasured")
 POOLS = {"prefill": {"tensor_parallel": 4}, "decode": {"tensor_parallel": 8}}
 
 

@@ -9,7 +9,7 @@ from sightline.prediction.generation.latencies import latencies
 from sightline.prediction.generation.policies import price_workers
 from sightline.prediction.generation.predict import predict_generation
 
-CONSTANTS, _ = load_inference("reference")
+CONSTANTS, _ = load_inference("unmeasured")
 
 
 def tpot(framework="vllm", batch=64, work=None, **plan):

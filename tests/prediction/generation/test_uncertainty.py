@@ -96,7 +96,7 @@ def test_terms_add_up_as_squares():
 
 def test_estimated_spreads_are_of_whole_engines():
     assert terms(plan={"framework": "tgi"}) == {}
-    estimated = replace(load_inference("reference")[0], tpot_spread=0.0)
+    estimated = replace(load_inference("unmeasured")[0], tpot_spread=0.0)
     assert spreads(asked(), estimated) == (0.0, 0.0)
 
 

@@ -86,6 +86,10 @@ class InferenceConstants(Stated):
     agree."""
     prefill_experts_slowdown: float = 1.05
     """The same as ``experts_slowdown`` for prompts."""
+    peak_share: float = 0.0
+    """Of a bound on what any engine reaches: share of the peak, for all operators but collectives; 0 for engines."""
+    bandwidth_share: float = 0.0
+    """The same of the memory's bandwidth."""
     ttft_spread: float = 0.0
     """Four in five measured times to first token lie within exp(+-spread) of the prediction; 0 where nobody knows."""
     tpot_spread: float = 0.0
@@ -104,13 +108,18 @@ class InferenceConstants(Stated):
     fitted_links: tuple[str, ...] = ()
     """Topologies of the links that its collectives ran over."""
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether these are the constants of no engine, but of the least that any could take."""
+        return self.peak_share > 0
+
     def running_on(self, cluster: Cluster) -> "InferenceConstants":
         """The same engine on a cluster's hosts and devices: the constants that `iteration_time` takes."""
         return self.on(cluster.host).multiplying_on(cluster.device).linked_by(cluster.intra_node)
 
     def on(self, host: Host) -> "InferenceConstants":
         """The same engine where another processor runs its host code."""
-        if host.launch_time_s is None and type(host.speed) is float and host.speed == 1.0:
+        if self.is_bound or (host.launch_time_s is None and type(host.speed) is float and host.speed == 1.0):
             return self
         times = {name: getattr(self, name) / host.speed for name in HOST_TIMES}
         if host.launch_time_s is not None:

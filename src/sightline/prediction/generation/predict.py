@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.cost.device_model import device_model
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.figures import energy_of_generation_j, intervals, operator_row
+from sightline.prediction.figures import energy_of_generation_j, intervals, lower_bounds, operator_row
 from sightline.prediction.generation.engine_constants import (
     ONE_BY_ONE,
     InferenceConstants,
@@ -58,6 +58,8 @@ def predict_generation(
     workers = price_workers(scenario)
     again = partial(predict_generation, constants=constants, known=known)
     found_constants, evidence = (constants, "given") if constants is not None else engine_constants(scenario)
+    if found_constants.is_bound:
+        known = None
     if known is not None:
         found_constants, evidence = known.constants(scenario, found_constants), known.evidence(scenario, evidence)
     constants = found_constants.running_on(scenario.cluster)
@@ -143,8 +145,10 @@ def _limits(whole: Mapping[str, Phase], moved_s: Number) -> dict[str, Number]:
 
 def _intervals(
     profile: Profile, workers: Workers, constants: InferenceConstants, known: Anchored | None
-) -> dict[str, tuple[float, float]]:
-    """The interval of each result, of which no end is faster than physics allows."""
+) -> Mapping[str, tuple[float, float | None]]:
+    """The interval of each result, of which no end is faster than physics allows; a bound has none above."""
+    if constants.is_bound:
+        return lower_bounds(profile, ("ttft_s", "tpot_s", "latency_s"))
     least = least_latencies(workers, constants)
     found = intervals(profile, _spreads(profile, constants, known))
     for key, (low, high) in found.items():

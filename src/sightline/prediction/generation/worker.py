@@ -32,7 +32,7 @@ from sightline.program import (
 )
 from sightline.program.formats import HALF_SUMS, Formats, formats_of, plain_dtype
 from sightline.program.mixer_operators import SelectedAttention
-from sightline.quantities import Number, either
+from sightline.quantities import Number, either, larger
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
 
 ATTENDING = (CachedAttention, SelectedAttention)
@@ -43,6 +43,8 @@ def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> N
     """Return the seconds of an operator in an engine's pass, the gap before the next kernel included."""
     if isinstance(op, Collective):
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
+    if c.is_bound:
+        return larger(cost.compute_s / c.peak_share, cost.memory_s / c.bandwidth_share)
     gap_s = c.kernel_gap_s * op.kernels
     if isinstance(op, MatrixVector):
         legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
