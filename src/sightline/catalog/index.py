@@ -62,6 +62,16 @@ def entry(kind: str, name: str) -> Mapping[str, Any]:
     return stated if base is None else {**entry(kind, base), **stated}
 
 
+def name_of(kind: str, written: str) -> str:
+    """Return the name of the entry that somebody wrote: case and spaces do not count. As written where there is none.
+
+    "Llama-3-8B" and "RTX 4090" are llama-3-8b and rtx-4090.
+    """
+    known = names(kind)
+    folded = "-".join(written.lower().split())
+    return folded if written not in known and folded in known else written
+
+
 def shipped(kind: str, name: str) -> bool:
     """Whether an entry comes with Sightline."""
     return any((_DATA / kind / f"{name}.{form}").is_file() for form in FORMS)

@@ -108,8 +108,8 @@ def test_everything_written_out() -> None:
     [
         ("8x a900-sxm-80gb", "cluster.device is 'a900-sxm-80gb'; allowed: a name of the catalog"),
         ("8x a900-sxm-80gb", "did you mean 'a800-sxm-80gb'?"),
-        ("a100-sxm-80gb", "did you mean '8x a100-sxm-80gb'?"),
-        ({"devices": "a100-sxm-80gb"}, "did you mean '8x a100-sxm-80gb'?"),
+        ("a100-sxm-80gb", "did you mean '1x a100-sxm-80gb'?"),
+        ({"devices": "a100-sxm-80gb"}, "did you mean '1x a100-sxm-80gb'?"),
         ("selen", "did you mean 'selene'?"),
         ("0x a100-sxm-80gb", "cluster.devices is '0x a100-sxm-80gb'; allowed: from 1 to 10000000 devices"),
         ("99999999999x a100-sxm-80gb", "allowed: from 1 to 10000000 devices"),
@@ -204,3 +204,8 @@ def test_a_figure_without_its_unit_is_remarked(part: str, figures: dict[str, Any
 def test_no_device_of_the_catalog_seems_to_lack_a_unit() -> None:
     for name in catalog.names("devices"):
         assert list(forgotten_units(read_cluster(f"1x {name}"))) == []
+
+
+def test_case_and_spaces_of_devices_do_not_count() -> None:
+    assert read_cluster("1x RTX 4090").device.name == "rtx-4090"
+    assert read_cluster("8x A100-SXM-80GB").device.name == "a100-sxm-80gb"

@@ -141,11 +141,13 @@ def _base(name: str, complaints: Complaints) -> Values:
     if _COUNTED.fullmatch(name) or name == THIS_MACHINE:
         return {"devices": name}
     known = catalog.names("clusters")
+    name = catalog.name_of("clusters", name)
     if name in known:
         values = check(CLUSTER, catalog.entry("clusters", name), f"catalog.clusters.{name}", complaints).values
         return {**values, "name": name}
     devices = catalog.names("devices")
-    near = f" - did you mean '8x {name}'?" if name in devices else nearest(name, (*known, *devices))
+    device = catalog.name_of("devices", name)
+    near = f" - did you mean '1x {device}'?" if device in devices else nearest(name, (*known, *devices))
     complaints.add(f"cluster is {show(name)}; allowed: {_FORMS}{near}")
     return {}
 
@@ -168,7 +170,8 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
     elif isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
         count, name = int(value), _devices(below, None, complaints)[1] if below is not None else None
     else:
-        hint = f" - did you mean '8x {value}'?" if value in catalog.names("devices") else ""
+        device = catalog.name_of("devices", value) if isinstance(value, str) else ""
+        hint = f" - did you mean '1x {device}'?" if device in catalog.names("devices") else ""
         complaints.add(
             f"cluster.devices is {show(value)}; allowed: '<count>x <device>' such as '8x a100-sxm-80gb'{hint}"
         )

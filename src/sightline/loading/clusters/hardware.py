@@ -191,6 +191,7 @@ def read_part(part: Part, stated: object, below: object, complaints: Complaints)
         stated, below = below, None
     if isinstance(stated, str):
         known = catalog.names(part.folder)
+        stated = catalog.name_of(part.folder, stated)
         if stated in known:
             return _of_catalog(part.folder, stated)
         complaints.add(f"{key} is {show(stated)}; allowed: {_allowed(part)}{nearest(stated, known)}")

@@ -43,10 +43,22 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
         found = path.is_file()
     except (OSError, ValueError, RuntimeError):
         found = False
+    if not found and (named := _without_vendor(value)) in catalog.names("models"):
+        return catalog.entry("models", named), named
     if not found:
         raise InputError(_not_found(value))
     config = {**_stored_formats(path.parent), **_config(path)}
     return config, path.parent.resolve().name if path.name == "config.json" else path.stem
+
+
+def _without_vendor(value: str) -> str:
+    """The name that is written, also behind its repository's vendor: of meta-llama/Meta-Llama-3-8B it is llama-3-8b."""
+    vendor, slash, name = value.rpartition("/")
+    if slash and ("/" in vendor or not vendor.strip("~.")):
+        return ""
+    found = catalog.name_of("models", name)
+    brand = f"{vendor.partition('-')[0].lower()}-"
+    return found if found in catalog.names("models") else found.lower().removeprefix(brand)
 
 
 def _stored_formats(folder: Path) -> Mapping[str, Any]:

@@ -120,8 +120,9 @@ def _time_bars(chosen: Sequence[tuple[str, Profile]], title: str) -> Any:
     texts = [{"row": label, "end": ends[label][1] / divisor, "text": _figures(p)} for label, p in chosen]
     room = _ROOM_MORE if len(chosen[0][1].task.times) > 1 else _ROOM_ONE_TIME
     panel = _narrow(bars, texts, drawing.PHASE_COLORS, f"{title} ({unit})", longest_s / divisor * room, named=True)
-    spans = [{"row": label, "low": low / divisor, "high": high / divisor} for label, (low, high) in ends.items()]
-    whiskers = drawing.of([span for span in spans if span["low"] < span["high"]]).mark_rule(strokeWidth=1.5)
+    widths = {label: (low / divisor, high / divisor) for label, (low, high) in ends.items() if low < high}
+    spans: Bars = [{"row": label, "low": low, "high": high} for label, (low, high) in widths.items()]
+    whiskers = drawing.of(spans).mark_rule(strokeWidth=1.5)
     drawn = whiskers.encode(x="low:Q", x2="high:Q", y=alt.Y("row:N", sort=list(ends)), color=alt.value(drawing.INK))
     return alt.layer(panel, drawn)
 
