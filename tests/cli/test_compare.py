@@ -80,3 +80,14 @@ def test_wrong_requests_end_in_one_sentence(in_process, files, arguments, senten
     code, out, err = in_process("compare", *(paths.get(a, a) for a in arguments))
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert sentence in err
+
+
+def test_json_says_how_likely_either_is_the_faster_also_anchored(in_process, files, example):
+    plain = json.loads(in_process("compare", *files, "--json")[1])["faster"]
+    anchor = example.parent / "llama-2-7b-measured-8xa800.yaml"
+    code, out, _ = in_process("compare", *files, "--json", "--anchor", anchor)
+    learned = json.loads(out)["faster"]
+    assert code == 0
+    assert 0.5 < plain["a_is_faster"] < 1
+    assert plain["interval"][0] < plain["ratio"] < plain["interval"][1]
+    assert learned["interval"] != plain["interval"]
