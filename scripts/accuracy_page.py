@@ -43,6 +43,7 @@ def _training() -> Iterable[Row]:
     asked = "**Training** on your own cluster, framework named, nothing measured"
     yield _of_sources(f"{asked}: dense models", found["dense"])
     yield _of_sources(f"{asked}: mixtures of experts", found["experts"])
+    yield _of_sources("of these, fine-tuning, mostly of small batches on few devices", found["fine-tuning"])
     devices = found["unmeasured_devices"]
     left = f"{devices['sources']} architectures left out, {devices['rows']} steps"
     yield _row("Training on a device whose whole architecture nobody measured", devices, left)

@@ -96,11 +96,12 @@ def _answer(left: LeftOut) -> Answer:
 
 
 def by_kind(sources: Sources) -> dict[str, Sources]:
-    """Return the rows of all sources, those of dense models and those of mixtures of experts, by source."""
+    """Return the rows of all sources, and those of dense models, of mixtures of experts, of fine-tuning, by source."""
     kinds: dict[str, Callable[[LeftOut], bool]] = {
         "all": lambda _: True,
         "dense": lambda left: not has_experts(left),
         "experts": has_experts,
+        "fine-tuning": lambda left: left.of.step.scenario.workload.task == "finetune",
     }
     chosen = {kind: [[left for left in source if of(left)] for source in sources] for kind, of in kinds.items()}
     return {kind: [source for source in parts if source] for kind, parts in chosen.items()}
@@ -140,7 +141,7 @@ def together(groups: Sequence[Figures]) -> Expected:
 
 
 def expected_of(sources: Sources) -> dict[str, Any]:
-    """Return what to expect by kind of layers, under the documented keys."""
+    """Return what to expect by kind of steps, under the documented keys."""
     return {kind: asdict(found) for kind, of in by_kind(sources).items() if (found := expected(of)) is not None}
 
 
