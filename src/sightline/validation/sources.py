@@ -13,16 +13,13 @@ import numpy as np
 from sightline.calibration.training import Estimate, estimate
 from sightline.cost.architectures import of_family
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.anchoring.timed import MeasuredStep
+from sightline.prediction.anchoring.timed import STEP_RATES, MeasuredStep, step_seconds
 from sightline.prediction.training.effects import base_constants, beliefs_at_sites, gradient, site_of
-from sightline.prediction.training.flops import model_flops
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.predict import profile_of, with_fastest_micro_batch
-from sightline.scenario import Scenario
 from sightline.validation.suite import Case, Split, Suite
 
 TIMES = ("step_time_s", "forward_pass_s")
-RATES = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,7 @@ def source_steps(suites: Sequence[Suite]) -> list[SourceStep]:
             stated=case.scenario,
         )
         for suite in suites
-        if suite.kind == "training" and suite.quantity in (*TIMES, *RATES)
+        if suite.kind == "training" and suite.quantity in (*TIMES, *STEP_RATES)
         for case in suite.cases
     ]
 
@@ -68,23 +65,13 @@ def _step(case: Case, suite: Suite) -> MeasuredStep:
     scenario = scenario_from_mapping(case.scenario)
     if scenario.plan.micro_batch is None:
         scenario = with_fastest_micro_batch(scenario, lambda tried: profile_of(tried, base_constants(tried)))
-    quantity = suite.quantity if suite.quantity in TIMES else "step_time_s"
+    timed = suite.quantity in TIMES
     return MeasuredStep(
         scenario=scenario,
-        seconds=_seconds(case, suite.quantity, scenario),
+        seconds=case.measured if timed else float(step_seconds(scenario, suite.quantity, case.measured)),
         site=site_of(suite.site, scenario.cluster.device),
-        quantity=quantity,
+        quantity=suite.quantity if timed else "step_time_s",
     )
-
-
-def _seconds(case: Case, quantity: str, scenario: Scenario) -> float:
-    """Seconds of the step, from the quantity that was measured."""
-    if quantity in TIMES:
-        return case.measured
-    if quantity == "model_flops_per_s_per_device":
-        return float(model_flops(scenario) / (case.measured * scenario.cluster.devices))
-    devices = scenario.cluster.devices if quantity.endswith("_per_device") else 1
-    return float(scenario.workload.sequence_length * scenario.workload.global_batch / (devices * case.measured))
 
 
 def fitted(steps: Sequence[SourceStep]) -> Estimate:

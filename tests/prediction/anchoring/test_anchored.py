@@ -251,6 +251,20 @@ def test_a_mesh_of_plans_is_what_each_plan_is_alone():
     assert mesh.step_time_s == pytest.approx(alone)
 
 
+@pytest.mark.parametrize("size", ["batch", "prompt_tokens", "output_tokens"])
+def test_a_mesh_of_batches_is_what_each_batch_is_alone(size):
+    known = anchored([_measured(_requests(), 1.4)])
+    values = np.array([64.0, 1024.0, 200_000.0])
+
+    def sized(value):
+        return replace(_requests(), workload=replace(_requests().workload, **{size: value}))
+
+    mesh = sl.predict(sized(values), anchor=known)
+    alone = [sl.predict(sized(float(value)), anchor=known) for value in values]
+    assert mesh.ttft_s == pytest.approx([one.ttft_s for one in alone])
+    assert mesh.tpot_s == pytest.approx([one.tpot_s for one in alone])
+
+
 def test_sensitivity_is_anchored_too():
     from sightline.anchors import sensitivity
 

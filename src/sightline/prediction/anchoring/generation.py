@@ -123,13 +123,13 @@ def unexplained(scenario: GenerationScenario, quantity: str) -> Unexplained:
     """
     constants, _ = engine_constants(scenario)
     spread = constants.ttft_spread if quantity == "ttft_s" else constants.tpot_spread
-    terms = [] if np.ndim(scenario.workload.batch) else extrapolated_terms(scenario, constants).values()
+    terms = extrapolated_terms(scenario, constants).values()
     case = max((1.0 - constants.shared_share) * (spread / FOUR_IN_FIVE) ** 2, _case() ** 2)
     return Unexplained(
         description=described(scenario, quantity),
         noise=sqrt((1.0 - _shared()) * case),
         near={"case": sqrt(_shared() * case)},
-        common={site_of(scenario): sqrt(sum(sd**2 for sd in terms))},
+        common={site_of(scenario): np.sqrt(sum(sd**2 for sd in terms))},
     )
 
 

@@ -5,14 +5,14 @@ prediction near a measured step takes over what the effects left of it (kriging 
 Williams, Gaussian Processes for Machine Learning, 2006, section 2.7).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sightline.prediction.anchoring.timed import Timed
-from sightline.prediction.beliefs import Array, Beliefs, Gradient, learned
+from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict, learned
 
 CONTRADICTION = 3.0
 """Standard deviations by which a measurement differs from what the others lead to, where they contradict each other."""
@@ -22,8 +22,6 @@ FREEDOM = 4.0
 
 SURPRISING = 2.0
 """Factor on variances from which measurements are called surprising."""
-
-Predict = Callable[[Beliefs], tuple[Array, Sequence[Gradient]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

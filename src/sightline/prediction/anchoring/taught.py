@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sightline.prediction.anchoring.distance import Description, Spreads, likeness
-from sightline.prediction.anchoring.posterior import Posterior, Predict, posterior
+from sightline.prediction.anchoring.posterior import Posterior, posterior
 from sightline.prediction.anchoring.timed import Timed
-from sightline.prediction.beliefs import Array, Beliefs, Gradient
+from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict
 from sightline.quantities import Number
 
 TimedOne = TypeVar("TimedOne", bound=Timed[Any])
@@ -24,8 +24,8 @@ class Unexplained:
     """Its own alone."""
     near: Mapping[str, Number]
     """What it has in common with others as far as they are alike, by kind; arrays for an open mesh."""
-    common: Mapping[str, float]
-    """What it has in common with all that have it, by kind."""
+    common: Mapping[str, Number]
+    """What it has in common with all that have it, by kind; arrays for an open mesh."""
 
     @property
     def variance(self) -> float:

@@ -10,7 +10,9 @@ device's kernels err too where they were not measured, the more the farther thei
 
 from dataclasses import dataclass
 from functools import cache
-from math import log2, sqrt
+from math import sqrt
+
+import numpy as np
 
 from sightline.catalog import entry, names
 from sightline.cost.architectures import distance
@@ -18,7 +20,7 @@ from sightline.cost.device_model import device_model
 from sightline.cost.families import Stated, evidence_of, family_of
 from sightline.cost.unmeasured import unmeasured_half_width
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases
-from sightline.quantities import FOUR_IN_FIVE
+from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger
 from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model
 
 PRODUCTS = "matmul"
@@ -59,7 +61,7 @@ def format_of(plan: GenerationPlan) -> str:
     return "+".join(plan.quantization) if plan.quantization else "16-bit"
 
 
-def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, float]:
+def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, Number]:
     """Return what a scenario adds to the spread of its engine's fitted cases, as standard deviations by cause.
 
     Of the kernels alone where nothing was fitted: such a set states estimated spreads, which are of whole engines. An
@@ -74,7 +76,7 @@ def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstan
     return kernels | _beyond_fitted(scenario, constants)
 
 
-def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, float]:
+def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, Number]:
     """The terms of what the engine was never fitted with."""
     terms, work = load_extrapolation(), scenario.workload
     new = {
@@ -83,9 +85,10 @@ def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) 
         "format": format_of(scenario.plan) not in constants.fitted_formats,
         "release": bool(borrowed_releases(scenario.plan.engine.name, scenario.plan.engine.version)),
     }
-    found = {"source": terms.source} | {name: getattr(terms, name) for name, unseen in new.items() if unseen}
-    doublings = log2(max(context_of(work) / constants.fitted_context, 1.0))
-    return found | ({"context": terms.context * doublings} if doublings else {})
+    found: dict[str, Number] = {"source": terms.source}
+    found |= {name: getattr(terms, name) for name, unseen in new.items() if unseen}
+    doublings = np.log2(larger(context_of(work) / constants.fitted_context, 1.0))
+    return found | ({"context": terms.context * doublings} if anywhere(doublings > 0) else {})
 
 
 @cache
@@ -106,9 +109,9 @@ def unmeasured_kernels(device: Device) -> float:
     return unmeasured_half_width(PRODUCTS, distance(device, family_of(device, PRODUCTS))) / FOUR_IN_FIVE
 
 
-def context_of(work: Generate) -> float:
+def context_of(work: Generate) -> Number:
     """Return the tokens that a sequence has at its end."""
-    return float(work.prompt_tokens) + float(work.output_tokens)
+    return 1.0 * work.prompt_tokens + work.output_tokens
 
 
 def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
@@ -116,7 +119,7 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     first, step = _fitted_spreads(scenario, constants)
     if first <= 0 or step <= 0:
         return 0.0, 0.0
-    further = FOUR_IN_FIVE**2 * sum(sd**2 for sd in extrapolated_terms(scenario, constants).values())
+    further = FOUR_IN_FIVE**2 * sum(float(sd) ** 2 for sd in extrapolated_terms(scenario, constants).values())
     return sqrt(first**2 + further), sqrt(step**2 + further)
 
 
