@@ -78,25 +78,32 @@ def anchored_errors(
 ) -> Iterator[AnchoredError]:
     """Yield each source's errors, predicted without it and anchored with ``anchors`` of its steps.
 
+    Those of mixtures of experts are apart from those of dense models; anchors may be of either.
+
     ``alike``: predicted are steps of the anchor's model and cluster alone.
     """
     for source, rows in rows_of_sources(steps, found):
-        covariance = rows.covariance()
-        chosen_sets = choices(len(rows.steps), anchors)
-        targets = [target for chosen in chosen_sets for target in _targets(rows, covariance, chosen, alike)]
-        if targets:
-            before, after, inside, _ = np.mean(np.abs(targets), axis=0)
-            yield AnchoredError(
-                source=source,
-                anchors=anchors,
-                rows=len(rows.steps),
-                experts=any(step.scenario.model.experts is not None for step in rows.steps),
-                unanchored=float(before),
-                anchored=float(after),
-                covered=float(inside),
-                half_width=float(np.expm1(np.median([spread for *_, spread in targets]))),
-                best_factor=_best_factor(rows, alike),
-            )
+        covariance, chosen_sets = rows.covariance(), choices(len(rows.steps), anchors)
+        for experts in (False, True):
+            asked = [place for place, step in enumerate(rows.steps) if _has_experts(step) == experts]
+            targets = [one for chosen in chosen_sets for one in _targets(rows, covariance, chosen, asked, alike)]
+            if targets:
+                before, after, inside, _ = np.mean(np.abs(targets), axis=0)
+                yield AnchoredError(
+                    source=source,
+                    anchors=anchors,
+                    rows=len(asked),
+                    experts=experts,
+                    unanchored=float(before),
+                    anchored=float(after),
+                    covered=float(inside),
+                    half_width=float(np.expm1(np.median([spread for *_, spread in targets]))),
+                    best_factor=_best_factor(rows, asked, alike),
+                )
+
+
+def _has_experts(step: MeasuredStep) -> bool:
+    return step.scenario.model.experts is not None
 
 
 def rows_of_sources(
@@ -140,14 +147,14 @@ def choices(rows: int, anchors: int) -> list[tuple[int, ...]]:
 
 
 def _targets(
-    rows: Rows, covariance: Array, chosen: Sequence[int], alike: bool
+    rows: Rows, covariance: Array, chosen: Sequence[int], asked: Sequence[int], alike: bool
 ) -> Iterator[tuple[float, float, float, float]]:
-    """The rows that are no anchors: errors without and with the chosen ones, whether the interval holds, its width."""
+    """The asked rows that are no anchors: errors without and with the chosen, whether the interval holds, its width."""
     own = list(chosen)
     rest = [
         place
-        for place, step in enumerate(rows.steps)
-        if place not in own and not (alike and _kind(step) != _kind(rows.steps[own[0]]))
+        for place in asked
+        if place not in own and not (alike and _kind(rows.steps[place]) != _kind(rows.steps[own[0]]))
     ]
     anchors, shared = covariance[np.ix_(own, own)], covariance[np.ix_(own, rest)]
     weights = np.linalg.solve(anchors, shared)
@@ -169,10 +176,10 @@ def error_left(rows: Rows, spreads: Spreads, anchors: int) -> float:
     return float(np.mean(left)) if left else float("nan")
 
 
-def _best_factor(rows: Rows, alike: bool) -> float:
-    """The mean error that the best factor on all steps leaves, or on those of each model and cluster of several."""
-    kinds = [_kind(step) if alike else ("", "", 0) for step in rows.steps]
-    groups = [rows.errors[[one == kind for one in kinds]] for kind in dict.fromkeys(kinds)]
+def _best_factor(rows: Rows, asked: Sequence[int], alike: bool) -> float:
+    """The mean error that the best factor on the asked steps leaves, or on those of each model and cluster."""
+    kinds = [_kind(rows.steps[place]) if alike else ("", "", 0) for place in asked]
+    groups = [rows.errors[asked][[one == kind for one in kinds]] for kind in dict.fromkeys(kinds)]
     left = [errors - np.median(errors) for errors in groups if len(errors) > 1]
     return float(np.mean(np.abs(np.expm1(-np.concatenate(left)))))
 
