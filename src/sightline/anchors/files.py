@@ -78,7 +78,7 @@ def delete_anchor(store: Store, name: str) -> None:
     Raises:
         InputError: There is nothing.
     """
-    read_names = anchor_names(store)
-    if name not in read_names:
-        raise InputError(f"no anchor '{name}' in '{store.place}'{nearest(name, read_names)}")
+    names = anchor_names(store)
+    if name not in names:
+        raise InputError(f"no anchor '{name}' in '{store.place}'{nearest(name, names)}")
     store.storage.remove(f"{FOLDER}/{name}.json")

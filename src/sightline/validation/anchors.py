@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.calibration.training import Estimate
-from sightline.prediction.anchoring.distance import Spreads, stated_spreads
+from sightline.prediction.anchoring.distance import Spreads, plan_spreads
 from sightline.prediction.anchoring.posterior import surprise_scale
 from sightline.prediction.anchoring.taught import Unexplained, covariance_of
 from sightline.prediction.anchoring.timed import MeasuredStep
@@ -65,7 +65,7 @@ class Rows(NamedTuple):
 
     def covariance(self, spreads: Spreads | None = None) -> Array:
         """Return what these errors have in common, with the catalog's spreads between plans unless others are given."""
-        known, parts = stated_spreads(), self.unexplained
+        known, parts = plan_spreads(), self.unexplained
         if spreads is not None:
             own = [case_parts(slopes, spreads) for slopes in self.slopes]
             parts = [replace(one, noise=of[0], near=of[1]) for one, of in zip(parts, own, strict=True)]

@@ -37,7 +37,7 @@ class Spreads:
     """In how many factors of two, and other choices, likeness falls to 1/e."""
 
 
-def stated_spreads() -> Spreads:
+def plan_spreads() -> Spreads:
     """Return what the catalog states."""
     return Spreads(**entry("training", "constants")["anchors"])
 

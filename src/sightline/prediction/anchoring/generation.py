@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.catalog import entry
 from sightline.cost.device_model import device_model
-from sightline.prediction.anchoring.distance import described, stated_spreads
+from sightline.prediction.anchoring.distance import described, plan_spreads
 from sightline.prediction.anchoring.taught import Taught, Unexplained, sides, teach, widest
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient
@@ -19,20 +19,21 @@ from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.sites import NOTHING, PACE, EngineAtSite, at_pace, constants_at, shifts
 from sightline.prediction.generation.uncertainty import extrapolated_terms
 from sightline.prediction.training.flops import matmul_weights
-from sightline.program.shapes import ELEMENT_BYTES
+from sightline.program.formats import formats_of
 from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import GenerationScenario
 
 
 def weight_format(scenario: GenerationScenario) -> tuple[float, float]:
-    """Return the bytes of a matmul weight, and the highest peak of products with it in FLOP/s."""
-    plan, peaks = scenario.plan, scenario.cluster.device.peak_flops
-    packed = [word for word in (*(plan.quantization or ()), scenario.model.weights) if not word.startswith("kv-")]
-    if any("4" in word for word in packed):
-        return 0.5, float(max(peaks.values()))
-    if any("8" in word for word in (*packed, plan.dtype)):
-        return 1.0, float(max(peaks.values()))
-    return ELEMENT_BYTES.get(plan.dtype, 2.0), float(peaks.get(plan.dtype, max(peaks.values())))
+    """Return the fewest bytes of a matmul weight, and the highest peak of products with it in FLOP/s."""
+    plan, device = scenario.plan, scenario.cluster.device
+    used = formats_of(scenario.model, plan.quantization, plan.dtype, device, whole_model=True)
+    fewest = min(of.weight_bytes for of in used.operands.values())
+    # Kernels for weights below 16 bits may multiply in any type that the device has.
+    highest = max(device.peak_flops.values())
+    plain = used.operands[used.plain]
+    peak = highest if fewest < plain.weight_bytes else device.peak_flops.get(plain.compute_dtype, highest)
+    return fewest, float(peak)
 
 
 def site_of(scenario: GenerationScenario) -> str:
@@ -152,7 +153,7 @@ def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredReques
         return np.array([logarithm for logarithm, _ in found]), [slopes for _, slopes in found]
 
     own = [unexplained(one.scenario, one.quantity) for one in timed]
-    taught = teach(NOTHING, predict, timed, own, stated_spreads())
+    taught = teach(NOTHING, predict, timed, own, plan_spreads())
     alone = [learn_requests(side) for side in sides(taught, timed)]
     return AnchoredRequests(taught=taught, alternatives=tuple(alone))
 

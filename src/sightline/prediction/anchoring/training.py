@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sightline.cost.device_model import device_model
-from sightline.prediction.anchoring.distance import Spreads, described, stated_spreads
+from sightline.prediction.anchoring.distance import Spreads, described, plan_spreads
 from sightline.prediction.anchoring.taught import Taught, Unexplained, sides, teach, widest
 from sightline.prediction.anchoring.timed import MeasuredStep, seconds_of
 from sightline.prediction.beliefs import Array, Beliefs, Gradient
@@ -99,7 +99,7 @@ def unexplained(scenario: Scenario, quantity: str, known: Beliefs) -> Unexplaine
     owner stated its constants, by half of the square of their spread.
     """
     stated = stated_set(scenario)
-    noise, near = case_parts(site_slopes(scenario, quantity, known), stated_spreads())
+    noise, near = case_parts(site_slopes(scenario, quantity, known), plan_spreads())
     common = dict(beyond(scenario))
     if stated is not None:
         common[f"stated for {scenario.cluster.device.name}"] = stated[0].spread / FOUR_IN_FIVE / sqrt(2.0)
@@ -138,7 +138,7 @@ def learn_steps(timed: Sequence[MeasuredStep], *, known: Beliefs | None = None) 
     """Return what is known after the anchors; ``known`` before them, else what the catalog's measurements taught."""
     before = Knowledge(stated=known).beliefs
     own = [unexplained(one.scenario, one.quantity, before) for one in timed]
-    taught = teach(before, _predictor(timed), timed, own, stated_spreads())
+    taught = teach(before, _predictor(timed), timed, own, plan_spreads())
     alone = [learn_steps(side, known=known) for side in sides(taught, timed)]
     return AnchoredSteps(stated=taught.posterior.beliefs, taught=taught, alternatives=tuple(alone))
 

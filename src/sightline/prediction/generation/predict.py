@@ -32,8 +32,8 @@ from sightline.quantities import Number
 from sightline.scenario import GenerationScenario
 
 
-class Anchored(Protocol):
-    """What requests measured on one's own cluster teach of an engine there."""
+class Knowledge(Protocol):
+    """What is known of a site: of one that the catalog has, or of one's own after anchors."""
 
     def constants(self, scenario: GenerationScenario, base: InferenceConstants) -> InferenceConstants:
         """Return the engine's constants at the scenario's site."""
@@ -49,7 +49,7 @@ class Anchored(Protocol):
 
 
 def predict_generation(
-    scenario: GenerationScenario, constants: InferenceConstants | None = None, known: Anchored | None = None
+    scenario: GenerationScenario, constants: InferenceConstants | None = None, known: Knowledge | None = None
 ) -> Profile:
     """Predict a batch's generation; sizes and degrees may be arrays that broadcast.
 
@@ -144,7 +144,7 @@ def _limits(whole: Mapping[str, Phase], moved_s: Number) -> dict[str, Number]:
 
 
 def _intervals(
-    profile: Profile, workers: Workers, constants: InferenceConstants, known: Anchored | None
+    profile: Profile, workers: Workers, constants: InferenceConstants, known: Knowledge | None
 ) -> Mapping[str, tuple[float, float | None]]:
     """The interval of each result, of which no end is faster than physics allows; a bound has none above."""
     if constants.is_bound:
@@ -158,7 +158,7 @@ def _intervals(
     return found
 
 
-def _spreads(profile: Profile, constants: InferenceConstants, known: Anchored | None) -> dict[str, float]:
+def _spreads(profile: Profile, constants: InferenceConstants, known: Knowledge | None) -> dict[str, float]:
     """Spread of each result; none where those of tokens are unknown.
 
     The latency joins both by their shares of it; they add up, because the same operators and constants err in both.

@@ -54,7 +54,7 @@ class Knowledge:
     def missing(self, scenario: Scenario) -> dict[str, str]:
         """Return what would have to be measured for the framework's constants to be calibrated on the device."""
         known = is_bound(scenario) or stated_set(scenario)
-        sentence = "" if known else missing(scenario)
+        sentence = "" if known else lacking_measurements(scenario)
         return {"framework": sentence} if sentence else {}
 
     def evidence(self, scenario: Scenario) -> str:
@@ -62,7 +62,7 @@ class Knowledge:
         if is_bound(scenario):
             return "datasheet"
         stated = stated_set(scenario)
-        return stated[1] if stated is not None else "extrapolated" if missing(scenario) else "calibrated"
+        return stated[1] if stated is not None else "extrapolated" if lacking_measurements(scenario) else "calibrated"
 
 
 def spread_unmeasured(effect: str) -> float:
@@ -104,7 +104,7 @@ def beyond(scenario: Scenario) -> dict[str, float]:
     return {name: float(spreads[name]) * float(far) for name, far in found.items()}
 
 
-def missing(scenario: Scenario) -> str:
+def lacking_measurements(scenario: Scenario) -> str:
     """Return what measurements of the framework on the device there would have to be; empty where there are enough."""
     plan, device = scenario.plan, scenario.cluster.device
     family, lent = effects_family(device, shipped_beliefs())
