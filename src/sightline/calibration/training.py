@@ -256,6 +256,8 @@ def coverage(scenarios: Sequence[Scenario], sites: Sequence[str]) -> dict[str, A
             "tokens": max(float(np.max(scenario.workload.sequence_length)) for scenario, _ in both),
             "formats": sorted({scenario.plan.dtype for scenario, _ in both}),
             "experts": any(scenario.model.experts is not None for scenario, _ in both),
+            "mixers": sorted({kind.mixer for scenario, _ in both for kind in scenario.model.kinds}),
+            "offload": any(bool(scenario.plan.offload) for scenario, _ in both),
             "on": {family: {"rows": len(of), "sites": len(set(of))} for family, of in sorted(on.items())},
         }
     return found

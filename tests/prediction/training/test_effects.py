@@ -7,6 +7,7 @@ import pytest
 from training_scenarios import training
 
 from sightline import predict
+from sightline.catalog import entry
 from sightline.prediction.beliefs import Beliefs
 from sightline.prediction.evidence import FEWEST_ROWS
 from sightline.prediction.training.constants import TrainingConstants, stated_set
@@ -22,8 +23,14 @@ from sightline.prediction.training.effects import (
     shipped_beliefs,
     shipped_coverage,
 )
-from sightline.prediction.training.knowledge import Knowledge, missing, variance_beyond
+from sightline.prediction.training.knowledge import (
+    Knowledge,
+    lacking_measurements,
+    spread_unmeasured,
+    variance_beyond,
+)
 from sightline.prediction.training.predict import profile_of
+from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import Scenario
 
 A100 = training(
@@ -123,12 +130,40 @@ def test_intervals_grow_with_the_distance_from_what_was_measured() -> None:
     assert variance_beyond(larger) > variance_beyond(A100) == 0.0
 
 
+def test_what_no_step_was_measured_with_widens_the_interval_by_its_spread() -> None:
+    spreads = entry("training", "constants")["beyond"]
+    plan = {"framework": "megatron", "micro_batch": 1, "tensor_parallel": 2}
+    h100 = training(model="llama-2-7b", cluster="8x h100-sxm-80gb", global_batch=16, plan=plan)
+    assert Knowledge().evidence(h100) == "calibrated"
+    offloaded = replace(h100, plan=replace(h100.plan, offload=frozenset({"optimizer"})))
+    exact = replace(h100, plan=replace(h100.plan, dtype="fp32"))
+    assert variance_beyond(offloaded) == pytest.approx(spreads["offload"] ** 2)
+    assert variance_beyond(exact) == pytest.approx(spreads["format"] ** 2)
+    for scenario, named in ((offloaded, "anything offloaded"), (exact, "that dtype")):
+        assert Knowledge().evidence(scenario) == "extrapolated"
+        assert named in Knowledge().missing(scenario)["framework"]
+        inside = Knowledge().spread(scenario, lambda _: 1.0)
+        assert inside > FOUR_IN_FIVE * variance_beyond(scenario) ** 0.5
+
+
+def test_no_interval_is_narrower_than_the_noise_of_one_case() -> None:
+    case = entry("training", "constants")["case"]
+    assert Knowledge().spread(A100, lambda _: 1.0) == pytest.approx(FOUR_IN_FIVE * case)
+
+
+def test_devices_of_unmeasured_architectures_differ_by_more_than_measured_ones() -> None:
+    wider = entry("training", "constants")["unmeasured"]
+    effect = "matmul_slowdown/device/mi300x"
+    assert spread_unmeasured(effect) == pytest.approx(wider * priors()["matmul_slowdown"].spreads["device"])
+    assert spread_unmeasured("matmul_slowdown/framework/other") == priors()["matmul_slowdown"].spreads["framework"]
+
+
 def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
     for lineage, covered in shipped_coverage().items():
         for family, known in covered["on"].items():
             assert known["sites"] >= 1, (lineage, family)
     few = training(cluster="1x mi300x", plan={"framework": "megatron", "micro_batch": 1})
-    assert missing(few).startswith("no published step of megatron 0.18 on mi300x is known")
+    assert lacking_measurements(few).startswith("no published step of megatron 0.18 on mi300x is known")
     assert predict(few).evidence["framework"] == "extrapolated"
     covered = shipped_coverage()["megatron-core"]["on"]["h100-sxm"]
     assert covered["rows"] >= FEWEST_ROWS
@@ -137,7 +172,7 @@ def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
 
 def test_what_is_missing_names_the_lines_that_were_measured():
     asked = training(cluster="1x a100-sxm-80gb", plan={"framework": "megatron", "micro_batch": 1})
-    said = missing(asked)
+    said = lacking_measurements(asked)
     assert said.startswith("no published step of megatron 0.18 on a100-sxm-80gb is known (")
     assert " of its lines 2019, 2022 are); calibrated needs" in said
 

@@ -94,25 +94,50 @@ def beyond(scenario: Scenario) -> dict[str, float]:
         # The framework's own effects are unknown, which says it already.
         return {"shapes": float(spreads["shapes"]) * bool(scenario.model.assumed)}
     experts, tokens = scenario.model.experts is not None, scenario.workload.sequence_length
+    mixers = {kind.mixer for kind in scenario.model.kinds}
     found = {
         "devices": max(0.0, log10(scenario.cluster.devices / known["devices"])),
         "tokens": max(0.0, log10(float(np.max(tokens)) / known["tokens"])),
         "format": scenario.plan.dtype not in known["formats"],
-        "layers": experts and not known["experts"],
+        "layers": (experts and not known["experts"]) or not mixers <= set(known["mixers"]),
+        "offload": bool(scenario.plan.offload) and not known["offload"],
         "shapes": bool(scenario.model.assumed),
     }
     return {name: float(spreads[name]) * float(far) for name, far in found.items()}
 
 
 def lacking_measurements(scenario: Scenario) -> str:
-    """Return what measurements of the framework on the device there would have to be; empty where there are enough."""
+    """Return what measurements of the framework on the device there would have to be; empty where there are enough.
+
+    Enough measurements of other plans are not enough for one outside of all of them.
+    """
     plan, device = scenario.plan, scenario.cluster.device
     family, lent = effects_family(device, shipped_beliefs())
     known = {} if lent else shipped_coverage().get(plan.framework.lineage, {}).get("on", {}).get(family, {})
     rows, sites = known.get("rows", 0), known.get("sites", 0)
     called = f"{plan.framework.name} {plan.framework.version}".strip()
     others = "" if rows or lent else _of_other_lines(plan.framework.name, plan.framework.lineage, family)
-    return not_calibrated(rows, sites, "step", f"{called} on {device.name}", others)
+    few = not_calibrated(rows, sites, "step", f"{called} on {device.name}", others)
+    return few or _outside(scenario, called)
+
+
+OUTSIDE = {
+    "devices": "as many devices",
+    "tokens": "sequences as long",
+    "format": "that dtype",
+    "layers": "such layers",
+    "offload": "anything offloaded",
+    "shapes": "a model whose shapes had to be assumed",
+}
+"""What no measured step of a framework has, by the kind of distance (`beyond`)."""
+
+
+def _outside(scenario: Scenario, called: str) -> str:
+    """What a scenario has that no measured step of its framework has, in words; empty for nothing."""
+    lacking = [OUTSIDE[kind] for kind, far in beyond(scenario).items() if far > 0]
+    if not lacking:
+        return ""
+    return f"no published step of {called} has {' or '.join(lacking)}; calibrated needs one, or a run of your own"
 
 
 def _of_other_lines(name: str, lineage: str, family: str) -> str:
