@@ -143,7 +143,8 @@ def test_recomputation_saves_memory_and_costs_time(scenario):
         # The stage that sets the pace may hold the head and no layer; then recomputation only lengthens the bubble.
         assert kind.phases["recompute"] >= 0
         # Another stage that sets the pace may exchange less with its replicas, whose traffic counts on that stage alone.
-        assert kind.step_time_s > none.step_time_s or pace_setter(kind) != pace_setter(none)
+        # A longer group of interleaved passes may hide a little more of the replicas' traffic than it adds.
+        assert kind.step_time_s > (1 - 1e-4) * none.step_time_s or pace_setter(kind) != pace_setter(none)
         assert kind.memory_bytes["total"] <= none.memory_bytes["total"] * (1 + ROUNDING)
         assert kind.hardware_flops > none.hardware_flops
 
@@ -161,6 +162,8 @@ def sums_gradients_in_fp32(scenario):
 @given(strategies.trainings(data_parallel=1, tensor_parallel=1))
 def test_one_replica_exchanges_nothing_and_shares_nothing(scenario):
     assume(not copies_weights_to_share_them(scenario))
+    # Hooks of ZeRO run on one device too.
+    assume(not scenario.plan.framework.zero_engine.hooks)
     stages = [numbers(profile_of(planned(scenario, zero_stage=stage))) for stage in (0, 1, 2, 3)]
     assert stages[1] == stages[2] == stages[3]
     # Without ZeRO DeepSpeed sums 16-bit gradients in fp32, whoever else there is.
