@@ -141,3 +141,16 @@ def test_unknown_suites_are_refused_all_at_once():
         validate(["korthikanti-2022-tabel5", "nonsense"], predict=lambda _: profile())
     assert len(error.value.problems) == 2
     assert "did you mean 'korthikanti-2022-table5'?" in error.value.problems[0]
+
+
+def test_a_bound_is_no_answer():
+    stated = {
+        "model": "llama-2-7b",
+        "cluster": "8x a100-sxm-80gb",
+        "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 8},
+        "plan": {"framework": "reference", "micro_batch": 1},
+    }
+    chosen = replace(suites()[0], quantity="step_time_s", cases=(Case(scenario=stated, measured=1.0, split="fit"),))
+    (result,) = evaluate([chosen], None)
+    assert result.unanswered == 1
+    assert "bound" in str(result.answers[0].reason)

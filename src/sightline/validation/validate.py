@@ -185,6 +185,10 @@ def _results(suite: Suite, predict: Predict, done: Callable[[], None]) -> list[R
     return [result_of(suite.name, suite.quantity, split, part, suite.kind) for split, part in by_split.items() if part]
 
 
+A_BOUND = "no framework of the catalog offers the plan: the answer is a bound, and no prediction"
+"""Why a case has no answer where only the ideal framework takes its plan."""
+
+
 def _answer(case: Case, quantity: str, predict: Predict) -> Answer:
     """Return the prediction for a case; one that cannot be asked or answered says why."""
     try:
@@ -196,6 +200,8 @@ def _answer(case: Case, quantity: str, predict: Predict) -> Answer:
     except SightlineError as error:
         return Answer(case=case, reason=str(error))
     known = [span for reading in readings if (span := reading.interval.get(quantity)) is not None]
+    if any(getattr(reading, "evidence", {}).get("framework") == "datasheet" for reading in readings):
+        return Answer(case=case, reason=A_BOUND)
     interval = (min(float(low) for low, _ in known), max(float(high) for _, high in known)) if known else None
     return Answer(case=case, predicted=value, interval=interval)
 
