@@ -42,8 +42,8 @@ def print_errors(errors: Sequence[AnchoredError]) -> None:
     for one in errors:
         kind = " MoE" if one.experts else ""
         change = f"{one.unanchored:6.1%} -> {one.anchored:6.1%}"
-        best = f"best factor {one.best_factor:5.1%}"
-        print(f"  {one.source:20s} {one.rows:4d} rows  {change}  inside {one.covered:4.0%}  {best}{kind}", flush=True)
+        known = f"best factor {one.best_factor:5.1%}"
+        print(f"  {one.source:20s} {one.rows:4d} rows  {change}  inside {one.covered:4.0%}  {known}{kind}", flush=True)
     before, after = (fmean(getattr(one, key) for one in errors) for key in ("unanchored", "anchored"))
     covered = fmean(one.covered for one in errors)
     best = fmean(one.best_factor for one in errors)

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from sightline.prediction.anchoring.distance import stated_spreads
+from sightline.prediction.anchoring.distance import plan_spreads
 from sightline.prediction.anchoring.taught import covariance_of
 from sightline.prediction.anchoring.training import AnchoredSteps, slopes_at_site, unexplained
 from sightline.prediction.beliefs import Array, Beliefs, Gradient
@@ -39,7 +39,7 @@ def _covariance(
     gradients: list[Gradient], plans: tuple[Scenario, Scenario], beliefs: Beliefs, known: AnchoredSteps | None
 ) -> Array:
     """The covariance of both logarithms: of their effects, and of what those do not explain."""
-    spreads, wide = stated_spreads(), replace(beliefs, prior=spread_unmeasured)
+    spreads, wide = plan_spreads(), replace(beliefs, prior=spread_unmeasured)
     before = Knowledge().beliefs if known is None else known.taught.posterior.before
     parts = [unexplained(one, QUANTITY, before) for one in plans]
     own = covariance_of(parts, spreads)

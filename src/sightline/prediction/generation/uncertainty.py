@@ -70,7 +70,7 @@ def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstan
     device = scenario.cluster.device
     known = device.architecture in _architectures(constants.fitted_devices)
     kernels_sd = 0.0 if known else unmeasured_kernels(device)
-    kernels = {"kernels": kernels_sd} if kernels_sd else {}
+    kernels: dict[str, Number] = {"kernels": kernels_sd} if kernels_sd else {}
     if not constants.fitted_devices:
         return kernels
     return kernels | _beyond_fitted(scenario, constants)

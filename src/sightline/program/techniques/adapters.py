@@ -104,15 +104,18 @@ def adapter_steps(x: TrainingShapes, module: Module, one: AdapterShape, *, input
     tokens = x.tokens
     kept = 0.0 if input_is_kept and not (_dropout(x) or _casts(x)) else x.element_bytes * tokens * one.inputs
     hooks = hook_calls(x, trained=True)
-    forward, backward = {"host_calls": hooks.forward}, {"host_calls": hooks.backward}
-    a = x.product(module, "adapter A", tokens, one.rank, one.inputs, saved_bytes=kept, **forward)
+    a = x.product(module, "adapter A", tokens, one.rank, one.inputs, saved_bytes=kept, host_calls=hooks.forward)
     narrow = x.element_bytes * tokens * one.rank
-    b = x.product(module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=narrow, **forward)
+    b = x.product(
+        module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=narrow, host_calls=hooks.forward
+    )
     back = [
         x.product(module, "adapter B", one.outputs, one.group_rank, tokens, "weight gradient", input_row=one.outputs),
-        x.product(module, "adapter B", tokens, one.group_rank, one.outputs, "input gradient", **backward),
+        x.product(
+            module, "adapter B", tokens, one.group_rank, one.outputs, "input gradient", host_calls=hooks.backward
+        ),
         x.product(module, "adapter A", one.rank, one.inputs, tokens, "weight gradient", input_row=one.inputs),
-        x.product(module, "adapter A", tokens, one.inputs, one.rank, "input gradient", **backward),
+        x.product(module, "adapter A", tokens, one.inputs, one.rank, "input gradient", host_calls=hooks.backward),
     ]
     around = _around(x, module, one)
     return [
