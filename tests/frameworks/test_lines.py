@@ -139,9 +139,20 @@ def test_releases_between_lines_behave_as_the_nearest_before_them() -> None:
 
 @pytest.mark.parametrize(
     ("version", "line"),
-    [("", ""), ("0.2.7", "0.2"), ("0.1", "0.2"), ("0.3", "0.2"), ("0.11", ""), ("0.13", "0.12"), ("0.33", "")],
+    [
+        ("", ""),
+        ("0.1", "0.2"),
+        ("0.2.7", "0.2"),
+        ("0.6.3", "0.2"),
+        ("0.8.0", ""),
+        ("0.10", ""),
+        ("0.11", ""),
+        ("0.13", "0.12"),
+        ("0.33", ""),
+        ("1.0", ""),
+    ],
 )
-def test_constants_are_those_of_the_nearest_measured_release_before(version: str, line: str) -> None:
+def test_constants_are_those_of_the_nearest_measured_release(version: str, line: str) -> None:
     stated = {"releases": ["0.11", "0.15"], "versions": {"0.2": {"releases": ["0.2"]}, "0.12": {"releases": ["0.12"]}}}
     assert measured_line(version, stated) == line
 

@@ -75,16 +75,28 @@ def engine_line(engine: str, entry: Mapping[str, Any], stated: str) -> tuple[str
 
 
 def measured_line(version: str, stated: Mapping[str, Any]) -> str:
-    """Return the line of a set of constants whose measurements are of a release, or of the nearest before it.
+    """Return the line of a set of constants whose measurements are of a release, or of the nearest by its number.
 
-    Empty is the set itself, which builds between releases have. A release before all that were measured has the first.
+    Empty is the set itself, which builds between releases have. Of two as near, it is the later one.
     """
     versions: Mapping[str, Mapping[str, Any]] = {str(line): of for line, of in (stated.get("versions") or {}).items()}
     own = release_line(version, versions)
     release = _RELEASE.fullmatch(version)
     if own or release is None or minor_release(release[1]) in stated.get("releases", ()):
         return own
-    return _nearest(_by_release({**versions, "": stated}), _numbers(release[1]))
+    measured, asked = _by_release({**versions, "": stated}), _numbers(release[1])
+    by_number = sorted(measured, reverse=True)
+    return measured[min(by_number, key=lambda numbers: _releases_between(numbers, asked))] if measured else ""
+
+
+MAJOR = 100
+"""Minor releases that a major one counts as, more than any engine had of one."""
+
+
+def _releases_between(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """By how many minor releases two releases differ."""
+    (major, minor), (of, below) = (*one, 0)[:2], (*other, 0)[:2]
+    return abs(MAJOR * (major - of) + minor - below)
 
 
 def _with_releases(lines: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

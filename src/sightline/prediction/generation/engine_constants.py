@@ -157,7 +157,7 @@ the calls. Spreads are estimated."""
 def set_of(engine: str, version: str = "") -> Mapping[str, Any]:
     """Return the catalog's set of an engine's release: that of its line, or the engine's own.
 
-    A line's set is whole; a release that nobody measured has that of the nearest one before it, an engine that nobody
+    A line's set is whole; a release that nobody measured has that of the nearest one, an engine that nobody
     measured that of ``UNMEASURED``.
     """
     stated: Mapping[str, Any] = entry("inference", engine if engine in names("inference") else UNMEASURED)
