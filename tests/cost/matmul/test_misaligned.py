@@ -63,10 +63,17 @@ def test_the_less_a_row_is_aligned_the_longer_a_product_takes(family):
 def test_releases_before_mid_2022_have_the_older_library():
     from training_scenarios import training
 
-    def core_s(framework: str) -> float:
-        plan = {"framework": framework, "micro_batch": 1, "attention": "eager", "dtype": "fp16"}
+    def core_s(framework: str, version: str) -> float:
+        plan = {
+            "framework": framework,
+            "framework_version": version,
+            "micro_batch": 1,
+            "attention": "eager",
+            "dtype": "fp16",
+        }
         priced = price(training(model="gpt-1.3b", cluster="1x a100-sxm-80gb", sequence_length=350, plan=plan))
         products = [op for op in priced.program.layers[0].forward if isinstance(op, Matmul) and op.part == "scores"]
         return float(priced.prices[id(products[0])].time_s / priced.constants.matmul_slowdown)
 
-    assert core_s("megatron-deepspeed") > 1.3 * core_s("deepspeed")
+    assert core_s("megatron-deepspeed", "2021") > 1.3 * core_s("deepspeed", "0.15")
+    assert core_s("megatron-deepspeed", "2023") == core_s("deepspeed", "0.15")
