@@ -9,6 +9,7 @@ from sightline.calibration.fits import Prior, priors_of
 from sightline.calibration.inference import PRIORS, InferenceFit, MeasuredGeneration, fit_inference, priors_around
 from sightline.calibration.left_out import terms_of
 from sightline.calibration.manifest import manifest
+from sightline.calibration.parts.part import DATE
 from sightline.catalog.index import minor_release
 
 WRITTEN_BY = "python scripts/fit_inference.py --data DIR"
@@ -62,7 +63,7 @@ def engine_entries(cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]]
     fits = [pair for of_engine in found.values() for pair in of_engine.values()]
     entries["generation/effects"] = {
         "written_by": WRITTEN_BY,
-        "date": "2026-11",
+        "date": DATE,
         "evidence": "fitted",
         "source": "fit splits of the published suites of generation, all engines together",
         **terms_of([fit for _, fit in fits], [fit for one, fit in fits if one.line and not one.apart]),
@@ -93,7 +94,7 @@ def entry_of(found: Fits) -> dict[str, Any]:
     own, *lines = found
     network = "collective_slowdown" in found[own][1].supported.constants
     links = found[own][1].constants["fitted_links"] if network else []
-    entry = {"written_by": WRITTEN_BY, "date": "2026-11", **_figures(*found[own], seen | {"fitted_links": links})}
+    entry = {"written_by": WRITTEN_BY, "date": DATE, **_figures(*found[own], seen | {"fitted_links": links})}
     versions = {line: _figures(*found[line], seen | _links(found[line][1], links)) for line in lines}
     return entry | ({"versions": versions} if versions else {})
 

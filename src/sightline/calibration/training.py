@@ -17,7 +17,7 @@ import numpy as np
 from sightline.calibration.error_figures import conformal_spread, error_statistics
 from sightline.calibration.fits import FitResult
 from sightline.calibration.from_tables import Calibration
-from sightline.calibration.parts.part import PartFit
+from sightline.calibration.parts.part import DATE, PartFit
 from sightline.catalog import entry
 from sightline.content import content
 from sightline.errors import InputError
@@ -226,7 +226,7 @@ def shipped_form(found: Estimate) -> str:
     sites = sorted(name for name in beliefs.names if of_site(name) and abs(beliefs.mean_of(name)) >= 1e-3)
     stated = {
         "source": "estimated over all published series of steps by `python scripts/fit_training.py --data DIR`",
-        "date": "2026-11",
+        "date": DATE,
         "evidence": "fitted",
         "effects": _means_and_spreads(beliefs, names),
         "correlation_per_mille": [round(1000 * float(value)) for value in below],

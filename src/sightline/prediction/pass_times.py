@@ -75,7 +75,7 @@ def operator_times(operators: Sequence[Operator], prices: Prices) -> PassTimes:
     for op in operators:
         price = prices[id(op)]
         time_s = op.count * price.time_s
-        launches = launches + op.count * (op.kernels + op.host_calls)
+        launches = launches + op.launches
         if isinstance(op, Collective):
             collective_s = collective_s + time_s
         else:

@@ -57,6 +57,11 @@ class Operator:
         return display_name(self.part, self.direction)
 
     @property
+    def launches(self) -> Number:
+        """Launches of the host per block and micro-batch, and what takes as long."""
+        return self.count * (self.kernels + self.host_calls)
+
+    @property
     def backward(self) -> bool:
         """Whether it makes gradients of its inputs, as kernels other than a linear layer's products do."""
         return self.direction == "backward"

@@ -114,7 +114,7 @@ def _held_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, dis
     max(E, launches of E), and what follows E is launched while it catches up. Backward takes the numbers from forward.
     """
     behind = [op for op in operators if op.module in EXPERT_MODULES and not isinstance(op, Collective)]
-    launches = sum((op.count * (op.kernels + op.host_calls) for op in behind), 0.0)
+    launches = sum((op.launches for op in behind), 0.0)
     return larger(launches * launch_s - seconds_of(behind, prices) - dispatch_s, 0.0)
 
 
