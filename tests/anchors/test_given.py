@@ -3,24 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from training_scenarios import training
+from anchor_steps import measured, steps
 
 import sightline as sl
 from sightline.errors import InputError
 
 
-def _steps(**plan):
-    settings = {"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2} | plan
-    return training(model="llama-2-7b", cluster="8x a800-sxm-80gb", sequence_length=350, global_batch=16, plan=settings)
-
-
-def _measured(scenario, factor=1.0, **others):
-    """The scenario as if it took ``factor`` times as long as predicted."""
-    return replace(scenario, measured={"step_time_s": sl.predict(scenario).step_time_s * factor} | others, name="own")
-
-
 def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
-    scenario = _steps()
+    scenario = steps()
     answer = sl.predict(scenario)
     profile = sl.Profile(scenario=scenario, source="measured", step_time_s=1.1 * answer.step_time_s)
     assert sl.predict(scenario, anchor=[profile]).step_time_s == pytest.approx(1.1 * answer.step_time_s, rel=0.05)
@@ -29,23 +19,23 @@ def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
 
 
 def test_what_says_nothing_about_time_is_unused():
-    answer = sl.predict(_steps(), anchor=[_measured(_steps(), memory_bytes={"total": 3e10})])
+    answer = sl.predict(steps(), anchor=[measured(steps(), memory_bytes={"total": 3e10})])
     assert answer.anchor[0]["unused"] == ["memory_bytes"]
-    own = replace(_steps(), measured={"memory_bytes": {"total": 3e10}}, name="own")
+    own = replace(steps(), measured={"memory_bytes": {"total": 3e10}}, name="own")
     with pytest.raises(InputError, match="no measured time to learn from: memory_bytes say nothing about times"):
-        sl.predict(_steps(), anchor=[own])
+        sl.predict(steps(), anchor=[own])
 
 
 def test_anchors_of_one_name_are_told_apart():
-    own = _measured(_steps(), 1.1)
-    answer = sl.predict(_steps(), anchor=[own, _measured(_steps(micro_batch=1), 1.1), _measured(_steps(), 1.2)])
+    own = measured(steps(), 1.1)
+    answer = sl.predict(steps(), anchor=[own, measured(steps(micro_batch=1), 1.1), measured(steps(), 1.2)])
     assert [one["from"] for one in answer.anchor] == ["own", "own (2)", "own (3)"]
     assert len({one["sentence"] for one in answer.anchor}) == 3
 
 
 def test_a_time_of_zero_teaches_nothing():
     with pytest.raises(InputError, match="no measured time to learn from; training learns from step_time_s"):
-        sl.predict(_steps(), anchor=[replace(_steps(), measured={"step_time_s": 0.0})])
+        sl.predict(steps(), anchor=[replace(steps(), measured={"step_time_s": 0.0})])
 
 
 def test_what_is_no_anchor_is_a_sentence():

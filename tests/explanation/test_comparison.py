@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from compared_plans import GENERATION, TRAINING
 
 import sightline as sl
 from sightline.errors import InputError
@@ -11,19 +12,6 @@ from sightline.explanation.comparison import named_as
 from sightline.explanation.side import RUN_TO_RUN, WIDER, Cell
 from sightline.runs import open_store
 
-TRAINING = {
-    "name": "tiny",
-    "model": "llama-2-7b",
-    "cluster": "8x a800-sxm-80gb",
-    "workload": {"task": "pretrain", "sequence_length": 350, "global_batch": 16},
-    "plan": {"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2},
-}
-GENERATION = {
-    "model": "llama-2-7b",
-    "cluster": "1x h100-sxm-80gb",
-    "workload": {"task": "generate", "batch": 4, "prompt_tokens": 128, "output_tokens": 32},
-    "plan": {"framework": "vllm"},
-}
 OPERATOR = {
     "cluster": "1x h100-sxm-80gb",
     "workload": {"task": "operator", "operator": "matmul", "m": 4096, "n": 4096, "k": 4096},
