@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "sightline"
 ROOMS = (
     *(
         "errors",
+        "progress",
         "on_demand",
         "__version__",
         "quantities",
@@ -29,6 +30,9 @@ ROOMS = (
         "calibration",
         "validation",
         "explanation",
+        "launching",
+        "sweeps",
+        "planning",
         "measurement",
         "report",
         "cli",
