@@ -1,0 +1,86 @@
+"""A configuration file or command line as it was given: its text, its words, or the mapping that it holds."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sightline.catalog.yaml12 import parse
+from sightline.content import fix_mappings
+from sightline.errors import InputError
+from sightline.launching.shell import arguments_of, looks_like_a_command
+from sightline.loading.input.sources import read_json, read_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Given:
+    """What is to be read back."""
+
+    place: str
+    """What messages call it: the path, or "the text"."""
+    text: str
+    words: tuple[str, ...] = ()
+    """The words of its command line, as a shell would pass them; none where it is no command."""
+    mapping: Mapping[str, Any] = field(default_factory=dict)
+    """What a JSON, TOML or YAML file holds; empty for a command."""
+    kind: str = "command"
+    """command, json, toml or yaml."""
+    unresolved: tuple[str, ...] = ()
+    """Shell variables whose values the text does not say."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+
+def given(source: str | Path) -> Given:
+    """Return what a path or a text of several words or lines holds.
+
+    Raises:
+        InputError: There is no such file, or it is of no format that can be read.
+    """
+    if isinstance(source, Path) or not _is_text(source):
+        path = Path(source)
+        return _parsed(read_text(path), str(path), path.suffix.lower())
+    return _parsed(source, "the text", "")
+
+
+def _is_text(source: str) -> bool:
+    """Whether it is a text rather than the path of a file."""
+    return "\n" in source or source.lstrip()[:1] in ("{", "[") or looks_like_a_command(source)
+
+
+def _parsed(text: str, place: str, suffix: str) -> Given:
+    if not text.strip():
+        raise InputError(f"{place} is empty")
+    kind = _kind(text, suffix)
+    try:
+        if kind == "command":
+            read = arguments_of(text)
+            return Given(place=place, text=text, words=read.words, unresolved=read.unresolved)
+        value = tomllib.loads(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
+    except InputError as error:
+        raise InputError([f"{place}: {problem}" for problem in error.problems]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{place}: not valid TOML: {str(error).lower()}") from None
+    if not isinstance(value, Mapping):
+        raise InputError(f"{place} holds {json.dumps(value)[:40]}; a mapping of settings is needed")
+    return Given(place=place, text=text, mapping=value, kind=kind)
+
+
+_TOML = re.compile(r"^\s*(\[[\w.\"-]+\]\s*(#.*)?$|[\w.-]+\s*=\s*\S)", re.MULTILINE)
+_YAML = re.compile(r"^[\w-]+:(\s|$)", re.MULTILINE)
+_BY_SUFFIX = {".json": "json", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".sh": "command", ".slurm": "command"}
+
+
+def _kind(text: str, suffix: str) -> str:
+    """The format of a text: by its file's suffix, else by its looks."""
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    if text.lstrip()[0] == "{":
+        return "json"
+    if looks_like_a_command(text):
+        return "command"
+    return "yaml" if _YAML.search(text) else "toml" if _TOML.search(text) else "command"

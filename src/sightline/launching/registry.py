@@ -1,0 +1,71 @@
+"""Which module writes the launch of which framework, and which one reads a configuration back."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sightline.errors import InputError
+from sightline.launching.launch import Launch, Reading
+
+if TYPE_CHECKING:
+    from sightline.launching.given import Given
+    from sightline.scenario import GenerationScenario, Scenario
+
+WRITERS: Final[Mapping[str, str]] = {}
+"""By framework of training: the module whose ``write`` takes a scenario and returns its `Launch`.
+
+``write`` raises `InputError` with a sentence for everything of the plan that its framework cannot launch."""
+ENGINE_WRITERS: Final[Mapping[str, str]] = {}
+"""The same by engine of generation."""
+READERS: Final[tuple[str, ...]] = ()
+"""Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
+returns its `Reading`."""
+READ: Final = "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, a vLLM command"
+"""What can be read back, for messages."""
+
+
+def write(scenario: "Scenario | GenerationScenario") -> Launch:
+    """Return the command and the files that launch a scenario in its framework.
+
+    Raises:
+        InputError: The framework is none that is launched, or does not offer something of the plan; a sentence each.
+    """
+    from sightline.scenario import Scenario
+
+    if isinstance(scenario, Scenario):
+        name, writers = scenario.plan.framework.name, WRITERS
+    else:
+        name, writers = scenario.plan.engine.name, ENGINE_WRITERS
+    if name not in writers:
+        raise InputError(f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}")
+    launch: Launch = _module(writers[name]).write(scenario)
+    return launch
+
+
+def read(source: str | Path) -> Reading:
+    """Return what a framework's own configuration file, script or command line says as a scenario.
+
+    ``source`` is a path or a text.
+
+    Raises:
+        InputError: It cannot be read, or is of no framework that is read back.
+    """
+    from sightline.launching.given import given
+
+    found = given(source)
+    reader = _reader(found)
+    if reader is None:
+        raise InputError(f"{found.place} is of no framework that can be read back; readable: {READ}")
+    reading: Reading = reader.read(found)
+    return reading
+
+
+def _reader(found: "Given") -> Any:
+    """The first module that claims what was given; None where none does."""
+    modules = (_module(name) for name in READERS)
+    return next((module for module in modules if module.claims(found)), None)
+
+
+def _module(name: str) -> Any:
+    return import_module(f"sightline.launching.{name}")

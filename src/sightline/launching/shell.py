@@ -1,0 +1,295 @@
+"""Shell scripts read as far as they are literal, and shell commands written.
+
+Read: continued lines, quotes, comments, assignments and arrays, and variables with their defaults. What only running
+the script would tell - the output of a command, an argument, a variable of the machine - stays as written, and is said.
+"""
+
+import ast
+import operator
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+LAUNCHERS: Final = (
+    *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "trtllm-serve"),
+    *("docker", "podman", "llama-server", "llama-cli", "text-generation-launcher", "bash", "run_train.sh", "uv"),
+)
+"""Commands that start training or serving."""
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?:(:?[-=])([^}]*))?\})")
+_UNRESOLVED = re.compile(r"\$(?:\w+|\{[^}]*\}|\(.*\))")
+_ENDS = "\n;&|<>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """The words of the command that a text launches."""
+
+    words: tuple[str, ...]
+    unresolved: tuple[str, ...]
+    """What only running the script would tell, as it is written there."""
+
+
+def looks_like_a_command(text: str) -> bool:
+    """Whether a text launches something, perhaps after settings of the environment."""
+    if text.startswith("#!"):
+        return True
+    commands = _Script().commands(text)
+    return any(_program(words) in LAUNCHERS for words in commands if len(words) > 1)
+
+
+def arguments_of(text: str) -> Arguments:
+    """Return the words of the longest command of a shell text, which is the one that launches something."""
+    commands = _Script().commands(text)
+    launching = [words for words in commands if _program(words) in LAUNCHERS]
+    words = max(launching or commands, key=len, default=[])
+    unresolved = dict.fromkeys(found[0] for word in words for found in _UNRESOLVED.finditer(word))
+    return Arguments(words=tuple(words), unresolved=tuple(unresolved))
+
+
+def command_line(words: Sequence[str], arguments: Mapping[str, object]) -> str:
+    """Return a command with an option a line; an option that is true stands alone, of a list each value follows."""
+    lines = [" ".join(word if "$" in word else shlex.quote(word) for word in words)]
+    for option, value in arguments.items():
+        if value is True:
+            lines.append(option)
+        elif isinstance(value, list | tuple):
+            lines.append(" ".join([option, *(_quoted(v) for v in value)]))
+        else:
+            lines.append(f"{option} {_quoted(value)}")
+    return " \\\n    ".join(lines)
+
+
+def _quoted(value: object) -> str:
+    """A value for the shell; one with a variable of the shell in it stays as it is."""
+    text = str(value)
+    return f'"{text}"' if "$" in text else shlex.quote(text)
+
+
+def _program(words: Sequence[str]) -> str:
+    """The name of the program that a command runs, settings of the environment aside."""
+    named = (word for word in words if not _ASSIGNMENT.match(word) and word not in ("env", "exec", "nohup", "sudo"))
+    return next(named, "").rpartition("/")[2]
+
+
+@dataclass(slots=True)
+class _Script:
+    """What a script has assigned so far."""
+
+    values: dict[str, list[str]] = field(default_factory=dict)
+
+    def commands(self, text: str) -> list[list[str]]:
+        """Return the words of every command in order, assignments carried out."""
+        found: list[list[str]] = []
+        source = _Characters(re.sub(r"\\\r?\n", " ", text))
+        while source.left():
+            words = self._command(source)
+            if words:
+                found.append(words)
+        return found
+
+    def _command(self, source: "_Characters") -> list[str]:
+        """The words up to the command's end, its assignments carried out."""
+        words: list[str] = []
+        while source.left():
+            here = source.peek()
+            if here in _ENDS:
+                source.take()
+                # The number before a redirection is no argument.
+                words = words[:-1] if here in "<>" and words[-1:] in (["1"], ["2"]) else words
+                break
+            if here in " \t\r":
+                source.take()
+            elif here == "#":
+                source.until("\n")
+            elif words in ([], ["export"], ["declare"], ["local"]) and (name := source.match(_ASSIGNMENT)):
+                self._assign(name, source)
+            else:
+                words += self._words(source)
+        return [] if words in (["export"], ["declare"], ["local"]) else words
+
+    def _assign(self, name: re.Match[str], source: "_Characters") -> None:
+        if source.left() and source.peek() == "(":
+            source.take()
+            value = self._array(source)
+        else:
+            value = self._words(source, split=False)
+        self.values[name[1]] = [*self.values.get(name[1], []), *value] if name[2] else value
+
+    def _array(self, source: "_Characters") -> list[str]:
+        """The words up to the closing bracket of an array."""
+        words: list[str] = []
+        while source.left() and source.peek() != ")":
+            if source.peek() in " \t\r\n":
+                source.take()
+            elif source.peek() == "#":
+                source.until("\n")
+            else:
+                words += self._words(source, ends=_ENDS + ")")
+        source.take()
+        return words
+
+    def _words(self, source: "_Characters", *, split: bool = True, ends: str = _ENDS) -> list[str]:
+        """One word as the shell passes it: several where an unquoted variable holds several, none where it is empty."""
+        pieces: list[tuple[str, bool]] = []
+        while source.left() and source.peek() not in " \t\r" + ends:
+            here = source.peek()
+            if here == "'":
+                source.take()
+                pieces.append((source.until("'", closed=True), True))
+            elif here == '"':
+                pieces += self._double_quoted(source)
+            elif here == "\\":
+                source.take()
+                pieces.append((source.take(), True))
+            elif here == "$":
+                pieces += [(value, not split or value.startswith("$(")) for value in self._expanded(source)]
+            else:
+                pieces.append((source.take(), True))
+        return _joined(pieces)
+
+    def _double_quoted(self, source: "_Characters") -> list[tuple[str, bool]]:
+        """What stands in double quotes; of a whole array each value is a word of its own."""
+        source.take()
+        pieces: list[tuple[str, bool]] = [("", True)]
+        while source.left() and source.peek() != '"':
+            if source.peek() == "\\":
+                source.take()
+                pieces.append((source.take(), True))
+            elif source.peek() != "$":
+                pieces.append((source.take(), True))
+            elif array := source.match(re.compile(r"\$\{(\w+)\[[@*]\]\}")):
+                values = self.values.get(array[1], [array[0]])
+                separated = [piece for value in values for piece in ((value, True), (" ", False))]
+                pieces += separated[:-1]
+            else:
+                pieces += [(value, True) for value in self._expanded(source)]
+        source.take()
+        return pieces
+
+    def _expanded(self, source: "_Characters") -> Iterator[str]:
+        """The value of a variable or of arithmetic; what cannot be known stays as it is written."""
+        if source.starts("$(("):
+            written = source.balanced()
+            inner = "".join(self._inside(written[3:-2]))
+            result = _computed(re.sub(r"[A-Za-z_]\w*", lambda found: self._value(found[0]) or found[0], inner))
+            yield written if result is None else str(result)
+        elif source.starts("$("):
+            yield source.balanced()
+        elif variable := source.match(_VARIABLE):
+            name = variable[1] or variable[2]
+            if name in self.values:
+                yield " ".join(self.values[name])
+            elif variable[3]:
+                yield from self._inside(variable[4].strip("\"'"))
+            else:
+                yield variable[0]
+        else:
+            yield source.take()
+
+    def _inside(self, text: str) -> Iterator[str]:
+        """A text with its variables in place."""
+        source = _Characters(text)
+        while source.left():
+            if source.peek() == "$":
+                yield from self._expanded(source)
+            else:
+                yield source.take()
+
+    def _value(self, name: str) -> str:
+        return " ".join(self.values.get(name, []))
+
+
+def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:
+    """Pieces as words: whole ones are added to the last word, others are cut at their spaces."""
+    words: list[str] = []
+    opened = False
+    for text, whole in pieces:
+        parts = [text] if whole else text.split()
+        if not whole and text[:1].isspace():
+            opened = False
+        for number, part in enumerate(parts):
+            if opened and number == 0:
+                words[-1] += part
+            else:
+                words.append(part)
+            opened = True
+        if not whole and text[-1:].isspace():
+            opened = False
+    return words
+
+
+class _Characters:
+    """A text that is read from its beginning to its end."""
+
+    def __init__(self, text: str) -> None:
+        """Begin at the first character."""
+        self.text, self.at = text, 0
+
+    def left(self) -> bool:
+        """Whether there is more."""
+        return self.at < len(self.text)
+
+    def peek(self) -> str:
+        """Return the next character."""
+        return self.text[self.at]
+
+    def take(self) -> str:
+        """Return the next character, and go on; an empty text at the end."""
+        self.at += 1
+        return self.text[self.at - 1 : self.at]
+
+    def starts(self, with_text: str) -> bool:
+        """Whether this comes next."""
+        return self.text.startswith(with_text, self.at)
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Return what comes next if it is of a pattern, and go on behind it."""
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found
+
+    def until(self, end: str, *, closed: bool = False) -> str:
+        """Return the text before the next ``end``, which is passed where it closes something."""
+        place = self.text.find(end, self.at)
+        place = len(self.text) if place < 0 else place
+        found, self.at = self.text[self.at : place], place + len(end) * closed
+        return found
+
+    def balanced(self) -> str:
+        """Return a substitution with all of its brackets."""
+        start, depth = self.at, 0
+        while self.left():
+            here = self.take()
+            depth += (here == "(") - (here == ")")
+            if here == ")" and depth == 0:
+                break
+        return self.text[start : self.at]
+
+
+_OPERATIONS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _computed(text: str) -> int | None:
+    """The value of whole-number arithmetic; None where it is not all numbers."""
+    try:
+        return _of(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _of(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_of(left), _of(right))
+    raise ValueError(ast.unparse(node))

@@ -1,0 +1,63 @@
+"""Shell scripts are read as a shell reads them, as far as they are literal."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from sightline.launching.shell import arguments_of, command_line, looks_like_a_command
+
+SCRIPT = """#!/bin/bash
+# A comment with $(nothing) to see.
+GPUS=8
+NODES=${NNODES:-2}
+WORLD=$(($GPUS*NODES))
+ARGS=(
+  --a 1   # why
+  --b "x y"
+)
+MORE="
+   --c 3 \\
+   --d ${D:-4}
+"
+export X=1
+%s --n $GPUS --w $WORLD ${ARGS[@]} "${ARGS[@]}" $MORE --e='q' --empty "" --g=$GPUS.$GPUS 2>&1 | cat
+"""
+
+
+def test_a_script_is_read_as_bash_reads_it():
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not there")
+    said = subprocess.run(
+        [bash, "-c", SCRIPT % "printf '<%s>\\n'"], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    read = arguments_of(SCRIPT % "torchrun")
+    assert [f"<{word}>" for word in read.words[1:]] == said[:-1]
+    assert read.unresolved == ()
+
+
+def test_what_only_running_would_tell_is_said():
+    read = arguments_of("torchrun --nnodes $NNODES --data $(ls data) train.py --x ${Y:-3}")
+    assert read.words == ("torchrun", "--nnodes", "$NNODES", "--data", "$(ls data)", "train.py", "--x", "3")
+    assert read.unresolved == ("$NNODES", "$(ls data)")
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("vllm serve x", True),
+        ("CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun a.py", True),
+        ("model: x\nplan: y", False),
+        ("plan.yaml", False),
+    ],
+)
+def test_a_command_is_told_from_a_file(text, command):
+    assert looks_like_a_command(text) is command
+
+
+def test_what_is_written_is_read_back():
+    options = {"--flag": True, "--path": "a folder/$HOME", "--many": [1, "two words"], "--one": 3}
+    written = command_line(["torchrun", "train.py"], options)
+    read = arguments_of("HOME=here\n" + written)
+    assert read.words[2:] == ("--flag", "--path", "a folder/here", "--many", "1", "two words", "--one", "3")
