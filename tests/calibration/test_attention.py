@@ -88,7 +88,7 @@ def test_anybodys_table_gives_constants_without_touching_the_shipped_ones():
     shipped = entry("calibrations", "h800-sxm/decode_attention")["constants"]
     slower = replace(table, seconds=2 * DECODE["h800-sxm"].kernel.predict(table, cluster.device, shipped))
     rows = measured_rows(slower)
-    result = PART.fit(rows, cluster, lambda: None)
+    result = PART.fit(rows, cluster)
     assert result.residuals["decode_attention"]["formula"]["median"] < 0.1
     assert result.constants["decode_attention"]["row_block"] == shipped["row_block"]
     assert "surface" not in result.content["constants"]
@@ -118,7 +118,7 @@ def test_a_large_table_of_many_heads_gives_a_surface():
     )
     slower = np.where(context > 1000, 1.3, 1.0)  # an engine that takes another kernel for long contexts
     table = replace(table, seconds=slower * DECODE["h800-sxm"].kernel.predict(table, cluster.device, shipped))
-    result = PART.fit(measured_rows(table), cluster, lambda: None)
+    result = PART.fit(measured_rows(table), cluster)
     residuals = result.residuals["decode_attention"]
     assert result.content["constants"]["surface"]["over"] == ["tiles", "context", "kv_heads"]
     assert residuals["head shapes left out"]["mean"] < residuals["head shapes left out, formula"]["mean"]

@@ -1,17 +1,29 @@
-"""Long work shows a bar on a terminal, and only there."""
+"""Long work shows a bar on a terminal, and only there; Ctrl-C stops it and shows what was found until then."""
 
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 
+import pytest
+
+from sightline.cli import progress_bar as bars
+
 SWEEP = ["--sweep", "workload.sequence_length=" + ",".join(str(256 * n) for n in range(1, 41)), "--json"]
+AT_ONCE = """
+import sys
+from sightline.cli import main, progress_bar
+progress_bar.APPEARS_AFTER_S = 0
+sys.exit(main.run(sys.argv[1:]))
+"""
+"""The command line whose bars wait for nothing."""
 
 
 def test_a_terminal_sees_progress_and_stdout_stays_json(example):
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "sightline", "predict", str(example), *SWEEP]
+    command = [sys.executable, "-c", AT_ONCE, "predict", str(example), *SWEEP]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, text=True) as process:
         os.close(follower)
         out, _ = process.communicate(timeout=60)
@@ -25,6 +37,53 @@ def test_a_file_sees_none(run, example):
     answer = run("predict", example, *SWEEP)
     assert answer.returncode == 0
     assert "predicting" not in answer.stderr
+
+
+def test_ctrl_c_shows_what_was_predicted_until_then(in_process, example, monkeypatch):
+    from sightline import prediction
+
+    predict, asked = prediction.predict, []
+
+    def interrupted(scenario, **known):
+        asked.append(scenario)
+        if len(asked) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return predict(scenario, **known)
+
+    monkeypatch.setattr(prediction, "predict", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    code, out, err = in_process("predict", example, *SWEEP)
+    assert code == 130
+    assert len(json.loads(out)) == 2
+    assert "stopped after 2 of 40" in err
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_work_without_a_part_that_could_be_shown_just_ends(in_process, monkeypatch):
+    from sightline.calibration.parts.part import Part
+
+    def interrupted(*given):
+        progress = given[-1]
+        progress.cancel()
+        progress.check()
+
+    monkeypatch.setattr(Part, "fit", interrupted)
+    tables = "examples/tables/matmuls-a100.csv"
+    code, out, err = in_process("calibrate", "--from", tables, "--device", "a100-sxm-80gb")
+    assert (code, out, err) == (130, "", "sightline: interrupted\n")
+
+
+def test_a_second_ctrl_c_interrupts_at_once():
+    with bars.progress_bar() as progress:
+        signal.raise_signal(signal.SIGINT)
+        assert progress.cancelled
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_work_that_waits_for_processes_is_interrupted_by_the_first():
+    with pytest.raises(KeyboardInterrupt), bars.progress_bar(stops=False):
+        signal.raise_signal(signal.SIGINT)
 
 
 def read_all(leader):

@@ -10,6 +10,7 @@ from training_scenarios import training
 from sightline.calibration.training import estimate
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import base_constants
+from sightline.progress import Progress
 from sightline.validation.left_out import (
     by_kind,
     expected,
@@ -91,13 +92,13 @@ def found(steps):
 
 
 def test_a_source_left_out_is_asked_without_what_it_showed(steps, found):
-    counted = []
+    progress = Progress()
     slow, _ = (
-        next(s for s in sources_left_out(steps, found, done=lambda: counted.append(1)) if s[0].of.source == name)
+        next(s for s in sources_left_out(steps, found, progress=progress) if s[0].of.source == name)
         for name in ("slow", "even")
     )
     assert all(one.error < log(1 / 1.4) for one in slow)
-    assert len(counted) == 4
+    assert progress.state.done == progress.state.total == 2
     (only,) = sources_left_out(steps, found, {"even"})
     assert only[0].of.source == "even"
 

@@ -1,6 +1,6 @@
 """Constants of a device from tables on disk: found by format, checked, fitted, and written as catalog entries."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from sightline.errors import InputError, nearest
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.loading.models import resolve_model
+from sightline.progress import SILENT, Progress
 from sightline.scenario import Cluster
 
 
@@ -138,16 +139,12 @@ def _checked(name: str, tables: Sequence[pl.DataFrame], cluster: Cluster, device
     return rows
 
 
-def kernels(tables: Tables) -> int:
-    """How many kernels there are to fit."""
-    return sum(rows["kernel"].n_unique() for rows in tables.rows.values())
-
-
-def calibrate(tables: Tables, done: Callable[[], None] = lambda: None) -> list[Calibration]:
-    """Fit every part; ``done`` is called once per kernel."""
+def calibrate(tables: Tables, progress: Progress = SILENT) -> list[Calibration]:
+    """Fit every part."""
     calibrations = []
+    progress.begin(sum(rows["kernel"].n_unique() for rows in tables.rows.values()), "fitting")
     for name, rows in tables.rows.items():
-        fit = PARTS[name].fit(rows, tables.cluster, done)
+        fit = PARTS[name].fit(rows, tables.cluster, progress)
         calibrations.append(
             Calibration(
                 device=tables.cluster.device.name,

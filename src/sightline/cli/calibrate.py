@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sightline import catalog
 from sightline.cli import output
 from sightline.cli.options import AsJson, Chart, RunStore, option, takes
+from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def calibrate(options: CalibrateOptions) -> None:
 def _from_tables(options: CalibrateOptions) -> Made:
     """Constants of a device of the catalog."""
     from sightline.calibration.from_tables import calibrate as fit
-    from sightline.calibration.from_tables import kernels, read_tables
+    from sightline.calibration.from_tables import read_tables
     from sightline.calibration.writing import target_paths, write_calibrations
 
     device, kept = str(options.device), _kept(options.only or [])
@@ -90,8 +91,8 @@ def _from_tables(options: CalibrateOptions) -> Made:
         output.print_remark(f"'{skipped}' is no table of a known format; left out")
     out, name = options.out, options.family or device
     paths = target_paths(out, name, list(found.rows), overwrite=options.overwrite) if out is not None else {}
-    with output.progress(kernels(found), "fitting", least=1) as advance:
-        calibrations = fit(found, advance)
+    with progress_bar() as progress:
+        calibrations = fit(found, progress)
     write_calibrations(calibrations if paths else [], paths)
     is_folder = out is not None and out not in paths.values()
     return calibrations, paths, _use(name, found, out) if is_folder else ""
@@ -121,8 +122,8 @@ def _here(options: CalibrateOptions) -> Made:
         fit = partial(here.calibrate_runs, options.runs, open_store(options.store))
     else:
         fit = partial(here.calibrate_results, *_results(options))
-    with output.progress(4, "fitting", least=1) as advance:
-        made = fit(folder, output.print_remark, advance, overwrite=options.overwrite)
+    with progress_bar() as progress:
+        made = fit(folder, output.print_remark, progress, overwrite=options.overwrite)
     known = str(folder) in os.environ.get(catalog.VARIABLE, "").split(os.pathsep)
     use = f"predictions for this-machine take it with\n  export {catalog.VARIABLE}={folder}"
     return *made, "" if known else use

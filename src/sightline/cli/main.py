@@ -33,6 +33,7 @@ def _command(arguments: Sequence[str]) -> int:
 
     from sightline.cli.app import command_line
     from sightline.errors import InputError, SightlineError
+    from sightline.progress import Cancelled
 
     _never_choke_on_characters()
     try:
@@ -40,6 +41,8 @@ def _command(arguments: Sequence[str]) -> int:
         outcome = app(args=list(arguments), prog_name="sightline", standalone_mode=False)
     except InputError as error:
         return _complain(error.problems, WRONG_REQUEST)
+    except Cancelled as stopped:
+        raise KeyboardInterrupt from stopped
     except SightlineError as error:
         return _complain([str(error)], FAILED)
     except typer.TyperException as error:

@@ -7,14 +7,15 @@ from sightline.cli import output
 from sightline.cli.measure_files import measure_files, outcome
 from sightline.cli.measure_options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
 from sightline.cli.options import takes
+from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sightline.measurement.arxiv_2311_03687 import Cell, Table
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Progress, Settings
+    from sightline.measurement.processes.suite import Settings, Step
     from sightline.report.study import Answered
     from sightline.runs import Store
 
@@ -70,7 +71,7 @@ def _check(options: MeasureOptions) -> None:
 def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]":
     from sightline.errors import nearest
     from sightline.measurement.machine.devices import CPU_DTYPES
-    from sightline.measurement.operators.runs import grouped, measure_suite
+    from sightline.measurement.operators.runs import measure_suite
     from sightline.measurement.operators.suite import standard_suite
     from sightline.runs import open_store
 
@@ -80,7 +81,7 @@ def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]
     if dtype not in CPU_DTYPES:
         raise InputError(f"--dtype is '{dtype}'; allowed: {', '.join(CPU_DTYPES)}{nearest(dtype, CPU_DTYPES)}")
     scenarios = standard_suite(dtype, quick=options.quick, cluster=cluster)
-    with output.progress(len(grouped(scenarios)), "measuring", least=2) as advance:
+    with progress_bar(stops=False) as progress:
         return measure_suite(
             suite,
             scenarios,
@@ -88,7 +89,8 @@ def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]
             quick=options.quick,
             brief=cluster is None,
             rerun=options.rerun,
-            on_step=lambda progress: _tell(progress, advance),
+            on_step=_tell,
+            progress=progress,
         )
 
 
@@ -106,14 +108,11 @@ def _not_measured(sentences: "Iterable[str]") -> None:
         output.print_remark(f"not measured: {sentence}")
 
 
-def _tell(progress: "Progress", advance: "Callable[[], None]") -> None:
-    """Say when a case has ended, and why where it did not end well."""
-    if progress.run is None:
-        return
-    advance()
-    if progress.run.status == "ok" and progress.run.environment.get("contended"):
-        for why in progress.run.environment["contention"]:
-            output.print_remark(f"warning: {progress.case.name}: {why}")
+def _tell(step: "Step") -> None:
+    """Say what disturbed a case that has ended."""
+    if step.run is not None and step.run.status == "ok" and step.run.environment.get("contended"):
+        for why in step.run.environment["contention"]:
+            output.print_remark(f"warning: {step.case.name}: {why}")
 
 
 def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:
@@ -156,13 +155,11 @@ def _study(store: "Store", options: MeasureOptions) -> None:
 
     hardware = hardware_at_hand()
     tables = study_tables(hardware, quick=options.quick)
-    total = sum(len(table.cells) for table in tables)
     answered: dict[str, list[Answered]] = {table.name: [] for table in tables}
-    with output.progress(total, "measuring", least=2) as advance:
-        for table in tables:
-            for cell in table.cells:
-                answered[table.name].append(_answered(table, cell, store, options))
-                advance()
+    cells = [(table, cell) for table in tables for cell in table.cells]
+    with progress_bar(stops=False) as progress:
+        for table, cell in progress.over(cells, "measuring"):
+            answered[table.name].append(_answered(table, cell, store, options))
     study = [(table, answered[table.name]) for table in tables]
     if options.html is not None:
         title = f"The study of arXiv {STUDY} on {hardware.cluster(hardware.count)}"

@@ -1,22 +1,20 @@
 """Scenario files measured task by task; answers in the order they were asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sightline.cli import output
 from sightline.cli.measure_options import FILES, MeasureOptions, refuse_idle
+from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Progress, Settings
+    from sightline.measurement.processes.suite import OnStep, Settings
     from sightline.runs import Store
 
 
-def measure_files(
-    options: MeasureOptions, store: "Store", on_step: "Callable[[Progress, Callable[[], None]], None]"
-) -> "list[Measured]":
+def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") -> "list[Measured]":
     """Measure all scenarios of the files; on a node that only follows another, nothing is answered.
 
     Raises:
@@ -42,15 +40,11 @@ def measure_files(
     if nodes.rank > 0:
         _follow(list(by_task[Scenario].values()), settings_of(options))
         return []
-    with output.progress(len(scenarios), "measuring", least=2) as advance:
-
-        def tell(progress: "Progress") -> None:
-            on_step(progress, advance)
-
+    with progress_bar(stops=False) as progress:
         settings = settings_of(options)
         for kind in (OperatorScenario, GenerationScenario, Scenario):
             if asked := by_task[kind]:
-                answered = measure_scenarios(list(asked.values()), store, settings, on_step=tell)
+                answered = measure_scenarios(list(asked.values()), store, settings, on_step=on_step, progress=progress)
                 if kind is Scenario:
                     _check_trainings(answered)
                 else:

@@ -4,8 +4,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,6 @@ ENDINGS: Mapping[str, Sequence[str]] = {
 }
 """What the names of the files that an option writes may end in."""
 _MOST_WARNINGS = 5
-
-_PROGRESS_FROM = 20
-"""Items from which a progress bar is worth its flicker."""
 
 
 def check(
@@ -173,17 +169,3 @@ def write_file(path: str, content: str | bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
-
-
-@contextmanager
-def progress(total: int, what: str, least: int = _PROGRESS_FROM) -> Iterator[Callable[[], None]]:
-    """Give a function that counts one item done; a bar on stderr shows it for ``least`` items and on a terminal."""
-    if total < least or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)

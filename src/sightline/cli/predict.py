@@ -6,12 +6,14 @@ import typer
 
 from sightline.cli import output
 from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Files, Html, RunStore, Settings, Sweeps
+from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.loading.loader import Asked
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
+    from sightline.progress import Progress
 
 
 def predict(
@@ -57,11 +59,13 @@ def predict(
     if save_anchor is not None and not anchor:
         raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
     known = _anchored(anchor, save_anchor, store) if anchor else None
-    answers = _predict_all(scenarios, known)
+    with progress_bar() as progress:
+        answers = _predict_all(scenarios, known, progress)
     if known is None and any(one.measured for one in scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
     _write_files(answers, chart, html, trace)
     output.show_profiles(answers, lambda: [a.to_dict() for a in answers], one=is_one, json=as_json, csv=as_csv)
+    end_if_stopped(progress)
 
 
 def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[list[Asked], bool]":
@@ -109,15 +113,10 @@ def _anchored(anchors: list[str], name: str | None, store: str | None) -> "Ancho
     return known
 
 
-def _predict_all(scenarios: "list[Asked]", known: "Anchored | None") -> "list[Profile]":
+def _predict_all(scenarios: "list[Asked]", known: "Anchored | None", progress: "Progress") -> "list[Profile]":
     from sightline.prediction import predict as predict_one
 
-    answers = []
-    with output.progress(len(scenarios), "predicting") as advance:
-        for scenario in scenarios:
-            answers.append(predict_one(scenario, anchor=known))
-            advance()
-    return answers
+    return [predict_one(scenario, anchor=known) for scenario in progress.over(scenarios, "predicting")]
 
 
 def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:

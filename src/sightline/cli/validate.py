@@ -7,9 +7,11 @@ import typer
 
 from sightline.cli import output
 from sightline.cli.options import AsJson, Chart
+from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from sightline.progress import Progress
     from sightline.validation import Result
 
 
@@ -66,8 +68,13 @@ def validate(
     output.check({"--chart": chart})
     if left_out and locked:
         raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
-    results, means = _left_out(suite, data) if left_out else (_run(suite, data, locked=locked), {})
+    with progress_bar() as progress:
+        if left_out:
+            results, means = _left_out(suite, data, progress)
+        else:
+            results, means = _run(suite, data, progress, locked=locked), {}
     _show(results, means, cases=cases, chart=chart, as_json=as_json)
+    end_if_stopped(progress)
     if data is None and suite is None and not (as_json or locked):
         output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
 
@@ -91,17 +98,14 @@ def _show(results: "list[Result]", means: dict[str, Any], *, cases: bool, chart:
     )
 
 
-def _run(suite: str | None, data: Path | None, *, locked: bool) -> "list[Result]":
-    """Validate, and show on a terminal how far it is."""
-    from sightline.validation import choose, evaluate, work_of
+def _run(suite: str | None, data: Path | None, progress: "Progress", *, locked: bool) -> "list[Result]":
+    from sightline.validation import choose, evaluate
 
     _require_folder(data)
-    chosen = choose(suite, data, locked=locked)
-    with output.progress(sum(map(work_of, chosen)), "validating") as advance:
-        return evaluate(chosen, done=advance)
+    return evaluate(choose(suite, data, locked=locked), progress=progress)
 
 
-def _left_out(suite: str | None, data: Path | None) -> "tuple[list[Result], dict[str, Any]]":
+def _left_out(suite: str | None, data: Path | None, progress: "Progress") -> "tuple[list[Result], dict[str, Any]]":
     """Leave the sources of the chosen suites out, one after the other: their errors, and what they let one expect."""
     from sightline.validation import choose, left_out, suites
     from sightline.validation.sources import shipped, source_steps
@@ -112,9 +116,8 @@ def _left_out(suite: str | None, data: Path | None) -> "tuple[list[Result], dict
     wanted = {step.source for step in steps if chosen is None or step.suite in chosen}
     if not wanted:
         raise InputError(f"--left-out: '{suite}' has no timed steps of training")
-    with output.progress(sum(step.split == "fit" for step in steps) + len(wanted), "leaving sources out") as advance:
-        found = shipped(steps, advance)
-        sources = left_out.sources_left_out(steps, found, wanted, advance)
+    found = shipped(steps, progress)
+    sources = left_out.sources_left_out(steps, found, wanted, progress)
     means = left_out.expected_of(sources)
     if suite is None:
         means["unmeasured_devices"] = left_out.unmeasured_devices(steps, found)

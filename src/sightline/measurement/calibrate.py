@@ -17,6 +17,7 @@ from sightline.errors import InputError
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.measure import measure_scenarios
 from sightline.measurement.processes.suite import Effort, Settings
+from sightline.progress import Progress
 from sightline.runs import Run, Store
 from sightline.scenario import GenerationScenario, Scenario
 
@@ -110,13 +111,13 @@ def calibrate_results(
     source: str,
     out: Path,
     remark: Callable[[str], None],
-    advance: Callable[[], None],
+    progress: Progress,
     *,
     overwrite: bool,
 ) -> Made:
     """Fit this machine's constants and write its device and calibrations into the catalog folder ``out``."""
     calibrations, figures, missing = calibrate_machine(
-        results, source, advance, steps.get(dispatch.SUITE), steps.get(sharding.SUITE)
+        results, source, progress, steps.get(dispatch.SUITE), steps.get(sharding.SUITE)
     )
     for sentence in missing:
         remark(f"not fitted: {sentence}")
@@ -138,7 +139,7 @@ def calibrate_runs(
     store: Store,
     out: Path,
     remark: Callable[[str], None],
-    advance: Callable[[], None],
+    progress: Progress,
     *,
     overwrite: bool,
 ) -> Made:
@@ -152,7 +153,7 @@ def calibrate_runs(
     paths: dict[str, Path] = {}
     if operators:
         models = stored_models(store)
-        calibrations, paths = calibrate_results(operators, models, source, out, remark, advance, overwrite=overwrite)
+        calibrations, paths = calibrate_results(operators, models, source, out, remark, progress, overwrite=overwrite)
     if steps:
         fitted = calibrate_training(steps, source)
         targets = target_paths(out, fitted.device, [fitted.part], overwrite=overwrite or fitted.part in paths)

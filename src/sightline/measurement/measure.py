@@ -12,9 +12,10 @@ from sightline.measurement.operators import runs as operators
 from sightline.measurement.operators.measure import measure_operator
 from sightline.measurement.processes.nodes import rendezvous_of
 from sightline.measurement.processes.results import Measured, measured
-from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Progress, Settings, run_suite
+from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Settings, Step, run_suite
 from sightline.measurement.training import case as training
 from sightline.profile import Profile
+from sightline.progress import SILENT, Progress
 from sightline.runs import Store
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
@@ -48,6 +49,7 @@ def measure_scenarios(
     suite: str = "",
     rerun: bool = True,
     on_step: OnStep = lambda _: None,
+    progress: Progress = SILENT,
 ) -> list[Measured]:
     """Measure scenarios of one task, each in processes of its own; how each one ended is in its run.
 
@@ -61,12 +63,12 @@ def measure_scenarios(
     with ExitStack() as nodes:
         rendezvous = nodes.enter_context(rendezvous_of(settings.nodes)) if settings.nodes.count > 1 else None
 
-        def tell(progress: Progress) -> None:
-            if progress.run is None and rendezvous is not None:
-                rendezvous.announce(cases.index(progress.case))
-            on_step(progress)
+        def tell(step: Step) -> None:
+            if step.run is None and rendezvous is not None:
+                rendezvous.announce(cases.index(step.case))
+            on_step(step)
 
-        runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=tell)
+        runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=tell, progress=progress)
     return measured(cases, runs, store)
 
 

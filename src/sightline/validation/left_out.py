@@ -13,6 +13,7 @@ import numpy as np
 
 from sightline.calibration.error_figures import covered, mean_error, typical_half_width
 from sightline.calibration.training import Estimate, of_site, telling_steps
+from sightline.progress import SILENT, Progress
 from sightline.validation.sources import LeftOut, SourceStep, leave_architectures_out, leave_sources_out
 from sightline.validation.suite import Answer, Case, Result, result_of
 
@@ -58,16 +59,19 @@ def sources_left_out(
     steps: Sequence[SourceStep],
     found: Estimate,
     wanted: Collection[str] | None = None,
-    done: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> list[list[LeftOut]]:
     """Return the ``wanted`` sources' steps (None: all), each source predicted without itself.
 
-    ``found`` is the estimate with all of them; ``done`` is called for each source.
+    ``found`` is the estimate with all of them. If stopped, the sources that are done.
     """
-    left = []
+    left: list[list[LeftOut]] = []
+    progress.begin(len({step.source for step in steps if wanted is None or step.source in wanted}), "leaving out")
     for source in leave_sources_out(steps, found, wanted):
         left.append(source)
-        done()
+        progress.advance()
+        if progress.cancelled:
+            break
     return left
 
 

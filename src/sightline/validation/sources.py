@@ -4,7 +4,7 @@ A source is one series of measurements: what one team measured on its cluster, w
 estimated without it; then its steps are asked for as any user would ask, by the framework's name and its date.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from sightline.prediction.anchoring.timed import STEP_RATES, MeasuredStep, step_
 from sightline.prediction.training.effects import base_constants, beliefs_at_sites, gradient, site_of
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.predict import profile_of, with_fastest_micro_batch
+from sightline.progress import SILENT, Progress
 from sightline.validation.suite import Case, Split, Suite
 
 TIMES = ("step_time_s", "forward_pass_s")
@@ -79,17 +80,20 @@ def fitted(steps: Sequence[SourceStep]) -> Estimate:
     return estimate([step.step for step in steps if step.split == "fit"])
 
 
-def shipped(steps: Sequence[SourceStep], done: Callable[[], None] = lambda: None) -> Estimate:
+def shipped(steps: Sequence[SourceStep], progress: Progress = SILENT) -> Estimate:
     """Return the catalog's estimate at the fit parts of these sources, without estimating again.
 
-    ``done`` is called for each step.
+    Raises:
+        Cancelled: Somebody asked to stop.
     """
     own = [step.step for step in steps if step.split == "fit"]
     beliefs = beliefs_at_sites()
     found = []
+    progress.begin(len(own), "estimating")
     for step in own:
+        progress.check()
         found.append(gradient(step.seconds_with, step.scenario, beliefs, step.site))
-        done()
+        progress.advance()
     predicted = np.array([logarithm for logarithm, _ in found])
     return Estimate(steps=own, beliefs=beliefs, predicted=predicted, gradients=[slopes for _, slopes in found])
 

@@ -1,6 +1,7 @@
 """Predicted against published and measured results."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
@@ -9,6 +10,7 @@ from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
+from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
@@ -27,13 +29,14 @@ def validate(
     *,
     data: Path | str | None = None,
     predict: Predict | None = None,
+    progress: Progress = SILENT,
 ) -> list[Result]:
     """Predict every case of the chosen suites (all when None) and return the errors of each suite's two splits.
 
     ``names`` are names of suites, beginnings of them, or patterns with ``*``. ``data`` is a folder with the public data
     sets; ``predict`` replaces `sightline.prediction.predict`.
     """
-    return evaluate(choose(names, data), predict)
+    return evaluate(choose(names, data), predict, progress)
 
 
 WITHOUT_DATA = (
@@ -76,21 +79,18 @@ def _require_unlocked(names: str | Sequence[str], *, locked: bool) -> None:
             raise InputError([f"the suite '{name}' {how}"])
 
 
-def evaluate(
-    chosen: Sequence[AnySuite], predict: Predict | None = None, done: Callable[[], None] = lambda: None
-) -> list[Result]:
-    """Predict the chosen suites and return the errors of each suite's splits.
-
-    ``done`` is called for each piece of work.
-    """
+def evaluate(chosen: Sequence[AnySuite], predict: Predict | None = None, progress: Progress = SILENT) -> list[Result]:
+    """Predict the chosen suites and return the errors of each suite's splits; if stopped, of those that are done."""
     results: list[Result] = []
-    for suite in chosen:
-        if isinstance(suite, OperatorSuite):
-            results += results_of(suite)
-            for _ in range(work_of(suite)):
-                done()
-        else:
-            results += _results(suite, predict or _predict_at(suite), done)
+    progress.begin(sum(map(work_of, chosen)), "validating")
+    with suppress(Cancelled):
+        for suite in chosen:
+            progress.check()
+            if isinstance(suite, OperatorSuite):
+                results += results_of(suite)
+                progress.advance(work_of(suite))
+            else:
+                results += _results(suite, predict or _predict_at(suite), progress)
     return results
 
 
@@ -176,11 +176,12 @@ def _named(pattern: str, known: Sequence[str]) -> list[str]:
     return [name for name in known if pattern and (fnmatchcase(name, pattern) or name.startswith(pattern))]
 
 
-def _results(suite: Suite, predict: Predict, done: Callable[[], None]) -> list[Result]:
+def _results(suite: Suite, predict: Predict, progress: Progress) -> list[Result]:
     answers = []
     for case in suite.cases:
+        progress.check()
         answers.append(_answer(case, suite.quantity, predict))
-        done()
+        progress.advance()
     by_split = {split: [a for a in answers if a.case.split == split] for split in get_args(Split)}
     return [result_of(suite.name, suite.quantity, split, part, suite.kind) for split, part in by_split.items() if part]
 

@@ -10,6 +10,7 @@ import polars as pl
 from sightline.calibration.fits import Array, FitResult, by_kernel
 from sightline.catalog import entry
 from sightline.cost.families import family_of
+from sightline.progress import SILENT, Progress
 from sightline.quantities import significant
 from sightline.scenario import Cluster
 
@@ -78,14 +79,14 @@ class Part:
     kernels: Callable[[pl.DataFrame], Mapping[str, pl.DataFrame]] = by_kernel
     """The samples that are fitted together."""
 
-    def fit(self, rows: pl.DataFrame, cluster: Cluster, done: Callable[[], None]) -> PartFit:
-        """The constants of every kernel in the rows; ``done`` is called once per kernel."""
+    def fit(self, rows: pl.DataFrame, cluster: Cluster, progress: Progress = SILENT) -> PartFit:
+        """The constants of every kernel in the rows."""
         results: dict[str, FitResult] = {}
         entries: dict[str, Entry] = {}
         for kernel, some in self.kernels(rows).items():
+            progress.check()
             results[kernel], entries[kernel] = self.fit_kernel(kernel, self.table(some, cluster), cluster)
-            for _ in range(some["kernel"].n_unique()):
-                done()
+            progress.advance(some["kernel"].n_unique())
         content = self.content(entries, rows, cluster)
         return PartFit(content=content, fits=results, points=self.points(rows, cluster, content))
 

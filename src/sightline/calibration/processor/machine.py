@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.hardware import DEVICE, device_to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE, share_of
 from sightline.prediction.training.constants import ANY, TrainingConstants
+from sightline.progress import SILENT, Progress
 from sightline.quantities import significant
 from sightline.scenario import Device
 
@@ -59,7 +60,7 @@ def is_of_processor(rows: Sequence[Measurement]) -> bool:
 def calibrate_machine(
     results: Sequence[Mapping[str, Any]],
     source: str,
-    done: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
     dispatch: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
     sharded: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
 ) -> tuple[list[Calibration], dict[str, Any], list[str]]:
@@ -81,7 +82,7 @@ def calibrate_machine(
         )
     figures = device_figures(results)
     device = DEVICE.build(figures)
-    fit = fit_processor(rows, device, done)
+    fit = fit_processor(rows, device, progress)
     for dtype, phases in (dispatch or {}).items():
         if dtype in fit.content["formats"]:
             _add_dispatch(fit, dtype, phases, device)
@@ -93,7 +94,7 @@ def calibrate_machine(
         _calibration(PROCESSOR, fit, source, rows),
         _calibration(TRAINING, _training(dispatch or {}), source, ()),
     ]
-    more, missing = _from_tables(results, done)
+    more, missing = _from_tables(results, progress)
     library = next((c.fit.content for c in more if c.part == COLLECTIVES), None)
     if library is not None:
         for dtype, steps in (sharded or {}).items():
@@ -190,7 +191,7 @@ def _covered(rows: Sequence[Measurement]) -> dict[str, dict[str, tuple[float, fl
     return found
 
 
-def _from_tables(results: Sequence[Mapping[str, Any]], done: Callable[[], None]) -> tuple[list[Calibration], list[str]]:
+def _from_tables(results: Sequence[Mapping[str, Any]], progress: Progress) -> tuple[list[Calibration], list[str]]:
     """Parts that are fitted as those of any device are, as far as enough was measured."""
     found, missing = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -198,7 +199,7 @@ def _from_tables(results: Sequence[Mapping[str, Any]], done: Callable[[], None])
         file.write_text(json.dumps(list(results)), encoding="utf-8")
         for part in TABLES:
             try:
-                found += calibrate(read_tables([file], THIS_MACHINE, part), done)
+                found += calibrate(read_tables([file], THIS_MACHINE, part), progress)
             except InputError as error:
                 missing.append(f"{part}: {'; '.join(error.problems)}")
     return found, missing

@@ -32,6 +32,7 @@ from sightline.cost.processor.constants import (
 )
 from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
+from sightline.progress import SILENT, Progress
 from sightline.quantities import significant
 from sightline.scenario import Device
 
@@ -57,7 +58,7 @@ class _Machine:
         return Processor(device=self.device, dtype=self.dtype, constants=constants)
 
 
-def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[], None] = lambda: None) -> PartFit:
+def fit_processor(rows: Sequence[Measurement], device: Device, progress: Progress = SILENT) -> PartFit:
     """Return a processor's constants in every number format that was measured.
 
     Errors are those of whole families that a fit did not see: of linear layers, of head shapes, of a chain's sizes.
@@ -69,7 +70,10 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
     fits: dict[str, FitResult] = {}
     points: list[Points] = []
     cores = float(device.compute_units)
-    for dtype in sorted({r.dtype for r in rows if r.workload["operator"] == "matmul"}):
+    dtypes = sorted({r.dtype for r in rows if r.workload["operator"] == "matmul"})
+    progress.begin(len(dtypes), "fitting")
+    for dtype in dtypes:
+        progress.check()
         mine = [r for r in rows if r.dtype == dtype or r.workload["operator"] == "adam"]
         machine = _Machine(device=device, dtype=dtype, cores=cores)
         tables = {order: product_table(mine, order) for order in ORDERS}
@@ -94,7 +98,7 @@ def fit_processor(rows: Sequence[Measurement], device: Device, done: Callable[[]
         fits |= {f"{dtype} attention, {way}": f for way, f in attention.items()}
         fits |= {f"{dtype} {chain}": f for chain, f in kernels.items()}
         points += [_points(f"{dtype} product, {o}", t, o, machine, products[o]) for o, t in tables.items()]
-        done()
+        progress.advance()
     content = {"cores": cores, "formats": formats, "residuals": {name: fit.residuals for name, fit in fits.items()}}
     return PartFit(content=content, fits=fits, points=points)
 

@@ -9,6 +9,7 @@ from sightline.measurement.operators.measure import ONE, SEVERAL
 from sightline.measurement.operators.suite import COLLECTIVES, HOW
 from sightline.measurement.processes.results import Measured, profile_of
 from sightline.measurement.processes.suite import Case, OnStep, Settings, case_of, run_suite
+from sightline.progress import SILENT, Progress
 from sightline.runs import Store
 from sightline.scenario import OperatorScenario
 
@@ -35,6 +36,7 @@ def measure_suite(
     brief: bool = False,
     rerun: bool = False,
     on_step: OnStep = lambda _: None,
+    progress: Progress = SILENT,
 ) -> tuple[list[Measured], list[str]]:
     """Measure the suite's scenarios, a group of the same operator in a process.
 
@@ -60,7 +62,7 @@ def measure_suite(
         )
         for group in groups
     ]
-    runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=on_step)
+    runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=on_step, progress=progress)
     found, missing = [], []
     for group, run in zip(groups, runs, strict=True):
         if run.status != "ok":

@@ -13,6 +13,7 @@ from sightline.measurement.machine.record import conditions, contention, environ
 from sightline.measurement.processes.case import FINISHED, Outcome
 from sightline.measurement.processes.isolation import LIMIT_S, run_case
 from sightline.measurement.processes.nodes import Nodes
+from sightline.progress import SILENT, Progress
 from sightline.runs import Run, Store
 
 VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
@@ -121,8 +122,8 @@ def _without_figures(content: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a suite is."""
+class Step:
+    """A case of a suite that begins or has ended."""
 
     case: Case
     run: Run | None = None
@@ -131,7 +132,7 @@ class Progress:
     """The run is of an earlier time: the case was not run again."""
 
 
-OnStep = Callable[[Progress], None]
+OnStep = Callable[[Step], None]
 
 
 def run_suite(
@@ -141,6 +142,7 @@ def run_suite(
     suite: str = "",
     rerun: bool = False,
     on_step: OnStep = lambda _: None,
+    progress: Progress = SILENT,
 ) -> list[Run]:
     """Run cases one after the other and return their stored runs in the same order.
 
@@ -153,22 +155,27 @@ def run_suite(
         suite: Name of the suite, stored with each run.
         rerun: Run also what has ended before.
         on_step: Called when a case begins and when it has been stored.
+        progress: Counts the cases.
 
     Raises:
         KeyboardInterrupt: Ctrl-C; the case at hand is stored as interrupted, nothing that ended is lost.
         WorkError: A run could not be stored; the ones before it are.
+        Cancelled: Somebody asked to stop; nothing that ended is lost.
     """
     environment = record_environment()
     ended = {} if rerun else store.ended(FINISHED)
     runs = []
+    progress.begin(len(cases), "measuring")
     for case in cases:
+        progress.check()
         key = case.key(environment)
         resumed = key in ended
         if not resumed:
-            on_step(Progress(case=case))
+            on_step(Step(case=case))
             ended[key] = _run_and_store(case, store, suite, key, environment)
         run = ended[key]
-        on_step(Progress(case=case, run=run, resumed=resumed))
+        on_step(Step(case=case, run=run, resumed=resumed))
+        progress.advance()
         runs.append(run)
         if not resumed and run.status == "interrupted":
             raise KeyboardInterrupt

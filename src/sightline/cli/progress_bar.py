@@ -1,0 +1,122 @@
+"""Long work at a terminal: a bar on stderr beyond the first second, and Ctrl-C, which once stops and twice kills."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from sightline.cli.main import INTERRUPTED
+from sightline.progress import Progress, State
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+APPEARS_AFTER_S = 1.0
+"""Work that is done sooner needs no bar."""
+_STOPPING = b"\nsightline: stopping; Ctrl-C again stops at once\n"
+
+
+@contextmanager
+def progress_bar(*, stops: bool = True) -> Iterator[Progress]:
+    """Give the progress of work that is shown on a terminal.
+
+    Args:
+        stops: Ctrl-C asks the work to stop, so that it can return what it found; a second one interrupts it. Without
+            this, the first one interrupts it, as for work that waits for other processes.
+    """
+    bar = _Bar()
+    progress = Progress(bar.show) if sys.stderr.isatty() else Progress()
+    before = _listen(progress) if stops else None
+    try:
+        yield progress
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+        bar.close()
+
+
+def end_if_stopped(progress: Progress) -> None:
+    """After the answer: if the work was stopped, say how far it came, and end with the exit code of an interruption."""
+    if progress.cancelled:
+        _end(progress.state)
+
+
+def _end(state: State) -> NoReturn:
+    import typer
+
+    from sightline.cli import output
+
+    of = "" if state.total is None else f" of {state.total:,}"
+    output.print_remark(f"interrupted: {state.what or 'work'} stopped after {state.done:,}{of}")
+    raise typer.Exit(INTERRUPTED)
+
+
+def _listen(progress: Progress) -> "signal._HANDLER":
+    """Let Ctrl-C cancel; returns the handler before. What ignores Ctrl-C, or is no main thread, stays as it is."""
+    usual = (signal.default_int_handler, signal.SIG_DFL)
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before not in usual:
+        return None
+
+    def stop(_: int, __: FrameType | None) -> None:
+        if progress.cancelled:
+            raise KeyboardInterrupt
+        progress.cancel()
+        # Not through Python's streams: the signal may have come in the middle of one's write.
+        os.write(2, _STOPPING)
+
+    signal.signal(signal.SIGINT, stop)
+    return before
+
+
+class _Bar:
+    """A bar of Rich, which is loaded and shown when the work has lasted long enough."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._latest: State | None = None
+        self._shown: tuple[RichProgress, TaskID] | None = None
+        self._is_closed = False
+
+    def show(self, state: State) -> None:
+        """Show how far the work is, now or when it has lasted long enough."""
+        with self._lock:
+            is_new = self._latest is None or state.what != self._latest.what
+            self._latest = state
+            if self._timer is None:
+                self._timer = threading.Timer(APPEARS_AFTER_S, self._appear)
+                self._timer.daemon = True
+                self._timer.start()
+            elif self._shown is not None:
+                bar, task = self._shown
+                if is_new:
+                    bar.reset(task)
+                bar.update(task, description=state.what, total=state.total, completed=state.done)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        with self._lock:
+            self._is_closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._shown is not None:
+                self._shown[0].stop()
+
+    def _appear(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as RichProgress
+
+        with self._lock:
+            if self._is_closed or self._latest is None:
+                return
+            # Answers go to stdout as they are; remarks on stderr are printed above the bar.
+            bar = RichProgress(console=Console(stderr=True), transient=True, redirect_stdout=False)
+            state = self._latest
+            self._shown = bar, bar.add_task(state.what, total=state.total, completed=state.done)
+            bar.start()

@@ -1,0 +1,63 @@
+"""The one object by which long work says how far it is, and is asked to stop."""
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.errors import SightlineError
+from sightline.progress import SILENT, Cancelled, Progress, State
+
+
+@given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=30))
+def test_every_listener_hears_the_begin_and_the_end_of_a_stage(counts):
+    heard = []
+    progress = Progress(heard.append, every_s=1e9)
+    progress.begin(sum(counts), "counting")
+    for count in counts:
+        progress.advance(count)
+    assert heard == [State(what="counting", done=n, total=sum(counts)) for n in (0, sum(counts))]
+
+
+def test_states_between_are_told_as_often_as_asked():
+    heard = []
+    progress = Progress(heard.append, every_s=0)
+    progress.begin(None, "searching")
+    for _ in range(5):
+        progress.advance(2)
+    assert [state.done for state in heard] == [0, 2, 4, 6, 8, 10]
+
+
+def test_threads_that_count_together_lose_nothing():
+    heard = []
+    progress = Progress(heard.append, every_s=0)
+    progress.begin(4000, "counting")
+    threads = [threading.Thread(target=lambda: [progress.advance() for _ in range(1000)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [state.done for state in heard] == list(range(4001))
+
+
+def test_work_that_checks_ends_where_it_is_asked_to():
+    progress = Progress()
+    progress.check()
+    progress.cancel()
+    with pytest.raises(Cancelled) as stopped:
+        progress.check()
+    assert isinstance(stopped.value, SightlineError)
+
+
+def test_a_listener_may_stop_what_it_listens_to():
+    progress = Progress(lambda state: progress.cancel() if state.done == 3 else None, every_s=0)
+    assert list(progress.over("abcdefg", "reading")) == ["a", "b", "c"]
+    assert progress.state == State(what="reading", done=3, total=7)
+
+
+def test_what_all_share_cannot_be_stopped_by_anyone():
+    SILENT.cancel()
+    SILENT.check()
+    assert list(SILENT.over([1, 2], "counting")) == [1, 2]
+    assert SILENT.state.done == 0
