@@ -1,0 +1,56 @@
+import pytest
+
+from sightline import catalog
+from sightline.launching.repositories import model_of, repository_of
+
+WITH_REPOSITORY = tuple(name for name in catalog.names("models") if repository_of(name))
+
+
+@pytest.mark.parametrize(
+    ("model", "repository"),
+    [
+        ("llama-2-70b", "meta-llama/Llama-2-70b-hf"),
+        ("bloom-176b", "bigscience/bloom"),
+        ("qwen3-32b-fp8", "Qwen/Qwen3-32B-FP8"),
+        ("deepseek-r1-nvfp4", "nvidia/DeepSeek-R1-NVFP4"),
+        ("gemma-4-31b", "google/gemma-4-31B"),
+        ("llama-4-scout", "meta-llama/Llama-4-Scout-17B-16E-Instruct"),
+        ("gpt-3-175b", ""),
+        ("minimax-m3", ""),
+        ("no-such-model", ""),
+    ],
+)
+def test_a_repository_is_the_one_of_the_source(model, repository):
+    assert repository_of(model) == repository
+
+
+def test_every_published_config_has_a_repository():
+    published = [
+        name
+        for name in catalog.names("models")
+        if catalog.entry("models", name)["source"].startswith("config.json")
+        and ", the same shapes" not in catalog.entry("models", name)["source"]
+    ]
+    assert len(published) > 80
+    assert not [name for name in published if not repository_of(name)]
+
+
+@pytest.mark.parametrize("model", WITH_REPOSITORY)
+def test_a_repository_is_read_back_as_the_same_model(model):
+    assert repository_of(model_of(repository_of(model))) == repository_of(model)
+
+
+@pytest.mark.parametrize(
+    ("written", "model"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("meta-llama/Llama-2-70b-chat-hf", "llama-2-70b"),
+        ("NousResearch/Meta-Llama-3-8B", "llama-3-8b"),
+        ("/data/models/Qwen3-32B/", "qwen3-32b"),
+        ("BIGSCIENCE/bloom", "bloom-176b"),
+        ("llama-3-8b", "llama-3-8b"),
+        ("somebody/their-own-model", ""),
+    ],
+)
+def test_variants_and_paths_are_read_as_the_model(written, model):
+    assert model_of(written) == model
