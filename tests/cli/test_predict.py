@@ -121,6 +121,7 @@ def test_files_are_written_beside_the_answer(in_process, example, tmp_path, opti
     assert code == 0, err
     json.loads(out)
     assert (tmp_path / name).read_bytes().startswith(start)
+    assert err.splitlines()[-1] == f"sightline: wrote {tmp_path / name}"
 
 
 def test_a_trace_is_what_chrome_reads(in_process, example, tmp_path):
@@ -129,3 +130,25 @@ def test_a_trace_is_what_chrome_reads(in_process, example, tmp_path):
     spans = [e for e in events if e["ph"] == "X"]
     assert spans
     assert all(e["dur"] >= 0 and {"name", "ts", "pid", "tid"} <= set(e) for e in spans)
+
+
+def test_impossible_cells_of_a_sweep_are_counted_and_the_others_answered(in_process, example):
+    sweep = ("--sweep", "plan.micro_batch=1,4,2", "--sweep", "plan.zero_stage=0,2")
+    code, out, err = in_process("predict", example, *sweep, "--json")
+    assert code == 0
+    plans = [result["scenario"]["plan"] for result in json.loads(out)]
+    assert [(plan["micro_batch"], plan["zero_stage"]) for plan in plans] == [(1, 0), (1, 2), (2, 0), (2, 2)]
+    assert err.startswith("sightline: 2 of 6 not possible: workload.global_batch is 16; allowed: a multiple of")
+    code, out, err = in_process("predict", example, *sweep, "--csv")
+    assert (code, len(out.splitlines())) == (0, 5)
+    assert "2 of 6 not possible" in err
+
+
+def test_a_sweep_in_which_nothing_is_possible_is_refused(in_process, example):
+    code, out, err = in_process("predict", example, "--sweep", "plan.micro_batch=4,8")
+    assert (code, out) == (2, "")
+    assert [line.rpartition(" = ")[2] for line in err.splitlines()] == ["32", "64"]
+
+
+def test_a_single_possible_cell_is_a_list_of_one(in_process, example):
+    assert len(json.loads(in_process("predict", example, "--sweep", "plan.micro_batch=2,4", "--json")[1])) == 1

@@ -1,6 +1,5 @@
 """``sightline measure``: the same scenario, for real, on the machine at hand."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
@@ -122,7 +121,6 @@ def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:
     results = [_result(m) for m in measured] if options.as_json or options.out else []
     if options.out is not None:
         output.write_file(options.out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        output.print_remark(f"written: {Path(options.out)}")
     profiles = [m.profile for m in measured if m.profile is not None]
     is_one = options.suite is None
     output.show_profiles(profiles, lambda: results, one=is_one, json=options.as_json, csv=options.as_csv)
@@ -164,7 +162,6 @@ def _study(store: "Store", options: MeasureOptions) -> None:
     if options.html is not None:
         title = f"The study of arXiv {STUDY} on {hardware.cluster(hardware.count)}"
         output.write_file(options.html, study_page(title, _machine(), study))
-        output.print_remark(f"written: {options.html}")
     output.show(lambda: study_to_list(study), lambda: [study_terminal(study)], json=options.as_json)
 
 

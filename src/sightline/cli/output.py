@@ -156,7 +156,7 @@ def print_text(text: str) -> None:
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Write an output file, whole or not at all; a path that cannot be written is a wrong request."""
+    """Write an output file, whole or not at all, and say so; a path that cannot be written is a wrong request."""
     data = content.encode() if isinstance(content, str) else content
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -169,3 +169,5 @@ def write_file(path: str, content: str | bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
+    if written is part:
+        print_remark(f"wrote {path}")

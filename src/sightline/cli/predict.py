@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli import output
+from sightline.cli import asked, output
 from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Files, Html, RunStore, Settings, Sweeps
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.loading.loader import Asked
+    from sightline.loading.possible import Asked
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
     from sightline.progress import Progress
@@ -54,7 +54,8 @@ def predict(
       cat scenario.yaml | sightline predict -
     """
     output.check({"--chart": chart, "--html": html, "--trace": trace}, json=as_json, csv=as_csv)
-    scenarios, is_one = _read(files, settings or [], sweeps or [])
+    loaded = asked.read(files, settings, sweeps)
+    scenarios = loaded.scenarios
     _refuse_pictures(scenarios, chart or html, trace)
     if save_anchor is not None and not anchor:
         raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
@@ -64,18 +65,10 @@ def predict(
     if known is None and any(one.measured for one in scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
     _write_files(answers, chart, html, trace)
-    output.show_profiles(answers, lambda: [a.to_dict() for a in answers], one=is_one, json=as_json, csv=as_csv)
+    output.show_profiles(
+        answers, lambda: [a.to_dict() for a in answers], one=not loaded.is_list, json=as_json, csv=as_csv
+    )
     end_if_stopped(progress)
-
-
-def _read(files: list[str], settings: list[str], sweeps: list[str]) -> "tuple[list[Asked], bool]":
-    """Return the scenarios of all files in order, and whether one was asked for rather than a list."""
-    from sightline.loading import load, load_all
-
-    if len(files) > 1:
-        return load_all(files, settings, sweeps), False
-    loaded = load(files[0], settings, sweeps)
-    return (loaded, False) if isinstance(loaded, list) else ([loaded], True)
 
 
 def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str | None) -> None:

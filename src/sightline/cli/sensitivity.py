@@ -1,6 +1,6 @@
 """``sightline sensitivity``: which numbers a prediction depends on."""
 
-from sightline.cli import output
+from sightline.cli import asked, output
 from sightline.cli.options import Anchors, AsJson, Files, RunStore, Settings, Sweeps
 
 
@@ -24,12 +24,11 @@ def sensitivity(
       sightline sensitivity examples/gpt-3-175b-1024xa100.yaml --json
     """
     from sightline.anchors import anchored
-    from sightline.loading import load_all
     from sightline.prediction.sensitivity import sensitivity as of
     from sightline.report.terminal.analysis import sensitivity_table, sensitivity_to_dict
 
     known = anchored(anchor, store) if anchor else None
-    found = [of(scenario, anchor=known) for scenario in load_all(files, settings or [], sweeps or [])]
+    found = [of(scenario, anchor=known) for scenario in asked.read(files, settings, sweeps).scenarios]
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
     output.show(
         lambda: list(map(sensitivity_to_dict, found)), lambda: map(sensitivity_table, found), json=as_json, one=True

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sightline.loading.loader import load, load_all
+from sightline.loading.loader import load, load_all, read_all
 from sightline.loading.training import scenario_from_mapping
 from sightline.on_demand import names_on_demand
 
@@ -25,6 +25,7 @@ __all__ = [
     "load",
     "load_all",
     "operation_from_mapping",
+    "read_all",
     "scenario_from_mapping",
     "to_mapping",
 ]

@@ -2,22 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, cast
 
 from sightline.errors import InputError, nearest
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
-from sightline.loading.input.sources import Document, Source, read_source, value_of
+from sightline.loading.input.sources import Document, read_source, value_of
 from sightline.loading.plan import TASKS
+from sightline.loading.possible import Asked, Cell, Loaded, is_impossible
 from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
-from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
-    from sightline.scenario import GenerationScenario, OperatorScenario
-
-Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario"
-"""What a scenario file may ask for."""
+    from sightline.scenario.rules.rulebook import Broken
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Values by dotted key, or ``key=value`` texts as ``--set`` takes them."""
@@ -27,62 +24,86 @@ _MEANT = {**dict.fromkeys(("serve", "serving", "infer", "inference"), "generate"
 """Words for tasks that others use."""
 
 
-def load(source: object, overrides: Overrides = (), sweeps: Sweeps = ()) -> "Asked | list[Asked]":
+def load(
+    source: object, overrides: Overrides = (), sweeps: Sweeps = (), *, possible_only: bool = False
+) -> "Asked | list[Asked]":
     """Return the scenario of a source, or the list of them when it is a list, a table, several documents or a sweep.
 
     ``source`` is a path, ``-`` for standard input, a text of YAML, JSON or CSV, an open file, a mapping or a list of
-    mappings. Raise `InputError` with every mistake in it.
+    mappings. Cells of a sweep that break a rule of plans are refused like any mistake, or with ``possible_only`` left
+    out as long as some others remain. Raise `InputError` with every mistake in it.
     """
-    set_values, sweep_values = _overrides(overrides), _sweeps(sweeps)
-    read = read_source(source)
-    scenarios, is_sweep = _scenarios(read, set_values, sweep_values)
-    return scenarios[0] if read.single and not is_sweep else scenarios
+    loaded = read_all([source], overrides, sweeps, possible_only=possible_only)
+    return loaded.scenarios if loaded.is_list else loaded.scenarios[0]
 
 
 def load_all(sources: Iterable[object], overrides: Overrides = (), sweeps: Sweeps = ()) -> list[Asked]:
     """Return the scenarios of all sources in order; raise `InputError` with every mistake in any of them."""
+    return read_all(sources, overrides, sweeps).scenarios
+
+
+def read_all(
+    sources: Iterable[object], overrides: Overrides = (), sweeps: Sweeps = (), *, possible_only: bool = False
+) -> Loaded:
+    """Return the scenarios of all sources in order, with their values of swept keys.
+
+    With ``possible_only``, cells of sweeps that break a rule of plans are counted instead of refused. Raise
+    `InputError` with every mistake in any source, or where no cell is possible.
+    """
     set_values, sweep_values = _overrides(overrides), _sweeps(sweeps)
-    scenarios: list[Asked] = []
-    problems: list[str] = []
-    for source in sources:
+    loaded, problems, asked = Loaded(), dict[str, None](), list(sources)
+    loaded.is_list = len(asked) > 1
+    for source in asked:
         try:
-            scenarios += _scenarios(read_source(source), set_values, sweep_values)[0]
+            read = read_source(source)
         except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(problems)
-    return scenarios
-
-
-def _scenarios(
-    source: Source, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]
-) -> tuple[list[Asked], bool]:
-    """The scenarios of a source, and whether a sweep made them."""
-    scenarios: list[Asked] = []
-    problems: dict[str, None] = {}
-    is_sweep = False
-    for document in source.documents:
-        prefix = f"{document.place}: " if document.place else ""
-        try:
-            mappings, has_sweep = _expanded(document, overrides, sweeps)
-            is_sweep |= has_sweep
-            for mapping in mappings:
-                try:
-                    scenarios.append(_scenario(mapping, source.folder))
-                except InputError as error:
-                    problems |= dict.fromkeys(prefix + p for p in error.problems)
-        except InputError as error:
-            problems |= dict.fromkeys(prefix + p for p in error.problems)
+            problems |= dict.fromkeys(error.problems)
+            continue
+        loaded.is_list |= not read.single
+        for document in read.documents:
+            said = _add(loaded, document, read.folder, (set_values, sweep_values), possible_only=possible_only)
+            problems |= dict.fromkeys(f"{document.place}: {p}" if document.place else p for p in said)
     if problems:
         raise InputError(list(problems))
-    return scenarios, is_sweep
+    loaded.raise_if_nothing_is_possible()
+    return loaded
+
+
+def _add(
+    loaded: Loaded,
+    document: Document,
+    folder: Path,
+    given: tuple[Mapping[str, Any], Mapping[str, list[Any]]],
+    *,
+    possible_only: bool,
+) -> list[str]:
+    """Add the scenarios of a document, and return its mistakes."""
+    problems: list[str] = []
+    prefix = f"{document.place}: " if document.place else ""
+    try:
+        expanded, has_sweep = _expanded(document, *given)
+        loaded.is_list |= has_sweep
+        for cell, mapping in expanded:
+            try:
+                loaded.scenarios.append(_scenario(mapping, folder))
+                loaded.cells.append(cell)
+            except InputError as error:
+                if possible_only and has_sweep and is_impossible(error):
+                    loaded.impossible.append((cast("Broken", error.problems[0]), prefix + error.problems[0]))
+                else:
+                    problems += error.problems
+    except InputError as error:
+        problems += error.problems
+    return problems
 
 
 def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
     """The scenario of a mapping; raise `InputError` with its mistakes, keys in a wrong part first."""
     try:
         return _read(mapping, folder)
-    except InputError:
+    except InputError as error:
+        if is_impossible(error):
+            raise
         from sightline.loading.misplaced import moved
 
         complaints = Complaints()
@@ -117,7 +138,7 @@ def _read(mapping: Mapping[str, Any], folder: Path) -> Asked:
 
 def _expanded(
     document: Document, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]
-) -> tuple[Iterable[Mapping[str, Any]], bool]:
+) -> tuple[Iterable[tuple[Cell, Mapping[str, Any]]], bool]:
     """The mappings one document stands for after overrides and sweeps, and whether there was a sweep."""
     if not isinstance(document.mapping, Mapping):
         raise InputError(
@@ -132,7 +153,7 @@ def _expanded(
         # Setting a key that the file sweeps fixes it.
         sweep = {k: v for k, v in sweep.items() if k != key or k in sweeps}
         mapping = with_value(mapping, key, value)
-    return (swept(mapping, sweep), True) if sweep else ([mapping], False)
+    return (swept(mapping, sweep), True) if sweep else ([({}, mapping)], False)
 
 
 def _overrides(overrides: Overrides) -> dict[str, Any]:

@@ -50,7 +50,7 @@ from sightline.scenario.operation import (
     PLAIN_DTYPES,
 )
 from sightline.scenario.rules import techniques
-from sightline.scenario.rules.rulebook import broken_rules
+from sightline.scenario.rules.rulebook import Broken, broken_rules
 
 _SIZE = Needed(whole(), "a whole number of 1 or more")
 _WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)
@@ -309,10 +309,10 @@ OPERATORS: Mapping[str, _Asked] = {
 """What each operator is asked by, and how it is read."""
 
 
-def _dtype_mistakes(cluster: Cluster, dtype: str, mapping: Mapping[str, Any]) -> Iterator[str]:
+def _dtype_mistakes(cluster: Cluster, dtype: str, mapping: Mapping[str, Any]) -> Iterator[Broken]:
     own = "dtype" in mapping["workload"]
     plan = mapping.get("plan")
     stated = own or (isinstance(plan, Mapping) and "dtype" in plan)
     facts = {"device": cluster.device, "dtype": dtype, "dtype_is_stated": stated}
     for sentence in broken_rules((techniques.dtype,), facts):
-        yield sentence.replace("plan.", "workload.", 1) if own else sentence
+        yield Broken(sentence.replace("plan.", "workload.", 1), sentence.rule) if own else sentence

@@ -66,13 +66,18 @@ def check_sweep(sweep: object) -> dict[str, list[Any]]:
     return dict(sweep)
 
 
-def swept(mapping: Mapping[str, Any], sweep: Mapping[str, list[Any]]) -> Iterable[dict[str, Any]]:
-    """Yield the product of scenarios that ``sweep`` stands for; the last key varies fastest."""
+def swept(
+    mapping: Mapping[str, Any], sweep: Mapping[str, list[Any]]
+) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the product of scenarios that ``sweep`` stands for, each after its values of the swept keys.
+
+    The last key varies fastest.
+    """
     count = prod(len(values) for values in sweep.values())
     if count > MOST_SCENARIOS:
         raise InputError(f"sweep stands for {show(count)} scenarios; allowed: up to {MOST_SCENARIOS}")
     for values in product(*sweep.values()):
-        scenario = dict(mapping)
-        for key, value in zip(sweep, values, strict=True):
+        scenario, cell = dict(mapping), dict(zip(sweep, values, strict=True))
+        for key, value in cell.items():
             scenario = with_value(scenario, key, value)
-        yield scenario
+        yield cell, scenario

@@ -13,7 +13,7 @@ from inspect import signature
 from math import prod
 from operator import and_
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,20 @@ class Beyond(NamedTuple):
         return self.words.format(self.degree, self.figure) if self.degree > 1 else ""
 
 
+class Broken(str):
+    """The sentence for a plan that breaks a rule, which knows the rule's name."""
+
+    __slots__ = ("rule",)
+
+    rule: str
+
+    def __new__(cls, sentence: str, rule: str) -> Self:
+        """Return the sentence of a rule."""
+        said = super().__new__(cls, sentence)
+        said.rule = rule
+        return said
+
+
 Checks: TypeAlias = Iterator[Check]
 Rule: TypeAlias = Callable[..., Checks]
 Facts: TypeAlias = Mapping[str, Any]
@@ -71,14 +85,15 @@ def needed(rule: Rule) -> tuple[str, ...]:
     return tuple(signature(rule).parameters)
 
 
-def broken_rules(rules: Iterable[Rule], facts: Facts) -> Iterator[str]:
+def broken_rules(rules: Iterable[Rule], facts: Facts) -> Iterator[Broken]:
     """Yield a sentence for everything that one plan breaks, as far as the facts are known."""
     for rule in rules:
         if all(name in facts for name in needed(rule)):
             known = {name: facts[name] for name in needed(rule)}
             for allowed, sentence, figures in rule(**known):
                 if not allowed:
-                    yield sentence() if callable(sentence) else sentence.format(**{**known, **figures})
+                    said = sentence() if callable(sentence) else sentence.format(**{**known, **figures})
+                    yield Broken(said, rule.__name__)
 
 
 def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:

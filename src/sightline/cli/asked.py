@@ -1,0 +1,20 @@
+"""What the files, settings and sweeps of a command ask for."""
+
+from typing import TYPE_CHECKING
+
+from sightline.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sightline.loading.possible import Loaded
+
+
+def read(files: "Sequence[str]", settings: "Sequence[str] | None", sweeps: "Sequence[str] | None") -> "Loaded":
+    """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why."""
+    from sightline.loading import read_all
+
+    loaded = read_all(files, settings or (), sweeps or (), possible_only=True)
+    for remark in loaded.remarks():
+        output.print_remark(remark)
+    return loaded

@@ -1,0 +1,113 @@
+"""Cells of sweeps that cannot be are counted by rule; mistakes of a file are refused all the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.errors import InputError
+from sightline.loading import load, read_all
+from sightline.loading.possible import Loaded
+
+BASE: dict[str, Any] = {
+    "model": "llama-2-7b",
+    "cluster": "8x a800-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 350, "global_batch": 16},
+    "plan": {"framework": "megatron"},
+}
+GENERATE: dict[str, Any] = {
+    "model": "llama-2-7b",
+    "cluster": "8x h100-sxm-80gb",
+    "workload": {"task": "generate", "batch": 8, "prompt_tokens": 128, "output_tokens": 16},
+}
+OPERATOR: dict[str, Any] = {
+    "cluster": "1x a100-sxm-80gb",
+    "workload": {"task": "operator", "operator": "matmul", "m": 64, "n": 64, "k": 64},
+}
+
+
+def possible(source: object = BASE, **sweeps: Any) -> Loaded:
+    named = {key.replace("__", "."): values for key, values in sweeps.items()}
+    return read_all([source], sweeps=named, possible_only=True)
+
+
+def test_cells_that_break_rules_are_left_out_and_counted_by_rule() -> None:
+    loaded = possible(plan__tensor_parallel=[1, 2, 3], plan__micro_batch=[2, 4])
+    assert [dict(cell) for cell in loaded.cells] == [
+        {"plan.tensor_parallel": 1, "plan.micro_batch": 2},
+        {"plan.tensor_parallel": 2, "plan.micro_batch": 2},
+        {"plan.tensor_parallel": 2, "plan.micro_batch": 4},
+    ]
+    counted, heads, batch = loaded.remarks()
+    assert counted == "3 of 6 not possible: 2 by tensor heads, 1 by global batch"
+    assert heads == "tensor heads: plan.tensor_parallel is 3; allowed: a divisor of the model's 32 attention heads"
+    assert batch.startswith("global batch: workload.global_batch is 16; allowed: a multiple of plan.data_parallel 8")
+
+
+def test_one_reason_is_one_sentence() -> None:
+    (said,) = possible(plan__micro_batch=[2, 4]).remarks()
+    assert said.startswith("1 of 2 not possible: workload.global_batch is 16; allowed: a multiple of")
+    (said,) = possible(plan__micro_batch=[2, 4, 8]).remarks()
+    assert said.startswith("2 of 3 not possible, for example: workload.global_batch is 16; allowed: a multiple of")
+    assert list(possible(plan__micro_batch=[1, 2]).remarks()) == []
+
+
+@given(degrees=st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True))
+def test_what_is_possible_and_what_is_not_make_up_the_sweep(degrees: list[int]) -> None:
+    try:
+        loaded = possible(plan__tensor_parallel=[*degrees, 8])
+    except InputError:
+        pytest.fail("8 is possible")
+    assert len(loaded.scenarios) + len(loaded.impossible) == len(degrees) + 1
+    assert all(32 % cell["plan.tensor_parallel"] == 0 for cell in loaded.cells)
+
+
+def test_where_nothing_is_possible_the_sentences_are_an_error() -> None:
+    with pytest.raises(InputError) as caught:
+        possible(plan__micro_batch=[4, 8])
+    assert [said.rpartition(" = ")[2] for said in caught.value.problems] == ["32", "64"]
+    with pytest.raises(InputError) as caught:
+        possible(plan__micro_batch=list(range(3, 14)))
+    (said,) = caught.value.problems
+    assert said.endswith("= 24 (and 10 like it)")
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "sentence"),
+    [
+        ({"plan__micro_batch": [2, 0]}, "plan.micro_batch is 0"),
+        ({"plan__micro_batch": [1, 2], "plan__typo": [1]}, "plan.typo is not a known key"),
+        ({"plan__framework": ["megatron", "megatrn"]}, "plan.framework is 'megatrn'"),
+    ],
+)
+def test_mistakes_stay_errors(sweeps: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        possible(**sweeps)
+
+
+def test_a_scenario_that_is_written_out_stays_an_error() -> None:
+    wrong = BASE | {"plan": {"framework": "megatron", "tensor_parallel": 3}}
+    with pytest.raises(InputError, match="tensor_parallel is 3"):
+        read_all([[BASE, wrong]], possible_only=True)
+
+
+def test_rules_of_every_task_count() -> None:
+    assert [len(p.impossible) for p in (possible(GENERATE, plan__tensor_parallel=[1, 3, 8]),)] == [1]
+    loaded = possible(OPERATOR, workload__dtype=["bf16", "fp8"])
+    assert (len(loaded.scenarios), len(loaded.impossible)) == (1, 1)
+    assert next(loaded.remarks()).startswith("1 of 2 not possible: workload.dtype is 'fp8'")
+
+
+def test_files_are_told_apart() -> None:
+    both = read_all([BASE, GENERATE], sweeps={"plan.tensor_parallel": [1, 3]}, possible_only=True)
+    assert (both.is_list, len(both.scenarios), len(both.impossible)) == (True, 2, 2)
+
+
+def test_python_leaves_them_out_when_asked() -> None:
+    sweeps = {"plan.micro_batch": [1, 2, 4]}
+    with pytest.raises(InputError, match="global_batch is 16"):
+        load(BASE, sweeps=sweeps)
+    found = load(BASE, sweeps=sweeps, possible_only=True)
+    assert isinstance(found, list)
+    assert [scenario.plan.micro_batch for scenario in found] == [1, 2]  # type: ignore[union-attr]
