@@ -25,10 +25,10 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     formats = worker.formats
     plan, model = scenario.plan, scenario.model
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
-    layers = sum(block.count * _weights(block) for block in decode.layers)
+    layers = decoding.of_each(sum(block.count * _weights(block) for block in decode.layers))
     table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
-    head = 0.0 if model.tied_embeddings else _weights(decode.head)
+    head = 0.0 if model.tied_embeddings else decoding.of_each(_weights(decode.head))
     blocks = rounded_up((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     products = [op for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)]
@@ -40,7 +40,7 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     process_bytes = worker.ranks.device_model.process_bytes
     others: Ledger = {
         "kv_cache": (sequences * cached_bytes(model, formats, blocks, t) / p,),
-        "activations": (activations,),
+        "activations": (prefilling.of_each(activations),),
         "framework": (plan.engine.memory.context_bytes if process_bytes is None else process_bytes,),
     }
     of_layers = layers * rounded_up(model.layers / p) / model.layers

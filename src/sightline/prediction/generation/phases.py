@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.prediction.generation.distinct import Place, one_replica
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.iteration import Iteration, drafted_tokens, iteration_of, tokens_per_pass
 from sightline.prediction.generation.worker import PricedPass, Worker, worker_of
@@ -51,7 +52,7 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     waiting = larger(arriving / parts, 1.0)
     if budget is None:
         return Chunks(prompts=waiting, sequences=waiting, new_tokens=new, context_tokens=reused, micro_batches=parts)
-    pieces = rounded_up(new / budget) if plan.chunked_prefill else 1.0
+    pieces = either(plan.chunked_prefill, rounded_up(new / budget), 1.0)
     piece = new / pieces
     together = smaller(larger(budget // piece, 1.0), waiting)
     rounds = rounded_up(waiting / together)
@@ -90,7 +91,10 @@ def _halved(b: Number, p: Count, q: Number, most: float) -> Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PricedGeneration:
-    """Both passes of a scenario with the prices of their operators, whatever engine runs them."""
+    """Both passes of a scenario with the prices of their operators, whatever engine runs them.
+
+    Of a list of plans the passes are those of its distinct replicas, and `of_each` says which a plan has.
+    """
 
     scenario: GenerationScenario
     worker: Worker
@@ -99,15 +103,31 @@ class PricedGeneration:
     decode: PricedPass
     step_parts: Number
     """Micro-batches that a decode step is cut into."""
+    place: Place | None = None
+    """Which of the distinct replicas each plan of a list has."""
+
+    @property
+    def prompts(self) -> Number:
+        """Prompts that wait together, of each plan."""
+        return self.of_each(self.chunks.prompts)
+
+    def of_each(self, number: Number) -> Number:
+        """Return a figure of the distinct replicas for each plan of a list; any other as it is."""
+        return number[self.place] if self.place is not None and isinstance(number, np.ndarray) else number
+
+    def attention_s(self, constants: InferenceConstants) -> Number:
+        """Return the seconds of a decode step that new tokens spend with the tokens before them."""
+        return self.of_each(self.decode.attention_s(self.decode.in_engine(constants)))
 
 
 def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     """Write both passes of the scenario out and price their operators together."""
-    plan, work = scenario.plan, scenario.workload
-    worker = worker_of(scenario)
+    replicas, place = one_replica(scenario)
+    plan, work = replicas.plan, replicas.workload
+    worker = worker_of(replicas)
     # Sequences of the busiest data-parallel rank.
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
-    chunks = cut(scenario, sequences)
+    chunks = cut(replicas, sequences)
     new = 1.0 + drafted_tokens(plan)
     parts = micro_batches(plan, sequences, new)
     context = work.prompt_tokens + work.output_tokens / 2.0
@@ -118,7 +138,7 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
         ]
     )
     return PricedGeneration(
-        scenario=scenario, worker=worker, chunks=chunks, prefill=prefill, decode=decode, step_parts=parts
+        scenario=scenario, worker=worker, chunks=chunks, prefill=prefill, decode=decode, step_parts=parts, place=place
     )
 
 
@@ -132,14 +152,23 @@ class Phase(Iteration):
 
     passes: Number
 
+    def of_each(self, priced: PricedGeneration) -> "Phase":
+        """Return the phase of each plan, where this is that of distinct replicas."""
+        if priced.place is None:
+            return self
+        times = self.times._make(map(priced.of_each, self.times))
+        transfer_s, host_s, passes = map(priced.of_each, (self.transfer_s, self.host_s, self.passes))
+        return Phase(times=times, transfer_s=transfer_s, host_s=host_s, passes=passes)
+
     def scaled(self, factor: Number) -> "Phase":
         """Return the phase with other seconds of an iteration: ``factor`` of all of them."""
         times, transfer_s, host_s = self.times.times(factor), self.transfer_s * factor, self.host_s * factor
         return Phase(times=times, transfer_s=transfer_s, host_s=host_s, passes=self.passes)
 
 
-def _phase(one: Iteration, passes: Number) -> Phase:
-    return Phase(times=one.times, transfer_s=one.transfer_s, host_s=one.host_s, passes=passes)
+def _phase(priced: PricedGeneration, one: Iteration, passes: Number) -> Phase:
+    phase = Phase(times=one.times, transfer_s=one.transfer_s, host_s=one.host_s, passes=passes)
+    return phase.of_each(priced)
 
 
 def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:
@@ -147,9 +176,9 @@ def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Ph
     chunks, p = priced.chunks, priced.worker.plan.pipeline_parallel * 1.0
     one = iteration_of(priced.worker, priced.prefill, constants, chunks.micro_batches)
     if not priced.worker.plan.engine.llama_cpp.pipelines_chunks:
-        return _phase(one, chunks.passes)
+        return _phase(priced, one, chunks.passes)
     launches = one.times.launches * p / (p + chunks.micro_batches - 1.0)
-    return _phase(one, pipelined_passes(priced, launches))
+    return _phase(priced, one, pipelined_passes(priced, launches))
 
 
 def pipelined_passes(priced: PricedGeneration, launches: Number) -> Number:
@@ -175,5 +204,5 @@ def pipelined_passes(priced: PricedGeneration, launches: Number) -> Number:
 def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:
     """Return the decode steps of all sequences."""
     one = iteration_of(priced.worker, priced.decode, constants, priced.step_parts)
-    further = larger(priced.scenario.workload.output_tokens - 1.0, 0.0)
-    return _phase(one, further / tokens_per_pass(priced.worker.plan))
+    further = larger(priced.worker.scenario.workload.output_tokens - 1.0, 0.0)
+    return _phase(priced, one, further / tokens_per_pass(priced.worker.plan))

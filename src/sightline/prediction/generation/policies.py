@@ -59,6 +59,8 @@ class Policy(NamedTuple):
     """Prices the passes of all workers, whatever engine runs them."""
     course: Callable[[Workers, Phase, Phase, InferenceConstants], Course]
     """A sequence's way, from the workers' prefill and decode phases."""
+    admitted: Callable[[Workers], Workers] = lambda workers: workers
+    """The workers with the sequences that run at a time, where memory does not hold all that were asked for."""
 
 
 def policy_of(scenario: GenerationScenario) -> Policy:
@@ -68,7 +70,8 @@ def policy_of(scenario: GenerationScenario) -> Policy:
 
 def price_workers(scenario: GenerationScenario) -> Workers:
     """Price the passes of all workers, whatever engine runs them."""
-    return policy_of(scenario).price(scenario)
+    policy = policy_of(scenario)
+    return policy.admitted(policy.price(scenario))
 
 
 # A static batch: all prompts are prefilled, then all sequences are decoded to their end.
@@ -92,16 +95,16 @@ def _steps_ahead(workers: Workers) -> Number:
     work = workers.scenario.workload
     if not workers.scenario.plan.engine.lmdeploy.first_alone or work.continuous:
         return 0.0
-    return (workers.decoding.chunks.prompts > 1.0) * 1.0
+    return (workers.decoding.prompts > 1.0) * 1.0
 
 
 # A steady loop of continuous batching: every other sequence is replaced once while one makes its tokens, and each
 # replacement's prefill holds the decoding sequences up.
 
 
-def _resident_workers(scenario: GenerationScenario) -> Workers:
-    priced = of_resident(price_generation(scenario))
-    return Workers(scenario=scenario, prefilling=priced, decoding=priced)
+def _resident_workers(workers: Workers) -> Workers:
+    priced = of_resident(workers.decoding)
+    return replace(workers, prefilling=priced, decoding=priced)
 
 
 def of_resident(priced: PricedGeneration) -> PricedGeneration:
@@ -135,7 +138,7 @@ def _fitting(priced: PricedGeneration) -> Number:
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
     plan, work = workers.scenario.plan, workers.decoding.scenario.workload
     others = work.batch / (plan.data_parallel * plan.replicas) * ((work.output_tokens - 1.0) / work.output_tokens)
-    replaced = others / workers.prefilling.chunks.prompts * _held_up(workers.decoding)
+    replaced = others / workers.prefilling.prompts * _held_up(workers.decoding)
     shared = _without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
     return Course(decode=shared, replaced=replaced)
 
@@ -152,7 +155,7 @@ def _held_up(priced: PricedGeneration) -> Number:
         return 1.0
     if not plan.engine.scheduling.mixed_batches:
         return 0.5
-    own = priced.chunks.prompts * plan.data_parallel * plan.replicas
+    own = priced.prompts * plan.data_parallel * plan.replicas
     return 1.0 - smaller(own / work.batch, 1.0)
 
 
@@ -160,8 +163,8 @@ def _without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, c
     """The decode steps without those that prefills take along: of such a step only its attention is added."""
     if not priced.scenario.plan.engine.scheduling.mixed_batches:
         return decode
-    own_s = priced.decode.attention_s(priced.decode.in_engine(constants))
-    taken = smaller(prefills, decode.passes) * (1.0 - own_s / decode.pass_s)
+    own_share = priced.attention_s(constants) / decode.pass_s
+    taken = smaller(prefills, decode.passes) * (1.0 - own_share)
     return replace(decode, passes=decode.passes - taken)
 
 
@@ -207,7 +210,7 @@ def _pooled_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
 def _prompts_together(priced: PricedGeneration) -> Number:
     """The prompts that all prefill workers process at the same time."""
     plan = priced.scenario.plan
-    return larger(priced.chunks.prompts, 1.0) * plan.data_parallel * plan.replicas
+    return larger(priced.prompts, 1.0) * plan.data_parallel * plan.replicas
 
 
 def _prefill_rounds(
@@ -251,7 +254,7 @@ def _supplied_step(
 
 POLICIES = (
     Policy("disaggregated pools", lambda of: of.plan.disaggregate is not None, _pooled_workers, _pooled_course),
-    Policy("steady loop", lambda of: of.workload.continuous, _resident_workers, _steady_course),
+    Policy("steady loop", lambda of: of.workload.continuous, _static_workers, _steady_course, _resident_workers),
     Policy("static batch", lambda _: True, _static_workers, _static_course),
 )
 """The first that applies to a scenario answers it."""

@@ -55,7 +55,14 @@ def predict_generation(
 
     ``constants`` replace those of the catalog's engine, as a fit does; ``known`` corrects them for one's own cluster.
     """
-    workers = price_workers(scenario)
+    return profile_of(price_workers(scenario), constants, known)
+
+
+def profile_of(
+    workers: Workers, constants: InferenceConstants | None = None, known: Knowledge | None = None
+) -> Profile:
+    """Return what priced workers make of their scenario, as `predict_generation` does."""
+    scenario = workers.scenario
     again = partial(predict_generation, constants=constants, known=known)
     found_constants, evidence = (constants, "given") if constants is not None else engine_constants(scenario)
     if found_constants.is_bound:
