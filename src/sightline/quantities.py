@@ -113,6 +113,7 @@ _TIMES = {
     "min": 60.0,
     "h": 3600.0,
     "day": 86400.0,
+    "d": 86400.0,
 }
 
 
@@ -150,7 +151,14 @@ BYTES = _dimension(
 BYTES_PER_SECOND = _dimension(
     "a bandwidth", "B/s", "2 TB/s", "B/s KB/s MB/s GB/s TB/s PB/s", all=_BYTE_RATES, words={"KB/s": 1e3}
 )
-SECONDS = _dimension("a time", "s", "5 us", "ns us ms s min h days", all=_TIMES, words={"days": 86400.0})
+SECONDS = _dimension(
+    "a time",
+    "s",
+    "5 us",
+    "ns us ms s min h days",
+    all=_TIMES,
+    words={"hours": 3600.0, "days": 86400.0, "weeks": 604800.0},
+)
 FLOPS = _dimension(
     "a rate of arithmetic",
     "FLOP/s",
@@ -173,9 +181,19 @@ TOKENS_PER_SECOND = _dimension(
     "12000 tokens/s",
     all={"tokens/s": 1.0, "token/s": 1.0, "tok/s": 1.0, "ktokens/s": 1e3, "ktok/s": 1e3},
 )
-USD = _dimension("an amount of money", "USD", "12.50 USD", all={"USD": 1.0, "$": 1.0})
+_MONEY = {"k": 1e3, "M": 1e6, "B": 1e9}
+USD = _dimension(
+    "an amount of money",
+    "USD",
+    "12.50 USD",
+    all={"USD": 1.0, "$": 1.0},
+    large=_prefixed({"": 1.0, "USD": 1.0, " USD": 1.0, "$": 1.0}, _MONEY),
+)
 USD_PER_HOUR = _dimension(
-    "a price per hour", "USD/hour", "1.80 USD/hour", all={"USD/hour": 1.0, "USD/h": 1.0, "$/h": 1.0}
+    "a price per hour",
+    "USD/hour",
+    "1.80 USD/hour",
+    all={"USD/hour": 1.0, "USD/h": 1.0, "$/h": 1.0, "$/hour": 1.0, "/h": 1.0, "/hour": 1.0},
 )
 COUNT = _dimension("a number", "", "2e12")
 
@@ -216,7 +234,8 @@ def format_quantity(value: float, dimension: Dimension, *, digits: int = 3) -> s
 
 
 def _from_text(text: str, dimension: Dimension, zero: bool) -> float:
-    matched = _QUANTITY.fullmatch(text[:100])
+    in_dollars = any(unit.startswith("$") for unit in dimension.units)
+    matched = _QUANTITY.fullmatch(text[:100].lstrip().removeprefix("$" if in_dollars else ""))
     if matched is None:
         raise InputError(_refusal(text, dimension, zero))
     unit = matched[2] or dimension.base

@@ -55,3 +55,16 @@ def test_packed_tables_are_left_to_programs(in_process):
     assert code == 0
     assert "characters, shown" in out
     assert len(out) < 50_000
+
+
+def test_prices_are_listed_with_what_providers_ask(in_process):
+    code, out, _ = in_process("catalog", "prices")
+    assert code == 0
+    lines = {line.split()[0]: line for line in out.splitlines()[1:]}
+    assert list(lines) == list(names("prices"))
+    assert "2.69 - 12.29" in lines["h100-sxm-80gb"]
+    assert "estimated" in lines["gaudi2"]
+    code, out, _ = in_process("catalog", "prices", "h100-sxm-80gb")
+    assert code == 0
+    for said in ("median", "CoreWeave", "spot", "2026-09-20"):
+        assert said in out

@@ -48,7 +48,9 @@ def test_no_column_of_a_list_is_empty(kind):
 def test_an_entry_has_one_spelling_of_switches_and_whole_numbers():
     console = Console(width=200)
     with console.capture() as said:
-        console.print(entry_table("mine", {"switch": True, "either": [False, True], "bucket": 5e8, "share": 0.9}))
+        console.print(
+            entry_table("devices", "mine", {"switch": True, "either": [False, True], "bucket": 5e8, "share": 0.9})
+        )
     rows = dict(line.split(maxsplit=1) for line in said.get().splitlines() if line.strip() and "  " in line)
     shown = {key: rows[key].strip() for key in ("switch", "either", "bucket", "share")}
     assert shown == {"switch": "yes", "either": "no; yes", "bucket": "500,000,000", "share": "0.9"}

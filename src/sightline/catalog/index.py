@@ -22,6 +22,7 @@ FORMS = ("yaml", "json")
 KINDS = (
     "models",
     "devices",
+    "prices",
     "interconnects",
     "networks",
     "hosts",
@@ -50,7 +51,10 @@ def names(kind: str) -> tuple[str, ...]:
 
 @cache
 def entry(kind: str, name: str) -> Mapping[str, Any]:
-    """Return an entry as its file states it, with the entry it is the ``same_as`` underneath."""
+    """Return an entry as its file states it, with the entry it is the ``same_as`` underneath.
+
+    A device that states no price has that of the prices, an entry of the device's name.
+    """
     known = _paths(kind)
     if name not in known:
         raise InputError(
@@ -59,7 +63,20 @@ def entry(kind: str, name: str) -> Mapping[str, Any]:
         )
     stated = _stated(known[name])
     base = stated.pop("same_as", None)
-    return stated if base is None else {**entry(kind, base), **stated}
+    whole = stated if base is None else {**entry(kind, base), **stated}
+    priced = kind == "devices" and "price" not in stated and name in _paths("prices")
+    return whole | _price_of(name, whole) if priced else whole
+
+
+def _price_of(name: str, device: Mapping[str, Any]) -> dict[str, Any]:
+    """The price of a device, with its source and evidence under the keys by which an entry states single figures'."""
+    price = entry("prices", name)
+    source = f"{price['source']}, {price['date']} (`sightline catalog prices {name}`)"
+    return {
+        "price": price["price"],
+        "sources": {**device.get("sources", {}), "price": source},
+        "evidences": {**device.get("evidences", {}), "price": price["evidence"]},
+    }
 
 
 def name_of(kind: str, written: str) -> str:

@@ -19,7 +19,7 @@ def catalog(
     delete: Annotated[bool, typer.Option("--delete", help="Delete the named anchor.")] = False,
     store: RunStore = None,
 ) -> None:
-    """Show the models, devices, links, frameworks, calibrations and published results of the catalog.
+    """Show the models, devices, prices, links, frameworks, calibrations and published results of the catalog.
 
     The kind anchors holds what predict --save-anchor kept: runs of your own clusters, and what they taught.
 
@@ -47,7 +47,7 @@ def catalog(
     of = _kind(kind, KINDS)
     if name is not None:
         one = dict(entry(of, name))
-        table = lambda: [_report().entry_table(name, one, _meaning(of, name))]  # noqa: E731 - a form like the others
+        table = lambda: [_report().entry_table(of, name, one, _meaning(of, name))]  # noqa: E731 - a form like the others
         output.show(lambda: stamped({"kind": of, "name": name, **one}), table, json=as_json)
     else:
         several = {n: dict(entry(of, n)) for n in names(of)}

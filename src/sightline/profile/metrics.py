@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sightline.quantities import Number
+from sightline.quantities import Count, Number
 from sightline.scenario.precision import rate_dtype
 
 if TYPE_CHECKING:
@@ -108,11 +108,14 @@ def _output_tokens(profile: "Profile") -> Number:
     return tokens
 
 
+def rent_usd(seconds: Number, devices: Count, usd_per_hour: Number | None) -> Number | None:
+    """Return the rent of ``devices`` for some time; None where they have no price."""
+    return None if usd_per_hour is None else seconds / 3600 * devices * usd_per_hour
+
+
 def _rent_usd(profile: "Profile", seconds: Number) -> Number | None:
-    """Rent of all devices for some time; None where the device has no price."""
     cluster = profile.scenario.cluster
-    price = cluster.device.usd_per_hour
-    return None if price is None else seconds / 3600 * cluster.devices * price
+    return rent_usd(seconds, cluster.devices, cluster.device.usd_per_hour)
 
 
 def _per_million_tokens_usd(profile: "Profile") -> Number | None:

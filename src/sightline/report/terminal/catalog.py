@@ -11,6 +11,7 @@ from rich.text import Text
 from sightline.profile.results import flatten
 from sightline.report import units
 from sightline.report.terminal.parts import plain_table
+from sightline.report.terminal.prices import price_table, prices_table
 from sightline.scenario import Heads, LayerKind, Model
 from sightline.scenario.blocks import MIXER_WORDS, SOFTMAX
 
@@ -77,17 +78,23 @@ def kinds_table(listing: Mapping[str, Sequence[str]]) -> RenderableType:
 
 def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the entries of a kind, one line each, with their main figures."""
+    if kind == "prices":
+        return prices_table(entries)
     columns = COLUMNS.get(kind, {"source": "source"})
     flat = {name: flatten(fields) for name, fields in entries.items()}
     rows = ((name, *(_first(fields, keys.split()) for keys in columns.values())) for name, fields in flat.items())
     return plain_table(("name", *columns), rows=rows)
 
 
-def entry_table(name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[str, str]] = ()) -> RenderableType:
+def entry_table(
+    kind: str, name: str, fields: Mapping[str, Any], meaning: Sequence[tuple[str, str]] = ()
+) -> RenderableType:
     """Return one entry: each value, and where it comes from when that is not the entry's own source.
 
     ``meaning`` is what the entry was read as, shown above its values.
     """
+    if kind == "prices":
+        return price_table(name, fields)
     about = (
         f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
     )

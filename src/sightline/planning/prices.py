@@ -1,0 +1,65 @@
+"""Prices of devices: those that somebody gives in place of the catalog's, and what each is said to rest on."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from sightline import catalog
+from sightline.errors import InputError, nearest
+from sightline.quantities import USD_PER_HOUR, parse_quantity
+from sightline.scenario import Cluster, Device
+from sightline.scenario.cluster import Question
+
+Asked = TypeVar("Asked", bound=Question)
+
+
+def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, float]:
+    """Return dollars per hour by device from texts such as "h100-sxm-80gb=2.50".
+
+    ``own`` are devices that a scenario writes out, whose names no catalog knows.
+
+    Raises:
+        InputError: a text has another form, names no device or no price; all of them at once.
+    """
+    found, problems = {}, []
+    known = (*own, *catalog.names("devices"))
+    for text in texts:
+        name, equals, price = text.partition("=")
+        device = name.strip() if name.strip() in known else catalog.name_of("devices", name.strip())
+        if not equals:
+            problems.append(f"price is '{text}'; allowed: NAME=USD_PER_HOUR, such as h100-sxm-80gb=2.50")
+        elif device not in known:
+            near = nearest(device, known)
+            problems.append(f"price names the device '{name.strip()}'{near}; `sightline catalog devices` lists all")
+        else:
+            try:
+                found[device] = parse_quantity(price.strip(), USD_PER_HOUR, zero=True)
+            except InputError as error:
+                problems += [f"price of {device} {problem}" for problem in error.problems]
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def priced(cluster: Cluster, prices: Mapping[str, float]) -> Cluster:
+    """Return the cluster with the prices of those of its devices that are given."""
+    price = prices.get(cluster.device.name)
+    return cluster if price is None else replace(cluster, device=replace(cluster.device, usd_per_hour=price))
+
+
+def with_prices(scenario: Asked, prices: Mapping[str, float]) -> Asked:
+    """Return the scenario with the prices of those of its devices that are given."""
+    return replace(scenario, cluster=priced(scenario.cluster, prices))
+
+
+def said_of_price(device: Device) -> str:
+    """Return what a device's price is and rests on, with its date; that nobody knows one, if so."""
+    price = device.usd_per_hour
+    if price is None:
+        return "unknown; --price gives one"
+    amount = f"{float(price):.2f} USD per hour"
+    known = catalog.entry("devices", device.name) if device.name in catalog.names("devices") else {}
+    if "price" not in known or parse_quantity(known["price"], USD_PER_HOUR) != price:
+        return f"{amount}, as given"
+    source, evidence = (known.get(key, {}).get("price", "") for key in ("sources", "evidences"))
+    return ", ".join(part for part in (amount, evidence, source) if part)
