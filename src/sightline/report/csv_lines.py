@@ -16,7 +16,7 @@ _LISTS = ("advice", "warnings")
 
 def to_csv(profiles: Sequence[Profile]) -> str:
     """Return the results as CSV text: name, model and cluster, the workload, the plan, then the result keys."""
-    return csv_text([_line(profile) for profile in profiles])
+    return csv_text([line_of(profile) for profile in profiles])
 
 
 def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -29,7 +29,8 @@ def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:
     return buffer.getvalue()
 
 
-def _line(profile: Profile) -> dict[str, Any]:
+def line_of(profile: Profile) -> dict[str, Any]:
+    """Return one result under dotted keys."""
     result = profile.to_dict()
     scenario = flatten(result.pop("scenario"))
     model = {} if isinstance(profile.scenario, OperatorScenario) else {"model": profile.scenario.model.name}

@@ -86,6 +86,12 @@ def subtitle(scenario: Asked) -> tuple[str, ...]:
     return f"{scenario.model.name} ({units.count(scenario.model.parameters)}) · {where} · {what}", " · ".join(how)
 
 
+def phrases(scenario: "Scenario | GenerationScenario") -> list[str]:
+    """Return how a plan of training or generation runs, a phrase for each choice that is not the plainest."""
+    _, how = _of_training(scenario) if isinstance(scenario, Scenario) else _of_generation(scenario)
+    return [phrase for part in how for phrase in part.split(", ")]
+
+
 def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
     plan, work = scenario.plan, scenario.workload
     how = [

@@ -105,14 +105,14 @@ def _cell(profile: Profile, key: str) -> str:
         case "memory":
             return units.gib(float(profile.memory_bytes["total"]))
         case "interval":
-            return _spread(profile)
+            return spread(profile)
         case "bottleneck" | "evidence":
             return verdicts(profile)[key == "evidence"][1]
         case _:
             return figure(profile, key)
 
 
-def _spread(profile: Profile) -> str:
+def spread(profile: Profile) -> str:
     """The interval's upper end over the time, less one; a dash without an interval."""
     _, high = profile.interval.get(profile.task.whole, (0.0, 0.0))
     return f"± {100 * (float(high) / float(profile.whole_s) - 1):.0f} %" if high and profile.whole_s else "-"

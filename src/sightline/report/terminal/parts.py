@@ -1,7 +1,10 @@
 """Pieces of what the terminal shows: tables, grids of figures, parts of a whole with bars."""
 
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -58,6 +61,89 @@ class FirstThatFits:
         widths = [Measurement.get(console, anywhere, form).maximum for form in self.forms]
         fitting = [form for form, width in zip(self.forms, widths, strict=True) if width <= options.max_width]
         yield [*fitting, self.forms[-1]][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence that folds between words, but never between a number and its unit."""
+
+    text: str
+    style: str = ""
+    indent: int = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the sentence's lines."""
+        margin = " " * self.indent
+        yield Text("\n".join(_folded(self.text, options.max_width, margin, margin)), style=self.style)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Lines of short words in columns with a sentence behind them, which folds next to them or, if narrow, below."""
+
+    rows: Sequence[tuple[str, str, str]]
+    numbers: tuple[bool, bool]
+    """Which of the two columns of words hold numbers, to the right."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines."""
+        widths = [max(len(row[column]) for row in self.rows) for column in (0, 1)]
+        for *words, sentence in self.rows:
+            pairs = zip(words, widths, self.numbers, strict=True)
+            front = "  " + "  ".join(word.rjust(wide) if right else word.ljust(wide) for word, wide, right in pairs)
+            room = options.max_width - len(front) - 2
+            if room >= _LEAST_ROOM:
+                lines = _folded(sentence, options.max_width, front + "  ", " " * (len(front) + 2))
+            else:
+                lines = [front.rstrip(), *_folded(sentence, options.max_width, " " * 6, " " * 6)]
+            yield Text("\n".join(line.rstrip() for line in lines or [front]))
+
+
+_LEAST_ROOM = 24
+"""Columns that a sentence needs to fold next to the words before it."""
+_UNIT = re.compile(r"(\d) (%|GiB|ms|s\b|min|h\b|days)")
+"""A number and its unit."""
+
+
+def _folded(text: str, width: int, first: str, others: str) -> list[str]:
+    """The lines of a text, which begin with ``first`` and ``others``; units stay with their numbers."""
+    glued = _UNIT.sub("\\1\u00a0\\2", text)
+    lines = wrap(glued, max(width, 20), initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines or [first]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to copy: lines that end in a backslash where the terminal is narrow, so that a shell reads one."""
+
+    text: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the command's lines, which are not folded again."""
+        yield Text("\n".join(folded(self.text, options.max_width)), no_wrap=True, overflow="ignore")
+
+
+def folded(command: str, width: int) -> list[str]:
+    """Return a command in lines of at most ``width`` columns where its words allow, options with their values."""
+    lines: list[str] = []
+    room = width - 2
+    for word in _typed(command):
+        if lines and len(lines[-1]) + 1 + len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"  {word}" if not lines else f"      {word}")
+    return [*(f"{line} \\" for line in lines[:-1]), *lines[-1:]]
+
+
+def _typed(command: str) -> list[str]:
+    """The words of a command, an option with its value as one."""
+    joined: list[str] = []
+    for word in map(shlex.quote, shlex.split(command)):
+        if joined and joined[-1].startswith("--") and " " not in joined[-1] and not word.startswith("-"):
+            joined[-1] += f" {word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 @dataclass(frozen=True, slots=True)

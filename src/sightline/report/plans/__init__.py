@@ -1,0 +1,1 @@
+"""The answer of a search of plans, as people and programs read it."""

@@ -1,0 +1,237 @@
+"""Columns of the best plans: the choices in which they differ, and the figures that they are ranked and judged by."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.report import labels, summary, units
+
+MEMORY, SPREAD, HARDWARE = "memory_bytes.total", "interval", "hardware"
+HEADINGS = {
+    "framework": "framework",
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "virtual_stages": "virtual",
+    "context_parallel": "cp",
+    "data_parallel": "dp",
+    "expert_parallel": "ep",
+    "expert_tensor_parallel": "etp",
+    "replicas": "replicas",
+    "schedule": "schedule",
+    "global_batch": "batch",
+    "batch": "batch",
+    "micro_batch": "micro",
+    "zero_stage": "ZeRO",
+    "data_parallel_shard": "shard",
+    "sequence_parallel": "sp",
+    "recompute": "recompute",
+    "offload": "offload",
+    "attention": "attention",
+    "adapter": "adapter",
+    "quantization": "weights",
+    "dtype": "dtype",
+    "optimizer": "optimizer",
+    "max_batched_tokens": "chunk",
+    "disaggregate": "prefill",
+}
+"""Choices that have a column where plans differ in them, in this order; several are also degrees of the cluster."""
+_DERIVED = ("data_parallel", "replicas")
+"""What is left of the cluster: its column is the first to go where a terminal is narrow."""
+_FIGURES = {
+    "training": ("step_time_s", "calendar_time_s", "run_time_s", "cost_usd", "energy_j", "usd_per_hour", "mfu"),
+    "generation": (
+        *("output_tokens_per_s_per_device", "output_tokens_per_s_per_user", "ttft_s", "tpot_s"),
+        *("cost_usd_per_million_tokens", "latency_s"),
+    ),
+}
+"""Result keys that have a column, besides the objective's."""
+OBJECTIVES = {
+    "time": ("step_time_s", "latency_s"),
+    "cost": ("cost_usd", "cost_usd_per_million_tokens"),
+    "energy": ("energy_j", "energy_per_step_j"),
+    "memory": (MEMORY,),
+    "batch": ("global_batch", "batch"),
+    "throughput": ("output_tokens_per_s_per_device",),
+    "latency": ("latency_s",),
+    "users": ("batch",),
+}
+"""Result keys of each objective, of which a task has one."""
+_WITHOUT_SPREAD = (MEMORY, "global_batch", "batch")
+"""Objectives that the interval of the time says nothing about."""
+_LABELS = {
+    MEMORY: "memory",
+    SPREAD: "80 %",
+    "calendar_time_s": "calendar",
+    "run_time_s": "run",
+    "usd_per_hour": "$/h",
+    "cost_usd_per_million_tokens": "$/M tokens",
+    "output_tokens_per_s_per_device": "tok/s/device",
+    "output_tokens_per_s_per_user": "tok/s/user",
+    "global_batch": "batch",
+    "batch": "batch",
+}
+_ENDINGS: Sequence[tuple[str, Callable[[float], str]]] = (
+    ("_usd", units.money),
+    ("usd_per_hour", units.money),
+    ("_usd_per_million_tokens", units.money),
+    ("_bytes", units.gib),
+    (MEMORY, units.gib),
+    ("_s", units.seconds),
+    ("_j", units.energy),
+    ("mfu", units.percent),
+    ("hfu", units.percent),
+)
+"""How figures are shown, by how their key ends; others are plain numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of the table: a cell for each plan."""
+
+    key: str
+    heading: str
+    cells: tuple[str, ...]
+    is_number: bool = True
+
+
+def choices(answer: PlanAnswer) -> list[Column]:
+    """Return a column for each choice in which the plans differ."""
+    found = [_hardware(answer.plans)]
+    stated = [_choices_of(one) for one in answer.plans]
+    for key, heading in HEADINGS.items():
+        values = [said.get(key) for said in stated]
+        cells = tuple(map(word, values))
+        is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        found.append(Column(key=key, heading=heading, cells=cells, is_number=is_number))
+    return [column for column in found if len(set(column.cells)) > 1]
+
+
+def figures(answer: PlanAnswer) -> list[Column]:
+    """Return the columns of figures: the objective with its interval first, memory last."""
+    if not answer.plans:
+        return []
+    task = answer.plans[0].profile.task
+    lead = leading(answer)
+    axes = [leading(answer, axis) for axis in answer.pareto_axes or ()]
+    keys = dict.fromkeys((lead, *axes, *_FIGURES.get(task.name, ())))
+    shown = [key for key in keys if key != MEMORY and _is_known(answer, key)]
+    columns = [_figure(answer, key) for key in shown]
+    if _is_known(answer, SPREAD):
+        cells = tuple(map(summary.spread, _profiles(answer)))
+        columns.insert(len(columns) if lead in _WITHOUT_SPREAD else 1, Column(key=SPREAD, heading="80 %", cells=cells))
+    return [*columns, _figure(answer, MEMORY)]
+
+
+def leading(answer: PlanAnswer, objective: str = "") -> str:
+    """Return the result key of an objective, or of the answer's own."""
+    keys = OBJECTIVES.get(objective or answer.objective, (objective or answer.objective,))
+    known = [key for key in keys if any(value(one, key) is not None for one in answer.plans)]
+    return (known or list(keys))[0]
+
+
+def value(plan: RankedPlan, key: str) -> float | None:
+    """Return one of a plan's figures by its result key; None where it has none."""
+    profile = plan.profile
+    if key in plan.figures:
+        return plan.figures[key]
+    if key == MEMORY:
+        return float(profile.memory_bytes["total"])
+    if key in ("global_batch", "batch"):
+        found = getattr(profile.scenario.workload, key, None)
+    elif key == "output_tokens_per_s_per_user":
+        found = 1.0 / profile.tpot_s if profile.task.name == "generation" and profile.tpot_s else None
+    else:
+        found = getattr(profile, key) if key in profile.task.metrics else None
+    return None if found is None else float(found)
+
+
+def shown(key: str, figure: float | None) -> str:
+    """Return a figure with its unit; a dash for one that is not known."""
+    if figure is None:
+        return "-"
+    form = next((form for ending, form in _ENDINGS if key.endswith(ending)), None)
+    return form(figure) if form else f"{figure:,.0f}" if figure == int(figure) else units.digits(figure)
+
+
+def label(key: str, plan: RankedPlan) -> str:
+    """Return the short name of a result key."""
+    if key in _LABELS:
+        return _LABELS[key]
+    metrics = plan.profile.task.metrics
+    return metrics[key].label.removesuffix(" time") if key in metrics else key.replace("_", " ")
+
+
+def word(chosen: Any) -> str:
+    """Return a choice as a cell shows it."""
+    if isinstance(chosen, bool) or chosen is None:
+        return {True: "yes", False: "no", None: "-"}[chosen]
+    if isinstance(chosen, list | tuple):
+        return "+".join(map(word, chosen)) or "none"
+    if isinstance(chosen, dict):
+        return " ".join(str(chosen[key]) for key in ("kind", "rank") if key in chosen) or "+".join(map(str, chosen))
+    return f"{chosen:g}" if isinstance(chosen, float) else str(chosen)
+
+
+def shared(answer: PlanAnswer) -> list[str]:
+    """Return the phrases about how plans run that are the same for all of them."""
+    phrases = [labels.phrases(one.scenario) for one in _profiles(answer)]
+    return [phrase for phrase in (phrases[0] if phrases else []) if all(phrase in other for other in phrases)]
+
+
+def own(answer: PlanAnswer, plan: RankedPlan) -> str:
+    """Return the phrases about how one plan runs that not all plans share."""
+    common = shared(answer)
+    where = _where(plan, many=len({_hardware_of(one) for one in answer.plans}) > 1)
+    return ", ".join([*where, *(p for p in labels.phrases(plan.profile.scenario) if p not in common)])
+
+
+def _where(plan: RankedPlan, *, many: bool) -> list[str]:
+    return [_hardware_of(plan)] if many else []
+
+
+def _profiles(answer: PlanAnswer) -> list[Any]:
+    return [one.profile for one in answer.plans]
+
+
+def _choices_of(plan: RankedPlan) -> dict[str, Any]:
+    scenario = plan.profile.scenario
+    chosen = dict(scenario.plan.to_dict())
+    split = chosen.get("disaggregate")
+    if split is not None:
+        chosen["disaggregate"] = f"{split.prefill.replicas} x tp {split.prefill.tensor_parallel}"
+    sizes = {key: getattr(scenario.workload, key, None) for key in ("global_batch", "batch")}
+    return {**chosen, **{key: size for key, size in sizes.items() if size is not None}}
+
+
+def _hardware(plans: Sequence[RankedPlan]) -> Column:
+    """The column of what plans run on: the number of devices alone where they are of one kind."""
+    names = {one.profile.scenario.cluster.device.name for one in plans}
+    if len(names) == 1:
+        counts = tuple(f"{one.profile.scenario.cluster.devices:,}" for one in plans)
+        return Column(key=HARDWARE, heading="devices", cells=counts)
+    return Column(key=HARDWARE, heading="devices", cells=tuple(map(_hardware_of, plans)), is_number=False)
+
+
+def _hardware_of(plan: RankedPlan) -> str:
+    cluster = plan.profile.scenario.cluster
+    return f"{cluster.devices:,} x {cluster.device.name}"
+
+
+def _figure(answer: PlanAnswer, key: str) -> Column:
+    cells = tuple(shown(key, value(one, key)) for one in answer.plans)
+    return Column(key=key, heading=label(key, answer.plans[0]), cells=cells)
+
+
+def _is_known(answer: PlanAnswer, key: str) -> bool:
+    if key == SPREAD:
+        return any(one.interval.get(one.task.whole) for one in _profiles(answer))
+    return any(value(one, key) is not None for one in answer.plans)
+
+
+def in_order_of_need(answer: PlanAnswer) -> list[str]:
+    """Return the keys of columns that a narrow terminal does without, those least needed first."""
+    lead = leading(answer)
+    kept = {lead, SPREAD, MEMORY, *(leading(answer, axis) for axis in answer.pareto_axes or ())}
+    figures_of = _FIGURES.get(answer.plans[0].profile.task.name, ())
+    return [*_DERIVED, *(key for key in reversed(figures_of) if key not in kept), SPREAD]

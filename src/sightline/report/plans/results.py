@@ -1,0 +1,76 @@
+"""The answer of a search of plans for programs: JSON under the documented keys, CSV with a line per plan."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sightline.planning.answer import NearestPlan, PlanAnswer, RankedPlan
+from sightline.profile.results import stamped
+from sightline.report.csv_lines import csv_text, line_of
+
+
+def answer_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None) -> dict[str, Any]:
+    """Return an answer under its result keys, in SI units and plain Python numbers.
+
+    Args:
+        answer: Of a search.
+        launches: The command that runs a plan, by rank, where a framework has one.
+    """
+    found = {
+        "objective": answer.objective,
+        "evaluated": answer.evaluated,
+        "feasible": answer.feasible,
+        "rejected": dict(answer.rejected),
+        "seconds": answer.seconds,
+        "stopped": answer.stopped,
+        "free": list(answer.free),
+        "plans": [_plan(one, (launches or {}).get(one.rank)) for one in answer.plans],
+        "pareto": list(answer.pareto),
+        "nearest": [_nearest(one) for one in answer.nearest],
+        "neighbours": [asdict(one) for one in answer.neighbours],
+        "hardware": [asdict(one) for one in answer.hardware],
+        "assumptions": dict(answer.assumptions),
+        "warnings": list(answer.warnings),
+    }
+    return stamped(found | ({"pareto_axes": list(answer.pareto_axes)} if answer.pareto_axes else {}))
+
+
+def _plan(ranked: RankedPlan, launch: str | None = None) -> dict[str, Any]:
+    """A plan with its place, its choices, what it runs on, and the result keys of its prediction."""
+    result = ranked.profile.to_dict()
+    result = {key: value for key, value in result.items() if key not in ("version", "schema")}
+    cluster = ranked.profile.scenario.cluster
+    place = {
+        "rank": ranked.rank,
+        "tied": ranked.tied,
+        "better": ranked.better,
+        "value": ranked.value,
+        "plan": result["scenario"]["plan"],
+        "cluster": f"{cluster.devices}x {cluster.device.name}",
+        "launchable": ranked.launchable,
+        "obstacles": list(ranked.obstacles),
+        "launch": launch,
+    }
+    return {**place, **result, **ranked.figures}
+
+
+def _nearest(found: NearestPlan) -> dict[str, Any]:
+    return {"set": dict(found.set), "sentence": found.sentence, "command": found.command, **_plan(found.plan)}
+
+
+def answer_to_csv(answer: PlanAnswer) -> str:
+    """Return a line per plan: its place, its scenario and its results under dotted keys."""
+    return csv_text(
+        [
+            {
+                "rank": one.rank,
+                "tied": str(one.tied).lower(),
+                "better": one.better,
+                "launchable": str(one.launchable).lower(),
+                "pareto": str(position in answer.pareto).lower(),
+                **line_of(one.profile),
+                **one.figures,
+            }
+            for position, one in enumerate(answer.plans)
+        ]
+    )

@@ -1,0 +1,145 @@
+"""The answer of a search of plans as text."""
+
+import io
+import re
+import shlex
+from dataclasses import replace
+
+import plan_answers
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from sightline.loading import load
+from sightline.planning.answer import PlanAnswer
+from sightline.report.plans import sentences
+from sightline.report.terminal import parts
+from sightline.report.terminal.plan import plan_text
+
+
+def render(answer, width=80, commands=()):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(plan_text(answer, commands))
+    return console.file.getvalue()
+
+
+def row(text, start):
+    """The cells of the first line that starts so, which is the table's."""
+    return next(line for line in text.splitlines() if line.startswith(start)).split()
+
+
+def test_only_columns_in_which_the_plans_differ_are_shown():
+    text = render(plan_answers.trained())
+    heading = next(line for line in text.splitlines() if " tp " in line).split()
+    assert heading[:5] == ["tp", "pp", "micro", "ZeRO", "recompute"]
+    assert not {"cp", "sp", "attention", "dtype", "framework"} & set(heading)
+    assert "all plans: megatron" in text
+
+
+def test_a_column_comes_back_with_the_plan_that_differs():
+    answer = plan_answers.trained()
+    first = answer.plans[0]
+    scenario = first.profile.scenario
+    other = first.profile.replace(
+        scenario=replace(scenario, plan=replace(scenario.plan, offload=frozenset({"optimizer"})))
+    )
+    text = render(replace(answer, plans=[replace(first, profile=other), *answer.plans[1:]]), 120)
+    assert "offload" in text
+    assert "optimizer" in row(text, "1 ")
+
+
+def test_ties_are_marked_and_said_with_their_chances():
+    text = render(plan_answers.trained())
+    assert [sentences.TIED in row(text, f"{rank} ")[:2] for rank in (1, 2, 3)] == [True, True, False]
+    assert "≈ 1 and 2 cannot be told apart: 2 is the better one with 43 %" in text
+
+
+def test_without_a_tie_the_runner_up_has_its_chance():
+    plans = [replace(one, tied=False) for one in plan_answers.trained().plans]
+    text = render(plan_answers.trained(plans=plans))
+    assert sentences.TIED not in text
+    assert "2 is better than 1 with a probability of 43 %" in text
+    sure = [replace(one, better=None if one.rank == 1 else 0.001) for one in plans]
+    assert "2 is better than 1 with a probability of under 1 %" in render(plan_answers.trained(plans=sure))
+
+
+def test_what_was_searched_is_counted_with_the_words_of_each_rule():
+    text = render(plan_answers.trained(), 120)
+    assert "evaluated 1,204,331 plans in 420 ms: 81,203 fit and meet every limit" in text
+    assert "812,001  memory        needs more memory than a device has" in text
+    assert "120,000  tensor_heads  Tensor parallelism gives every rank whole attention heads" in text
+    assert "stopped early" in render(plan_answers.trained(stopped=True), 120)
+
+
+def test_many_rules_are_added_up():
+    many = {f"rule_{n}": 10 * n for n in range(1, 10)}
+    text = render(plan_answers.trained(rejected=many))
+    assert re.search(r"60 +3 more rules", text)
+
+
+def test_it_says_why_and_what_better_hardware_gives():
+    text = render(plan_answers.trained(), 120)
+    assert re.search(r"1 is bound by compute \(\d+ %\)", text)
+    assert "recompute full  +18.3 %  runs every layer forward once more" in text
+    assert text.index("2 x device.memory_bandwidth") < text.index("2 x network.bandwidth_per_node")
+    assert "-9.4 %" in text
+
+
+def test_what_no_framework_runs_is_marked():
+    assert "! 4: megatron does not offer it" in render(plan_answers.trained())
+
+
+def test_plans_on_the_front_are_marked():
+    text = render(plan_answers.generating())
+    assert [row(text, f"{rank} ")[1] == "*" for rank in range(1, 7)] == [True, False, True, False, False, True]
+    assert "tok/s/device" in text
+    assert "latency" in text
+
+
+def test_nothing_fits_is_an_answer_with_the_nearest_that_does():
+    text = render(plan_answers.empty())
+    assert text.startswith("No plan fits")
+    assert "evaluated 3,120 plans in 30.0 ms: none fits" in text
+    assert "adapter.kind qlora: needs 11.2 GiB of 23.6 GiB and takes 1.21 s a step" in text
+    assert "sightline plan scenario.yaml --set plan.adapter.kind=qlora" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("answer", [plan_answers.trained, plan_answers.generating, plan_answers.empty])
+def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(answer, width):
+    text = render(answer(), width, [("try it", "sightline predict scenario.yaml --set plan.tensor_parallel=2")])
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for one in answer().plans:
+        assert f"{float(one.profile.memory_bytes['total']) / 2**30:.1f} GiB" in text
+
+
+def test_a_number_stays_with_its_unit():
+    for width in range(40, 80):
+        assert not re.search(r"^\s*(%|GiB|ms)", render(plan_answers.trained(), width), re.MULTILINE)
+
+
+def test_settings_make_the_scenario_of_a_plan():
+    answer = plan_answers.trained()
+    for one in answer.plans:
+        options = shlex.split(" ".join(sentences.settings(answer, one)))
+        found = load({**plan_answers.TRAINED}, options[1::2])
+        assert found.plan.to_dict() == one.profile.scenario.plan.to_dict()
+
+
+WORDS = st.lists(st.text("abc=.[],'$ ", min_size=1, max_size=30), min_size=1, max_size=8)
+
+
+@given(WORDS, st.integers(20, 100))
+def test_a_shell_reads_a_folded_command_as_the_command(words, width):
+    command = shlex.join(["sightline", "plan", *words, "--set", words[0]])
+    lines = parts.folded(command, width)
+    joined = "\n".join(lines).replace("\\\n", "")
+    assert shlex.split(joined) == shlex.split(command)
+    assert all(len(line) <= width or len(line.split()) <= 3 for line in lines if "'" not in line)
+
+
+def test_an_answer_without_plans_or_reasons_still_speaks():
+    bare = PlanAnswer(objective="time", evaluated=0, feasible=0, rejected={}, seconds=0.001, plans=[])
+    assert "evaluated 0 plans in 1.00 ms: none fits" in render(bare)
