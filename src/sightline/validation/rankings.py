@@ -1,0 +1,114 @@
+"""Whether predictions put plans in the order in which they were measured: sweeps of plans over one question.
+
+A sweep is what one source measured of one model, on one cluster, with one workload, under several plans. A search that
+chose among these plans would take the fastest predicted one.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.validation.suite import Answer, Case, Suite
+
+CHOSEN = (
+    *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
+    *("sequence_parallel", "micro_batch", "virtual_stages", "schedule", "zero_stage", "recompute", "offload"),
+    "attention",
+)
+"""Fields of a plan that a search chooses; plans that differ in others answer other questions."""
+SAME_BATCH = 0.025
+"""Batches that differ by less are one question: sources round them to multiples of their replicas."""
+RATES = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device")
+"""Quantities of which more is faster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ranking:
+    """A sweep, as it was measured and as it is predicted."""
+
+    suite: str
+    question: Mapping[str, Any]
+    """What its scenarios share."""
+    plans: Sequence[Mapping[str, Any]]
+    """What tells them apart: the values of the fields that a search chooses."""
+    measured: NDArray[np.float64]
+    """Speed by plan, of a suite's own measure; a plan that was measured several times has the mean."""
+    predicted: NDArray[np.float64]
+
+    @property
+    def loss(self) -> float:
+        """How much faster the best measured plan is than the one that is predicted to be fastest."""
+        return float(self.measured.max() / self.measured[np.argmax(self.predicted)] - 1)
+
+    @property
+    def correlation(self) -> float:
+        """Spearman's rank correlation of predicted and measured speeds; not a number where all are alike."""
+        from scipy.stats import spearmanr
+
+        return float(spearmanr(self.measured, self.predicted).statistic)
+
+
+def rankings(suite: Suite, answers: Iterable[Answer]) -> Iterator[Ranking]:
+    """Yield the sweeps of a suite of step times or rates in which two or more plans were answered.
+
+    ``answers`` are those of the suite's cases.
+    """
+    by_question: dict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        if answer.predicted is not None:
+            by_question[_question(answer.case)].append(answer)
+    for question, asked in by_question.items():
+        for alike in _of_one_batch(asked):
+            by_plan: dict[str, list[Answer]] = defaultdict(list)
+            for answer in alike:
+                by_plan[json.dumps(_chosen(answer.case), sort_keys=True)].append(answer)
+            if len(by_plan) > 1:
+                yield _ranking(suite, json.loads(question), by_plan)
+
+
+def _ranking(suite: Suite, question: Mapping[str, Any], by_plan: Mapping[str, Sequence[Answer]]) -> Ranking:
+    rate = suite.quantity in RATES
+
+    def speed(answer: Answer, value: float) -> float:
+        return value if rate else answer.case.scenario["workload"]["global_batch"] / value
+
+    return Ranking(
+        suite=suite.name,
+        question=question,
+        plans=[json.loads(plan) for plan in by_plan],
+        measured=np.array([fmean(speed(a, a.case.measured) for a in same) for same in by_plan.values()]),
+        predicted=np.array([fmean(speed(a, a.predicted or 0.0) for a in same) for same in by_plan.values()]),
+    )
+
+
+def _chosen(case: Case) -> dict[str, Any]:
+    return {field: value for field, value in case.scenario["plan"].items() if field in CHOSEN}
+
+
+def _question(case: Case) -> str:
+    """A case's scenario without what a search chooses and without the batch."""
+    scenario = case.scenario
+    work = {key: value for key, value in scenario["workload"].items() if key != "global_batch"}
+    plan = {key: value for key, value in scenario["plan"].items() if key not in CHOSEN}
+    return json.dumps({**scenario, "workload": work, "plan": plan}, sort_keys=True)
+
+
+def _of_one_batch(answers: Iterable[Answer]) -> Iterator[Sequence[Answer]]:
+    """The answers in groups of about equal batch."""
+    group: list[Answer] = []
+    for answer in sorted(answers, key=_batch):
+        if group and _batch(answer) > _batch(group[0]) * (1 + SAME_BATCH):
+            yield group
+            group = []
+        group.append(answer)
+    yield group
+
+
+def _batch(answer: Answer) -> float:
+    return float(answer.case.scenario["workload"]["global_batch"])
