@@ -152,3 +152,58 @@ def test_a_sweep_in_which_nothing_is_possible_is_refused(in_process, example):
 
 def test_a_single_possible_cell_is_a_list_of_one(in_process, example):
     assert len(json.loads(in_process("predict", example, "--sweep", "plan.micro_batch=2,4", "--json")[1])) == 1
+
+
+def test_a_table_is_sorted_and_cut_off_where_asked(in_process, example):
+    sweep = ("--sweep", "plan.zero_stage=0,1,2,3")
+    code, out, _ = in_process("predict", example, *sweep)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[-4:]] == ["1", "2", "3", "0"]
+    _, out, _ = in_process("predict", example, *sweep, "--sort", "memory_bytes.total", "--top", "2")
+    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["3", "2"]
+    assert "the first 2 of 4" in out
+
+
+def test_documents_keep_the_order_of_the_question_unless_asked(in_process, example):
+    def stages(*options):
+        found = json.loads(in_process("predict", example, "--sweep", "plan.zero_stage=3,0,2", "--json", *options)[1])
+        return [result["scenario"]["plan"]["zero_stage"] for result in found]
+
+    assert stages() == [3, 0, 2]
+    assert stages("--top", "1") == [2]
+    assert stages("--sort", "zero_stage") == [0, 2, 3]
+    assert stages("--sort", "asked", "--top", "2") == [3, 0]
+
+
+@pytest.mark.parametrize("options", [("--top", "0"), ("--top", "x"), ("--sort", "speed")])
+def test_a_wrong_order_is_a_sentence(in_process, example, options):
+    code, out, err = in_process("predict", example, "--sweep", "plan.zero_stage=0,1", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"sightline: {options[0]} is '{options[1]}'; allowed: ")
+
+
+def test_a_sweep_of_the_cluster_is_told_apart_in_csv(in_process, example):
+    sweep = "cluster.network.bandwidth_per_node=400 Gbit/s,800 Gbit/s"
+    rows = list(csv.DictReader(io.StringIO(in_process("predict", example, "--sweep", sweep, "--csv")[1])))
+    assert [row["cluster.network.bandwidth_per_node"] for row in rows] == ["400 Gbit/s", "800 Gbit/s"]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("file", ["operators.yaml", "many.csv", "sweep-llama-2-7b.yaml"])
+def test_tables_of_several_are_readable_in_narrow_terminals(in_process, example, monkeypatch, file, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = in_process("predict", example.parent / file)
+    assert code == 0
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= width
+
+
+def test_json_has_the_tables_of_operators_and_stages(in_process, example):
+    result = json.loads(in_process("predict", example, "--json")[1])
+    keys = "phase block module operator count flops bytes network_bytes time_s exposed_s bound"
+    assert all(set(row) == set(keys.split()) for row in result["rows"])
+    assert sum(row["exposed_s"] for row in result["rows"]) == pytest.approx(result["step_time_s"])
+    (stage,) = result["stages"]
+    assert stage["memory_bytes"]["total"] == pytest.approx(result["memory_bytes"]["total"])
+    assert stage["peak"] in stage["moments"]
+    assert "rows" not in in_process("predict", example, "--csv")[1].splitlines()[0].split(",")

@@ -77,14 +77,6 @@ def test_of_very_many_modules_the_rest_is_added_up(generation):
     assert sum(part.value for part in parts) == pytest.approx(sum(r.time_s for r in rows))
 
 
-def test_several_are_told_apart_and_the_best_that_fits_is_bold(generations):
-    table = terminal.many(generations)
-    assert [row.style for row in table.rows] == ["", "", "bold", ""]
-    lines = render(table).splitlines()
-    assert [line.split("  ")[0] for line in lines[1:]] == ["batch 1", "batch 4", "batch 16", "batch 64"]
-    assert " no " in lines[-1]
-
-
 def test_one_prediction_is_drawn_with_both_phases(generation):
     shown = texts([generation])
     for label in ("Where the latency goes", "Device time by module", "prefill", "1.50 s · 60.0 %", "1.20 s"):

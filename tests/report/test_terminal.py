@@ -13,6 +13,7 @@ from sightline.profile import Profile
 from sightline.report import labels, summary
 from sightline.report.terminal import parts
 from sightline.report.terminal import profile as terminal
+from sightline.report.terminal.several import several
 
 
 def render(renderable, width=80):
@@ -40,17 +41,17 @@ def test_one_prediction_says_everything_a_reader_asks(profile):
 
 
 @pytest.mark.parametrize(
-    ("ends", "said", "cell"),
+    ("ends", "said", "fits"),
     [((50.0, 70.0), "fits: 60.0 GiB", "yes"), ((50.0, 80.5), "fits, tight: 60.0 GiB of 80.0 GiB", "yes, tight")],
 )
-def test_memory_is_tight_where_its_interval_holds_the_limit(build, ends, said, cell):
+def test_memory_is_tight_where_its_interval_holds_the_limit(build, ends, said, fits):
     low, high = (end * 2**30 for end in ends)
     near = build(interval={"step_time_s": (1.0, 1.5), "memory_bytes.total": (low, high)})
     text = render(terminal.one(near), 120)
     assert said in text
     assert f"of memory {ends[0]:.1f} to {ends[1]:.1f} GiB" in text
-    assert summary.cells(near)[5] == cell
-    assert summary.cells(near)[1] == "± 20 %"
+    cells = {column.key: column.cells for column in summary.compared([near])}
+    assert (cells["fits"], cells["interval"]) == ([fits], ["± 20 %"])
 
 
 def test_what_takes_nothing_is_not_shown(profile, generation):
@@ -93,16 +94,6 @@ def test_no_line_is_wider_than_the_terminal(task, width, request):
     assert max(len(line.rstrip()) for line in text.splitlines()) <= width
 
 
-def test_several_predictions_are_told_apart_by_what_differs(build, make_scenario):
-    profiles = [build(scenario=make_scenario(micro_batch=m)) for m in (1, 2, 4)]
-    text = render(terminal.many(profiles))
-    assert [line.split("  ")[0] for line in text.splitlines()[1:]] == [
-        "micro_batch 1",
-        "micro_batch 2",
-        "micro_batch 4",
-    ]
-
-
 def test_labels_leave_out_what_a_scenario_does_not_have():
     scenarios = [generation(batch=1), generation(batch=8, plan={"speculative": {"tokens": 3, "acceptance": 0.7}})]
     assert labels.variant_labels(scenarios) == ["batch 1", "batch 8, tokens 3, acceptance 0.7"]
@@ -143,12 +134,12 @@ def test_bars_grow_with_the_share():
 
 def test_measured_steps_are_listed_by_what_bounds_them_and_operators_by_what_ran(build):
     steps = [build(source="measured", measurement={"implementation": "ddp", "repeats": 3}) for _ in range(2)]
-    assert "bound by" in render(terminal.many(steps), 100)
+    assert "bound by" in render(several(steps), 100)
     asked = {"task": "operator", "operator": "matmul", "m": 8, "n": 8, "k": 8}
     matmul = operation_from_mapping({"cluster": "1x a100-sxm-80gb", "workload": asked})
     how = {"implementation": "addmm", "repeats": 20}
     run = Profile(scenario=matmul, source="measured", time_s=1e-5, flops=1024.0, bytes=384.0, measurement=how)
-    text = render(terminal.many([run, run]), 100)
-    assert "made by" in text
-    assert "addmm" in text
+    assert "made by addmm · evidence: 20 repeats" in render(several([run, run]), 120)
+    text = render(several([run, run.replace(measurement={**how, "implementation": "linear"})]), 120)
+    assert [line.split()[-1] for line in text.splitlines()[-2:]] == ["addmm", "linear"]
     assert "20 repeats" in text

@@ -46,6 +46,19 @@ Sweeps = Annotated[
     list[str] | None,
     typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable."),
 ]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="KEY",
+        help="Order several answers by a result key or a swept key; asked keeps their order. Default: in tables what "
+        "fits first and then the fastest, in JSON and CSV asked.",
+        show_default=False,
+    ),
+]
+Top = Annotated[
+    str | None, typer.Option("--top", metavar="N", help="Show the first N of several answers.", show_default=False)
+]
 
 Options = TypeVar("Options")
 

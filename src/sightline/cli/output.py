@@ -82,20 +82,37 @@ def show(
 
 
 def show_profiles(
-    profiles: "Sequence[Profile]", documents: Callable[[], Any], *, json: bool, one: bool, csv: bool
+    profiles: "Sequence[Profile]",
+    documents: Callable[[], Any],
+    *,
+    json: bool,
+    one: bool,
+    csv: bool,
+    cells: "Sequence[Mapping[str, Any]]" = (),
+    order: Sequence[int] | None = None,
 ) -> None:
-    """Print profiles of any tasks: their warnings, and themselves in the form that is asked for."""
+    """Print profiles of any tasks: their warnings, and themselves in the form that is asked for.
+
+    Args:
+        profiles: The profiles.
+        documents: A JSON document for each.
+        json: Whether the documents are asked for.
+        one: Print the only document of a list without the list.
+        csv: Whether CSV is asked for.
+        cells: Of each its values of the keys that were swept, as they were typed.
+        order: Positions of those that tables show, in their order; all of them where it is None.
+    """
     warn(warning for profile in profiles for warning in (*profile.scenario.warnings, *profile.warnings))
 
     def tables() -> "Iterable[RenderableType]":
         from sightline.report.terminal.profile import tables as of
 
-        return of(profiles)
+        return of(profiles, cells, order)
 
     def lines() -> str:
         from sightline.report.csv_lines import to_csv
 
-        return to_csv(profiles)
+        return to_csv(profiles, cells)
 
     show(documents, tables, json=json, one=one, csv=lines if csv else None)
 

@@ -5,15 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import asked, output
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Files, Html, RunStore, Settings, Sweeps
+from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Files, Html, RunStore, Settings, Sort, Sweeps, Top
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.loading.possible import Asked
+    from sightline.loading.possible import Asked, Cell
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
     from sightline.progress import Progress
+
+MOST_TABLES = 1000
+"""Answers of which JSON holds the tables of operators and stages; of more it would not fit into memory."""
 
 
 def predict(
@@ -32,6 +35,8 @@ def predict(
     ] = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
+    sort: Sort = None,
+    top: Top = None,
     store: RunStore = None,
 ) -> None:
     """Predict training, generation or a single operator: time, memory and whether it fits.
@@ -48,12 +53,14 @@ def predict(
       sightline predict scenario.yaml --chart prediction.svg
       sightline predict scenario.yaml --set plan.zero_stage=3 --json
       sightline predict scenario.yaml --sweep plan.micro_batch=1,2,4 --csv
+      sightline predict examples/sweep-llama-2-7b.yaml --sort memory_bytes.total --top 5
       sightline predict examples/operators.yaml
       sightline predict scenario.yaml --anchor examples/llama-2-7b-measured-8xa800.yaml
       sightline predict scenario.yaml --anchor latest --save-anchor our-cluster
       cat scenario.yaml | sightline predict -
     """
     output.check({"--chart": chart, "--html": html, "--trace": trace}, json=as_json, csv=as_csv)
+    first = _whole(top)
     loaded = asked.read(files, settings, sweeps)
     scenarios = loaded.scenarios
     _refuse_pictures(scenarios, chart or html, trace)
@@ -65,10 +72,43 @@ def predict(
     if known is None and any(one.measured for one in scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
     _write_files(answers, chart, html, trace)
+    cells = loaded.cells[: len(answers)]
+    order = _order(answers, cells, sort, first, as_asked=as_json or as_csv)
+    if as_json or as_csv:
+        answers, cells = [answers[i] for i in order], [cells[i] for i in order]
+    with_tables = len(answers) <= MOST_TABLES
+    if as_json and not with_tables:
+        output.print_remark(f"rows and stages are left out beyond {MOST_TABLES:,} answers; --top N has those of N")
     output.show_profiles(
-        answers, lambda: [a.to_dict() for a in answers], one=not loaded.is_list, json=as_json, csv=as_csv
+        answers,
+        lambda: [a.to_dict(tables=with_tables) for a in answers],
+        one=not loaded.is_list,
+        json=as_json,
+        csv=as_csv,
+        cells=cells,
+        order=order,
     )
     end_if_stopped(progress)
+
+
+def _whole(top: str | None) -> int | None:
+    """What --top says; a number option would load pydantic."""
+    if top is None:
+        return None
+    if not top.isascii() or not top.isdigit() or int(top) < 1:
+        raise InputError(f"--top is '{top}'; allowed: a whole number of 1 or more")
+    return int(top)
+
+
+def _order(
+    answers: "list[Profile]", cells: "list[Cell]", sort: str | None, top: int | None, *, as_asked: bool
+) -> list[int]:
+    """Return the positions of the answers that are shown, in order; as asked unless one of the options says more."""
+    if sort is None and (len(answers) < 2 or (as_asked and top is None)):
+        return list(range(len(answers)))[:top]
+    from sightline.report.ranking import ranked
+
+    return ranked(answers, cells, sort or "")[:top]
 
 
 def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str | None) -> None:

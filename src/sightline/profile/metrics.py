@@ -118,6 +118,14 @@ def _rent_usd(profile: "Profile", seconds: Number) -> Number | None:
     return rent_usd(seconds, cluster.devices, cluster.device.usd_per_hour)
 
 
+def _has_price(profile: "Profile") -> bool:
+    return profile.scenario.cluster.device.usd_per_hour is not None
+
+
+def _usd_per_hour(profile: "Profile") -> Number | None:
+    return _rent_usd(profile, 3600.0)
+
+
 def _per_million_tokens_usd(profile: "Profile") -> Number | None:
     rent = profile.cost_usd
     return None if rent is None else rent / _output_tokens(profile) * 1e6
@@ -194,6 +202,7 @@ _TRAINING = {
         "s", "forward pass", "A micro-batch's forward pass on the first stage, with the host's time per micro-batch."
     ),
     "energy_per_step_j": Metric("J", "energy of a step", "Joules of all devices in one step."),
+    "usd_per_hour": Metric("USD", "rent per hour", "Rent of all devices for an hour.", _usd_per_hour, _has_price),
     "total_tokens": Metric(
         "tokens", "whole run", "Tokens of the whole run.", lambda p: p.scenario.workload.total_tokens, _has_length
     ),
@@ -211,6 +220,7 @@ _GENERATION = {
         "tokens/s", "tokens/s per device", "Tokens generated per device.", _per_device("output_tokens_per_s")
     ),
     "energy_j": Metric("J", "energy", "Joules of all devices for the whole batch."),
+    "usd_per_hour": Metric("USD", "rent per hour", "Rent of all devices for an hour.", _usd_per_hour, _has_price),
     "cost_usd": Metric(
         "USD",
         "rent",
@@ -242,7 +252,10 @@ TRAINING = Task(
     headline=("step_time_s", "tokens_per_s", "mfu", "hfu"),
     details=("tokens_per_s_per_device", "model_flops_per_s_per_device"),
     totals=("total_tokens", "run_time_s", "energy_j", "cost_usd"),
-    compared=("step_time_s", "interval", "tokens_per_s", "mfu", "memory", "fits", "bottleneck"),
+    compared=(
+        *("step_time_s", "interval", "tokens_per_s", "mfu", "memory", "fits", "bottleneck", "evidence"),
+        *("usd_per_hour", "cost_usd"),
+    ),
     best="tokens_per_s_per_device",
     phases=("forward", "backward", "recompute", "optimizer", "communication_exposed", "pipeline_bubble", "host"),
 )
@@ -254,7 +267,10 @@ GENERATION = Task(
     headline=("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s"),
     details=("output_tokens_per_s_per_device",),
     totals=("energy_j", "cost_usd_per_million_tokens"),
-    compared=("ttft_s", "tpot_s", "latency_s", "interval", "output_tokens_per_s", "memory", "fits", "bottleneck"),
+    compared=(
+        *("ttft_s", "tpot_s", "latency_s", "interval", "output_tokens_per_s", "memory", "fits", "bottleneck"),
+        *("evidence", "usd_per_hour", "cost_usd_per_million_tokens"),
+    ),
     best="output_tokens_per_s_per_device",
     phases=("prefill", "decode", "communication", "transfer", "host"),
     phase_times={"prefill": "ttft_s", "decode": "tpot_s"},

@@ -171,13 +171,16 @@ class Profile:
         """The rows as a data frame (one plan only)."""
         return row_table(self.rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented result keys of one plan, in SI units and plain Python numbers."""
+    def to_dict(self, *, tables: bool = False) -> dict[str, Any]:
+        """Return the documented result keys of one plan, in SI units and plain Python numbers.
+
+        With ``tables`` also its ``rows`` and, of training, the memory of its ``stages``.
+        """
         from sightline.loading import to_mapping
-        from sightline.profile.results import answer_to_dict, stamped
+        from sightline.profile.results import answer_to_dict, stamped, tables_to_dict
 
         about = stamped({"scenario": to_mapping(self.scenario), "source": self.source})
-        return {**as_json(about), **answer_to_dict(self)}
+        return {**as_json(about), **answer_to_dict(self), **(tables_to_dict(self) if tables else {})}
 
     def _headline(self) -> dict[str, Any]:
         """The headline's metrics by key, and whether it fits."""

@@ -1,8 +1,10 @@
 """The documented result keys: a profile as JSON says it."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from sightline.profile.rows import Row
 from sightline.quantities import as_json
 
 if TYPE_CHECKING:
@@ -46,6 +48,23 @@ def answer_to_dict(profile: "Profile") -> dict[str, Any]:
     held = {key: part for key, part in parts.items() if part or key in always}
     result: dict[str, Any] = as_json({**verdicts, **metrics, **held})
     return result
+
+
+def tables_to_dict(profile: "Profile") -> dict[str, Any]:
+    """Return the tables of a profile that has some: a row per operator, and the memory ledger of pipeline stages."""
+    rows = [{f.name: getattr(row, f.name) for f in fields(Row)} for row in profile.rows]
+    stages = [
+        {
+            "stage": stage.stage,
+            "memory_bytes": {**stage.parts, "total": stage.total},
+            "items": stage.items,
+            "moments": stage.moments,
+            "peak": stage.peak,
+        }
+        for stage in profile.stages
+    ]
+    found: dict[str, Any] = as_json({key: table for key, table in (("rows", rows), ("stages", stages)) if table})
+    return found
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -14,9 +14,16 @@ _SCENARIO_KEYS = ("workload.", "plan.")
 _LISTS = ("advice", "warnings")
 
 
-def to_csv(profiles: Sequence[Profile]) -> str:
-    """Return the results as CSV text: name, model and cluster, the workload, the plan, then the result keys."""
-    return csv_text([line_of(profile) for profile in profiles])
+def to_csv(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the results as CSV text: name, model and cluster, the workload, the plan, then the result keys.
+
+    What a sweep (``cells``) changed beyond those is a column too, as it was typed.
+    """
+    lines = [line_of(profile) for profile in profiles]
+    if not cells:
+        return csv_text(lines)
+    swept = ({k: _cell(v) for k, v in cell.items() if k not in lines[0]} for cell in cells)
+    return csv_text([{"name": line["name"], **more, **line} for line, more in zip(lines, swept, strict=True)])
 
 
 def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:

@@ -54,6 +54,11 @@ def common_title(scenarios: Sequence[Asked]) -> str:
     varied = [key.rpartition(".")[2] for key in _telling(differing(scenarios)[0])]
     if len(names) > 1 or not varied:
         return f"{len(scenarios):,} scenarios compared"
+    return title_of_sweep(scenarios, varied)
+
+
+def title_of_sweep(scenarios: Sequence[Asked], varied: Sequence[str]) -> str:
+    """Return what the scenarios of a sweep share, and what varies."""
     models = {s.model.name if hasattr(s, "model") else "" for s in scenarios}
     devices = {f"{s.cluster.devices} x {s.cluster.device.name}" for s in scenarios}
     shared = [next(iter(one)) for one in (models, devices) if len(one) == 1]

@@ -46,7 +46,9 @@ def page(profiles: Sequence[Profile]) -> str:
         for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
     chart = chart_element(profile_chart(profiles), "chart")
-    figures = table(("scenario", *summary.columns(profiles)), [(label, *summary.cells(p)) for label, p in named])
+    columns = summary.compared(profiles)
+    lines = zip(labels.variant_labels(scenarios), *(column.cells for column in columns), strict=True)
+    figures = table(("scenario", *(column.heading for column in columns)), list(lines))
     body = f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{figures}<h2>In full</h2>{details}</main>"
     return html_document(title, body, STYLE)
 

@@ -27,9 +27,30 @@ _FORMATS: Mapping[str, Any] = {
     "USD": units.money,
     "share": units.percent,
 }
-_HEADINGS = {"fits": "fits", "memory": "memory", "bottleneck": "bound by", "interval": "80 %", "evidence": "evidence"}
+_HEADINGS = {
+    "fits": "fits",
+    "memory": "memory GiB",
+    "bottleneck": "bound by",
+    "interval": "80 %",
+    "evidence": "evidence",
+    "usd_per_hour": "per hour",
+    "cost_usd_per_million_tokens": "per M tokens",
+}
 _EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine"}
 _MOST_MODULES = 8
+
+
+NOTHING = "-"
+"""What stands for a figure that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compared:
+    """A column of a table with one line per scenario."""
+
+    key: str
+    heading: str
+    cells: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +66,7 @@ class Part:
 def figure(profile: Profile, key: str) -> str:
     """Return a metric with its unit; a dash for one that is unknown or zero."""
     value = getattr(profile, key)
-    return shown(value, profile.task.metrics[key].unit) if value else "-"
+    return shown(value, profile.task.metrics[key].unit) if value else NOTHING
 
 
 def shown(value: Any, unit: str) -> str:
@@ -85,17 +106,20 @@ def in_a_line(profile: Profile) -> str:
     return " · ".join([*said, f"bound by {profile.bottleneck}", fit_sentence(profile)])
 
 
-def columns(profiles: Sequence[Profile]) -> list[str]:
-    """Return the headings of a table with one line per scenario."""
+def compared(profiles: Sequence[Profile]) -> list[Compared]:
+    """Return the columns of a table with one line per scenario, without those that say nothing of any."""
     task = profiles[0].task
     is_run = all(p.measurement and not p.memory_bytes for p in profiles)
     headings = {**_HEADINGS, "bottleneck": "made by"} if is_run else _HEADINGS
-    return [headings.get(key) or task.metrics[key].label.removesuffix(" time") for key in task.compared]
-
-
-def cells(profile: Profile) -> list[str]:
-    """Return a scenario's cells under ``columns``."""
-    return [_cell(profile, key) for key in profile.task.compared]
+    found = (
+        Compared(
+            key=key,
+            heading=headings.get(key) or task.metrics[key].label.removesuffix(" time"),
+            cells=[_cell(profile, key) for profile in profiles],
+        )
+        for key in task.compared
+    )
+    return [column for column in found if {*column.cells} != {NOTHING}]
 
 
 def _cell(profile: Profile, key: str) -> str:
@@ -103,19 +127,26 @@ def _cell(profile: Profile, key: str) -> str:
         case "fits":
             return ("yes" if profile.fits else "no") + (", tight" if is_tight(profile) else "")
         case "memory":
-            return units.gib(float(profile.memory_bytes["total"]))
+            return units.gib(float(profile.memory_bytes["total"])).removesuffix(" GiB")
         case "interval":
             return spread(profile)
+        case "evidence" if profile.memory_bytes:
+            return str(profile.evidence.get("framework", NOTHING)) if profile.source == "predicted" else NOTHING
         case "bottleneck" | "evidence":
             return verdicts(profile)[key == "evidence"][1]
         case _:
-            return figure(profile, key)
+            return _without_unit(figure(profile, key), profile.task.metrics[key].unit)
+
+
+def _without_unit(shown: str, unit: str) -> str:
+    """A figure without what its heading says already: 709 T in a column of FLOP/s."""
+    return shown.removesuffix(unit) if unit in ("FLOP/s", "B/s") else shown
 
 
 def spread(profile: Profile) -> str:
     """The interval's upper end over the time, less one; a dash without an interval."""
     _, high = profile.interval.get(profile.task.whole, (0.0, 0.0))
-    return f"± {100 * (float(high) / float(profile.whole_s) - 1):.0f} %" if high and profile.whole_s else "-"
+    return f"± {100 * (float(high) / float(profile.whole_s) - 1):.0f} %" if high and profile.whole_s else NOTHING
 
 
 def best(profiles: Sequence[Profile]) -> list[bool]:

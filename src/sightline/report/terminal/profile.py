@@ -1,6 +1,7 @@
 """Profiles of any task as compact text: one scenario in full, several as a table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,6 +11,7 @@ from sightline.profile import TASKS, Profile
 from sightline.report import labels, summary, units
 from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
+from sightline.report.terminal.several import several
 
 _COLORS = {
     "forward": "blue",
@@ -27,11 +29,23 @@ _COLORS = {
 }
 
 
-def tables(profiles: Sequence[Profile]) -> list[RenderableType]:
-    """Return, for each task, a block for one profile and a table for several."""
-    by_task = [[p for p in profiles if p.task is task] for task in TASKS]
-    shown = [one(found[0]) if len(found) == 1 else many(found) for found in by_task if found]
-    return [*shown, *(Text(line) for line in summary.anchor_sentences(profiles))]
+def tables(
+    profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = (), order: Sequence[int] | None = None
+) -> list[RenderableType]:
+    """Return, for each task, a block for one profile and a table for several.
+
+    ``cells`` holds each profile's values of swept keys, ``order`` the positions of those that are shown.
+    """
+    shown = range(len(profiles)) if order is None else order
+    found: list[RenderableType] = []
+    for task in TASKS:
+        asked = [p for p in profiles if p.task is task]
+        chosen = [i for i in shown if profiles[i].task is task]
+        if len(asked) == 1 and chosen:
+            found.append(one(asked[0]))
+        elif chosen:
+            found.append(several([profiles[i] for i in chosen], [cells[i] for i in chosen if cells], len(asked)))
+    return [*found, *(Text(line) for line in summary.anchor_sentences(profiles))]
 
 
 def one(profile: Profile) -> RenderableType:
@@ -49,24 +63,6 @@ def one(profile: Profile) -> RenderableType:
         if sentences:
             blocks += [Text(), *(Text(sentence, style=style) for sentence in sentences)]
     return Group(*blocks)
-
-
-def many(profiles: Sequence[Profile]) -> Table:
-    """Return several profiles of one task as a table, a line each; the best in bold."""
-    headings = summary.columns(profiles)
-    words = ("fits", "bound by", "made by", "evidence")
-    table = parts.plain_table(("operator" if not profiles[0].phases else "scenario",))
-    table.columns[0].ratio = 1
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
-    named = zip(labels.variant_labels([p.scenario for p in profiles]), profiles, summary.best(profiles), strict=True)
-    for label, profile, is_best in named:
-        cells = [
-            Text(cell, style={"yes": "green", "no": "red"}.get(cell.partition(",")[0], ""))
-            for cell in summary.cells(profile)
-        ]
-        table.add_row(Text(label), *cells, style="bold" if is_best else "")
-    return table
 
 
 def _headline(profile: Profile) -> parts.FirstThatFits:
