@@ -50,8 +50,8 @@ NUMBERS = (
 AnyScenario: TypeAlias = Scenario | GenerationScenario | OperatorScenario
 
 
-def _scaled(cluster: Cluster, number: str, factor: Number) -> Cluster:
-    """The cluster with a multiple of one of `NUMBERS`, of a device's rates of each."""
+def scaled(cluster: Cluster, number: str, factor: Number) -> Cluster:
+    """Return the cluster with a multiple of one of `NUMBERS`, of a device's rates of each."""
     name, field = number.split(".")
     part = getattr(cluster, name)
     value = getattr(part, field)
@@ -90,7 +90,7 @@ def elasticities(scenario: AnyScenario, known: "Anchored | None" = None) -> dict
     """
     cluster = scenario.cluster
     for position, number in enumerate(NUMBERS):
-        cluster = _scaled(cluster, number, _factors(position))
+        cluster = scaled(cluster, number, _factors(position))
     answer = predict(replace(scenario, cluster=cluster), anchor=known)
     results = {key: getattr(answer, key) for key in answer.task.times}
     width = np.log1p(STEP) - np.log1p(-STEP)

@@ -9,7 +9,7 @@ from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
 from sightline.scenario.rules import degrees, generation, techniques
-from sightline.scenario.rules.rulebook import Rule, Verdict, judged, rules_of
+from sightline.scenario.rules.rulebook import Broken, Rule, Verdict, broken_rules, judged, rules_of
 from sightline.scenario.training import Scenario
 
 if TYPE_CHECKING:
@@ -90,8 +90,17 @@ def generation_questions(
 
 def verdict(scenario: "Scenario | GenerationScenario") -> Verdict:
     """Return which plans of a scenario with array-valued fields break no rule, and how many break each."""
+    facts = _facts_of(scenario)
+    if isinstance(scenario, Scenario):
+        return judged([(TRAINING_RULES, facts)])
+    split = scenario.plan.disaggregate
+    pools = {} if split is None else {"prefill": _degrees(split.prefill), "decode": _degrees(scenario.plan)}
+    return judged(generation_questions(facts, pools))
+
+
+def _facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:
     plan, workload = fields_of(scenario.plan), fields_of(scenario.workload)
-    facts = known_facts(
+    return known_facts(
         model=scenario.model,
         cluster=scenario.cluster,
         workload={"task": scenario.workload.task, **workload},
@@ -100,11 +109,11 @@ def verdict(scenario: "Scenario | GenerationScenario") -> Verdict:
         # A resolved plan has a recipe of plain fp8 whether or not it computes in it.
         stated={key: value for key, value in plan.items() if key != "fp8_recipe"},
     )
-    if isinstance(scenario, Scenario):
-        return judged([(TRAINING_RULES, facts)])
-    split = scenario.plan.disaggregate
-    pools = {} if split is None else {"prefill": _degrees(split.prefill), "decode": _degrees(scenario.plan)}
-    return judged(generation_questions(facts, pools))
+
+
+def broken_by(scenario: Scenario) -> list[Broken]:
+    """Return a sentence for every rule that one training plan breaks."""
+    return list(broken_rules(TRAINING_RULES, _facts_of(scenario)))
 
 
 def breaks_no_rule(scenario: "Scenario | GenerationScenario") -> bool:

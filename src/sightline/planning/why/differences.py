@@ -1,0 +1,59 @@
+"""What sets the prediction of one plan apart from another's, as sentences."""
+
+from collections.abc import Mapping
+
+from sightline.profile import Profile
+from sightline.quantities import SECONDS, format_quantity, significant
+
+GIB = 2.0**30
+WORDS: Mapping[str, str] = {
+    "communication_exposed": "exposed communication",
+    "pipeline_bubble": "pipeline bubble",
+    "forward": "time in forward passes",
+    "backward": "time in backward passes",
+    "recompute": "recomputation",
+    "optimizer": "time in the optimizer",
+    "host": "waiting for the host",
+    "prefill": "prefill",
+    "decode": "decoding",
+    "communication": "communication",
+    "transfer": "transfer of the cache",
+}
+"""Phases as a sentence names an amount of them."""
+TELLING = 0.25
+"""Share of the whole difference from which on a phase is named."""
+
+
+def does_not_fit(profile: Profile) -> str:
+    """Return what a plan needs of what a device has, and its largest part."""
+    parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
+    largest = max(parts, key=parts.__getitem__)
+    needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
+    if needed <= usable:
+        return "does not fit: what it offloads is more than the memory of its hosts"
+    return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, of which {largest} {parts[largest] / GIB:.1f} GiB"
+
+
+def slower_because(best: Profile, other: Profile) -> str:
+    """Return which phases the other's time is longer or shorter by: "0.31 s more exposed communication".
+
+    The largest phases that make up the difference, and what is gained elsewhere against it.
+    """
+    keys = dict.fromkeys((*best.phases, *other.phases))
+    changes = {key: float(other.phases.get(key, 0.0)) - float(best.phases.get(key, 0.0)) for key in keys}
+    whole = sum(changes.values())
+    against = {key: change for key, change in changes.items() if change * whole > 0}
+    telling = sorted(against, key=lambda key: -abs(against[key]))[:2]
+    named = [key for key in telling if abs(against[key]) >= TELLING * abs(whole)] or telling[:1]
+    if not named:
+        return "takes as long"
+    said = " and ".join(_amount(key, against[key]) for key in named)
+    gained = max((key for key in changes if key not in against), key=lambda key: abs(changes[key]), default=None)
+    if gained is not None and abs(changes[gained]) >= TELLING * abs(whole):
+        said += f", for {_amount(gained, changes[gained])}"
+    return said
+
+
+def _amount(phase: str, seconds: float) -> str:
+    amount = format_quantity(significant(abs(seconds), 2), SECONDS, digits=2)
+    return f"{amount} {'more' if seconds > 0 else 'less'} {WORDS.get(phase, phase.replace('_', ' '))}"

@@ -1,0 +1,85 @@
+"""What better hardware would give a plan: each figure of the cluster made twice as good, the plan unchanged."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sightline import catalog
+from sightline.planning.answer import HardwareChange
+from sightline.prediction.sensitivity import NUMBERS, scaled
+from sightline.profile import Profile
+from sightline.quantities import BYTES_PER_SECOND, SECONDS, Dimension, format_quantity, parse_quantity
+from sightline.scenario import Cluster
+
+FACTOR = 2.0
+PARTS = (*NUMBERS, "host.speed")
+LATENCIES = tuple(number for number in PARTS if number.endswith("latency_s"))
+"""Numbers of which less is better."""
+_RATES = ("memory_bandwidth", "l2_bandwidth", "bandwidth", "bandwidth_per_node")
+DIMENSIONS: Mapping[str, Dimension] = {**dict.fromkeys(_RATES, BYTES_PER_SECOND), "latency_s": SECONDS}
+"""Of the figures that a sentence states; of the others it says that there is twice as much."""
+_WORDS = {"peak_flops": "matmuls twice as fast in every format", "speed": "a host twice as fast"}
+LEAST_GAIN = 0.005
+"""Share of the objective from which on a change is worth a line."""
+_ALIKE = 0.25
+"""How far a part of the catalog may be from the figure that it is named for."""
+
+
+def hardware_changes(
+    best: Profile, value: Callable[[Profile], Any], predict: Callable[[Any], Profile]
+) -> list[HardwareChange]:
+    """Return what each figure of the cluster gives if it is twice as good, the largest gain first.
+
+    The plan stays, so that another plan may gain more; prices stay as well. All are one array-valued prediction.
+
+    Args:
+        best: The prediction of the plan.
+        value: The objective, of which less is better.
+        predict: What predicts a scenario whose cluster has figures that are arrays.
+    """
+    scenario = best.scenario
+    cluster = scenario.cluster
+    for place, number in enumerate(PARTS):
+        factors = np.ones(len(PARTS))
+        factors[place] = _factor(number)
+        cluster = scaled(cluster, number, factors)
+    own = value(best)
+    changed = predict(replace(scenario, cluster=cluster))
+    if not own:
+        return []
+    gains = np.broadcast_to(1.0 - np.asarray(value(changed), dtype=float) / own, len(PARTS))
+    found = [
+        HardwareChange(
+            part=number, factor=_factor(number), gain=float(gain), sentence=_sentence(scenario.cluster, number)
+        )
+        for number, gain in zip(PARTS, gains, strict=True)
+        if gain >= LEAST_GAIN
+    ]
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def _factor(number: str) -> float:
+    return 1 / FACTOR if number in LATENCIES else FACTOR
+
+
+def _sentence(cluster: Cluster, number: str) -> str:
+    """What the figure would be, and which parts of the catalog have about that."""
+    part, _, field = number.partition(".")
+    dimension = DIMENSIONS.get(field)
+    if dimension is None:
+        return _WORDS.get(field, "twice as much")
+    figure = float(getattr(getattr(cluster, part), field))
+    wanted = figure * _factor(number)
+    there = list(_networks_with(wanted)) if field == "bandwidth_per_node" else []
+    named = f", as {' or '.join(there[:2])} has" if there else ""
+    return f"{format_quantity(wanted, dimension)} instead of {format_quantity(figure, dimension)}{named}"
+
+
+def _networks_with(wanted: float) -> Iterator[str]:
+    """Names of the catalog's networks whose bandwidth is about the wanted one."""
+    for name in catalog.names("networks"):
+        figure = parse_quantity(catalog.entry("networks", name)["bandwidth_per_node"], BYTES_PER_SECOND)
+        if abs(figure / wanted - 1) <= _ALIKE:
+            yield name

@@ -1,0 +1,117 @@
+"""The obvious other choices beside a training plan, and why each of them loses."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from sightline.planning.answer import Neighbour
+from sightline.planning.why.differences import does_not_fit, slower_because
+from sightline.profile import Profile
+from sightline.scenario import Plan, Scenario
+from sightline.scenario.rules import broken_by
+from sightline.scenario.rules.techniques import framework_options
+
+Change: TypeAlias = Mapping[str, Any]
+"""Fields of a plan with other values; the first is the choice, the others follow from it."""
+Value: TypeAlias = Callable[[Profile], float | None]
+"""The objective of a profile, of which less is better; None where it is not known."""
+Predict: TypeAlias = Callable[[Scenario], Profile]
+CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "recompute": ("none", "selective", "full"),
+    "zero_stage": (0, 1, 2, 3),
+    "schedule": ("1f1b", "gpipe", "zero-bubble"),
+    "sequence_parallel": (False, True),
+}
+"""Choices whose other values are neighbours."""
+DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+
+
+def neighbours(best: Profile, value: Value, predict: Predict, free: Collection[str] | None = None) -> list[Neighbour]:
+    """Return the obvious neighbours of the best training plan, the least loss first, those without a loss last.
+
+    Args:
+        best: The prediction of the plan.
+        value: The objective.
+        predict: What predicts the others.
+        free: Fields that were searched; None stands for all.
+    """
+    found = []
+    for change in changes_of(best.scenario):
+        field = next(iter(change))
+        if free is not None and field not in free:
+            continue
+        other = replace(best.scenario, plan=replace(best.scenario.plan, **change))
+        loss, sentence = _judged(best, other, value, predict)
+        found.append(Neighbour(set={f"plan.{field}": change[field]}, loss=loss, sentence=sentence))
+    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
+
+
+def _judged(best: Profile, other: Scenario, value: Value, predict: Predict) -> tuple[float | None, str]:
+    """The loss of a neighbour and why it has it; None for one that does not fit or that nothing could run."""
+    broken = {sentence.rule: sentence.partition(" (")[0] for sentence in broken_by(other)}
+    unoffered = broken.pop(framework_options.__name__, "")
+    if broken:
+        return None, f"cannot be: {next(iter(broken.values()))}"
+    profile = predict(other)
+    if not profile.fits:
+        return None, does_not_fit(profile)
+    own, its = value(best), value(profile)
+    because = slower_because(best, profile)
+    return None if not own or its is None else its / own - 1, f"{because}; {unoffered}" if unoffered else because
+
+
+def changes_of(scenario: Scenario) -> Iterator[Change]:
+    """Yield single changes of a plan, whether they break a rule or not.
+
+    Degrees double and halve at the expense of replicas, or of stages where there are none left; the micro-batch and
+    the virtual stages double and halve; recomputation, ZeRO and the schedule take their other values.
+    """
+    plan = scenario.plan
+    for field in DEGREES:
+        for factor in (2.0, 0.5):
+            yield from _degree(scenario, field, factor)
+    for factor in (2.0, 0.5):
+        sequences = (plan.micro_batch or 1) * factor
+        if sequences >= 1 and sequences == int(sequences):
+            yield {"micro_batch": int(sequences)}
+        virtual = plan.virtual_stages * factor
+        if plan.schedule == "interleaved" and virtual > 1 and virtual == int(virtual):
+            yield {"virtual_stages": int(virtual)}
+    yield from _choices(plan)
+
+
+def _choices(plan: Plan) -> Iterator[Change]:
+    needs = {
+        "zero_stage": plan.data_parallel,
+        "schedule": plan.pipeline_parallel,
+        "sequence_parallel": plan.tensor_parallel,
+    }
+    for field, values in CHOICES.items():
+        if needs.get(field, 2) > 1:
+            for value in values:
+                if value != getattr(plan, field):
+                    yield {field: value} | ({"virtual_stages": 1} if field == "schedule" else {})
+    if plan.offload:
+        yield {"offload": frozenset()}
+
+
+def _degree(scenario: Scenario, field: str, factor: float) -> Iterator[Change]:
+    """A multiple of a degree of parallelism, where it is a whole number and something else can give way."""
+    plan = scenario.plan
+    degree = getattr(plan, field) * factor
+    if degree < 1 or degree != int(degree) or (field == "expert_parallel" and scenario.model.experts is None):
+        return
+    if field == "context_parallel" and plan.context_parallel == 1:
+        return
+    change: dict[str, Any] = {field: int(degree)}
+    if field != "expert_parallel":
+        gives = "data_parallel" if plan.data_parallel % factor == 0 else "pipeline_parallel"
+        left = getattr(plan, gives) / factor
+        if gives == field or left < 1 or left != int(left):
+            return
+        change[gives] = int(left)
+    if change.get("tensor_parallel") == 1:
+        change["sequence_parallel"] = False
+    if change.get("pipeline_parallel") == 1:
+        change |= {"schedule": "1f1b", "virtual_stages": 1}
+    yield change
