@@ -90,7 +90,7 @@ def generation_questions(
 
 def verdict(scenario: "Scenario | GenerationScenario") -> Verdict:
     """Return which plans of a scenario with array-valued fields break no rule, and how many break each."""
-    facts = _facts_of(scenario)
+    facts = facts_of(scenario)
     if isinstance(scenario, Scenario):
         return judged([(TRAINING_RULES, facts)])
     split = scenario.plan.disaggregate
@@ -98,7 +98,8 @@ def verdict(scenario: "Scenario | GenerationScenario") -> Verdict:
     return judged(generation_questions(facts, pools))
 
 
-def _facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:
+def facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:
+    """Return what rules are asked about in a resolved scenario, whose fields may be arrays."""
     plan, workload = fields_of(scenario.plan), fields_of(scenario.workload)
     return known_facts(
         model=scenario.model,
@@ -113,7 +114,7 @@ def _facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:
 
 def broken_by(scenario: Scenario) -> list[Broken]:
     """Return a sentence for every rule that one training plan breaks."""
-    return list(broken_rules(TRAINING_RULES, _facts_of(scenario)))
+    return list(broken_rules(TRAINING_RULES, facts_of(scenario)))
 
 
 def breaks_no_rule(scenario: "Scenario | GenerationScenario") -> bool:
