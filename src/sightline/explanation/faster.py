@@ -55,7 +55,7 @@ def faster(a: Side, b: Side, correlation: float) -> Faster | None:
 
 def _ranked(key: str, ratio: float, spread: Spread, correlation: float) -> Faster:
     low, high = interval_of(ratio, spread)
-    likely = _likely(log(ratio), spread)
+    likely = likely_smaller(log(ratio), spread)
     verdict = UNSEEN if low <= 1.0 <= high else A if ratio < 1.0 else B
     first, chance = (A, likely) if likely >= 0.5 else (B, 1.0 - likely)
     chance = min(chance, 0.99)
@@ -76,8 +76,8 @@ def _ranked(key: str, ratio: float, spread: Spread, correlation: float) -> Faste
     )
 
 
-def _likely(reach: float, spread: Spread) -> float:
-    """The probability that the logarithm of a ratio, ``reach``, is below 0: that a is the faster."""
+def likely_smaller(reach: float, spread: Spread) -> float:
+    """Return the probability that the logarithm of a ratio, ``reach`` with its 80 % ``spread``, is below 0."""
     width = (spread.up if reach < 0 else spread.down) / FOUR_IN_FIVE
     if width < 1e-9:
         return 0.5 if abs(reach) < 1e-9 else float(reach < 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sightline.errors import InputError, nearest
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
-from sightline.loading.input.sources import Document, read_source, value_of
+from sightline.loading.input.sources import Document, Source, read_source, value_of
 from sightline.loading.plan import TASKS
 from sightline.loading.possible import Asked, Cell, Loaded, is_impossible
 from sightline.loading.training import scenario_from_mapping
@@ -50,7 +50,7 @@ def read_all(
     With ``possible_only``, cells of sweeps that break a rule of plans are counted instead of refused. Raise
     `InputError` with every mistake in any source, or where no cell is possible.
     """
-    set_values, sweep_values = _overrides(overrides), _sweeps(sweeps)
+    set_values, sweep_values = read_overrides(overrides), _sweeps(sweeps)
     loaded, problems, asked = Loaded(), dict[str, None](), list(sources)
     loaded.is_list = len(asked) > 1
     for source in asked:
@@ -100,7 +100,7 @@ def _add(
 def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
     """The scenario of a mapping; raise `InputError` with its mistakes, keys in a wrong part first."""
     try:
-        return _read(mapping, folder)
+        return read_scenario(mapping, folder)
     except InputError as error:
         if is_impossible(error):
             raise
@@ -110,12 +110,18 @@ def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
         meant = moved(mapping, complaints)
         if not complaints.problems:
             raise
-        complaints.note(_read, meant, folder)
+        complaints.note(read_scenario, meant, folder)
         raise InputError(complaints.problems) from None
 
 
-def _read(mapping: Mapping[str, Any], folder: Path) -> Asked:
-    """The scenario of a mapping, read by its task's reader."""
+def mappings_of(source: Source, overrides: Overrides = ()) -> list[Mapping[str, Any]]:
+    """Return the mappings of a source's documents, overrides and sweeps applied."""
+    values = read_overrides(overrides)
+    return [mapping for document in source.documents for _, mapping in _expanded(document, values, {})[0]]
+
+
+def read_scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
+    """Return the scenario of a mapping, read by its task's reader."""
     workload = mapping.get("workload")
     # Each task's reader is imported when asked for, so that a command starts with one task's alone.
     match workload.get("task") if isinstance(workload, Mapping) else None:
@@ -156,7 +162,8 @@ def _expanded(
     return (swept(mapping, sweep), True) if sweep else ([({}, mapping)], False)
 
 
-def _overrides(overrides: Overrides) -> dict[str, Any]:
+def read_overrides(overrides: Overrides) -> dict[str, Any]:
+    """Return overrides by dotted key."""
     if isinstance(overrides, Mapping):
         keys: Iterable[object] = overrides
         wrong = [key for key in keys if not isinstance(key, str)]

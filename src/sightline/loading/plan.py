@@ -97,6 +97,8 @@ OTHER_NAMES: Mapping[str, str] = {
 """What else frameworks and engines are called."""
 TASKS = ("pretrain", "finetune", "generate", "operator")
 """Every task."""
+OTHER_TASKS = TASKS[2:]
+"""Those that train nothing."""
 
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8")
 """Every compute dtype of the interface."""

@@ -57,20 +57,23 @@ _LENGTHS: Keys = {
 _NEEDED_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
 
 
-def scenario_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = None) -> Scenario:
+def scenario_from_mapping(
+    mapping: Mapping[str, Any], base: Path | str | None = None, free: frozenset[str] = frozenset()
+) -> Scenario:
     """Return the training scenario of a mapping with the keys of a scenario file; paths are relative to ``base``.
 
-    Raise `InputError` with every mistake in it.
+    Fields of the plan that are ``free`` are not held against the rules: a search does that. Raise `InputError` with
+    every mistake in it.
     """
     complaints = Complaints()
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, complaints)
     plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints)
-    facts = _facts(parts, workload, plan)
+    facts = _facts(parts, workload, plan, free)
     complaints.add(*broken_rules(TRAINING_RULES, facts))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
         raise InputError(complaints.problems)
-    settled = {"data_parallel": facts["data_parallel"]}
+    settled = {"data_parallel": facts.get("data_parallel", 1)}
     if plan.values["virtual_stages"] > 1:
         settled["schedule"] = "interleaved"
     return Scenario(
@@ -146,9 +149,13 @@ def _task(values: Mapping[str, Any]) -> Workload:
     return _TASKS[values["task"]](**{k: v for k, v in values.items() if k != "task"})
 
 
-def _facts(parts: Parts, workload: Mapping[str, Any], plan: ReadPlan[Framework]) -> dict[str, Any]:
+def _facts(
+    parts: Parts, workload: Mapping[str, Any], plan: ReadPlan[Framework], free: frozenset[str]
+) -> dict[str, Any]:
     """What is known of the scenario. Data parallelism takes what is left of the cluster where it is not stated."""
-    facts = facts_of(parts, workload, plan, plan.values)
+    known = {name: value for name, value in plan.values.items() if name not in free}
+    facts = facts_of(parts, workload, plan, known)
+    facts = {name: fact for name, fact in facts.items() if name not in free}
     degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel")
     if "data_parallel" not in facts and {"devices", *degrees} <= facts.keys():
         left, rest = divmod(facts["devices"], prod(facts[degree] for degree in degrees))

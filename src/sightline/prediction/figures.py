@@ -1,6 +1,6 @@
 """Figures that answers to several tasks have: intervals, rows of operators, energy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from sightline.cost.operator_cost import OperatorCost
 from sightline.profile import IDLE_PHASES, Profile, Row
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up
-from sightline.scenario import Scenario
+from sightline.scenario import Cluster, Scenario
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario
@@ -68,12 +68,17 @@ def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Numbe
 
     Left out: hosts, network, cooling; power below the cap in memory-bound work.
     """
-    cluster = scenario.cluster
+    power_w = power_by_phase_w(scenario.cluster, phases)
+    return added_up(scenario.cluster.devices * power_w[phase] * seconds for phase, seconds in phases.items())
+
+
+def power_by_phase_w(cluster: Cluster, phases: Iterable[str]) -> dict[str, Number]:
+    """Return the watts that a device draws in each phase of a step."""
     device = cluster.device
     cap = device.tdp_w if cluster.power_cap_w is None else np.minimum(cluster.power_cap_w, device.tdp_w)
     power_w = dict.fromkeys(phases, cap) | dict.fromkeys(IDLE_PHASES, device.idle_w)
     power_w["communication_exposed"] = device.idle_w + COMMUNICATION_SHARE * (cap - device.idle_w)
-    return added_up(cluster.devices * power_w[phase] * seconds for phase, seconds in phases.items())
+    return power_w
 
 
 def energy_of_generation_j(scenario: "GenerationScenario", limits: Mapping[str, Number]) -> Number:

@@ -1,7 +1,11 @@
 """How the work is laid out: parallelism, memory techniques, precision, framework."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sightline.content import fields_of
 from sightline.frameworks import Framework, TensorOverlap
@@ -91,7 +95,8 @@ class Plan:
     """Sharded parameters are gathered while the passes that need them go on."""
     gradient_reduce_dtype: str | None = None
     """Format in which data parallelism moves gradients: fp32, bf16 or fp16."""
-    schedule: Schedule = "1f1b"
+    schedule: Schedule | NDArray[np.str_] = "1f1b"
+    """An array of several does not hold ``dualpipe``, under which a device holds two stages."""
     recompute: str | Recomputation = "none"
     """``none``; ``selective``, as the framework means it; ``full``, whole layers; or what is recomputed, and where."""
     attention: AttentionKernel = "flash"
@@ -123,8 +128,8 @@ class Plan:
     """What is trained next to frozen weights; None trains every weight that is not quantized."""
     adapter_exchange: str | None = None
     """How outputs of adapters on row-split projections reach their tokens' ranks: all-gather or all-to-all."""
-    offload: frozenset[str] = frozenset()
-    """What is offloaded to the host's memory, of ``OFFLOADABLE``."""
+    offload: frozenset[str] | Mapping[str, Number] = frozenset()
+    """What is offloaded to the host's memory, of ``OFFLOADABLE``; of many plans 1.0 where a part is, else 0.0."""
     optimizer: str = "adamw"
     compile: bool = False
     """A compiler fuses element-wise operators."""
@@ -140,6 +145,19 @@ class Plan:
         if self.micro_batch is None:
             raise ValueError("the micro-batch is still open")
         return self.micro_batch
+
+    def offloads(self, part: str) -> Number:
+        """Return 1.0 where a part of ``OFFLOADABLE`` is offloaded, else 0.0."""
+        return self.offload.get(part, 0.0) if isinstance(self.offload, Mapping) else 1.0 * (part in self.offload)
+
+    def runs(self, schedule: Schedule) -> Any:
+        """Return whether the pipeline's schedule is that one."""
+        return self.schedule == schedule
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether micro-batches enter the pipeline at both ends (DualPipe)."""
+        return isinstance(self.schedule, str) and self.schedule == "dualpipe"
 
     @property
     def high_precision_dtype(self) -> str:

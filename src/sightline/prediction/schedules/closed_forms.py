@@ -7,7 +7,10 @@ against.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sightline.quantities import Count, Number, either, larger, smaller
 from sightline.scenario import LayerKind, Plan
@@ -174,7 +177,9 @@ def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Coun
     return weight_s + smaller(weight_s, smaller(forward_s, input_s)) * filling
 
 
-def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule) -> StageLayers:
+def in_flight(
+    stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule | NDArray[np.str_]
+) -> StageLayers:
     """Return the micro-batches whose activations the first, second and last stage hold at their peak.
 
     GPipe holds all m; 1F1B p - i on stage i; the interleaved schedule its warm-up of 2 (p - 1 - i) + (v - 1) p chunks
@@ -182,6 +187,8 @@ def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, sched
     of p + m mod p micro-batches (m below p) takes the place of (v - 1) p. Zero bubble holds p on every stage, since
     later ones keep activations for their weight gradients; DualPipe p + 1 (arXiv 2412.19437). Never more than m.
     """
+    if isinstance(schedule, np.ndarray):
+        return _in_flight_of_several(stages, micro_batches, virtual_stages, schedule)
     p, v = stages, virtual_stages
     if schedule in ("zero-bubble", "dualpipe"):
         further = (p > 1) if schedule == "dualpipe" else 0
@@ -199,6 +206,18 @@ def in_flight(stages: Count, micro_batches: Number, virtual_stages: Count, sched
     return StageLayers(held(p - 1), held(larger(p - 2, 0)), held(0))
 
 
+def _in_flight_of_several(
+    stages: Count, micro_batches: Number, virtual_stages: Count, schedules: NDArray[np.str_]
+) -> StageLayers:
+    """The same where every plan has its own schedule."""
+    held = in_flight(stages, micro_batches, virtual_stages, "1f1b")
+    for schedule in ("gpipe", "zero-bubble"):
+        here: Any = schedules == schedule
+        other = in_flight(stages, micro_batches, virtual_stages, schedule)
+        held = StageLayers(*(either(here, a, b) for a, b in zip(other, held, strict=True)))
+    return held
+
+
 def dualpipe_bubble_s(backward_s: Number, weight_s: Number, both_s: Number, stages: Count) -> Number:
     """Return the idle seconds of a device under DualPipe (arXiv 2412.19437): (p/2 - 1) (F&B + B - 3 W), never below 0.
 
@@ -211,4 +230,4 @@ def dualpipe_bubble_s(backward_s: Number, weight_s: Number, both_s: Number, stag
 
 def stage_replicas(plan: Plan) -> Number:
     """Devices of a pipeline that hold the same stage: 2 under DualPipe, which sends micro-batches both ways, else 1."""
-    return 1.0 + (plan.pipeline_parallel > 1) if plan.schedule == "dualpipe" else 1.0
+    return 1.0 + (plan.pipeline_parallel > 1) if plan.both_ways else 1.0

@@ -83,7 +83,8 @@ def activations(
     on_device = layers
     if "activations" in plan.offload:
         # Two layers' worth stays: the one at work and the one on its way.
-        on_device = layers * smaller(1.0, 2.0 / larger(stage.layers * in_flight, 1.0))
+        stays = smaller(1.0, 2.0 / larger(stage.layers * in_flight, 1.0))
+        on_device = layers * either(plan.offloads("activations") > 0, stays, 1.0)
     # A device that has a head for one direction alone still holds all of its logits.
     logits = rounded_up(stage.head) * program.head.logits * _loss_bytes(plan)
     return Activations(layers=layers, others=others, head=head, on_device=on_device + others, logits=logits)

@@ -51,6 +51,8 @@ class StageLedger(NamedTuple):
 
     memory: StageMemory
     moments: tuple[tuple[Number, ...], ...]
+    on_host: tuple[Number, ...]
+    """Summands of what it keeps in the host's memory."""
 
 
 def fullest_stage(stages: Sequence[StageLedger]) -> NumbersOnDemand:
@@ -160,13 +162,14 @@ def _ledger(common: _Common, held: _Held) -> StageLedger:
     passes = tuple(of for name, of in terms.items() if name != BETWEEN_PASSES)
     ledgers = [parts_of(ledger) for name, ledger in moments.items() if name != BETWEEN_PASSES]
     at_peak = fullest(ledgers, lambda: list(map(added_up, passes)))
+    on_host = _in_host_memory(common.priced.scenario.plan, held)
     memory = StageMemory(
         stage=held.stage.name,
         parts=NumbersOnDemand({name: at_peak[name] for name in MEMORY_PARTS}),
-        items=_items(common, held, passes),
+        items=_items(common, held, passes, on_host),
         moments=NumbersOnDemand({name: partial(added_up, of) for name, of in terms.items()}),
     )
-    return StageLedger(memory, passes)
+    return StageLedger(memory, passes, on_host)
 
 
 def _moments(common: _Common, held: _Held) -> dict[str, Ledger]:
@@ -188,15 +191,20 @@ def _moments(common: _Common, held: _Held) -> dict[str, Ledger]:
     return {
         BETWEEN_PASSES: ledger(gradients),
         "loss": ledger(
-            in_loss * gradients, (saved.on_device, _logits(common, held)), (gathered.loss, held.placeholders)
+            _share(in_loss, gradients), (saved.on_device, _logits(common, held)), (gathered.loss, held.placeholders)
         ),
         "backward of a layer": ledger(
-            in_layer * gradients,
+            _share(in_layer, gradients),
             (saved.on_device, held.recomputed - saved.head),
             (gathered.layer, held.transient, held.placeholders),
         ),
         "optimizer step": ledger(gradients, (), (held.update,)),
     }
+
+
+def _share(share: Number, of: Number) -> Number:
+    """A share of something; all of it is the same object, so that sums of several moments share it."""
+    return of if isinstance(share, float) and share == 1.0 else share * of
 
 
 def _logits(common: _Common, held: _Held) -> Number:
@@ -220,15 +228,20 @@ def _gradients_there(common: _Common, held: _Held) -> tuple[Number, Number]:
     return 1.0 * again, either(again, 1.0, head)
 
 
-def _items(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]]) -> NumbersOnDemand:
-    """The ledger's finer lines."""
-    plan, saved, moved = common.priced.scenario.plan, held.activations, held.moved
+def _in_host_memory(plan: Plan, held: _Held) -> tuple[Number, ...]:
+    """Bytes that the device keeps in the host's memory: of parameters, of other states, of activations."""
+    if not plan.offload:
+        return ()
+    moved = held.moved
+    states = moved.optimizer * (held.gradients + held.optimizer)
+    return moved.parameters * held.weights, states, held.activations.offloaded
 
-    def in_host_memory() -> Number:
-        if not plan.offload:
-            return 0.0
-        states = moved.parameters * held.weights + moved.optimizer * (held.gradients + held.optimizer)
-        return states + (saved.offloaded if "activations" in plan.offload else 0.0)
+
+def _items(
+    common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]], on_host: tuple[Number, ...]
+) -> NumbersOnDemand:
+    """The ledger's finer lines."""
+    saved = held.activations
 
     return NumbersOnDemand(
         {
@@ -241,7 +254,7 @@ def _items(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]]) 
             "placeholders of gradients": held.placeholders,
             "update temporaries": held.update,
             RESERVED: partial(_reserved, common, held, moments),
-            IN_HOST_MEMORY: in_host_memory,
+            IN_HOST_MEMORY: partial(added_up, on_host),
         }
     )
 

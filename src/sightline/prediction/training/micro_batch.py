@@ -232,12 +232,14 @@ def _chosen(chosen: object, one: StageContents, other: StageContents) -> StageCo
 
 def run_apart_s(slots: PipelineSlots, scenario: Scenario, micro_batches: Number) -> Number:
     """Seconds of the other stages that zero bubble keeps off a micro-batch's way; 0 under other schedules."""
-    if scenario.plan.schedule != "zero-bubble":
+    zero_bubble = scenario.plan.runs("zero-bubble")
+    if not anywhere(zero_bubble):
         return 0.0
-    return run_apart(
+    apart_s = run_apart(
         slots.of_other_stages(scenario, lambda slot: slot.weight_s),
         slots.of_other_stages(scenario, lambda slot: slot.forward_s),
         slots.of_other_stages(scenario, lambda slot: slot.backward_s - slot.weight_s),
         scenario.plan.pipeline_parallel,
         micro_batches,
     )
+    return either(zero_bubble, apart_s, 0.0)

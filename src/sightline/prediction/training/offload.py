@@ -41,8 +41,8 @@ def as_kept(scenario: Scenario) -> Scenario:
 class OnHost(NamedTuple):
     """Which states are kept in the host's memory (1.0 or 0.0), and what they need on the device instead."""
 
-    parameters: float
-    optimizer: float
+    parameters: Number
+    optimizer: Number
     staging_bytes: Number
 
 
@@ -51,7 +51,7 @@ def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
 
     Offloaded parameters are staged on the device as they are gathered, if not already.
     """
-    parameters, optimizer = 1.0 * ("parameters" in plan.offload), 1.0 * ("optimizer" in plan.offload)
+    parameters, optimizer = plan.offloads("parameters"), plan.offloads("optimizer")
     staging = parameters * larger(live_bytes - gathered_bytes, 0.0)
     return OnHost(parameters=parameters, optimizer=optimizer, staging_bytes=staging)
 
@@ -97,8 +97,8 @@ def offload_time(
     if not plan.offload:
         return OffloadTime(0.0, 0.0, 0.0)
     host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.high_precision_dtype], micro_batches
-    states = 1.0 * ("optimizer" in plan.offload)
-    weights, kept = 1.0 * ("parameters" in plan.offload), 1.0 * ("activations" in plan.offload)
+    states = plan.offloads("optimizer")
+    weights, kept = plan.offloads("parameters"), plan.offloads("activations")
     down = states * element_bytes * parameters
     up_once = states * (1.0 - weights) * element_bytes * parameters
     forward = weights * weight_bytes + kept * activation_bytes

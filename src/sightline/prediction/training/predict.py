@@ -77,8 +77,13 @@ def assemble(
 ) -> tuple[Priced, StepTimes, Sequence[StageLedger]]:
     """Return the step of a scenario with a micro-batch, and its memory in terms that lie on few axes of a mesh each."""
     priced = price(at_its_clock(as_kept(scenario)), constants)
+    return priced, *assembled(priced)
+
+
+def assembled(priced: Priced) -> tuple[StepTimes, Sequence[StageLedger]]:
+    """Return the step and the memory of a micro-batch that is priced."""
     times = step_times(priced)
-    return priced, times, stage_ledgers(priced, times)
+    return times, stage_ledgers(priced, times)
 
 
 def profile_of(

@@ -80,7 +80,7 @@ def _alone(plan: Plan) -> Plan:
         data_parallel_shard=None,
         virtual_stages=1,
         zero_stage=plan.zero_stage if plan.framework.zero_engine.hooks else 0,
-        schedule="dualpipe" if plan.schedule == "dualpipe" else "1f1b",
+        schedule="dualpipe" if plan.both_ways else "1f1b",
         offload=frozenset(),
     )
 
@@ -147,6 +147,6 @@ def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
         kind=plan.tensor_overlap or framework.overlap.tensor,
         chunks=plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
-        experts=plan.expert_overlap or plan.schedule == "dualpipe",
+        experts=plan.expert_overlap or plan.both_ways,
         counts=framework.transformer_engine.waits_for_counts and plan.expert_capacity == 0,
     )

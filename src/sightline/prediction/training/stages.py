@@ -63,7 +63,7 @@ def stage_contents(scenario: Scenario) -> Stages:
         StageContents(name="middle", kinds=kinds.middle, embedding=0.0, head=0.0),
         StageContents(name="last", kinds=kinds.last, embedding=0.0, head=pipelined, tied_copy=tied),
     )
-    return _both_directions(stages, pipelined) if plan.schedule == "dualpipe" else stages
+    return _both_directions(stages, pipelined) if plan.both_ways else stages
 
 
 def _kinds(scenario: Scenario) -> StageKinds:

@@ -114,7 +114,7 @@ def state_shares(plan: Plan) -> StateShares:
 def _on_device(plan: Plan, sharded: Any) -> RankShare:
     """The share with what DualPipe adds: devices that hold the same stage shard what is sharded among them, too."""
     share = rank_share(plan, sharded)
-    if plan.schedule != "dualpipe":
+    if not plan.both_ways:
         return share
     return share._replace(stage_replicas=either(sharded, 1.0, stage_replicas(plan)))
 

@@ -65,7 +65,8 @@ class StepTimes:
         pairs = zip(self.slots.stages, self.slots.slots, strict=True)
         return {stage.name: (slot.forward_s, slot.backward_s, slot.weight_s) for stage, slot in pairs}
 
-    def _terms(self) -> dict[str, tuple[Number, ...]]:
+    @property
+    def terms_of_phases(self) -> dict[str, tuple[Number, ...]]:
         """The summands of each phase."""
         m, slot = self.micro_batches, self.slots.slot
         collective_s = slot.forward.collective_s + slot.recompute.collective_s + slot.backward.collective_s
@@ -91,7 +92,7 @@ class StepTimes:
     @property
     def phases(self) -> Mapping[str, Number]:
         """Seconds by phase; they sum to the step."""
-        return {name: added_up(terms) for name, terms in self._terms().items()}
+        return {name: added_up(terms) for name, terms in self.terms_of_phases.items()}
 
     @property
     def step_time_s(self) -> Number:
@@ -101,7 +102,7 @@ class StepTimes:
     @property
     def terms(self) -> list[Number]:
         """Summands of the step."""
-        return [term for terms in self._terms().values() for term in terms]
+        return [term for terms in self.terms_of_phases.values() for term in terms]
 
 
 def step_times(priced: Priced) -> StepTimes:
@@ -152,7 +153,7 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number) -> PipelineTime:
     """Seconds of all micro-batches on the pipeline, those of the pace-setting stage's passes included."""
     scenario, plan, slot = priced.scenario, priced.scenario.plan, slots.slot
     p, v = plan.pipeline_parallel, plan.virtual_stages
-    if plan.schedule == "dualpipe":
+    if plan.both_ways:
         idle_s = dualpipe_bubble_s(slot.backward_s, slot.weight_s, slot.total_s, p)
         return PipelineTime(work_s=m * slot.total_s, transfer_s=0.0, bubble_s=idle_s)
     # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.

@@ -1,6 +1,6 @@
 """The optimizer's step on the device: what a stage's update moves, computes and sends, and its seconds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -107,8 +107,9 @@ def step_of_optimizer(
     plan = priced.scenario.plan
     elementwise = partial(elementwise_s, priced.scenario, priced.program, priced.device_model, stage.layers)
     # The device makes low-precision copies anew, whoever updates the weights.
-    if "optimizer" in plan.offload:
-        return UpdateTime(elementwise(sizes.cast_bytes), sizes.cast_bytes)
+    by_host = UpdateTime(elementwise(sizes.cast_bytes), sizes.cast_bytes) if "optimizer" in plan.offload else None
+    if by_host is not None and not isinstance(plan.offload, Mapping):
+        return by_host
     sharded = shards_optimizer(plan)
     matrices = shares.per_rank.of(sizes.optimized_as_matrices)
     others = shares.per_rank.of(parameters) - matrices
@@ -122,7 +123,7 @@ def step_of_optimizer(
         traffic_bytes = traffic_bytes + bf16_optimizer(plan) * whole * parameters.total
     operators_s = _operators_s(priced, stage, shares.per_rank.dense)
     gathered_bytes = 2.0 * ORTHOGONALIZED_BYTES * matrices * (sharded & (plan.shards > 1))
-    return UpdateTime(
+    by_device = UpdateTime(
         update_s=elementwise(traffic_bytes) + operators_s,
         traffic_bytes=traffic_bytes,
         operators_s=operators_s,
@@ -130,6 +131,10 @@ def step_of_optimizer(
         gather_s=_gather_s(priced, gathered_bytes, ranks),
         gathered_bytes=gathered_bytes,
     )
+    if by_host is None:
+        return by_device
+    offloaded = plan.offloads("optimizer") > 0
+    return UpdateTime(*(either(offloaded, a, b) for a, b in zip(by_host, by_device, strict=True)))
 
 
 def elementwise_s(

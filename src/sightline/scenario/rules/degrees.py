@@ -1,9 +1,11 @@
 """Whether the degrees of a plan fit the model, the batch and the cluster: everything is split into whole parts."""
 
+import numpy as np
+
 from sightline.quantities import Count, show
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.model import Model
-from sightline.scenario.rules.rulebook import Beyond, Check, Checks
+from sightline.scenario.rules.rulebook import Beyond, Check, Checks, is_one_of
 
 _CONTEXT = " x plan.context_parallel {}"
 
@@ -222,9 +224,9 @@ def virtual_stages(virtual_stages: Count, pipeline_parallel: Count) -> Checks:
 
 def interleaving(schedule: str, schedule_is_stated: bool, virtual_stages: Count) -> Checks:
     """More than one virtual stage means the interleaved schedule and no other that is stated."""
-    other = schedule_is_stated and schedule in ("gpipe", "zero-bubble", "dualpipe")
+    other = is_one_of(schedule, ("gpipe", "zero-bubble", "dualpipe"))
     yield Check(
-        (virtual_stages == 1) | (not other),
+        (virtual_stages == 1) | np.logical_not(other) | (not schedule_is_stated),
         "plan.schedule is '{schedule}' with plan.virtual_stages {virtual_stages}; allowed: interleaved, or "
         "virtual_stages 1",
     )
@@ -239,7 +241,7 @@ def dualpipe(
     micro_batch: Count | None,
 ) -> Checks:
     """DualPipe feeds as many micro-batches into either end of the pipeline, at least as many as there are stages."""
-    if schedule != "dualpipe":
+    if not isinstance(schedule, str) or schedule != "dualpipe":
         return
     interleaved = virtual_stages > 1
     yield Check(

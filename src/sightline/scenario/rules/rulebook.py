@@ -107,14 +107,23 @@ def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:
     masks: dict[tuple[int, ...], list[NDArray[np.bool_]]] = {}
     rejected: dict[str, int] = {}
     for rules, facts in asked:
-        for rule in rules:
-            allowed = _allowed(rule, facts)
+        for name, allowed in masks_of(rules, facts):
             broken = (allowed.size - int(np.count_nonzero(allowed))) * (prod(shape) // allowed.size)
-            if broken:
-                rejected[rule.__name__] = rejected.get(rule.__name__, 0) + broken
-                masks.setdefault(allowed.shape, []).append(allowed)
+            rejected[name] = rejected.get(name, 0) + broken
+            masks.setdefault(allowed.shape, []).append(allowed)
     small = sorted((reduce(and_, same) for same in masks.values()), key=np.size)
     return Verdict(np.broadcast_to(reduce(and_, small, np.asarray(True)), shape), rejected)
+
+
+def masks_of(rules: Iterable[Rule], facts: Facts) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yield the name and the mask, true where it is kept, of each rule that something breaks.
+
+    A mask lies on no more axes than the facts of its rule.
+    """
+    for rule in rules:
+        allowed = _allowed(rule, facts)
+        if not allowed.all():
+            yield rule.__name__, allowed
 
 
 def _allowed(rule: Rule, facts: Facts) -> NDArray[np.bool_]:
@@ -132,8 +141,8 @@ def _allowed(rule: Rule, facts: Facts) -> NDArray[np.bool_]:
 
 
 def is_one_of(value: Any, allowed: Iterable[Any]) -> Mask:
-    """Return whether a value is one of a few, element by element where it is a numeric array."""
+    """Return whether a value is one of a few, element by element where it is an array."""
     if isinstance(value, np.ndarray) and value.ndim:
-        numbers = [v for v in allowed if isinstance(v, int | float)]
-        return np.isin(value, numbers)
+        kind = str if value.dtype.kind == "U" else (int, float)
+        return np.isin(value, [v for v in allowed if isinstance(v, kind)])
     return value in tuple(allowed)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.frameworks import Framework, offering
 from sightline.frameworks.choices import CHOICES
-from sightline.quantities import Count, show
+from sightline.quantities import Count, Number, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
 from sightline.scenario.plan import TRAINING_QUANTIZATIONS
@@ -97,6 +97,8 @@ def _taken(field: str, plan: Mapping[str, Any], offers: Mapping[str, Any]) -> It
         # Where the degree itself is not offered, that is the mistake to report.
         offered = is_one_of(degree, offers["context_parallel"]) if "context_parallel" in offers else True
         yield from ((value, (degree == 1) | np.logical_not(offered)) for value in chosen(plan.get(field)))
+    elif isinstance(parts := plan.get(field), Mapping):
+        yield from ((part, there == 0) for part, there in parts.items())
     elif field == "schedule" and "schedule" in plan:
         # More than one virtual stage means the interleaved schedule, whatever is stated.
         stages = plan.get("virtual_stages", 1)
@@ -124,10 +126,12 @@ def chosen(value: object) -> list[Any]:
 
 def offloading(framework: Framework, plan: Mapping[str, Any]) -> Checks:
     """What a framework offloads to the host may need certain other choices."""
-    for part in sorted(plan.get("offload", ())):
+    offload = plan.get("offload", ())
+    for part in sorted(offload):
+        stays = offload[part] == 0 if isinstance(offload, Mapping) else False
         for field, allowed in framework.offload_needs.get(part, {}).items():
             options = chosen(plan[field]) if field in plan else list(allowed)
-            any_allowed: Mask = False
+            any_allowed: Mask = stays
             for option in options:
                 any_allowed = any_allowed | is_one_of(option, allowed)
             yield Check(
@@ -141,10 +145,13 @@ def _listed(options: Iterable[Any]) -> str:
     return ", ".join(show(option).strip("'") for option in options) or "none"
 
 
-def muon(optimizer: str, offload: frozenset[str], adapter: Adapter | None) -> Checks:
+def muon(optimizer: str, offload: frozenset[str] | Mapping[str, Number], adapter: Adapter | None) -> Checks:
     """Muon's matrix products are for accelerators, and for matrices that are trained themselves."""
+    stays: Mask = "optimizer" not in offload
+    if isinstance(offload, Mapping):
+        stays = stays | np.equal(offload.get("optimizer", 0.0), 0.0)
     yield Check(
-        optimizer != "muon" or "optimizer" not in offload,
+        stays | (optimizer != "muon"),
         "plan.offload is optimizer with plan.optimizer muon, whose matrix products the host would run; allowed: adamw",
     )
     yield Check(

@@ -1,0 +1,179 @@
+"""Sources into spaces of plans: ``{any: [...]}`` and ``{from, to, factor}`` restrict a field that a search leaves free.
+
+A restricted field that a search does not lay out as an axis of its own - a dtype, an adapter, a cluster - makes a space
+for each of its values.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.loading.input.checks import Complaints
+from sightline.loading.input.dotted_keys import dotted, swept
+from sightline.loading.input.sources import read_source
+from sightline.loading.loader import Overrides, mappings_of, read_scenario
+from sightline.loading.plan import OTHER_TASKS, read_training_plan
+from sightline.loading.training import scenario_from_mapping
+from sightline.quantities import show
+from sightline.scenario import Scenario
+from sightline.scenario.plan import OFFLOADABLE
+from sightline.scenario.space import TRAINING_FIELDS, Space
+
+ANY, RANGE = frozenset({"any"}), frozenset({"from", "to", "factor"})
+"""Keys of a restriction."""
+MOST_VALUES = 10_000
+"""Values that a range may stand for."""
+
+
+def load_spaces(source: object, overrides: Overrides = ()) -> list[Space[Any]]:
+    """Return the spaces that a source asks for: one, or one for each value of what is restricted outside a mesh.
+
+    Raises:
+        InputError: every mistake; those of a value are refused where no value of the key is possible.
+    """
+    read = read_source(source)
+    spaces: list[Space[Any]] = []
+    for mapping in mappings_of(read, overrides):
+        spaces += spaces_of(mapping, read.folder)
+    return spaces
+
+
+def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]]:
+    """Return the spaces of a mapping with the keys of a scenario file."""
+    fixed, restricted = split_restrictions(mapping)
+    task = (mapping.get("workload") or {}).get("task") if isinstance(mapping.get("workload"), Mapping) else None
+    inside = {key: values for key, values in restricted.items() if _is_axis(key, task)}
+    outside = {key: values for key, values in restricted.items() if key not in inside}
+    limit, fixed = _without_limit(fixed)
+    spaces: list[Space[Any]] = []
+    problems: dict[str, None] = {}
+    keys = list(outside)
+    for _, variant in swept(fixed, outside):
+        options = {key: _at(variant, key) for key in keys}
+        try:
+            if task in OTHER_TASKS:
+                spaces.append(Space(scenario=read_scenario(variant, folder), values=_listed(inside), options=options))
+            else:
+                spaces.append(_training_space(variant, inside, options, folder, at_most=limit))
+        except InputError as error:
+            problems |= dict.fromkeys(error.problems)
+    if not spaces:
+        raise InputError(list(problems))
+    return spaces
+
+
+def _listed(inside: Mapping[str, list[Any]]) -> dict[str, tuple[Any, ...]]:
+    return {key.removeprefix("plan."): tuple(values) for key, values in inside.items()}
+
+
+def _is_axis(key: str, task: Any) -> bool:
+    """Whether a key is searched inside a space; outside, each of its values makes a space."""
+    return task not in OTHER_TASKS and key.removeprefix("plan.") in TRAINING_FIELDS and key.startswith("plan.")
+
+
+def split_restrictions(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return a mapping without its restricted keys, and by dotted key the values that each of those may take.
+
+    Raises:
+        InputError: a restriction that is no list or no range.
+    """
+    problems: list[str] = []
+    restricted: dict[str, list[Any]] = {}
+
+    def walk(part: Mapping[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        for key, value in part.items():
+            path = (*above, key)
+            if not isinstance(value, Mapping):
+                kept[key] = value
+            elif value and value.keys() <= ANY | RANGE:
+                try:
+                    restricted[".".join(map(str, path))] = _values(value, dotted(*path))
+                except InputError as error:
+                    problems.extend(error.problems)
+            else:
+                kept[key] = walk(value, path)
+        return kept
+
+    fixed = walk(mapping, ())
+    if problems:
+        raise InputError(problems)
+    return fixed, restricted
+
+
+def _values(stated: Mapping[str, Any], key: str) -> list[Any]:
+    if "any" in stated:
+        values = stated["any"]
+        if len(stated) > 1 or not isinstance(values, list) or not values:
+            raise InputError(f"{key} is {show(dict(stated))}; allowed: {{any: [...]}} with a list of values")
+        return list(values)
+    numbers = [stated.get(name, default) for name, default in (("from", 1), ("to", None), ("factor", 2))]
+    good = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
+    if not good or numbers[0] <= 0 or numbers[1] < numbers[0] or numbers[2] <= 1:
+        raise InputError(f"{key} is {show(dict(stated))}; allowed: {{from: 1, to: 64, factor: 2}}, a factor above 1")
+    low, high, factor = numbers
+    values = []
+    while low <= high * (1 + 1e-9) and len(values) < MOST_VALUES:
+        values.append(int(low) if low == int(low) else low)
+        low *= factor
+    return values
+
+
+def _without_limit(mapping: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Whether the global batch is a limit, and the mapping with the number in its place."""
+    workload = mapping.get("workload")
+    batch = workload.get("global_batch") if isinstance(workload, Mapping) else None
+    if not isinstance(workload, Mapping) or not isinstance(batch, Mapping) or batch.keys() != {"at_most"}:
+        return False, dict(mapping)
+    return True, {**mapping, "workload": {**workload, "global_batch": batch["at_most"]}}
+
+
+def _at(mapping: Mapping[str, Any], key: str) -> Any:
+    value: Any = mapping
+    for part in key.split("."):
+        value = value[part]
+    return value
+
+
+def _training_space(
+    mapping: Mapping[str, Any],
+    inside: Mapping[str, list[Any]],
+    options: Mapping[str, Any],
+    folder: Any,
+    *,
+    at_most: bool,
+) -> Space[Scenario]:
+    """The space of a training scenario, whose restricted axes are read value by value."""
+    raw = mapping.get("plan")
+    plan = raw if isinstance(raw, Mapping) else {}
+    stated = {name: [value] for name, value in plan.items() if name in TRAINING_FIELDS}
+    listed = {name: inside.get(f"plan.{name}", stated.get(name)) for name in TRAINING_FIELDS}
+    fixed = {**mapping, "plan": {name: value for name, value in plan.items() if name not in TRAINING_FIELDS}}
+    values = {name: None if raw is None else _read_values(fixed, name, raw) for name, raw in listed.items()}
+    for name, allowed in values.items():
+        # A value that everybody takes is part of the question: frameworks are chosen by what they offer of it.
+        if allowed is not None and len(allowed) == 1 and name in stated:
+            fixed["plan"][name] = stated[name][0]
+    scenario = scenario_from_mapping(fixed, folder, free=frozenset(TRAINING_FIELDS))
+    return Space(scenario=scenario, values=values, at_most=at_most, options=options)
+
+
+def _read_values(mapping: Mapping[str, Any], name: str, raw: Sequence[Any]) -> tuple[Any, ...]:
+    """The values of an axis as a plan holds them."""
+    complaints = Complaints()
+    task = str(mapping["workload"].get("task", "pretrain")) if isinstance(mapping.get("workload"), Mapping) else ""
+    read = [_read_value(mapping["plan"], name, value, task, complaints) for value in raw]
+    if complaints.problems:
+        raise InputError(complaints.problems)
+    return tuple(dict.fromkeys(read))
+
+
+def _read_value(plan: Mapping[str, Any], name: str, value: Any, task: str, complaints: Complaints) -> Any:
+    found = read_training_plan({**plan, name: value}, task, complaints)
+    return found.values.get(name, found.stated.get(name))
+
+
+def subsets(parts: Sequence[str] = OFFLOADABLE) -> Iterator[frozenset[str]]:
+    """Yield every subset of what may be offloaded, the smallest first."""
+    for chosen in sorted(range(2 ** len(parts)), key=lambda bits: (bits.bit_count(), bits)):
+        yield frozenset(part for place, part in enumerate(parts) if chosen >> place & 1)

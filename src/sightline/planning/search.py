@@ -1,0 +1,260 @@
+"""``plan``: the best plans for the free fields of a scenario."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.errors import InputError, nearest
+from sightline.loading.loader import Overrides, read_overrides
+from sightline.loading.spaces import load_spaces
+from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.money import Limits, read_availability, read_limits
+from sightline.planning.objectives import OBJECTIVES, Measure, check_objective, shown_value, within
+from sightline.planning.prices import read_prices, said_of_price, with_prices
+from sightline.planning.ranking import in_order, with_ties
+from sightline.planning.training.best import Candidate, First, Front
+from sightline.planning.training.candidates import Axes
+from sightline.planning.training.mesh import Block
+from sightline.planning.training.search import Counts, search
+from sightline.planning.training.validity import OFFERED
+from sightline.prediction import predict
+from sightline.progress import SILENT, Progress
+from sightline.quantities import BYTES, parse_quantity, show
+from sightline.scenario import GenerationScenario, Scenario
+from sightline.scenario.rules import facts_of
+from sightline.scenario.rules.rulebook import broken_rules
+from sightline.scenario.space import TRAINING_FIELDS, Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+NO_LIMITS = Limits()
+SPARE = 256
+"""Plans that are kept while searching: of equally good ones the simplest is chosen afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """What is looked for."""
+
+    objective: str = "time"
+    pareto: tuple[str, str] | None = None
+    top: int = 10
+    max_memory: float | None = None
+    launchable: bool = False
+    limits: Limits = NO_LIMITS
+    availability: float | None = None
+    known: "Anchored | None" = None
+
+
+def plan(
+    source: object,
+    *,
+    free: Iterable[str] | None = None,
+    objective: str = "time",
+    pareto: Sequence[str] | None = None,
+    top: int = 10,
+    max_memory: object = None,
+    launchable: bool = False,
+    devices: Sequence[str] = (),
+    deadline: object = None,
+    budget: object = None,
+    prices: Iterable[str] | Mapping[str, float] = (),
+    availability: object = None,
+    anchor: "Anchored | None" = None,
+    overrides: Overrides = (),
+    progress: Progress = SILENT,
+) -> PlanAnswer:
+    """Return the best plans for the free fields of a scenario, and how many there were.
+
+    Args:
+        source: A scenario as `sightline.load` takes it, with ``{any: [...]}`` or ``{from, to, factor}`` where a field
+            is restricted; or a `Scenario`, all of whose fields in ``free`` are searched.
+        free: Fields of the plan to search; default: those that the source leaves out.
+        objective: time, cost, energy, memory or batch.
+        pareto: Two objectives instead; the answer's ``pareto`` are the plans that no other outdoes in both.
+        top: Plans to return.
+        max_memory: Bytes of a device that a plan may take, such as "70 GB".
+        launchable: Leave out what the framework does not offer today.
+        devices: Names of devices, or "<count>x <device>", to search instead of the scenario's.
+        deadline: Time on the calendar that the run may take, such as "30d".
+        budget: Dollars that the run may cost, such as "1M".
+        prices: "NAME=USD_PER_HOUR" in place of the catalog's.
+        availability: Share of the calendar time in which the run makes progress.
+        anchor: What runs on one's own cluster teach; corrects the figures of the plans that are returned.
+        overrides: Values by dotted key, as ``--set`` takes them.
+        progress: Told how far the search is; when it is cancelled the best until then are returned.
+
+    Raises:
+        InputError: every mistake in the request.
+    """
+    start = perf_counter()
+    request = Request(
+        objective=check_objective(objective),
+        pareto=_pareto(pareto),
+        top=_positive(top),
+        max_memory=None if max_memory is None else parse_quantity(max_memory, BYTES),
+        launchable=launchable,
+        limits=read_limits(deadline, budget),
+        availability=read_availability(availability),
+        known=anchor,
+    )
+    spaces = _spaces(source, free, devices, overrides)
+    own = {space.scenario.cluster.device.name for space in spaces}
+    given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
+    spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
+    _check(spaces, request)
+    return replace(_answer(spaces, request, progress), seconds=perf_counter() - start)
+
+
+def _pareto(axes: Sequence[str] | None) -> tuple[str, str] | None:
+    if axes is None:
+        return None
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise InputError(f"pareto is {show(','.join(axes))}; allowed: two of {', '.join(OBJECTIVES)}")
+    return check_objective(axes[0]), check_objective(axes[1])
+
+
+def _positive(top: int) -> int:
+    if top < 1:
+        raise InputError(f"top is {top}; allowed: a whole number of 1 or more")
+    return top
+
+
+def _spaces(
+    source: object, free: Iterable[str] | None, devices: Sequence[str], overrides: Overrides
+) -> list[Space[Any]]:
+    if isinstance(source, Scenario):
+        return [_opened(source, free)]
+    overrides = {**read_overrides(overrides), **({"cluster": {"any": list(devices)}} if devices else {})}
+    spaces = load_spaces(source, overrides)
+    return spaces if free is None else [_opened(space.scenario, free) for space in spaces]
+
+
+def _opened(scenario: Scenario, free: Iterable[str] | None) -> Space[Scenario]:
+    """The space of a scenario with some of its plan's fields free; all others have the values they have."""
+    names = tuple(TRAINING_FIELDS if free is None else free)
+    wrong = [name for name in names if name not in TRAINING_FIELDS]
+    if wrong:
+        raise InputError(
+            [f"free names {show(n)}; allowed: {', '.join(TRAINING_FIELDS)}{nearest(n, TRAINING_FIELDS)}" for n in wrong]
+        )
+    fixed = {name: (getattr(scenario.plan, name),) for name in TRAINING_FIELDS if name not in names}
+    if "data_parallel" in fixed and {"tensor_parallel", "pipeline_parallel", "context_parallel"} & set(names):
+        del fixed["data_parallel"]
+    if fixed.get("micro_batch") == (None,):
+        del fixed["micro_batch"]
+    values: dict[str, tuple[Any, ...] | None] = {name: fixed.get(name) for name in TRAINING_FIELDS}
+    return Space(scenario=scenario, values=values)
+
+
+def _check(spaces: Sequence[Space[Any]], request: Request) -> None:
+    """Refuse what cannot be asked together."""
+    limits = request.limits
+    if any(isinstance(space.scenario, GenerationScenario) for space in spaces):
+        raise InputError("workload.task is generate; allowed: pretrain, finetune")
+    lacking = [space for space in spaces if space.scenario.workload.total_tokens is None]
+    if lacking and (limits.deadline_s is not None or limits.budget_usd is not None):
+        name = "deadline" if limits.deadline_s is not None else "budget"
+        raise InputError(f"{name} needs workload.total_tokens: how many tokens the whole run is trained on")
+
+
+def _answer(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
+    """Search every space, and join what they found."""
+    counts, found = Counts(), []
+    for space in spaces:
+        measure = Measure(space=space, availability=request.availability)
+        keeper = _keeper(measure, request)
+        axes = request.pareto or (request.objective,)
+        within_limits = _limited(measure, request.limits)
+        counted = search(
+            space,
+            keeper,
+            within=within_limits,
+            max_memory=request.max_memory,
+            launchable=request.launchable,
+            energy="energy" in axes,
+            progress=progress,
+        )
+        counts = counts.joined(counted)
+        found += [(measure, candidate) for candidate in keeper.kept()]
+    plans = _ranked(found, request)
+    return PlanAnswer(
+        objective=request.objective,
+        evaluated=counts.evaluated,
+        feasible=counts.feasible,
+        rejected=counts.rejected,
+        seconds=0.0,
+        plans=plans,
+        pareto_axes=request.pareto,
+        pareto=tuple(range(len(plans))) if request.pareto else (),
+        free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
+        assumptions=_assumptions(spaces),
+        warnings=tuple(dict.fromkeys(warning for space in spaces for warning in space.scenario.warnings)),
+        stopped=counts.stopped,
+    )
+
+
+def _keeper(measure: Measure, request: Request) -> First | Front:
+    def figures(block: Block, axes: Axes) -> tuple[Any, ...]:
+        evaluated = measure.of_block(block, axes)
+        return tuple(measure(objective, evaluated) for objective in request.pareto or (request.objective,))
+
+    return Front(figure=figures) if request.pareto else First(figure=figures, count=max(SPARE, 4 * request.top))
+
+
+def _limited(measure: Measure, limits: Limits) -> Any:
+    """What says by limit where plans of a block exceed it; None without limits."""
+    if limits.deadline_s is None and limits.budget_usd is None:
+        return None
+    return lambda block, axes: within(limits, measure, measure.of_block(block, axes))
+
+
+def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> list[RankedPlan]:
+    """The best of what was found, each predicted."""
+    scenarios = [(measure, candidate, resolved(measure.space, candidate.fields)) for measure, candidate in found]
+    if request.pareto:
+        keys = np.array([candidate.keys for _, candidate, _ in scenarios]).reshape(-1, 2).T
+        from sightline.planning.training.best import front_of
+
+        order = [scenarios[i] for i in front_of(keys)]
+        order.sort(key=lambda one: one[1].keys)
+    else:
+        order = in_order([(one[1].keys[0], one[2].plan, one) for one in scenarios])[: request.top]
+    plans = [_plan(rank, measure, scenario, request) for rank, (measure, _, scenario) in enumerate(order, start=1)]
+    return with_ties(plans, "step_time_s") if request.objective in ("time", "cost") and not request.pareto else plans
+
+
+def resolved(space: Space[Scenario], fields: Mapping[str, Any]) -> Scenario:
+    """Return the scenario of a plan that was found in a space."""
+    scenario = space.scenario
+    ranks = fields["tensor_parallel"] * fields["pipeline_parallel"] * fields["context_parallel"]
+    replicas = scenario.cluster.devices // ranks
+    workload = scenario.workload
+    if space.at_most:
+        sequences = replicas * fields["micro_batch"]
+        workload = replace(workload, global_batch=workload.global_batch // sequences * sequences)
+    return replace(scenario, workload=workload, plan=replace(scenario.plan, data_parallel=replicas, **fields))
+
+
+def _plan(rank: int, measure: Measure, scenario: Scenario, request: Request) -> RankedPlan:
+    profile = predict(scenario, anchor=request.known)
+    evaluated = measure.of_profile(profile)
+    run = measure.whole_run(evaluated)
+    obstacles = tuple(broken_rules(OFFERED, facts_of(scenario)))
+    return RankedPlan(
+        rank=rank,
+        profile=profile,
+        value=shown_value(request.objective, measure, evaluated),
+        launchable=not obstacles,
+        obstacles=obstacles,
+        figures={} if run is None else {k: None if v is None else float(v) for k, v in run.figures.items()},
+    )
+
+
+def _assumptions(spaces: Sequence[Space[Scenario]]) -> dict[str, str]:
+    devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
+    return {f"price of {name}": said_of_price(device) for name, device in devices.items()}

@@ -1,0 +1,158 @@
+"""The best of many plans while they are evaluated: the first by one figure, or those that none outdoes in two."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.planning.training.candidates import Axes, Choice
+from sightline.planning.training.mesh import Block
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+class Candidate(NamedTuple):
+    """A plan that was evaluated: its fields, and the figures by which it was chosen."""
+
+    fields: Mapping[str, Any]
+    keys: tuple[float, ...]
+
+
+class Keeper(Protocol):
+    """Takes blocks of plans and keeps the good ones."""
+
+    def take(self, block: Block, axes: Axes, choice: Choice) -> None:
+        """Look at the plans of a block that fit."""
+
+    def kept(self) -> list[Candidate]:
+        """Return the plans that are kept, the best first."""
+
+
+class Figures(Protocol):
+    """Makes the figures of a block's plans that are to be small."""
+
+    def __call__(self, block: Block, axes: Axes) -> tuple[Floats, ...]:
+        """Return the figures."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class First:
+    """The plans with the smallest figure."""
+
+    figure: Figures
+    count: int
+    _found: list[tuple[Floats, list[Mapping[str, Any]]]] = field(default_factory=list)
+    _limit: float = np.inf
+
+    def take(self, block: Block, axes: Axes, choice: Choice) -> None:
+        """Keep a block's plans that are among the first so far."""
+        (keys,) = self.figure(block, axes)
+        places = np.flatnonzero(block.fits & (keys < self._limit))
+        if not len(places):
+            return
+        found = np.broadcast_to(keys, block.fits.shape).ravel()[places]
+        if len(places) > self.count:
+            nearest = np.argpartition(found, self.count)[: self.count]
+            places, found = places[nearest], found[nearest]
+        self._found.append((found, fields_at(block, axes, choice, places)))
+        self._cut()
+
+    def _cut(self) -> None:
+        """Keep the first alone once there are several times as many."""
+        if sum(len(keys) for keys, _ in self._found) < 2 * self.count and np.isfinite(self._limit):
+            return
+        first = self.kept()
+        if len(first) == self.count:
+            self._limit = float(np.nextafter(first[-1].keys[0], np.inf))
+        self._found = [(np.array([one.keys[0] for one in first]), [one.fields for one in first])]
+
+    def kept(self) -> list[Candidate]:
+        """Return the first plans in order."""
+        keys = np.concatenate([keys for keys, _ in self._found]) if self._found else np.empty(0)
+        plans = [fields for _, several in self._found for fields in several]
+        return [Candidate(plans[i], (float(keys[i]),)) for i in np.argsort(keys, kind="stable")[: self.count]]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Front:
+    """The plans that no other outdoes in one of two figures without being worse in the other."""
+
+    figure: Figures
+    _keys: Floats = field(default_factory=lambda: np.empty((2, 0)))
+    _plans: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def take(self, block: Block, axes: Axes, choice: Choice) -> None:
+        """Keep what of a block lies on the front."""
+        places = np.flatnonzero(block.fits)
+        keys = np.array(
+            [np.broadcast_to(figure, block.fits.shape).ravel()[places] for figure in self.figure(block, axes)]
+        )
+        ahead = ~outdone(keys, self._keys)
+        places, keys = places[ahead], keys[:, ahead]
+        on_front = front_of(keys)
+        places, keys = places[on_front], keys[:, on_front]
+        if not len(places):
+            return
+        stays = ~outdone(self._keys, keys)
+        plans = [plan for plan, is_left in zip(self._plans, stays, strict=True) if is_left]
+        self._plans = [*plans, *fields_at(block, axes, choice, places)]
+        self._keys = np.concatenate([self._keys[:, stays], keys], axis=1)
+
+    def kept(self) -> list[Candidate]:
+        """Return the front in the order of the first figure."""
+        order = np.argsort(self._keys[0], kind="stable")
+        return [Candidate(self._plans[i], tuple(map(float, self._keys[:, i]))) for i in order]
+
+
+def front_of(keys: Floats) -> Places:
+    """Return the positions of the points, columns of two figures, that no other outdoes; of equal ones the first."""
+    order = np.lexsort((keys[1], keys[0]))
+    second = keys[1, order]
+    before = np.concatenate([[np.inf], np.minimum.accumulate(second)[:-1]]) if len(order) else second
+    return np.sort(order[second < before])
+
+
+def outdone(keys: Floats, by: Floats) -> NDArray[np.bool_]:
+    """Return which points another set of points outdoes: as good in both figures or better."""
+    if not by.shape[1] or not keys.shape[1]:
+        return np.zeros(keys.shape[1], dtype=bool)
+    front = by[:, front_of(by)]
+    order = np.argsort(front[0])
+    first, second = front[0, order], np.minimum.accumulate(front[1, order])
+    place = np.searchsorted(first, keys[0], side="right") - 1
+    found: NDArray[np.bool_] = (place >= 0) & (second[np.maximum(place, 0)] <= keys[1])
+    return found
+
+
+def fields_at(block: Block, axes: Axes, choice: Choice, places: Places) -> list[Mapping[str, Any]]:
+    """Return the plan fields of some plans of a block, by their positions in it."""
+    row, *options = np.unravel_index(places, block.fits.shape)
+    layout, micro_batch, sequence = (column[block.start + row] for column in block.group.rows)
+    zero, *offload, schedule = options
+    parts = list(axes.offload.items())
+    found: list[Mapping[str, Any]] = []
+    for i in range(len(places)):
+        if choice.both_ways:
+            name, virtual = "dualpipe", 1
+        else:
+            name, virtual = axes.schedules[block.group.schedules[schedule[i]]]
+        found.append(
+            {
+                **{name: int(degrees[layout[i]]) for name, degrees in axes.layouts.items()},
+                "pipeline_parallel": int(axes.pipeline_parallel[block.group.stages]),
+                "micro_batch": int(axes.micro_batch[micro_batch[i]]),
+                "sequence_parallel": bool(axes.sequence_parallel[sequence[i]]),
+                "zero_stage": int(axes.zero_stage[zero[i]]),
+                "offload": frozenset(
+                    part for (part, there), place in zip(parts, offload, strict=True) if there[place[i]]
+                ),
+                "schedule": name,
+                "virtual_stages": virtual,
+                "recompute": choice.recompute,
+                "attention": choice.attention,
+            }
+        )
+    return found

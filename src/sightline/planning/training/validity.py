@@ -1,0 +1,126 @@
+"""Which candidates are plans: what the rules allow, what a space restricts, and each plan once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import prod
+from operator import and_
+from typing import Any, Final
+
+import numpy as np
+
+from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes, Choice, along
+from sightline.scenario import Scenario
+from sightline.scenario.plan import OFFLOADABLE
+from sightline.scenario.rules import TRAINING_RULES, facts_of
+from sightline.scenario.rules.rulebook import Rule, masks_of
+from sightline.scenario.rules.techniques import framework_choices, framework_options, offloading
+from sightline.scenario.space import Space
+
+OFFERED: Final[tuple[Rule, ...]] = (framework_options, framework_choices, offloading)
+"""Rules about what a framework offers today; all others are about what can be at all."""
+POSSIBLE: Final = tuple(rule for rule in TRAINING_RULES if rule not in OFFERED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Valid:
+    """Which plans of a mesh are valid, as masks on few of its dimensions each."""
+
+    states: Array
+    """On all dimensions but the schedule."""
+    schedules: Array
+    """On layouts, micro-batches, stages and schedules."""
+    rest: tuple[Array, ...]
+    """What lies on both."""
+    rejected: Mapping[str, int]
+    """Candidates that break each rule; one that breaks several counts for each."""
+
+    def trimmed(self, axes: Axes) -> "tuple[Axes, Valid]":
+        """Return axes without values that no valid plan has, and the masks on these."""
+        there = [_used(mask, axes) for mask in (self.states, self.schedules, *self.rest)]
+        kept = [np.nonzero(reduce(and_, columns))[0] for columns in zip(*there, strict=True)]
+        layouts, micro_batch, sequence, stages, *_ = kept
+        trimmed = replace(
+            axes.of_layouts(layouts),
+            micro_batch=axes.micro_batch[micro_batch],
+            sequence_parallel=axes.sequence_parallel[sequence],
+            pipeline_parallel=axes.pipeline_parallel[stages],
+        )
+
+        def part(mask: Array) -> Array:
+            for dimension, places in enumerate((layouts, micro_batch, sequence, stages)):
+                mask = mask.take(places, axis=dimension) if mask.shape[dimension] > 1 else mask
+            return mask
+
+        rest = tuple(map(part, self.rest))
+        return trimmed, replace(self, states=part(self.states), schedules=part(self.schedules), rest=rest)
+
+
+def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, choice: Choice, *, launchable: bool) -> Valid:
+    """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) are valid and distinct.
+
+    With ``launchable`` the framework offers all of it.
+    """
+    rejected: dict[str, int] = {}
+    masks: list[Array] = []
+    for name, mask in masks_of(TRAINING_RULES if launchable else POSSIBLE, facts_of(scenario)):
+        rejected[name] = rejected.get(name, 0) + (mask.size - int(np.count_nonzero(mask))) * _share(axes, mask)
+        masks.append(mask)
+    masks += [*_restricted(space, scenario, axes), *_distinct(scenario, axes, choice)]
+    of_states = [mask for mask in masks if mask.ndim == 0 or mask.shape[SCHEDULE] == 1]
+    others = [mask for mask in masks if not any(mask is one for one in of_states)]
+    of_schedules = [mask for mask in others if prod(mask.shape[ZERO:SCHEDULE]) == 1]
+    return Valid(
+        states=reduce(and_, of_states, np.ones((1,) * len(axes.shape), dtype=bool)),
+        schedules=reduce(and_, of_schedules, np.ones((1,) * len(axes.shape), dtype=bool)),
+        rest=tuple(mask for mask in others if not any(mask is one for one in of_schedules)),
+        rejected=rejected,
+    )
+
+
+def _used(mask: Array, axes: Axes) -> list[Array]:
+    """For each dimension, which of its values have a valid plan by a mask."""
+    dimensions = range(mask.ndim)
+    used = (mask.any(axis=tuple(j for j in dimensions if j != i)) for i in dimensions)
+    return [np.broadcast_to(column, (length,)) for column, length in zip(used, axes.shape, strict=True)]
+
+
+def _share(axes: Axes, mask: Array) -> int:
+    """Candidates for each element of a mask."""
+    return prod(axes.shape) // prod(np.broadcast_shapes(mask.shape, (1,) * len(axes.shape)))
+
+
+def _restricted(space: Space[Scenario], scenario: Scenario, axes: Axes) -> Iterator[Array]:
+    """Masks of what a space restricts beyond the values of its axes."""
+    replicas = space.values.get("data_parallel")
+    if replicas is not None:
+        yield np.isin(scenario.plan.data_parallel, replicas)
+    subsets = space.values.get("offload")
+    if subsets is not None:
+        grid = np.meshgrid(*axes.offload.values(), indexing="ij")
+        words = [frozenset(p for p, there in zip(OFFLOADABLE, place, strict=True) if there) for place in _places(grid)]
+        allowed = np.array([word in subsets for word in words]).reshape(grid[0].shape)
+        yield allowed.reshape((1,) * OFFLOAD + allowed.shape + (1,))
+
+
+def _places(grid: Any) -> Iterator[tuple[Any, ...]]:
+    yield from zip(*(column.ravel() for column in grid), strict=True)
+
+
+def _distinct(scenario: Scenario, axes: Axes, choice: Choice) -> Iterator[Array]:
+    """Masks that keep one of the plans among which a field has no effect.
+
+    Without stages all schedules are the same; without tensor parallelism sequence parallelism is nothing; without
+    replicas all ZeRO stages are the same, of which the first that the framework's offloading takes is kept.
+    """
+    plan: Any = scenario.plan
+    if not choice.both_ways:
+        first = np.arange(len(axes.schedules)) == 0
+        yield (plan.pipeline_parallel > 1) | along(first, SCHEDULE)
+    needed: Any = min(axes.zero_stage)
+    for part, needs in plan.framework.offload_needs.items():
+        stages = [stage for stage in needs.get("zero_stage", ()) if stage in axes.zero_stage]
+        if part in plan.offload and stages:
+            needed = np.maximum(needed, np.where(plan.offload[part] > 0, min(stages), needed))
+    yield (plan.replicas > 1) | (plan.zero_stage == needed)
+    yield (plan.tensor_parallel > 1) | (plan.sequence_parallel == min(axes.sequence_parallel))

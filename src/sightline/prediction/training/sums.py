@@ -1,0 +1,61 @@
+"""What a mesh of plans adds up: seconds, joules and bytes as few summands, each on as few axes as it depends on.
+
+A block of a mesh touches every plan once for each summand, so what is shared is joined first: moments of memory that
+differ in small terms only are compared before what they have in common is added.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from sightline.prediction.figures import power_by_phase_w
+from sightline.prediction.training.mesh import Terms, merged
+from sightline.prediction.training.predict import assembled
+from sightline.prediction.training.priced import Priced
+from sightline.quantities import Number, added_up, anywhere, larger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sums:
+    """Summands of every figure of a mesh that a search looks at."""
+
+    step_s: Terms
+    energy_j: Terms
+    """Of one step on all devices."""
+    peaks: tuple[Terms, ...]
+    """Bytes of the fullest device: the largest of these sums."""
+    on_host: tuple[Terms, ...]
+    """Bytes of one device in the host's memory: the largest of these sums; none where nothing is offloaded."""
+
+
+def sums_of(priced: Priced, *, energy: bool = False) -> Sums:
+    """Return the summands of a mesh of plans whose operators are priced."""
+    times, ledgers = assembled(priced)
+    phases = times.terms_of_phases if energy else {}
+    cluster = priced.scenario.cluster
+    power_w = power_by_phase_w(cluster, phases)
+    joules = [cluster.devices * power_w[phase] * term for phase, terms in phases.items() for term in terms]
+    return Sums(
+        step_s=merged(times.terms),
+        energy_j=merged(joules),
+        peaks=_compared([terms for ledger in ledgers for terms in ledger.moments]),
+        on_host=tuple(merged(ledger.on_host) for ledger in ledgers if any(map(anywhere, ledger.on_host))),
+    )
+
+
+def _compared(moments: Sequence[Sequence[Number]]) -> tuple[Terms, ...]:
+    """Return fewer sums with the same largest one: those with the same largest summand share all that they can."""
+    alike: dict[int, list[Sequence[Number]]] = {}
+    for terms in moments:
+        alike.setdefault(id(max(terms, key=np.size)), []).append(terms)
+    return tuple(_joined(several) for several in alike.values())
+
+
+def _joined(moments: Sequence[Sequence[Number]]) -> Terms:
+    """Return one sum in the place of several: the summands that all have, and the largest of what they differ in."""
+    first, *others = moments
+    shared = [term for term in first if all(any(term is one for one in terms) for terms in others)]
+    rests = [[term for term in terms if not any(term is one for one in shared)] for terms in moments]
+    return merged([*shared, reduce(larger, map(added_up, rests))])

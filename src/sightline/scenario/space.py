@@ -1,0 +1,49 @@
+"""A space of plans: one question, the fields of its plan that are free, and the values that they may take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from sightline.content import fix_mappings
+from sightline.scenario.cluster import Question
+
+Q = TypeVar("Q", bound=Question)
+
+TRAINING_FIELDS: Final = (
+    "tensor_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "sequence_parallel",
+    "virtual_stages",
+    "schedule",
+    "micro_batch",
+    "zero_stage",
+    "recompute",
+    "offload",
+    "attention",
+)
+"""Fields of a training plan that are searched where a scenario leaves them out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Space(Generic[Q]):
+    """What is searched of one model on one cluster."""
+
+    scenario: Q
+    """The question. Free fields of its plan hold defaults that nobody looks at."""
+    values: Mapping[str, tuple[Any, ...] | None] = field(default_factory=dict)
+    """By field of the plan: the values that it may take, None for all. Fields that are not named are fixed."""
+    at_most: bool = False
+    """Whether the global batch is a limit: a plan takes the largest multiple of its replicas and micro-batch."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Dotted keys by which this question differs from others that are searched with it, as they were stated."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Fields with more than one possible value."""
+        return tuple(name for name, values in self.values.items() if values is None or len(values) > 1)
