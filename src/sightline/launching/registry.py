@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from sightline.launching.given import Given
     from sightline.scenario import GenerationScenario, Scenario
 
-WRITERS: Final[Mapping[str, str]] = {}
+WRITERS: Final[Mapping[str, str]] = {
+    "megatron": "megatron.writing",
+}
 """By framework of training: the module whose ``write`` takes a scenario and returns its `Launch`.
 
 ``write`` raises `InputError` with a sentence for everything of the plan that its framework cannot launch."""
-ENGINE_WRITERS: Final[Mapping[str, str]] = {}
+ENGINE_WRITERS: Final[Mapping[str, str]] = {
+    "megatron": "megatron.writing",
+}
 """The same by engine of generation."""
-READERS: Final[tuple[str, ...]] = ()
+READERS: Final[tuple[str, ...]] = ("megatron.reading",)
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
 returns its `Reading`."""
 READ: Final = "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, a vLLM command"

@@ -51,7 +51,7 @@ def arguments_of(text: str) -> Arguments:
 
 def command_line(words: Sequence[str], arguments: Mapping[str, object]) -> str:
     """Return a command with an option a line; an option that is true stands alone, of a list each value follows."""
-    lines = [" ".join(word if "$" in word else shlex.quote(word) for word in words)]
+    lines = [" ".join(word if _ASSIGNMENT.match(word) else _quoted(word) for word in words)]
     for option, value in arguments.items():
         if value is True:
             lines.append(option)

@@ -17,7 +17,7 @@ TYPICAL_ENGINE: Final = "vllm"
 NOT_NAMED: Final = "plan.framework is not named"
 """How the remark begins that says which framework answers instead."""
 
-_OFFERED = (techniques.framework_options, techniques.framework_choices, techniques.offloading)
+OFFERED = (techniques.framework_options, techniques.framework_choices, techniques.offloading)
 
 
 def typical_framework(task: str, plan: Mapping[str, Any]) -> Framework:
@@ -33,4 +33,4 @@ def not_named(name: str, version: str) -> str:
 
 def _offers(framework: Framework, plan: Mapping[str, Any]) -> bool:
     taken = {"zero_stage": 0, "recompute": "none", **framework.defaults, **plan}
-    return not any(broken_rules(_OFFERED, {"framework": framework, "plan": taken, **taken}))
+    return not any(broken_rules(OFFERED, {"framework": framework, "plan": taken, **taken}))

@@ -1,0 +1,98 @@
+"""A command that starts Megatron-LM's ``pretrain_gpt.py``, read back as a scenario."""
+
+from typing import Any, Final
+
+from sightline.launching.given import Given
+from sightline.launching.launch import Reading
+from sightline.launching.megatron.models import model_of
+from sightline.launching.megatron.stated_plans import plan_of
+from sightline.launching.options import Options, not_read, options_of, without_none
+from sightline.launching.ranks import devices_of
+
+_MARKS: Final = ("tensor-model-parallel-size", "micro-batch-size", "num-layers", "pipeline-model-parallel-size")
+"""Arguments of which a command of Megatron-LM has several."""
+_LAUNCHER: Final = ("nproc-per-node", "nnodes", "node-rank", "master-addr", "master-port", "standalone", "rdzv-id")
+_RUN: Final = (
+    *("lr", "min-lr", "lr-decay-style", "lr-warmup-fraction", "lr-warmup-iters", "lr-warmup-samples", "lr-decay-iters"),
+    *("lr-decay-samples", "weight-decay", "clip-grad", "adam-beta1", "adam-beta2", "adam-eps", "seed", "data-path"),
+    *("init-method-std", "norm-epsilon", "rotary-base", "rotary-percent", "split", "save", "load", "save-interval"),
+    *("log-interval", "log-throughput", "eval-iters", "eval-interval", "tensorboard-dir", "tokenizer-type"),
+    *("tokenizer-model", "vocab-file", "merge-file", "data-cache-path", "wandb-project", "wandb-exp-name"),
+    *("use-mcore-models", "mock-data", "no-load-optim", "no-load-rng", "transformer-impl", "finetune"),
+    *("distributed-timeout-minutes", "num-workers", "use-legacy-models", "distributed-backend"),
+)
+"""Arguments that do not change how long a step takes or what it holds."""
+
+
+def claims(found: Given) -> bool:
+    """Whether it is a command of Megatron-LM."""
+    names = options_of(found.words).values
+    scripts = any("pretrain_" in word and word.endswith(".py") for word in found.words)
+    return found.kind == "command" and (scripts or sum(mark in names for mark in _MARKS) > 1)
+
+
+def read(found: Given) -> Reading:
+    """Return what a command says as a scenario."""
+    options = options_of(found.words)
+    vocabulary = _vocabulary(options)
+    model = model_of(options, vocabulary)
+    plan = plan_of(options)
+    devices = devices_of(options.values)
+    scenario = {"model": model, "workload": _workload(options), "plan": plan}
+    degrees = [plan[f"{axis}_parallel"] for axis in ("tensor", "pipeline", "context")]
+    replicas = None if devices is None else devices // (degrees[0] * degrees[1] * degrees[2])
+    if replicas and (groups := options.number("num-distributed-optimizer-instances", 1) or 1) > 1:
+        plan["data_parallel_shard"] = replicas // groups
+    for name in (*_LAUNCHER, *_RUN):
+        options.has(name)
+    return Reading(
+        framework="megatron",
+        scenario=without_none(scenario),
+        missing=_missing(scenario, devices, vocabulary),
+        without_counterpart=[
+            *not_read([f"--{name}" for name in options.unread()], "Megatron-LM's"),
+            *_unresolved(found),
+        ],
+    )
+
+
+def _vocabulary(options: Options) -> int | None:
+    """The vocabulary where the arguments state it: a tokenizer that is a file does not say."""
+    kind = options.text("tokenizer-type", "")
+    return (
+        options.number("vocab-size")
+        or options.number("padded-vocab-size")
+        or (_GPT2 if kind == "GPT2BPETokenizer" else None)
+    )
+
+
+_GPT2: Final = 50257
+"""Tokens of GPT-2's vocabulary."""
+
+
+def _workload(options: Options) -> dict[str, Any]:
+    length, batch = options.number("seq-length"), options.number("global-batch-size")
+    steps, samples = options.number("train-iters"), options.number("train-samples")
+    if steps and batch:
+        samples = steps * batch
+    tokens = samples * length if samples and length else None
+    task = "finetune" if options.has("finetune") else "pretrain"
+    return without_none({"task": task, "sequence_length": length, "global_batch": batch, "total_tokens": tokens})
+
+
+def _missing(scenario: dict[str, Any], devices: int | None, vocabulary: int | None) -> dict[str, str]:
+    """Keys that the command leaves open, and what belongs there."""
+    counted = "" if devices is None else f"{devices}x "
+    missing = {"cluster": f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"}
+    if scenario["model"] is None:
+        missing["model"] = "a name of the catalog, a path or a mapping; the command does not state it"
+    elif vocabulary is None:
+        missing["model.vocab_size"] = "tokens of the vocabulary, which the tokenizer's file says"
+    for key in ("sequence_length", "global_batch"):
+        if key not in scenario["workload"]:
+            missing[f"workload.{key}"] = "a whole number"
+    return missing
+
+
+def _unresolved(found: Given) -> list[str]:
+    return [f"{found.place} does not say what {', '.join(found.unresolved)} is"] if found.unresolved else []

@@ -1,0 +1,83 @@
+"""The options of a command line by name, and which of them were understood."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Options:
+    """Options by their name without dashes, ``_`` as ``-``, with the words that follow each."""
+
+    values: Mapping[str, Sequence[str]]
+    read: set[str] = field(default_factory=set)
+    """Names that somebody asked for."""
+
+    def has(self, name: str) -> bool:
+        """Whether an option is there."""
+        self.read.add(name)
+        return name in self.values
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """Return the first word of an option."""
+        return (self.values[name] or [default])[0] if self.has(name) else default
+
+    def words(self, name: str) -> Sequence[str]:
+        """Return all words of an option; none where it is not there."""
+        return self.values[name] if self.has(name) else ()
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """Return an option as a whole number; the default where it is absent or no number."""
+        value = self.text(name)
+        return default if value is None else _whole(value, default)
+
+    def decimal(self, name: str) -> float | None:
+        """Return an option as a number; None where it is absent or no number."""
+        try:
+            return float(self.text(name) or "")
+        except ValueError:
+            return None
+
+    def unread(self) -> list[str]:
+        """Return the options that nobody asked for."""
+        return [name for name in self.values if name not in self.read]
+
+
+def options_of(words: Sequence[str], flags: Sequence[str] = ()) -> Options:
+    """Return the options of a command's words: ``--name value ...``, ``--name=value``, ``--flag``.
+
+    ``flags`` are options that take no words.
+    """
+    return Options(dict(_pairs(words, {_named(flag) for flag in flags})))
+
+
+def _pairs(words: Sequence[str], flags: set[str]) -> Iterator[tuple[str, list[str]]]:
+    name, values = "", list[str]()
+    for word in words:
+        if word.startswith("--") and len(word) > len("--"):
+            if name:
+                yield name, values
+            name, equals, value = word.partition("=")
+            name, values = _named(name), [value] if equals else []
+        elif name and name not in flags:
+            values.append(word)
+    if name:
+        yield name, values
+
+
+def _named(option: str) -> str:
+    return option.lstrip("-").replace("_", "-")
+
+
+def _whole(value: str, default: int | None) -> int | None:
+    return int(value.replace("_", "")) if value.replace("_", "").isdecimal() else default
+
+
+def not_read(names: Sequence[str], what: str) -> list[str]:
+    """Return the sentence on arguments that no key of a scenario stands for; none where there are no such."""
+    return [f"no key of a scenario stands for {what} {', '.join(names)}"] if names else []
+
+
+def without_none(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping without the keys whose value is None."""
+    return {key: value for key, value in mapping.items() if value is not None}

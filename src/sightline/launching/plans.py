@@ -1,0 +1,73 @@
+"""What every writer asks of a plan of training: whether its framework offers it, and what of it stays unwritten."""
+
+from collections.abc import Container, Iterator
+from dataclasses import MISSING, fields, replace
+from typing import Any
+
+from sightline.content import fields_of
+from sightline.errors import InputError
+from sightline.frameworks.choices import CHOICES, choices_of
+from sightline.loading.typical import OFFERED
+from sightline.quantities import show
+from sightline.scenario import Plan, Scenario
+from sightline.scenario.rules.rulebook import broken_rules
+
+_ALWAYS_WRITTEN = ("framework", "data_parallel")
+"""Fields that the command itself states: what it runs, on how many devices."""
+
+
+def settled(scenario: Scenario) -> Scenario:
+    """Return a scenario whose micro-batch is known: the fastest that fits where its plan leaves it open."""
+    if scenario.plan.micro_batch is not None:
+        return scenario
+    # Imported here because a plan that states its micro-batch needs no prediction.
+    from sightline.prediction import predict
+
+    answered = predict(scenario).scenario
+    if not isinstance(answered, Scenario):
+        raise TypeError("a step of training is answered with its scenario")
+    return replace(scenario, plan=replace(scenario.plan, micro_batch=answered.plan.micro_batch))
+
+
+def refuse(problems: list[str]) -> None:
+    """Raise `InputError` with all problems, if there are any."""
+    if problems:
+        raise InputError(problems)
+
+
+def not_offered(plan: Plan) -> list[str]:
+    """Return a sentence for everything of a plan that its framework does not offer."""
+    values = fields_of(plan) | {"framework": plan.framework.plain or plan.framework}
+    return list(broken_rules(OFFERED, {**values, "plan": values}))
+
+
+def unwritten(plan: Plan, written: Container[str], what: str) -> Iterator[str]:
+    """Yield a sentence for each field that differs from the framework's default and is not among those ``written``.
+
+    ``what`` names the framework or its program.
+    """
+    plain = plan.framework.plain or plan.framework
+    own, stated = choices_of(plain, plan.dtype), choices_of(plan.framework, plan.dtype)
+    for field in fields(Plan):
+        name = field.name
+        if name in written or name in _ALWAYS_WRITTEN:
+            continue
+        if name in CHOICES and name != "attention_kernel":
+            value, default = stated.get(name), own.get(name)
+        else:
+            value, default = getattr(plan, name), _default(plan, name, field.default)
+        if value != default:
+            yield f"plan.{name} is {_shown(value)}: {what} has no argument for it"
+
+
+def whole(number: Any) -> int:
+    """Return a count as the whole number it is."""
+    return int(number)
+
+
+def _default(plan: Plan, name: str, default: object) -> object:
+    return plan.framework.defaults.get(name, None if default is MISSING else default)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(sorted(value)) if isinstance(value, frozenset) else show(value).strip("'")

@@ -1,0 +1,53 @@
+"""How processes are started on every device: torchrun on one node or on each of several, and read back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sightline.scenario import Cluster
+
+_EVERY_NODE: Final = {
+    "--node-rank": "${NODE_RANK:-$SLURM_NODEID}",
+    "--master-addr": "$MASTER_ADDR",
+    "--master-port": "${MASTER_PORT:-29500}",
+}
+
+
+def per_node(cluster: Cluster) -> int:
+    """Return the devices that each node gives."""
+    return cluster.devices // cluster.nodes
+
+
+def uneven_nodes(cluster: Cluster) -> list[str]:
+    """Return the problem of a cluster whose nodes do not have equally many of the devices."""
+    if cluster.devices % cluster.nodes == 0:
+        return []
+    shape = f"cluster.devices is {cluster.devices} on {cluster.nodes} nodes"
+    return [f"{shape}; a launch starts as many processes on each, allowed: a multiple of {cluster.nodes}"]
+
+
+def torchrun(cluster: Cluster, *program: str) -> list[str]:
+    """Return the words that start a program on every device of a node; on several nodes each runs them."""
+    words = ["torchrun", "--nproc-per-node", str(per_node(cluster))]
+    if cluster.nodes == 1:
+        return [*words, "--standalone", *program]
+    together = [word for option in _EVERY_NODE.items() for word in option]
+    return [*words, "--nnodes", str(cluster.nodes), *together, *program]
+
+
+def on_every_node(cluster: Cluster) -> list[str]:
+    """Return how several nodes are started together, in a sentence; none for one node."""
+    if cluster.nodes == 1:
+        return []
+    names = "MASTER_ADDR set to the first one's name and NODE_RANK to 0, 1, ..."
+    slurm = "Slurm's 'srun --ntasks-per-node 1 bash launch.sh' sets the rank"
+    return [f"launch.sh runs on each of the {cluster.nodes} nodes, with {names}; {slurm}"]
+
+
+def devices_of(options: Mapping[str, Sequence[str]]) -> int | None:
+    """Return how many processes torchrun starts by its options in all; None where it does not say."""
+    counts = [options.get(name, default) for name, default in (("nproc-per-node", ()), ("nnodes", ("1",)))]
+    values = [count[0] for count in counts if count]
+    # An elastic range of nodes such as 1:4 is no number.
+    if len(values) < len(counts) or not all(value.isdecimal() for value in values):
+        return None
+    return int(values[0]) * int(values[1])

@@ -1,0 +1,220 @@
+"""Plans as commands of Megatron-LM, and commands read back."""
+
+import importlib
+import os
+import re
+import sys
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from launching.launched import MIXTURE, asked, fields_that_differ, launched, plans, possible, read_back
+
+from sightline.errors import InputError
+from sightline.launching import read, write
+from sightline.launching.megatron.plans import WRITTEN
+from sightline.launching.shell import arguments_of
+
+PLANS = plans(
+    "megatron",
+    tensor_parallel=[1, 2, 4],
+    pipeline_parallel=[1, 2, 4, 8],
+    context_parallel=[1, 2],
+    context_exchange=["ring", "all-gather", "all-to-all"],
+    sequence_parallel=[True, False],
+    virtual_stages=[1, 2],
+    zero_stage=[0, 1, 3],
+    recompute=[
+        "none",
+        "selective",
+        "full",
+        {"modules": "full", "layers": 2},
+        {"modules": "full", "together": 2},
+        {"modules": ["mlp", "layernorm"]},
+    ],
+    offload=["none", "optimizer", "activations"],
+    attention=["flash", "eager"],
+    attention_kernel=["cudnn"],
+    dtype=["fp32", "fp16", "bf16", "fp8", "mxfp8"],
+    fp8_recipe=["delayed", "current", "blockwise"],
+    bf16_layers=[0, 2],
+    micro_batch=[1, 2, 4],
+    optimizer=["adamw", "sgd-momentum"],
+    overlap_gradient_reduce=[True, False],
+    overlap_parameter_gather=[True, False],
+    gradient_reduce_dtype=["fp32", "bf16"],
+    fused_loss=[True, False],
+)
+MIXED = plans(
+    "megatron",
+    tensor_parallel=[1, 2],
+    expert_parallel=[1, 2, 4, 8],
+    expert_tensor_parallel=[1, 2],
+    expert_dispatch=["all-to-all", "deduplicated"],
+    expert_capacity=[0.0, 1.5],
+    zero_stage=[0, 1],
+    pipeline_parallel=[1, 2],
+)
+WITHOUT_EFFECT = {
+    "tensor_overlap": lambda plan: plan.tensor_parallel == 1 or plan.tensor_overlap == "none",
+    "sequence_parallel": lambda plan: plan.tensor_parallel == 1,
+    "attention_kernel": lambda plan: plan.attention == "eager",
+    "context_exchange": lambda plan: plan.context_parallel == 1,
+    "overlap_parameter_gather": lambda plan: plan.zero_stage == 0,
+    "fp8_parameter_gather": lambda plan: plan.zero_stage == 0 or plan.dtype not in ("fp8", "mxfp8"),
+    "gradient_reduce_dtype": lambda plan: plan.dtype == "fp32",
+    "virtual_stages": lambda plan: plan.pipeline_parallel == 1,
+    "schedule": lambda plan: plan.pipeline_parallel == 1,
+    "recompute": lambda plan: plan.recompute == "none",
+}
+"""Fields that change nothing in some plans, where the command says nothing of them."""
+
+
+def _back(scenario):
+    launch = launched(scenario)
+    assume(launch is not None)
+    return read_back(launch.command)
+
+
+def _compared(scenario):
+    compared = WRITTEN - {name for name, idle in WITHOUT_EFFECT.items() if idle(scenario.plan)}
+    return sorted(compared)
+
+
+@given(plan=PLANS)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_what_is_written_is_read_back(plan):
+    scenario = possible(plan)
+    assume(scenario is not None)
+    assert not fields_that_differ(scenario, _back(scenario), _compared(scenario))
+
+
+@given(plan=MIXED)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_experts_are_read_back(plan):
+    scenario = possible(plan, model=MIXTURE)
+    assume(scenario is not None)
+    assert not fields_that_differ(scenario, _back(scenario), _compared(scenario))
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-3-175b", "llama-3.1-405b", "llama-2-7b", "deepseek-v3", "mixtral-8x7b", "qwen3-30b-a3b", "qwen3-8b"]
+)
+def test_a_model_is_read_back(name):
+    scenario = asked({"framework": "megatron"}, model=name, cluster="64x h100-sxm-80gb")
+    back = read_back(write(scenario).command, "64x h100-sxm-80gb").model
+    assert back.parameters == scenario.model.parameters
+    assert back.active_parameters == scenario.model.active_parameters
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        ({"recompute": {"modules": "full", "every": 2}}, "every"),
+        ({"pipeline_parallel": 2, "schedule": "gpipe"}, r"plan\.schedule is gpipe"),
+        ({"overlap_gradient_reduce": False, "zero_stage": 1}, r"plan\.overlap_parameter_gather is true"),
+        ({"offload": "optimizer"}, "needs the distributed optimizer"),
+        ({"tensor_parallel": 2, "tensor_overlap": "all"}, r"needs plan\.sequence_parallel"),
+    ],
+)
+def test_what_megatron_has_not_is_refused(plan, sentence):
+    scenario = possible({"framework": "megatron", **plan})
+    if scenario is None:
+        pytest.skip("the rules refuse it already")
+    with pytest.raises(InputError, match=sentence):
+        write(scenario)
+
+
+def test_models_without_arguments_are_refused():
+    with pytest.raises(InputError, match=r"bloom-176b has alibi positions, for which pretrain_gpt\.py has no argument"):
+        write(asked({"framework": "megatron"}, model="bloom-176b", cluster="64x h100-sxm-80gb"))
+
+
+def test_a_published_script_is_read():
+    reading = read(
+        """#!/bin/bash
+        export CUDA_DEVICE_MAX_CONNECTIONS=1
+        GPUS_PER_NODE=8
+        NUM_NODES=16
+        DISTRIBUTED_ARGS=(--nproc_per_node $GPUS_PER_NODE --nnodes $NUM_NODES --master_addr $MASTER_ADDR)
+        GPT_MODEL_ARGS=(
+            --num-layers 96
+            --hidden-size 12288
+            --num-attention-heads 96
+            --seq-length 2048
+            --max-position-embeddings 2048
+            --attention-backend auto # Can use (flash/fused/unfused/local)
+        )
+        TRAINING_ARGS=(--micro-batch-size 1 --global-batch-size 1536 --train-iters 500000 --fp16 --lr 6.0e-5)
+        MODEL_PARALLEL_ARGS=(--tensor-model-parallel-size 8 --pipeline-model-parallel-size 16)
+        torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \\
+            ${GPT_MODEL_ARGS[@]} \\
+            ${TRAINING_ARGS[@]} \\
+            ${MODEL_PARALLEL_ARGS[@]} \\
+            --vocab-file $1 --tokenizer-type GPT2BPETokenizer --unheard-of 3
+        """
+    )
+    assert reading.framework == "megatron"
+    assert reading.scenario["model"]["num_hidden_layers"] == 96
+    assert reading.scenario["model"]["vocab_size"] == 50257
+    assert reading.scenario["plan"] | {"tensor_parallel": 8, "pipeline_parallel": 16} == reading.scenario["plan"]
+    assert reading.missing["cluster"].startswith("'128x <device>'")
+    assert any("--unheard-of" in sentence for sentence in reading.without_counterpart)
+    assert any("$MASTER_ADDR" in sentence for sentence in reading.without_counterpart)
+
+
+def test_what_a_command_leaves_open_is_asked_for():
+    reading = read("torchrun pretrain_gpt.py --tensor-model-parallel-size 2 --micro-batch-size $MBS")
+    assert set(reading.missing) == {"cluster", "model", "workload.sequence_length", "workload.global_batch"}
+    assert "micro_batch" not in reading.scenario["plan"]
+
+
+@pytest.fixture(scope="module")
+def megatron_parser():
+    pytest.importorskip("megatron.training", reason="Megatron-LM is not on the path")
+    return importlib.import_module("megatron.training.arguments")
+
+
+@given(plan=PLANS)
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+def test_megatron_accepts_it(megatron_parser, plan):
+    scenario = possible(plan)
+    assume(scenario is not None)
+    _accepted(megatron_parser, scenario)
+
+
+@given(plan=MIXED)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_megatron_accepts_experts(megatron_parser, plan):
+    scenario = possible(plan, model=MIXTURE)
+    assume(scenario is not None)
+    _accepted(megatron_parser, scenario)
+
+
+@pytest.mark.parametrize("name", ["gpt-3-175b", "llama-3.1-405b", "deepseek-v3", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("plan", [{}, {"pipeline_parallel": 16}, {"pipeline_parallel": 4, "virtual_stages": 2}])
+def test_megatron_accepts_a_model(megatron_parser, name, plan):
+    _accepted(megatron_parser, asked({"framework": "megatron", **plan}, model=name, cluster="64x h100-sxm-80gb"))
+
+
+def _accepted(parser, scenario):
+    """Megatron's own parser takes the command, and its checks pass it with our degrees."""
+    launch = launched(scenario)
+    assume(launch is not None)
+    words = arguments_of(launch.command).words
+    start = next(i for i, word in enumerate(words) if word.endswith("pretrain_gpt.py"))
+    environment = dict(re.findall(r"\b((?:CUDA|NVTE)_\w+)=(\S+)", launch.command))
+    environment["WORLD_SIZE"] = str(scenario.cluster.devices)
+    with (
+        mock.patch.object(sys, "argv", list(words[start:])),
+        mock.patch.dict(os.environ, environment),
+        mock.patch("torch.cuda.get_device_capability", return_value=(9, 0)),
+        mock.patch.object(parser, "is_te_min_version", return_value=True),
+        mock.patch.object(parser, "get_device_arch_version", return_value=9),
+    ):
+        taken = parser.validate_args(parser.parse_args())
+    plan = scenario.plan
+    assert taken.data_parallel_size == plan.data_parallel
+    assert (taken.virtual_pipeline_model_parallel_size or 1) == (
+        plan.virtual_stages if plan.pipeline_parallel > 1 else 1
+    )
