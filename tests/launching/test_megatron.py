@@ -7,7 +7,7 @@ import sys
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from launching.launched import MIXTURE, asked, fields_that_differ, launched, plans, possible, read_back
 
 from sightline.errors import InputError
@@ -176,7 +176,7 @@ def megatron_parser():
 
 
 @given(plan=PLANS)
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 def test_megatron_accepts_it(megatron_parser, plan):
     scenario = possible(plan)
     assume(scenario is not None)
@@ -184,7 +184,7 @@ def test_megatron_accepts_it(megatron_parser, plan):
 
 
 @given(plan=MIXED)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 def test_megatron_accepts_experts(megatron_parser, plan):
     scenario = possible(plan, model=MIXTURE)
     assume(scenario is not None)

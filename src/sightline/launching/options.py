@@ -20,7 +20,8 @@ class Options:
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return the first word of an option."""
-        return (self.values[name] or [default])[0] if self.has(name) else default
+        words = self.words(name)
+        return words[0] if words else default
 
     def words(self, name: str) -> Sequence[str]:
         """Return all words of an option; none where it is not there."""

@@ -67,6 +67,12 @@ def plan_problems(scenario: Scenario) -> list[str]:
         "plan.offload is optimizer with plan.zero_stage 0: --optimizer-cpu-offload needs the distributed optimizer": (
             "optimizer" in plan.offload and plan.zero_stage == 0
         ),
+        "plan.bf16_layers is above 0 with plan.fp8_recipe delayed: allowed: another recipe, under which layers may differ": (
+            plan.bf16_layers > 0 and (plan.dtype, plan.fp8_recipe) == ("fp8", "delayed")
+        ),
+        f"plan.offload is optimizer with plan.dtype {plan.dtype}: Megatron-LM needs plan.fp8_parameter_gather false": (
+            "optimizer" in plan.offload and _gathers_low(plan) and plan.fp8_recipe != "delayed"
+        ),
         "plan.optimizer is muon with plan.zero_stage 3: Megatron-FSDP has adam and sgd": (
             plan.optimizer == "muon" and plan.zero_stage > 1
         ),
@@ -87,7 +93,7 @@ def plan_arguments(scenario: Scenario) -> Arguments:
     }
 
 
-def _set(**flags: bool) -> Arguments:
+def _set(**flags: Any) -> Arguments:
     """Options that stand alone, of those that are true."""
     return {"--" + name.replace("_", "-"): True for name, is_set in flags.items() if is_set}
 
@@ -163,7 +169,6 @@ FULL: Final = 4
 
 def _precision(plan: Plan) -> Arguments:
     written = _set(**{plan.high_precision_dtype: plan.high_precision_dtype in ("bf16", "fp16")})
-    keeps = plan.zero_stage > 0 and bool(plan.framework.low_precision.weight_bytes)
     match plan.dtype:
         case "fp8":
             written |= {"--fp8-format": "hybrid", "--fp8-recipe": RECIPES[plan.fp8_recipe]}
@@ -173,7 +178,7 @@ def _precision(plan: Plan) -> Arguments:
             written |= {"--fp4-format": "e2m1", "--fp4-recipe": "nvfp4"}
         case _:
             return written
-    if keeps and plan.dtype != "nvfp4":
+    if _gathers_low(plan):
         written |= _set(fp8_param_gather=True, reuse_grad_buf_for_mxfp8_param_ag=plan.dtype == "mxfp8")
     layers = whole(plan.bf16_layers)
     if layers:
@@ -183,6 +188,12 @@ def _precision(plan: Plan) -> Arguments:
             "--num-layers-at-end-in-bf16": layers - layers // 2,
         }
     return {**written, **_set(fp8_output_proj=plan.narrow_head)}
+
+
+def _gathers_low(plan: Plan) -> bool:
+    """Whether weights are kept and gathered in 8 bits alone."""
+    kept = plan.framework.low_precision.weight_bytes
+    return bool(plan.zero_stage > 0) and bool(kept) and plan.dtype in ("fp8", "mxfp8")
 
 
 def _memory(plan: Plan) -> Arguments:
