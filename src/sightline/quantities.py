@@ -196,6 +196,14 @@ USD_PER_HOUR = _dimension(
     all={"USD/hour": 1.0, "USD/h": 1.0, "$/h": 1.0, "$/hour": 1.0, "/h": 1.0, "/hour": 1.0},
 )
 COUNT = _dimension("a number", "", "2e12")
+_THOUSANDS = {"": 1.0, "k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "b": 1e9, "B": 1e9, "G": 1e9, "t": 1e12, "T": 1e12}
+TOKENS = _dimension(
+    "a number of tokens",
+    "",
+    "15T",
+    all={f"{prefix}{unit}": factor for prefix, factor in _THOUSANDS.items() for unit in ("", "tokens", " tokens")},
+)
+"""Amounts of tokens, as papers write them: 15T, 300B, 2.5M."""
 
 _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist = 3, 6, 8

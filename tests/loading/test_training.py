@@ -150,7 +150,10 @@ def test_measured_is_kept() -> None:
             {"workload__global_batch": 10**10},
             "workload.global_batch is 10000000000; allowed: a whole number from 1 to 1000000000",
         ),
-        ({"workload__total_tokens": "2 TB"}, "workload.total_tokens is '2 TB'; allowed: a number above 0, as '2e12'"),
+        (
+            {"workload__total_tokens": "2 TB"},
+            "workload.total_tokens is '2 TB'; allowed: a number of tokens above 0, as '15T'",
+        ),
         ({"plan__tensor_paralel": 2}, "plan.tensor_paralel is not a known key - did you mean 'tensor_parallel'?"),
         ({"plan__zero_stage": 5}, "plan.zero_stage is 5; allowed: 0, 1, 2, 3"),
         ({"plan__zero_stage": True}, "plan.zero_stage is true; allowed: 0, 1, 2, 3"),
@@ -280,7 +283,7 @@ def test_refusals(changes: dict[str, Any], sentence: str) -> None:
 def test_all_problems_at_once_and_none_invented() -> None:
     found = problems(
         modle="x",
-        model="llama2-7b",
+        model="llama2-8b",
         cluster__network__latncy=1,
         workload__global_batch="16",
         plan__tensor_parallel=-1,

@@ -82,11 +82,29 @@ def _price_of(name: str, device: Mapping[str, Any]) -> dict[str, Any]:
 def name_of(kind: str, written: str) -> str:
     """Return the name of the entry that somebody wrote: case and spaces do not count. As written where there is none.
 
-    "Llama-3-8B" and "RTX 4090" are llama-3-8b and rtx-4090.
+    "Llama-3-8B" and "RTX 4090" are llama-3-8b and rtx-4090. Shorter names stand for the entry that they can only mean,
+    or that nearly everybody has: "h100" and "4090" are h100-sxm-80gb and rtx-4090.
     """
     known = names(kind)
+    if written in known:
+        return written
     folded = "-".join(written.lower().split())
-    return folded if written not in known and folded in known else written
+    if folded in known:
+        return folded
+    from sightline.catalog.other_names import usual_name
+
+    return usual_name(kind, written, known) or written
+
+
+def said_of(kind: str, written: str) -> str:
+    """Return the remark on a name that stands for one of several entries, or an empty string."""
+    name = name_of(kind, written)
+    if name == written or name not in names(kind):
+        return ""
+    from sightline.catalog.other_names import alternatives
+
+    others = alternatives(kind, written, name, names(kind))
+    return f"{written} is read as {name}; there is {', '.join(others)} too" if others else ""
 
 
 def shipped(kind: str, name: str) -> bool:

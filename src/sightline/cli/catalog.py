@@ -37,7 +37,7 @@ def catalog(
         return
     if delete or store is not None:
         raise InputError("--delete and --store are for anchors: sightline catalog anchors NAME --delete")
-    from sightline.catalog import KINDS, entry, names
+    from sightline.catalog import KINDS, entry, name_of, names, said_of
     from sightline.profile.results import stamped
 
     if kind is None:
@@ -46,6 +46,9 @@ def catalog(
         return
     of = _kind(kind, KINDS)
     if name is not None:
+        if remark := said_of(of, name):
+            output.print_remark(remark)
+        name = name_of(of, name)
         one = dict(entry(of, name))
         table = lambda: [_report().entry_table(of, name, one, _meaning(of, name))]  # noqa: E731 - a form like the others
         output.show(lambda: stamped({"kind": of, "name": name, **one}), table, json=as_json)

@@ -9,8 +9,6 @@ _REPOSITORY = re.compile(
     r"(?:(?:config\.json|model card|tensors) of |^)([\w.-]+/[\w.-]+)(?=$|[;,]| \()(?!, the same shapes)"
 )
 """A repository in a source, other than one in another number format that has the same shapes."""
-_ENDINGS = re.compile(r"-(hf|instruct|chat|it|base)$")
-"""What repositories of the same shapes are called beyond the catalog's names."""
 
 
 def repository_of(model: str) -> str:
@@ -29,11 +27,11 @@ def model_of(written: str) -> str:
 
     Variants of the same shapes count as the model: of ``meta-llama/Llama-3.1-8B-Instruct`` it is ``llama-3.1-8b``.
     """
-    found = catalog.name_of("models", written)
-    if found in catalog.names("models"):
-        return found
-    asked = written.rstrip("/").lower()
-    return _named(asked.rpartition("/")[2]) or _by_repository().get(asked, "")
+    asked = written.rstrip("/")
+    for name in (asked, asked.rpartition("/")[2]):
+        if (found := catalog.name_of("models", name)) in catalog.names("models"):
+            return found
+    return _by_repository().get(asked.lower(), "")
 
 
 @cache
@@ -41,11 +39,3 @@ def _by_repository() -> dict[str, str]:
     """Catalog models by their repositories in lower case; of several names of one the first."""
     named = {name: repository_of(name) for name in reversed(catalog.names("models"))}
     return {repository.lower(): name for name, repository in named.items() if repository}
-
-
-def _named(name: str) -> str:
-    """The catalog model that a repository is called after, endings and makers' prefixes aside."""
-    known = catalog.names("models")
-    while name not in known and (shorter := _ENDINGS.sub("", name)) != name:
-        name = shorter
-    return next((n for n in (name, name.removeprefix("meta-")) if n in known), "")

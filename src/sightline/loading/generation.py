@@ -7,8 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.clusters import forgotten_units
-from sightline.loading.input.checks import Complaints, Keys, Needed, check, each, flag, text, whole
+from sightline.loading.input.checks import (
+    Complaints,
+    Keys,
+    Needed,
+    check,
+    each,
+    flag,
+    lengths_read,
+    text,
+    tokens,
+    whole,
+)
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
@@ -18,9 +28,9 @@ from sightline.scenario.rules.rulebook import broken_rules
 GENERATE: Keys = {
     "task": text,
     "batch": Needed(whole(), "sequences in flight, a whole number of 1 or more"),
-    "prompt_tokens": Needed(whole(), "tokens of each prompt, a whole number of 1 or more"),
-    "output_tokens": Needed(whole(), "tokens generated per sequence, a whole number of 1 or more"),
-    "prefix_tokens": whole(0),
+    "prompt_tokens": Needed(tokens(), "tokens of each prompt, a whole number of 1 or more"),
+    "output_tokens": Needed(tokens(), "tokens generated per sequence, a whole number of 1 or more"),
+    "prefix_tokens": tokens(0),
     **each(flag, "continuous equal_lengths repeated_token"),
 }
 """``workload`` of generation."""
@@ -50,7 +60,8 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
         plan=_plan(plan.framework, filled, pools),
         measured=parts.measured,
     )
-    remarks = (*plan.remarks, *parts.model.remarks, *_remarks(scenario), *forgotten_units(scenario.cluster))
+    lengths = lengths_read(parts.workload, workload, "workload")
+    remarks = (*plan.remarks, *lengths, *parts.model.remarks, *_remarks(scenario), *parts.remarks)
     return replace(scenario, warnings=remarks)
 
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
-from sightline.loading.clusters import forgotten_units
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
@@ -87,7 +86,7 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
         cluster=parts.cluster,
         workload=operation,
         measured=parts.measured,
-        warnings=tuple(forgotten_units(parts.cluster)),
+        warnings=parts.remarks,
     )
 
 

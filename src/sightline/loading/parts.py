@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import forgotten_units, read_as, read_cluster
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
@@ -40,6 +40,8 @@ class Parts(NamedTuple):
     measured: Mapping[str, Any]
     workload: Any
     plan: Any
+    remarks: tuple[str, ...] = ()
+    """What is answered of the cluster although it may not be meant."""
 
 
 def read_parts(
@@ -49,14 +51,17 @@ def read_parts(
     top = check(SCENARIO, mapping, "", complaints)
     if isinstance(mapping, Mapping):
         require(top, needed, "", complaints)
-    model, cluster = top.values.get("model") if "model" in needed else None, top.values.get("cluster")
+    named, stated = top.values.get("model") if "model" in needed else None, top.values.get("cluster")
+    model = None if named is None else complaints.note(resolve_model, named, Path(base or ""))
+    cluster = None if stated is None else complaints.note(read_cluster, stated)
     return Parts(
         name=top.values.get("name", ""),
-        model=None if model is None else complaints.note(resolve_model, model, Path(base or "")),
-        cluster=None if cluster is None else complaints.note(read_cluster, cluster),
+        model=model,
+        cluster=cluster,
         measured=check(MEASURED, top.values.get("measured"), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
+        remarks=() if cluster is None else (*read_as(stated), *forgotten_units(cluster)),
     )
 
 

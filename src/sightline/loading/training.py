@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.clusters import forgotten_units
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
@@ -16,14 +15,16 @@ from sightline.loading.input.checks import (
     choice,
     each,
     flag,
+    lengths_read,
     quantity,
     require,
+    tokens,
     whole,
 )
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
-from sightline.quantities import COUNT, show
+from sightline.quantities import COUNT, TOKENS, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES
@@ -32,9 +33,9 @@ from sightline.scenario.rules.rulebook import broken_rules
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 WORKLOAD: Keys = {
     "task": Needed(choice(*TASKS), ", ".join(TASKS)),
-    "sequence_length": Needed(whole(), "tokens per sample, a whole number of 1 or more"),
+    "sequence_length": Needed(tokens(), "tokens per sample, a whole number of 1 or more"),
     "global_batch": Needed(whole(), "samples per optimizer step, a whole number of 1 or more"),
-    "total_tokens": quantity(COUNT),
+    "total_tokens": quantity(TOKENS),
     "lengths": anything,
     "packing": flag,
 }
@@ -83,7 +84,7 @@ def scenario_from_mapping(
         workload=_task(workload),
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
         measured=parts.measured,
-        warnings=(*plan.remarks, *_warnings(parts.model, workload), *forgotten_units(parts.cluster)),
+        warnings=(*plan.remarks, *_warnings(parts.model, workload, parts.workload), *parts.remarks),
     )
 
 
@@ -163,12 +164,13 @@ def _facts(
     return facts
 
 
-def _warnings(model: ReadModel, workload: Mapping[str, Any]) -> tuple[str, ...]:
+def _warnings(model: ReadModel, workload: Mapping[str, Any], stated: object) -> tuple[str, ...]:
     length, trained = workload["sequence_length"], model.model.max_positions
     lengths: Lengths | None = workload.get("lengths")
     cut = 0.0 if lengths is None else lengths.cut_share(length)
     return (
         *model.remarks,
+        *lengths_read(stated, workload, "workload"),
         *(
             [f"workload.sequence_length {length} is beyond the {trained} tokens {model.model.name} was trained for"]
             if length > trained

@@ -202,7 +202,9 @@ def test_all_mistakes_at_once() -> None:
     assert len(found) == 4
 
 
-@pytest.mark.parametrize("name", ["LLAMA-2-7B", "Llama 2 7B", "meta-llama/Llama-2-7b"])
+@pytest.mark.parametrize(
+    "name", ["LLAMA-2-7B", "Llama 2 7B", "llama2-7b", "meta-llama/Llama-2-7b", "meta-llama/Llama-2-7b-hf"]
+)
 def test_case_spaces_and_vendors_of_names_do_not_count(name: str, tmp_path: Path) -> None:
     assert resolve_model(name, tmp_path).model.name == "llama-2-7b"
     assert resolve_model("meta-llama/Meta-Llama-3-8B", tmp_path).model.name == "llama-3-8b"
@@ -215,7 +217,7 @@ def test_a_folder_of_that_name_comes_before_the_catalog(tmp_path: Path) -> None:
     assert resolve_model("LLAMA-2-7B", tmp_path).model.hidden_size == 5120
 
 
-@pytest.mark.parametrize("name", ["llama2-7b", "meta-llama/Llama-2-7b-hf"])
+@pytest.mark.parametrize("name", ["llama-2-7c", "meta-llama/Llama-2-7bb-hf"])
 def test_unknown_names_get_the_nearest(name: str) -> None:
     assert "did you mean 'llama-2-7b'?" in problems(name)
 

@@ -113,6 +113,15 @@ def _cluster(count: int, per_node: int, parts: Mapping[str, Values], stated: Val
     )
 
 
+def read_as(value: str | Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the remark on a device whose name, as a cluster states it, stands for one of several."""
+    stated = value if isinstance(value, str) else value.get("devices") or value.get("same_as")
+    device = None if isinstance(value, str) else value.get("device")
+    counted = _COUNTED.fullmatch(stated) if isinstance(stated, str) else None
+    written = device if isinstance(device, str) else counted[2] if counted else ""
+    return tuple(filter(None, [catalog.said_of("devices", written)])) if written else ()
+
+
 _USUAL_UNITS = {
     "device.memory": ("memory_bytes", BYTES, "GB"),
     "device.memory_bandwidth": ("memory_bandwidth", BYTES_PER_SECOND, "TB/s"),

@@ -4,6 +4,7 @@ A kind of value is a function that returns a good value and refuses any other wi
 "is 5; allowed: 0, 1, 2, 3". `check` puts the dotted key before it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -66,6 +67,37 @@ def whole(low: int = 1, high: int = LARGEST) -> Kind:
         return int(value)
 
     return check
+
+
+_LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKmM])\s*(?:tokens)?\s*", re.ASCII)
+_BINARY = {"k": 1024, "m": 1024**2}
+
+
+def tokens(low: int = 1) -> Kind:
+    """A number of tokens in a row, such as 4096 or ``4k``: a thousand tokens of a length are 1024, of 128k 131072."""
+    plain = whole(low)
+
+    def check(value: Any) -> Any:
+        return plain(length_of(value))
+
+    return check
+
+
+def length_of(value: Any) -> Any:
+    """Return the number that a length such as ``4k`` stands for; anything else as it is."""
+    found = _LENGTH.fullmatch(value) if isinstance(value, str) else None
+    return value if found is None else float(found[1]) * _BINARY[found[2].lower()]
+
+
+def lengths_read(stated: object, values: Mapping[str, Any], part: str) -> tuple[str, ...]:
+    """Return a remark on each length among a part's ``values`` that was ``stated`` in short: 4k is 4096."""
+    written = stated.items() if isinstance(stated, Mapping) else ()
+    short = ((key, text) for key, text in written if isinstance(text, str) and isinstance(length_of(text), float))
+    return tuple(
+        f"{dotted(part, key)} {text} is read as {values[key]:,} tokens: k is 1024 in lengths"
+        for key, text in short
+        if values.get(key) == length_of(text)
+    )
 
 
 def choice(*values: str | int) -> Kind:
@@ -143,7 +175,9 @@ def list_of(*values: str | int) -> Kind:
 
 
 def _hint(value: Any) -> str:
-    """What to say about a list where one value is needed."""
+    """What to say about a list where one value is needed, or a number in thousands."""
+    if isinstance(value, str) and _LENGTH.fullmatch(value):
+        return " (written out: k may be 1000 or 1024)"
     return " (several values: list them under 'sweep')" if isinstance(value, list) else ""
 
 
