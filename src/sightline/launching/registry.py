@@ -19,13 +19,20 @@ WRITERS: Final[Mapping[str, str]] = {
 
 ``write`` raises `InputError` with a sentence for everything of the plan that its framework cannot launch."""
 ENGINE_WRITERS: Final[Mapping[str, str]] = {
-    "megatron": "megatron.writing",
+    "vllm": "engines.vllm",
+    "sglang": "engines.sglang",
+    "tensorrt-llm": "engines.tensorrt_llm",
+    "tgi": "engines.tgi",
+    "llama.cpp": "engines.llama_cpp",
 }
 """The same by engine of generation."""
-READERS: Final[tuple[str, ...]] = ("megatron.reading",)
+READERS: Final[tuple[str, ...]] = ("megatron.reading", *ENGINE_WRITERS.values())
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
 returns its `Reading`."""
-READ: Final = "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, a vLLM command"
+READ: Final = (
+    "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, a command of vLLM, SGLang, "
+    "TensorRT-LLM, TGI or llama.cpp"
+)
 """What can be read back, for messages."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 LAUNCHERS: Final = (
-    *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "trtllm-serve"),
+    *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "sglang", "trtllm-serve"),
     *("docker", "podman", "llama-server", "llama-cli", "text-generation-launcher", "bash", "run_train.sh", "uv"),
 )
 """Commands that start training or serving."""
@@ -49,9 +49,19 @@ def arguments_of(text: str) -> Arguments:
     return Arguments(words=tuple(words), unresolved=tuple(unresolved))
 
 
+def commands_of(text: str) -> list[list[str]]:
+    """Return the words of every command of a shell text in order, settings of the environment left out."""
+    return _Script().commands(text)
+
+
 def command_line(words: Sequence[str], arguments: Mapping[str, object]) -> str:
     """Return a command with an option a line; an option that is true stands alone, of a list each value follows."""
-    lines = [" ".join(word if _ASSIGNMENT.match(word) else _quoted(word) for word in words)]
+    return " \\\n    ".join(command_lines(words, arguments))
+
+
+def command_lines(words: Sequence[str], arguments: Mapping[str, object]) -> list[str]:
+    """Return the program and every option of a command as the shell reads them."""
+    lines = [" ".join(word if _ASSIGNMENT.match(word) else _quoted(word) for word in words)] if words else []
     for option, value in arguments.items():
         if value is True:
             lines.append(option)
@@ -59,7 +69,7 @@ def command_line(words: Sequence[str], arguments: Mapping[str, object]) -> str:
             lines.append(" ".join([option, *(_quoted(v) for v in value)]))
         else:
             lines.append(f"{option} {_quoted(value)}")
-    return " \\\n    ".join(lines)
+    return lines
 
 
 def _quoted(value: object) -> str:

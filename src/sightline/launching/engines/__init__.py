@@ -1,0 +1,1 @@
+"""Serving engines: the commands that start their servers, and such commands read back."""

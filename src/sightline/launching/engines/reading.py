@@ -1,0 +1,221 @@
+"""Commands of serving engines read back: which servers a script starts, and the scenario that they make up."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sightline.catalog.yaml12 import parse
+from sightline.errors import InputError
+from sightline.launching.engines.options import Options
+from sightline.launching.given import Given
+from sightline.launching.launch import Reading
+from sightline.launching.repositories import model_of
+from sightline.launching.shell import commands_of
+from sightline.loading.input.sources import read_text
+
+BATCH, PROMPT, OUTPUT = 16, 1024, 128
+"""Sequences in flight on each rank, and tokens of each: assumed, for a server's command says neither."""
+ACCEPTANCE = 0.7
+"""Share of drafted tokens that are accepted: assumed, for the same reason."""
+DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
+"""What servers for prefill and for decode have of their own."""
+HARMLESS = frozenset(
+    {
+        *("host", "port", "api-key", "served-model-name", "trust-remote-code", "download-dir", "seed", "revision"),
+        *("tokenizer", "tokenizer-mode", "tokenizer-path", "disable-log-stats", "disable-log-requests"),
+        *("enable-log-requests", "log-level", "uvicorn-log-level", "chat-template", "nnodes", "node-rank"),
+    }
+)
+"""Options that change no time and no memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dialect:
+    """How an engine's commands are read."""
+
+    engine: str
+    """As ``plan.framework`` names it."""
+    programs: Sequence[Sequence[str]]
+    """Words that begin its command, the first without its folder."""
+    image: str
+    """What its containers are called."""
+    plan: Callable[[Options, str], Mapping[str, Any]]
+    """Keys of ``plan`` that a server's options say; the text is the catalog's name of its model."""
+    models: Sequence[str] = ("model", "model-path")
+    """Options that name the model."""
+    called: Callable[[str], str] = field(default=lambda written: written)
+    """The repository or folder that the written model stands for."""
+    positional: bool = False
+    """Whether the first plain word names it."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    flags: Collection[str] = ()
+    role: Callable[[Options], str] = field(default=lambda _: "")
+    """prefill or decode of servers that do one of them."""
+    later_node: Callable[[Options], bool] = field(default=lambda _: False)
+    """Whether a command joins a server that another one starts."""
+    longest: str = ""
+    """Option with the most tokens of a sequence."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Options by the variables of the environment that stand for them."""
+    files: Sequence[str] = ()
+    """Options that name a YAML file with further ones."""
+    quiet: Collection[str] = ()
+    """Options of its own that change neither time nor memory, or that say where servers are."""
+
+
+def starts(found: Given, dialect: Dialect) -> bool:
+    """Return whether what was given starts a server of the engine."""
+    return found.kind == "command" and bool(_commands(found, dialect))
+
+
+def read(found: Given, dialect: Dialect) -> Reading:
+    """Return the scenario that the servers of a command or script make up.
+
+    Raises:
+        InputError: Options contradict each other, or have values that the engine does not take.
+    """
+    servers = [_options(before, behind, dialect) for before, behind in _commands(found, dialect)]
+    unread = [sentence for one in servers for sentence in _add_files(one, found, dialect)]
+    servers = _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1])
+    written = _one_model(servers, dialect)
+    known = model_of(dialect.called(written))
+    plans: dict[str, list[Mapping[str, Any]]] = {}
+    for one in servers:
+        plans.setdefault(dialect.role(one), []).append(dialect.plan(one, known))
+        one.refuse()
+    plan, devices = _plan(plans)
+    most = [one.whole(dialect.longest, least=-1) for one in servers if dialect.longest]
+    workload = _workload(plan, plans, most[0] if most else None)
+    scenario = {"model": known or written, "workload": workload, "plan": {"framework": dialect.engine, **plan}}
+    missing = {} if written else {"model": "the model; the command names none"}
+    missing["cluster"] = f"the devices, such as {devices}x h100-sxm-80gb; the command takes {devices}"
+    return Reading(
+        framework=dialect.engine,
+        scenario={key: value for key, value in scenario.items() if value},
+        missing=missing,
+        without_counterpart=[*_said(servers, plans, workload, dialect), *dict.fromkeys(unread)],
+    )
+
+
+def _commands(found: Given, dialect: Dialect) -> list[tuple[list[str], list[str]]]:
+    """What stands before and behind the engine's program in each command that starts a server, also of a script."""
+    texts = [found.text]
+    if found.words[:1] == ("bash",) and len(found.words) > 1:
+        script = Path(found.place).parent / found.words[1]
+        texts += [read_text(script)] if script.is_file() else []
+    commands = (words for text in texts for words in commands_of(text))
+    return [parts for words in commands if (parts := _parted(words, dialect)) is not None]
+
+
+def _parted(words: Sequence[str], dialect: Dialect) -> tuple[list[str], list[str]] | None:
+    """The words before and behind the engine's program or its container; None where a command starts something else."""
+    for at, word in enumerate(words):
+        name = word.rpartition("/")[2]
+        for program in dialect.programs:
+            if [name, *words[at + 1 : at + len(program)]] == list(program):
+                return list(words[:at]), list(words[at + len(program) :])
+    image = re.compile(rf"(^|/){dialect.image}([:@]|$)")
+    if not dialect.image or words[0] not in ("docker", "podman"):
+        return None
+    return next(((list(words[:at]), list(words[at + 1 :])) for at, w in enumerate(words) if image.search(w)), None)
+
+
+def _options(before: Sequence[str], behind: Sequence[str], dialect: Dialect) -> Options:
+    """The options of one command, with those that stand before it as variables of its environment."""
+    options = Options(behind, aliases=dialect.aliases, flags=dialect.flags)
+    for name, equals, value in (word.partition("=") for word in before):
+        if equals and name in dialect.variables:
+            options.add({dialect.variables[name]: value})
+    return options
+
+
+def _add_files(options: Options, found: Given, dialect: Dialect) -> Iterator[str]:
+    """Add the settings of the files that a command names; yield a sentence for each that is not there."""
+    for option in dialect.files:
+        name = options.text(option)
+        path = Path(found.place).parent / name
+        if name and path.is_file():
+            options.add(parse(read_text(path)) or {})
+        elif name:
+            yield f"there is no file {name} next to the command, so what it says is left out"
+
+
+def _distinct(servers: Sequence[Options]) -> list[Options]:
+    """Servers by their ports: commands with the same one start one server on several nodes."""
+    ports = {one.text("port") or str(number): one for number, one in reversed([*enumerate(servers, -len(servers))])}
+    return list(reversed(ports.values()))
+
+
+def _one_model(servers: Sequence[Options], dialect: Dialect) -> str:
+    """The model that all servers have, as it is written."""
+    named: dict[str, None] = {}
+    for one in servers:
+        texts = [one.text(option) for option in dialect.models]
+        plain = one.plain[:1] if dialect.positional else []
+        named |= dict.fromkeys(filter(None, [*texts, *plain]))
+    if len(named) > 1:
+        raise InputError(f"the commands name several models, {' and '.join(named)}; a scenario has one")
+    found = next(iter(named), "")
+    return "" if "$" in found else found
+
+
+def _plan(plans: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[dict[str, Any], int]:
+    """The plan of all servers, and the devices that they take."""
+    devices = sum(_size(first) * len(same) for same in plans.values() for first in same[:1])
+    if set(plans) != {"prefill", "decode"}:
+        (same,) = list(plans.values())[:1]
+        return {**same[0], **({"replicas": len(same)} if len(same) > 1 else {})}, devices
+    pools: dict[str, dict[str, Any]] = {}
+    for role in ("prefill", "decode"):
+        first, servers = plans[role][0], len(plans[role])
+        pools[role] = {key: first[key] for key in DEGREES if key in first}
+        pools[role] |= {"replicas": servers} if servers > 1 else {}
+    pools["prefill"]["batch"] = plans["prefill"][0].get("max_sequences", 1)
+    shared = {key: value for key, value in plans["decode"][0].items() if key not in DEGREES}
+    return {**shared, "disaggregate": pools}, devices
+
+
+def _size(plan: Mapping[str, Any]) -> int:
+    """Devices of one server."""
+    return int(plan.get("tensor_parallel", 1) * plan.get("pipeline_parallel", 1) * plan.get("data_parallel", 1))
+
+
+def _workload(
+    plan: Mapping[str, Any], plans: Mapping[str, Sequence[Mapping[str, Any]]], most: int | None
+) -> dict[str, Any]:
+    """What is assumed of the requests."""
+    answering = plans.get("decode") or next(iter(plans.values()))
+    ranks = answering[0].get("data_parallel", 1) * len(answering)
+    batch = min(BATCH, plan.get("max_sequences", BATCH)) * ranks
+    prompt, output = PROMPT, OUTPUT
+    if most is not None and 1 < most < prompt + output:
+        prompt = max(1, most * PROMPT // (PROMPT + OUTPUT))
+        output = max(1, most - prompt)
+    return {"task": "generate", "batch": batch, "prompt_tokens": prompt, "output_tokens": output}
+
+
+def _said(
+    servers: Sequence[Options],
+    plans: Mapping[str, Sequence[Mapping[str, Any]]],
+    workload: Mapping[str, Any],
+    dialect: Dialect,
+) -> Iterator[str]:
+    """What no key stands for, and what was assumed."""
+    yield (
+        f"workload: a server's command does not say its requests; assumed: batch {workload['batch']}, prompt_tokens "
+        f"{workload['prompt_tokens']}, output_tokens {workload['output_tokens']}"
+    )
+    if any("speculative" in plan for same in plans.values() for plan in same):
+        yield f"plan.speculative.acceptance: a command does not say it; assumed: {ACCEPTANCE}"
+    for role, same in plans.items():
+        if any(one != same[0] for one in same):
+            yield f"the {role + ' ' if role else ''}servers differ; all of them are read as the first"
+    if len(plans) == 1 and (role := next(iter(plans))):
+        yield f"the command starts servers for {role} alone; they are read as doing both"
+    quiet = {*HARMLESS, *dialect.quiet, *dialect.models}
+    left = dict.fromkeys(name for one in servers for name in one.left() if name.lstrip("-") not in quiet)
+    if left:
+        yield f"no key of a scenario stands for {', '.join(left)}"
+    yield from dict.fromkeys(sentence for one in servers for sentence in one.unresolved)

@@ -1,0 +1,252 @@
+"""Servers of an engine: which devices and port each of them has, and the script that starts them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.launching.launch import Launch
+from sightline.launching.repositories import repository_of
+from sightline.launching.shell import command_line, command_lines
+from sightline.scenario import Cluster, GenerationPlan, GenerationScenario
+
+SCRIPT = "servers.sh"
+"""The file with the commands of several servers."""
+ROUTER = "router.sh"
+"""The file with the command of what shares requests among servers."""
+LOCAL = "localhost"
+"""Address of the only node."""
+VISIBLE = {"gfx": "HIP_VISIBLE_DEVICES", "ascend": "ASCEND_RT_VISIBLE_DEVICES", "gaudi": "HABANA_VISIBLE_MODULES"}
+"""Variable with the devices that a process sees, by the beginning of their architecture; CUDA's for the others."""
+
+Arguments = Mapping[str, object]
+"""Values by option, in their order; one that is true stands alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One server: the workers that hold one copy of the model."""
+
+    role: str
+    """prefill or decode; empty for one that does both."""
+    number: int
+    """From 0, among all."""
+    nodes: int
+    """Nodes that it spans."""
+    node: int
+    """First of them."""
+    first: int
+    """Its first device there."""
+    per_node: int
+    """Devices that it takes of a node."""
+
+    @property
+    def devices(self) -> str:
+        """The devices that it takes of a node, as the variables of drivers list them."""
+        return ",".join(str(self.first + n) for n in range(self.per_node))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Command:
+    """What starts servers of one role."""
+
+    words: Sequence[str]
+    """The program and what belongs in front of its options."""
+    arguments: Arguments
+    of_node: Callable[[Server, int, str], Arguments] = field(default=lambda _server, _rank, _address: {})
+    """Further options of a server on one of its nodes: the node's rank in it, and the address of its first one."""
+    environment: Callable[[Server, str], Mapping[str, object]] = field(default=lambda _server, _address: {})
+    """Further variables of a server, which has an address."""
+
+
+def pools(scenario: GenerationScenario) -> dict[str, GenerationPlan]:
+    """Return the plan of the servers by role: prefill and decode where they are apart, else one without a name."""
+    split = scenario.plan.disaggregate
+    return {"": scenario.plan} if split is None else {"prefill": split.prefill, "decode": scenario.plan}
+
+
+def size(plan: GenerationPlan) -> int:
+    """Return the devices of one server."""
+    return int(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
+
+
+def sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> int:
+    """Return how many sequences a data-parallel rank of a server has in flight."""
+    if role == "prefill" and scenario.plan.disaggregate is not None:
+        return int(scenario.plan.disaggregate.prefill_batch)
+    return int(-(-scenario.workload.batch // (plan.data_parallel * plan.replicas)))
+
+
+def longest(scenario: GenerationScenario) -> int:
+    """Return the tokens of a sequence, prompt and output."""
+    return int(scenario.workload.prompt_tokens + scenario.workload.output_tokens)
+
+
+def budget(scenario: GenerationScenario, plan: GenerationPlan) -> int | None:
+    """Return the tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
+    stated = plan.max_batched_tokens
+    if stated is None:
+        return None
+    return int(stated) if plan.chunked_prefill else max(int(stated), longest(scenario))
+
+
+def budget_said(scenario: GenerationScenario) -> Iterator[str]:
+    """Say where that is more than the plan's."""
+    stated, written = scenario.plan.max_batched_tokens, budget(scenario, scenario.plan)
+    if written != stated:
+        yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
+
+
+def fixed_said(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
+    """Say what an engine has no option for, where the plan differs from its default."""
+    plan, engine = scenario.plan, scenario.plan.engine
+    defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
+    for key in keys:
+        if getattr(plan, key) != defaults.get(key):
+            yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
+
+
+def degrees_refused(scenario: GenerationScenario, *degrees: str) -> Iterator[str]:
+    """Say which degrees an engine does not have."""
+    for role, plan in pools(scenario).items():
+        key = f"plan.disaggregate.{role}" if role else "plan"
+        for degree in degrees:
+            if getattr(plan, degree) > 1:
+                yield f"{key}.{degree} is {getattr(plan, degree)}; {scenario.plan.engine.name} launches only 1"
+
+
+def placed(scenario: GenerationScenario) -> tuple[Server, ...]:
+    """Return the servers of a scenario, one after the other on the nodes of its cluster.
+
+    Raises:
+        InputError: They do not fit whole onto the nodes.
+    """
+    cluster, found = scenario.cluster, []
+    node = taken = 0
+    numbers = count()
+    for role, plan in pools(scenario).items():
+        devices = size(plan)
+        spans, rest = divmod(devices, cluster.per_node)
+        if spans and rest:
+            raise InputError(
+                f"a server of {devices} devices does not fill nodes of {cluster.per_node}; "
+                "allowed: devices on one node, or whole nodes"
+            )
+        for _ in range(int(plan.replicas)):
+            if taken and taken + devices > cluster.per_node:
+                node, taken = node + 1, 0
+            per_node = cluster.per_node if spans else devices
+            found.append(
+                Server(role=role, number=next(numbers), nodes=spans or 1, node=node, first=taken, per_node=per_node)
+            )
+            node, taken = (node + spans, 0) if spans else (node, taken + devices)
+    if node + (taken > 0) > cluster.nodes:
+        raise InputError(
+            f"servers of {size(scenario.plan)} devices do not fit whole onto {cluster.nodes} nodes of "
+            f"{cluster.per_node}; allowed: as many as divide a node's devices"
+        )
+    return tuple(found)
+
+
+def model_argument(scenario: GenerationScenario) -> tuple[str, tuple[str, ...]]:
+    """Return what a command calls the scenario's model, and what to say where that is not known."""
+    name = scenario.model.name
+    repository = repository_of(name)
+    if repository:
+        return repository, ()
+    called = name.replace(" ", "-") or "model"
+    return called, (
+        f"model: the catalog knows no Hugging Face repository of {called}; put a repository or a path there",
+    )
+
+
+def launch(
+    scenario: GenerationScenario,
+    commands: Mapping[str, Command],
+    *,
+    port: int,
+    router: Callable[[Sequence[tuple[Server, str]]], str] | None = None,
+    files: Mapping[str, str] | None = None,
+    said: Sequence[str] = (),
+) -> Launch:
+    """Return the launch of a scenario's servers: one command, or a script with one for each.
+
+    Args:
+        scenario: What is launched.
+        commands: By role, what starts its servers.
+        port: The first server's; those after it have the next ones.
+        router: What shares requests among servers, given each with its address; None where the engine has nothing.
+        files: Texts that the commands name.
+        said: What the engine has no argument for.
+    """
+    servers, name, texts = placed(scenario), scenario.plan.engine.name, files or {}
+    if len(servers) == 1 and servers[0].nodes == 1:
+        (command,) = commands.values()
+        line = command_line(command.words, {**command.arguments, "--port": port})
+        return Launch(framework=name, command=line, files=texts, without_counterpart=said)
+    texts = {SCRIPT: _script(scenario.cluster, servers, commands, port), **texts}
+    sentences = [*said, *_nodes_said(scenario.cluster)]
+    if len(servers) > 1 and router is not None:
+        named = [(server, f"http://{_host(server, scenario.cluster)}:{port + server.number}") for server in servers]
+        texts = {ROUTER: _router_script(scenario.cluster, router(named)), **texts}
+        sentences.append(f"requests go to what {ROUTER} starts, once all {len(servers)} servers answer")
+    elif len(servers) > 1:
+        sentences.append(f"put a load balancer in front of the {len(servers)} servers, ports {port} and those after it")
+    return Launch(framework=name, command=f"bash {SCRIPT}", files=texts, without_counterpart=sentences)
+
+
+def _nodes_said(cluster: Cluster) -> Iterator[str]:
+    if cluster.nodes > 1:
+        yield (
+            f"cluster: run the command on each of the {cluster.nodes} nodes, with NODE_RANK from 0 and HOSTS, the "
+            "addresses of all nodes in that order, separated by spaces"
+        )
+
+
+def _host(server: Server, cluster: Cluster) -> str:
+    return f"${{hosts[{server.node}]}}" if cluster.nodes > 1 else LOCAL
+
+
+def _script(cluster: Cluster, servers: Sequence[Server], commands: Mapping[str, Command], port: int) -> str:
+    """One command for each server, with what they share in an array."""
+    lines = ["#!/bin/bash", "# One command for each server, with its devices and its port."]
+    lines += ["hosts=($HOSTS)"] if cluster.nodes > 1 else []
+    for role, command in commands.items():
+        lines += [
+            f"{_array(role)}=(",
+            *(f"    {line}" for line in command_lines(command.words, command.arguments)),
+            ")",
+        ]
+    for server in servers:
+        lines += [_line(server, rank, commands[server.role], cluster, port) for rank in range(server.nodes)]
+    return "\n".join([*lines, "wait", ""])
+
+
+def _array(role: str) -> str:
+    return role or "serve"
+
+
+def _line(server: Server, rank: int, command: Command, cluster: Cluster, port: int) -> str:
+    """The line that starts a server on one of its nodes."""
+    where = f'[ "$NODE_RANK" = {server.node + rank} ] && ' if cluster.nodes > 1 else ""
+    settings = {_variable(cluster): server.devices, **command.environment(server, _host(server, cluster))}
+    own = {**command.of_node(server, rank, _host(server, cluster)), "--port": port + server.number}
+    words = [*(f"{name}={value}" for name, value in settings.items()), f'"${{{_array(server.role)}[@]}}"']
+    return f"{where}{' '.join([*words, *command_lines((), own)])} &"
+
+
+def _variable(cluster: Cluster) -> str:
+    begin = cluster.device.architecture
+    return next((name for start, name in VISIBLE.items() if begin.startswith(start)), "CUDA_VISIBLE_DEVICES")
+
+
+def _router_script(cluster: Cluster, command: str) -> str:
+    hosts = "hosts=($HOSTS)\n" if cluster.nodes > 1 else ""
+    return f"#!/bin/bash\n{hosts}{command}\n"
+
+
+def refuse(problems: Sequence[Any]) -> None:
+    """Raise `InputError` with what an engine cannot launch, if there is anything."""
+    if problems:
+        raise InputError(list(problems))

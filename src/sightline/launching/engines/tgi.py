@@ -1,0 +1,161 @@
+"""Text Generation Inference: ``text-generation-launcher`` of release 3.3, one server on the devices of a node."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sightline.launching.engines import reading
+from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
+from sightline.launching.engines.options import Options
+from sightline.launching.engines.servers import (
+    Arguments,
+    Command,
+    Server,
+    budget,
+    budget_said,
+    degrees_refused,
+    fixed_said,
+    launch,
+    longest,
+    model_argument,
+    refuse,
+    sequences,
+    size,
+)
+from sightline.launching.given import Given
+from sightline.launching.launch import Launch, Reading
+from sightline.scenario import GenerationScenario
+
+PORT, RANKS_PORT = 3000, 29500
+"""First ports of the servers, and of the exchange among a server's ranks."""
+WEIGHTS: Mapping[str, str] = {"fp8": "fp8", "w8a16": "eetq", "int8": "eetq", "nf4": "bitsandbytes-nf4"}
+"""Formats that the engine converts 16-bit weights to while it loads them."""
+READ_WEIGHTS: Mapping[str, str] = {
+    "fp8": "fp8",
+    "eetq": "w8a16",
+    "bitsandbytes": "w8a16",
+    "bitsandbytes-nf4": "nf4",
+    "bitsandbytes-fp4": "nf4",
+    **dict.fromkeys(("awq", "gptq", "marlin", "exl2"), "w4a16"),
+    "compressed-tensors": "",
+}
+"""Our word by the engine's; empty where the checkpoint says the format."""
+CACHES: Mapping[str, str] = {"kv-fp8": "fp8_e4m3fn"}
+READ_CACHES: Mapping[str, str] = dict.fromkeys(("fp8_e4m3fn", "fp8_e5m2", "fp8-e4m3fn", "fp8-e5m2"), "kv-fp8")
+
+
+def write(scenario: GenerationScenario) -> Launch:
+    """Return the command of a server, or the script of several.
+
+    Raises:
+        InputError: The plan has degrees or pools that the engine does not have.
+    """
+    refuse(list(_problems(scenario)))
+    plan = scenario.plan
+    model, unknown = model_argument(scenario)
+    switches = (f"PREFIX_CACHING={int(plan.prefix_cache)}", f"PREFILL_CHUNKING={int(plan.chunked_prefill)}")
+    command = Command(
+        words=("env", *switches, "text-generation-launcher", "--model-id", model),
+        arguments=_arguments(scenario),
+        of_node=_of_node,
+    )
+    return launch(scenario, {"": command}, port=PORT, said=[*unknown, *asked(scenario, WEIGHTS).said, *_said(scenario)])
+
+
+def _problems(scenario: GenerationScenario) -> Iterator[str]:
+    """What the engine cannot launch."""
+    if scenario.plan.disaggregate is not None:
+        yield "plan.disaggregate: TGI has no servers for prefill or decode alone"
+    yield from degrees_refused(scenario, "pipeline_parallel", "data_parallel", "expert_parallel")
+    if size(scenario.plan) > scenario.cluster.per_node:
+        yield (
+            f"plan.tensor_parallel is {scenario.plan.tensor_parallel}; a TGI server has the devices of one node, "
+            f"{scenario.cluster.per_node}"
+        )
+    if scenario.plan.dtype == "fp32":
+        yield "plan.dtype is fp32; TGI computes in float16 or bfloat16"
+
+
+def _arguments(scenario: GenerationScenario) -> Arguments:
+    """The options that every server has."""
+    plan, formats = scenario.plan, asked(scenario, WEIGHTS)
+    stated = {
+        "--num-shard": plan.tensor_parallel,
+        "--dtype": None if formats.weights else DTYPES.get(plan.dtype),
+        "--quantize": formats.weights or None,
+        "--kv-cache-dtype": CACHES.get(formats.cache),
+        "--max-input-tokens": scenario.workload.prompt_tokens,
+        "--max-total-tokens": longest(scenario),
+        "--max-batch-prefill-tokens": budget(scenario, plan),
+        "--max-batch-size": sequences(scenario, "", plan),
+        "--cuda-memory-fraction": plan.memory_fraction,
+        "--cuda-graphs": None if plan.cuda_graphs else 0,
+        "--speculate": None if plan.speculative is None else int(plan.speculative.tokens),
+    }
+    return {option: value for option, value in stated.items() if value is not None}
+
+
+def _of_node(server: Server, _rank: int, _address: str) -> Arguments:
+    """What servers on one node have of their own."""
+    return {"--master-port": RANKS_PORT + server.number, "--shard-uds-path": f"/tmp/tgi-{server.number}"}  # noqa: S108
+
+
+def _said(scenario: GenerationScenario) -> Iterator[str]:
+    yield from budget_said(scenario)
+    yield from fixed_said(scenario, "kv_block_tokens")
+    formats = asked(scenario, WEIGHTS)
+    if formats.cache not in ("", *CACHES):
+        yield "plan.quantization kv-int8: TGI keeps no cache in int8"
+    if formats.weights and scenario.plan.dtype != "bf16":
+        yield f"plan.dtype {scenario.plan.dtype}: TGI takes no --dtype next to --quantize"
+    if scenario.plan.speculative is not None:
+        yield "plan.speculative: drafts come from the model's Medusa heads, else from the prompt's n-grams"
+
+
+def _plan(options: Options, model: str) -> Mapping[str, Any]:
+    """The keys of ``plan`` that a server's options say."""
+    formats = quantization(options.word("quantize", READ_WEIGHTS), options.word("kv-cache-dtype", READ_CACHES), model)
+    drafts = options.whole("speculate")
+    plan = {
+        "tensor_parallel": options.whole("num-shard") or 1,
+        "dtype": options.word("dtype", READ_DTYPES) or None,
+        "quantization": formats or None,
+        "max_sequences": options.whole("max-batch-size"),
+        "max_batched_tokens": options.whole("max-batch-prefill-tokens"),
+        "chunked_prefill": options.flag("prefill-chunking"),
+        "prefix_cache": options.flag("prefix-caching"),
+        "memory_fraction": options.share("cuda-memory-fraction"),
+        "cuda_graphs": False if options.text("cuda-graphs") == "0" else None,
+        "speculative": {"tokens": drafts, "acceptance": reading.ACCEPTANCE} if drafts else None,
+    }
+    return {key: value for key, value in plan.items() if value is not None}
+
+
+DIALECT = reading.Dialect(
+    engine="tgi",
+    programs=(("text-generation-launcher",),),
+    image="text-generation-inference",
+    plan=_plan,
+    models=("model-id",),
+    aliases={"p": "port"},
+    flags={"trust-remote-code", "json-output", "disable-custom-kernels"},
+    longest="max-total-tokens",
+    variables={
+        "PREFIX_CACHING": "prefix-caching",
+        "PREFILL_CHUNKING": "prefill-chunking",
+        **{
+            name.upper().replace("-", "_"): name
+            for name in ("model-id", "num-shard", "quantize", "dtype", "kv-cache-dtype", "max-total-tokens")
+        },
+    },
+    quiet={"master-port", "shard-uds-path", "max-input-tokens", "max-input-length", "sharded", "hostname"},
+)
+
+
+def claims(found: Given) -> bool:
+    """Return whether what was given starts TGI's launcher."""
+    return reading.starts(found, DIALECT)
+
+
+def read(found: Given) -> Reading:
+    """Return the scenario that the servers of a command or script make up."""
+    return reading.read(found, DIALECT)

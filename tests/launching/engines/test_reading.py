@@ -1,0 +1,179 @@
+"""Commands of engines as people write them."""
+
+import pytest
+
+from sightline import load
+from sightline.errors import InputError
+from sightline.launching import read
+
+VLLM = (
+    "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 4 --max-num-seqs=64 --gpu-memory-utilization .85 "
+    "--kv-cache-dtype fp8 --max_num_batched_tokens 16K --enforce-eager --host 0.0.0.0 --api-key secret --swap-space 4"
+)
+
+
+def test_a_vllm_command_is_a_plan():
+    reading = read(VLLM)
+    assert reading.framework == "vllm"
+    assert reading.scenario["model"] == "llama-3.1-70b"
+    assert reading.scenario["plan"] == {
+        "framework": "vllm",
+        "tensor_parallel": 4,
+        "quantization": ["kv-fp8"],
+        "max_sequences": 64,
+        "max_batched_tokens": 16384,
+        "memory_fraction": 0.85,
+        "cuda_graphs": False,
+    }
+    assert "4x h100-sxm-80gb" in reading.missing["cluster"]
+
+
+def test_what_no_key_stands_for_is_said_without_its_value():
+    said = " ".join(read(VLLM).without_counterpart)
+    assert "no key of a scenario stands for --swap-space" in said
+    assert "secret" not in said
+    assert "--host" not in said
+
+
+@pytest.mark.parametrize(
+    ("command", "engine", "plan"),
+    [
+        (
+            (
+                "python -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-32B --tensor-parallel-size 2 "
+                "--enable-expert-parallel --data-parallel-size 4"
+            ),
+            "vllm",
+            {"tensor_parallel": 2, "data_parallel": 4, "expert_parallel": 8},
+        ),
+        (
+            (
+                "docker run --gpus all -v ~/.cache/vllm:/root --ipc=host vllm/vllm-openai:latest --model Qwen/Qwen3-32B "
+                "--quantization fp8 --no-enable-prefix-caching"
+            ),
+            "vllm",
+            {"tensor_parallel": 1, "quantization": ["fp8"], "prefix_cache": False},
+        ),
+        (
+            """vllm serve Qwen/Qwen3-32B --speculative-config '{"method": "ngram", "num_speculative_tokens": 4}'""",
+            "vllm",
+            {"tensor_parallel": 1, "speculative": {"tokens": 4, "acceptance": 0.7}},
+        ),
+        (
+            "vllm serve Qwen/Qwen3-32B --speculative-config.num_speculative_tokens 2",
+            "vllm",
+            {"tensor_parallel": 1, "speculative": {"tokens": 2, "acceptance": 0.7}},
+        ),
+        (
+            (
+                "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 --dp 8 --enable-dp-attention "
+                "--ep 8 --mem-fraction-static 0.8 --disable-radix-cache --chunked-prefill-size -1"
+            ),
+            "sglang",
+            {
+                "tensor_parallel": 1,
+                "data_parallel": 8,
+                "expert_parallel": 8,
+                "chunked_prefill": False,
+                "memory_fraction": 0.8,
+                "prefix_cache": False,
+            },
+        ),
+        (
+            "sglang serve --model-path Qwen/Qwen3-32B --tp-size 4 --dp-size 2 --disable-cuda-graph",
+            "sglang",
+            {"tensor_parallel": 4, "data_parallel": 2, "cuda_graphs": False},
+        ),
+        (
+            "trtllm-serve Qwen/Qwen3-30B-A3B --tp_size 4 --ep_size 4 --max_batch_size 128 --enable_chunked_prefill",
+            "tensorrt-llm",
+            {"tensor_parallel": 4, "expert_parallel": 4, "max_sequences": 128, "chunked_prefill": True},
+        ),
+        (
+            (
+                "docker run --gpus all -e NUM_SHARD=2 ghcr.io/huggingface/text-generation-inference:3.3.5 "
+                "--model-id Qwen/Qwen3-32B --quantize eetq"
+            ),
+            "tgi",
+            {"tensor_parallel": 2, "quantization": ["w8a16"]},
+        ),
+        (
+            "./build/bin/llama-server -hf ggml-org/Qwen3-32B-GGUF:Q4_K_M -ngl 99 -c 8192 -np 4 -ub 1024 -ctk q8_0",
+            "llama.cpp",
+            {
+                "pipeline_parallel": 1,
+                "quantization": ["q4_k_m", "kv-int8"],
+                "max_sequences": 4,
+                "max_batched_tokens": 1024,
+            },
+        ),
+    ],
+)
+def test_commands_of_every_engine(command, engine, plan):
+    reading = read(command)
+    assert reading.scenario["plan"] == {"framework": engine, **plan}
+    assert not [said for said in reading.without_counterpart if said.startswith("no key")]
+
+
+def test_a_script_with_variables_and_several_servers(tmp_path):
+    script = tmp_path / "serve.sh"
+    script.write_text(
+        "#!/bin/bash\nMODEL=Qwen/Qwen3-32B\nTP=${TP:-2}\nfor i in 0 1; do echo $i; done\n"
+        "CUDA_VISIBLE_DEVICES=0,1 vllm serve $MODEL --tensor-parallel-size $TP --port 8000 &\n"
+        "CUDA_VISIBLE_DEVICES=2,3 vllm serve $MODEL --tensor-parallel-size $TP --port 8001 &\nwait\n"
+    )
+    reading = read(script)
+    assert reading.scenario["plan"] == {"framework": "vllm", "tensor_parallel": 2, "replicas": 2}
+    assert "takes 4" in reading.missing["cluster"]
+
+
+def test_what_only_running_would_tell_is_said():
+    reading = read("vllm serve $MODEL --tensor-parallel-size $TP")
+    assert "model" in reading.missing
+    assert "--tensor-parallel-size is $TP, which only running the script would tell" in reading.without_counterpart
+
+
+def test_options_in_a_file_are_read(tmp_path):
+    (tmp_path / "options.yaml").write_text("kv_cache_config: {dtype: fp8, enable_block_reuse: true}\n")
+    (tmp_path / "run.sh").write_text("trtllm-serve Qwen/Qwen3-32B-FP8 --extra_llm_api_options options.yaml\n")
+    plan = read(tmp_path / "run.sh").scenario["plan"]
+    assert plan["quantization"] == ["fp8-block", "kv-fp8"]
+    assert plan["prefix_cache"] is True
+
+
+def test_an_unknown_model_stays_as_it_is_written():
+    assert read("vllm serve somebody/their-model -tp 2").scenario["model"] == "somebody/their-model"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--tensor-parallel-size four", "--tensor-parallel-size is 'four'; allowed: a whole number of 1 or more"),
+        ("-tp 2 --tensor-parallel-size 4", "--tensor-parallel-size is given twice, as '2' and as '4'"),
+        ("--enable-prefix-caching --no-enable-prefix-caching", "--enable-prefix-caching is given twice, as on and as"),
+        ("--gpu-memory-utilization 90", "--gpu-memory-utilization is '90'; allowed: a number above 0, up to 1"),
+        ("--quantization awk", "--quantization is 'awk' - did you mean 'awq'?"),
+        ("--speculative-config {tokens", "--speculative-config is no JSON"),
+        ("--tensor-parallel-size", "--tensor-parallel-size needs a value"),
+    ],
+)
+def test_wrong_values_are_refused(options, problem):
+    with pytest.raises(InputError) as error:
+        read(f"vllm serve Qwen/Qwen3-32B {options}")
+    assert error.value.problems[0].startswith(problem)
+
+
+def test_servers_of_several_models_are_refused():
+    with pytest.raises(InputError, match="name several models, Qwen/Qwen3-32B and Qwen/Qwen3-8B"):
+        read("vllm serve Qwen/Qwen3-32B --port 1 &\nvllm serve Qwen/Qwen3-8B --port 2 &\n")
+
+
+def test_what_is_read_loads_once_the_cluster_is_known():
+    scenario = load({**read(VLLM).scenario, "cluster": "4x h200-sxm-141gb"})
+    assert scenario.plan.tensor_parallel == 4
+
+
+def test_assumed_requests_stay_within_the_longest_sequence():
+    workload = read("vllm serve Qwen/Qwen3-32B --max-model-len 512 --max-num-seqs 4").scenario["workload"]
+    assert workload["prompt_tokens"] + workload["output_tokens"] == 512
+    assert workload["batch"] == 4
