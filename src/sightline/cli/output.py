@@ -117,11 +117,12 @@ def show_profiles(
     show(documents, tables, json=json, one=one, csv=lines if csv else None)
 
 
-def draw(path: str, chart: dict[str, Any]) -> None:
-    """Write a chart's specification in the form that the path's ending asks for."""
+def draw(path: str, chart: dict[str, Any], narrow: Callable[[], dict[str, Any]] | None = None) -> None:
+    """Write a chart's specification in the form that the path's ending asks for; a page gets a ``narrow`` one too."""
     from sightline.report.charts.drawing import draw as drawn
 
-    write_file(path, drawn(chart, path))
+    is_page = narrow is not None and Path(path).suffix.lower() == ".html"
+    write_file(path, drawn(chart, path, narrow() if is_page and narrow else None))
 
 
 def warn(warnings: Iterable[str]) -> None:

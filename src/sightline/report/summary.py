@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any
 
 from sightline.profile import IDLE_PHASES, MEMORY_PARTS, Profile
@@ -36,7 +35,7 @@ _HEADINGS = {
     "usd_per_hour": "per hour",
     "cost_usd_per_million_tokens": "per M tokens",
 }
-_EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine"}
+EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine"}
 _MOST_MODULES = 8
 
 
@@ -161,6 +160,16 @@ def phases(profile: Profile) -> list[Part]:
     return parts(profile.task.phases, profile.phases, float(profile.whole_s))
 
 
+COMMUNICATION = ("communication_exposed", "communication")
+"""The phases of communication, of training and of generation."""
+
+
+def overlapped_s(profile: Profile) -> float:
+    """Return the seconds of communication that run behind compute, as far as rows tell them."""
+    rows = (row for row in profile.rows if row.phase in COMMUNICATION)
+    return sum(max(float(row.time_s) - float(row.exposed_s), 0.0) for row in rows)
+
+
 def memory(profile: Profile) -> list[Part]:
     """Return the parts of the fullest device's memory that hold anything."""
     return parts(MEMORY_PARTS, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
@@ -193,15 +202,6 @@ def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
     """Return what own runs taught, a sentence for each of them."""
     found = (f"anchored to {one['from']}: {one['sentence']}" for profile in profiles for one in profile.anchor)
     return list(dict.fromkeys(found))
-
-
-def anchor_lines(profiles: Sequence[Profile]) -> list[str]:
-    """Return the same in lines that a picture has room for."""
-    return [line for sentence in anchor_sentences(profiles) for line in wrap(sentence, _PICTURE_LINE)]
-
-
-_PICTURE_LINE = 110
-"""Characters of a line below a picture's title."""
 
 
 def fit_sentence(profile: Profile) -> str:
@@ -250,7 +250,7 @@ def interval_sentences(profile: Profile) -> list[str]:
     if _MEMORY in profile.interval:
         low, high = (units.gib(float(end or 0.0)) for end in profile.interval[_MEMORY])
         lines[-1] += f", of memory {low.removesuffix(' GiB')} to {high}"
-    if profile.source == "predicted" and profile.task.name in _EVIDENCE_OF:
-        lines[-1] += f"; {_EVIDENCE_OF[profile.task.name]}: {profile.evidence.get('framework', 'estimated')}"
+    if profile.source == "predicted" and profile.task.name in EVIDENCE_OF:
+        lines[-1] += f"; {EVIDENCE_OF[profile.task.name]}: {profile.evidence.get('framework', 'estimated')}"
         lines += [f"not calibrated: {sentence}" for sentence in profile.missing.values()]
     return lines

@@ -90,3 +90,11 @@ def time_unit(longest: float) -> tuple[float, str]:
     if longest < 1e-3:
         return 1e-6, "microseconds"
     return (1e-3, "milliseconds") if longest < 1.0 else (1.0, "seconds")
+
+
+def longer_time_unit(longest: float) -> tuple[float, str]:
+    """Return the same for an axis of times up to years."""
+    for divisor, unit in ((_DAY, "days"), (_HOUR, "hours"), (_MINUTE, "minutes")):
+        if longest >= 2 * divisor:
+            return divisor, unit
+    return time_unit(longest)

@@ -1,7 +1,6 @@
 """Throughput against time per token: what an engine's operator trades when the batch grows."""
 
 from collections.abc import Sequence
-from math import ceil, floor, log10
 from typing import Any
 
 import altair as alt
@@ -9,17 +8,15 @@ import altair as alt
 from sightline.profile import GENERATION, Profile
 from sightline.report import labels, summary
 from sightline.report.charts import drawing
+from sightline.report.charts.axes import decade_ticks
+from sightline.report.charts.drawing import SCREEN, Room
 
 _WIDTH, _HEIGHT = 330, 300
 _LEAST_POINTS, _MOST_LINES = 3, 10
 _BATCH = "workload.batch"
-_COLORS = (
-    *("#2b5d94", "#e08a3c", "#4f9d69", "#d9534f", "#9a6fb0"),
-    *("#8c564b", "#5b8fc7", "#e0b040", "#8c8c8c", "#17becf"),
-)
 
 
-def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
+def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
     """Return two panels over the batch, a line per whatever else differs; None if the batch does not vary.
 
     Left: tokens per second against time per token, each point labelled with the batch. Right: time to first token.
@@ -33,15 +30,15 @@ def curve_chart(profiles: Sequence[Profile]) -> dict[str, Any] | None:
         return None
     named = len(names) > 1
     legend = alt.Legend(title=None, orient="bottom", columns=1, symbolType="circle") if named else None
-    color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, _COLORS, strict=False))), legend=legend)
+    color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, drawing.LINES, strict=False))), legend=legend)
     source = drawing.of(points)
-    chart = alt.hconcat(_trade(source, color, points), _first_token(source, color, points), spacing=44)
+    chart = drawing.beside(_trade(source, color, points), _first_token(source, color, points), room=room, spacing=44)
     lines = [
         "Numbers at the points are sequences in flight; hollow points do not fit in memory.",
         "Up is more for the operator, left is faster for the reader.",
-        *summary.anchor_lines(profiles),
+        *summary.anchor_sentences(profiles),
     ]
-    return drawing.configure(chart, labels.common_title([p.scenario for p in profiles]), lines)
+    return drawing.configure(chart, labels.common_title([p.scenario for p in profiles]), lines, room)
 
 
 def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
@@ -88,9 +85,7 @@ def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> A
 def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
     """A logarithmic scale over ``values`` with some room, and an axis that marks 1, 2 and 5 of each decade."""
     low, high = min(values) / 1.25, max(values) * 1.3
-    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
-    axis = alt.Axis(values=[m for m in marks if low <= m <= high], format="~g", labelOverlap=True)
+    axis = alt.Axis(values=decade_ticks(low, high), format="~g", labelOverlap=True)
     return drawing.logarithmic(low, high), axis
 
 

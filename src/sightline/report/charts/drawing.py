@@ -1,40 +1,93 @@
 """Colors, type and pieces shared by all charts, and how they become SVG, PNG, or an HTML page without a network."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
 
 _PNG_SCALE = 2.0
 
+_BLUE, _LIGHT_BLUE, _PURPLE, _GREEN, _RED = "#174a8c", "#5cbcf0", "#9a6096", "#179e5f", "#c4281f"
+_ORANGE, _YELLOW, _GREY = "#d4570c", "#eeb41e", "#a3a3a3"
 PHASE_COLORS = {
-    "forward": "#5b8fc7",
-    "backward": "#2b5d94",
-    "recompute": "#9a6fb0",
-    "optimizer": "#4f9d69",
-    "communication_exposed": "#d9534f",
-    "pipeline_bubble": "#e0b040",
-    "prefill": "#5b8fc7",
-    "decode": "#e08a3c",
-    "communication": "#d9534f",
-    "transfer": "#9a6fb0",
-    "host": "#8c8c8c",
+    "forward": _LIGHT_BLUE,
+    "backward": _BLUE,
+    "recompute": _PURPLE,
+    "optimizer": _GREEN,
+    "communication_exposed": _RED,
+    "pipeline_bubble": _YELLOW,
+    "prefill": _LIGHT_BLUE,
+    "decode": _BLUE,
+    "communication": _RED,
+    "transfer": _PURPLE,
+    "host": _GREY,
 }
+"""Colors of the phases. Those of a task differ in hue and in lightness, for the color-blind and for print in grey."""
 MEMORY_COLORS = {
-    "weights": "#2b5d94",
-    "gradients": "#5b8fc7",
-    "optimizer": "#4f9d69",
-    "activations": "#e08a3c",
-    "kv_cache": "#9a6fb0",
-    "buffers": "#e0b040",
-    "framework": "#8c8c8c",
+    "weights": _BLUE,
+    "gradients": "#9dc8f5",
+    "optimizer": _GREEN,
+    "activations": _ORANGE,
+    "kv_cache": "#b078ad",
+    "buffers": "#edcf3c",
+    "framework": "#7d7d7d",
 }
+OVERLAPPED_COLOR = "#eba7a2"
+"""Of communication behind compute."""
 INK, FAINT, LINE, WARNING = "#222222", "#666666", "#ececec", "#c0392b"
-PAIR = ("#2b5d94", "#e08a3c")
+PAIR = (_BLUE, "#e08a3c")
 """Colors of two sides: A and B, measured and predicted."""
+LINES = (_BLUE, _ORANGE, _GREEN, _LIGHT_BLUE, _PURPLE, _YELLOW, _RED, "#7d7d7d", "#8c564b", "#17becf")
+"""Colors of lines that are named by a legend, in the order in which they are taken."""
+_IN_THE_DARK = {
+    "white": "#16191d",
+    INK: "#e8e8e8",
+    FAINT: "#aab0b6",
+    LINE: "#33383e",
+    WARNING: "#ff7b6b",
+    _BLUE: "#3f78c2",
+    _RED: "#e5534b",
+}
+"""Colors that have another one where the reader's screen is dark, in the chart and in every picture of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How large a chart may be."""
+
+    panel: int
+    """Width of what is drawn, without the names of rows."""
+    labels: int
+    """Width of the names of rows."""
+    characters: int
+    """Of a line of the title."""
+    side_by_side: bool
+    """Whether two panels have room next to each other."""
+
+    def row(self, name: str) -> str:
+        """The name of a row; where there is little room, on two lines."""
+        return name if self.side_by_side else name.replace(", ", ",\n", 1)
+
+    @property
+    def ticks(self) -> int:
+        """About as many ticks as the axis of a panel has room for."""
+        return 6 if self.side_by_side else 4
+
+    @property
+    def with_text(self) -> float:
+        """The width of a bar and of the text behind it over that of the bar."""
+        return self.panel / (self.panel - (_TEXT if self.side_by_side else _SHORT_TEXT))
+
+
+_TEXT, _SHORT_TEXT = 108, 66
+"""Pixels of a text behind a bar, with its share and without."""
+SCREEN = Room(panel=560, labels=150, characters=120, side_by_side=True)
+PHONE = Room(panel=212, labels=112, characters=50, side_by_side=False)
 
 ROW_HEIGHT = 22
 
@@ -51,6 +104,12 @@ def heading(title: str, subtitle: str = "", **style: Any) -> Any:
     return alt.TitleParams(title, **looks)
 
 
+def beside(*panels: Any, room: "Room", spacing: int = 36) -> Any:
+    """Return panels next to each other where there is room, else below each other, each with its own colors."""
+    joined = alt.hconcat(*panels, spacing=spacing) if room.side_by_side else alt.vconcat(*panels)
+    return joined.resolve_scale(color="independent")
+
+
 def logarithmic(low: float, high: float, **style: Any) -> Any:
     """Return a logarithmic scale that ends where it is told."""
     return alt.Scale(type="log", domain=[low, high], nice=False, **style)
@@ -61,13 +120,16 @@ def palette(colors: Mapping[str, str]) -> Any:
     return alt.Scale(domain=list(colors), range=list(colors.values()))
 
 
-def configure(chart: Any, title: str = "", lines: Sequence[str] = ()) -> dict[str, Any]:
+def configure(chart: Any, title: str = "", lines: Sequence[str] = (), room: Room = SCREEN) -> dict[str, Any]:
     """Return the chart as a specification with Sightline's title, axes and fonts."""
     if title:
-        chart = chart.properties(title={"text": title, "subtitle": list(lines), "anchor": "start", "offset": 18})
+        named = wrap(title, room.characters * 2 // 3)
+        text = named if len(named) > 1 else title
+        below = [line for said in lines for line in wrap(said, room.characters)]
+        chart = chart.properties(title={"text": text, "subtitle": below, "anchor": "start", "offset": 18})
     spec: dict[str, Any] = (
         chart.properties(background="white", padding={"left": 16, "right": 16, "top": 14, "bottom": 12})
-        .configure(font="Helvetica, Arial, sans-serif")
+        .configure(font="Helvetica, Arial, sans-serif", lineBreak="\n")
         .configure_title(fontSize=18, color=INK, subtitleFontSize=12, subtitleColor=FAINT, subtitleLineHeight=17)
         .configure_axis(
             labelColor=INK,
@@ -88,8 +150,8 @@ def configure(chart: Any, title: str = "", lines: Sequence[str] = ()) -> dict[st
     return spec
 
 
-def draw(spec: dict[str, Any], path: str) -> str | bytes:
-    """Return the chart in the form that the path's ending asks for."""
+def draw(spec: dict[str, Any], path: str, narrow: dict[str, Any] | None = None) -> str | bytes:
+    """Return the chart in the form that the path's ending asks for; a page shows ``narrow`` on narrow screens."""
     import vl_convert
 
     ending = Path(path).suffix.lower()
@@ -98,8 +160,20 @@ def draw(spec: dict[str, Any], path: str) -> str | bytes:
         return png
     if ending == ".svg":
         svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
-        return svg
-    return html_document(_title(spec), f"<main>{chart_element(spec, 'chart')}</main>")
+        return svg.replace(">", f"><style>{_dark_style()}</style>", 1)
+    return html_document(_title(spec), f"<main>{chart_element(spec, 'chart', narrow)}</main>")
+
+
+@cache
+def _dark_style() -> str:
+    """The rules that give a picture other colors where the reader's screen is dark; print keeps the light ones."""
+    rules = "".join(
+        f'svg [{kind}="{light}"]{{{kind}:{dark}}}'
+        for light, dark in _IN_THE_DARK.items()
+        for kind in ("fill", "stroke")
+    )
+    # A renderer may also set the white ground as a style of the element.
+    return f"@media screen and (prefers-color-scheme:dark){{svg{{background:transparent!important}}{rules}}}"
 
 
 def html_document(title: str, body: str, style: str = "") -> str:
@@ -109,19 +183,34 @@ def html_document(title: str, body: str, style: str = "") -> str:
         '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{style}</style>\n"
+        f"<title>{escape(title)}</title>\n<style>{_PAGE_STYLE}{_dark_style()}{style}</style>\n"
         f"<script>{_vega_bundle()}</script>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 
-def chart_element(spec: dict[str, Any], identifier: str) -> str:
+_PAGE_STYLE = """
+:root { color-scheme: light dark; }
+.vega-embed svg { max-width: 100%; height: auto; }
+@media screen and (prefers-color-scheme: dark) { body { background: #16191d; } }
+"""
+_NARROW = 560
+"""Pixels of a screen up to which it gets the narrow form of a chart."""
+
+
+def chart_element(spec: dict[str, Any], identifier: str, narrow: dict[str, Any] | None = None) -> str:
     """Return the element that shows a chart, and the script that draws it, for a page with the Vega bundle."""
+    chosen = _script(spec)
+    if narrow is not None:
+        chosen = f"window.innerWidth <= {_NARROW} ? {_script(narrow)} : {chosen}"
+    options = '{"actions": false, "renderer": "svg"}'
+    return f'<div id="{identifier}"></div>\n<script>vegaEmbed("#{identifier}", {chosen}, {options});</script>'
+
+
+def _script(spec: dict[str, Any]) -> str:
+    """A specification inside of a script element, which "</" would end early."""
     import json
 
-    # "</" inside a script element would end it early.
-    text = json.dumps(spec, allow_nan=False).replace("</", "<\\/")
-    options = '{"actions": false, "renderer": "svg"}'
-    return f'<div id="{identifier}"></div>\n<script>vegaEmbed("#{identifier}", {text}, {options});</script>'
+    return json.dumps(spec, allow_nan=False).replace("</", "<\\/")
 
 
 @cache
@@ -140,4 +229,5 @@ def _vega_bundle() -> str:
 
 def _title(spec: dict[str, Any]) -> str:
     title = spec.get("title", "Sightline")
-    return str(title.get("text", "Sightline") if isinstance(title, dict) else title)
+    text = title.get("text", "Sightline") if isinstance(title, dict) else title
+    return " ".join(text) if isinstance(text, list) else str(text)

@@ -36,7 +36,7 @@ HEADINGS = {
     "disaggregate": "prefill",
 }
 """Choices that have a column where plans differ in them, in this order; several are also degrees of the cluster."""
-_DERIVED = ("data_parallel", "replicas")
+DERIVED = ("data_parallel", "replicas")
 """What is left of the cluster: its column is the first to go where a terminal is narrow."""
 _FIGURES = {
     "training": ("step_time_s", "calendar_time_s", "run_time_s", "cost_usd", "energy_j", "usd_per_hour", "mfu"),
@@ -70,6 +70,14 @@ _LABELS = {
     "output_tokens_per_s_per_user": "tok/s/user",
     "global_batch": "batch",
     "batch": "batch",
+}
+_NAMES = {
+    MEMORY: "memory of the fullest device",
+    "calendar_time_s": "calendar time",
+    "usd_per_hour": "rent per hour",
+    "output_tokens_per_s_per_user": "tokens/s per user",
+    "global_batch": "batch",
+    "batch": "sequences in flight",
 }
 _ENDINGS: Sequence[tuple[str, Callable[[float], str]]] = (
     ("_usd", units.money),
@@ -162,6 +170,12 @@ def label(key: str, plan: RankedPlan) -> str:
     return metrics[key].label.removesuffix(" time") if key in metrics else key.replace("_", " ")
 
 
+def name(key: str, plan: RankedPlan) -> str:
+    """Return the full name of a result key."""
+    metrics = plan.profile.task.metrics
+    return _NAMES[key] if key in _NAMES else metrics[key].label if key in metrics else key.replace("_", " ")
+
+
 def word(chosen: Any) -> str:
     """Return a choice as a cell shows it."""
     if isinstance(chosen, bool) or chosen is None:
@@ -234,4 +248,4 @@ def in_order_of_need(answer: PlanAnswer) -> list[str]:
     lead = leading(answer)
     kept = {lead, SPREAD, MEMORY, *(leading(answer, axis) for axis in answer.pareto_axes or ())}
     figures_of = _FIGURES.get(answer.plans[0].profile.task.name, ())
-    return [*_DERIVED, *(key for key in reversed(figures_of) if key not in kept), SPREAD]
+    return [*DERIVED, *(key for key in reversed(figures_of) if key not in kept), SPREAD]

@@ -1,0 +1,191 @@
+"""The picture of a search of plans: the front or the scaling, limits, and where time and memory of the best go."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import altair as alt
+
+from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.profile import Profile
+from sightline.report import summary
+from sightline.report.charts import drawing, stacks
+from sightline.report.charts.axes import Axis, axis
+from sightline.report.charts.drawing import SCREEN, Room
+from sightline.report.charts.front import Ends, Point, Region, front_panel
+from sightline.report.charts.limits import Bar, limit_panel
+from sightline.report.charts.scaling import LEAST_POINTS, Scale, scaling_panels
+from sightline.report.plans import columns, sentences
+
+_MOST = 12
+"""Plans whose time and memory are drawn."""
+_SHORT_ROW = 52
+"""Pixels of the name of a row where there is little room."""
+_MORE_IS_BETTER = ("batch", "global_batch", "users")
+
+
+def plan_chart(answer: PlanAnswer, limits: Mapping[str, float] | None = None, room: Room = SCREEN) -> dict[str, Any]:
+    """Return the Vega-Lite specification.
+
+    Args:
+        answer: Of a search.
+        limits: The most that was allowed of figures, by result key.
+        room: How large the chart may be.
+    """
+    if not answer.plans:
+        nothing = drawing.of([{"text": sentences.searched(answer)}]).mark_text().encode(text="text:N")
+        return drawing.configure(nothing, sentences.title(answer), room=room)
+    panels = [*_trade(answer, limits or {}, room), *_limits(answer, limits or {}, room), stacks_panel(answer, room)]
+    chart = alt.concat(*panels, columns=1, spacing=30, align="none").resolve_scale(
+        color="independent", shape="independent"
+    )
+    return drawing.configure(chart, sentences.title(answer), _lines(answer), room)
+
+
+def _lines(answer: PlanAnswer) -> list[str]:
+    """What the picture shows, and what it rests on."""
+    first = answer.plans[0].profile
+    evidence = first.evidence.get("framework") if isinstance(first.evidence, Mapping) else None
+    lines = [*sentences.subtitle(answer), sentences.searched(answer)]
+    if any(one.profile.interval for one in answer.plans):
+        said = f"; {summary.EVIDENCE_OF.get(first.task.name, 'evidence')}: {evidence}" if evidence else ""
+        lines.append(f"Thin lines are 80 % intervals{said}.")
+    if any(summary.overlapped_s(one.profile) > 0 for one in answer.plans[:_MOST]):
+        lines.append("Red strips below the bars are communication behind compute.")
+    return [*lines, *sentences.standing(answer), *summary.anchor_sentences([one.profile for one in answer.plans])]
+
+
+def stacks_panel(answer: PlanAnswer, room: Room = SCREEN) -> Any:
+    """Return time by phase and memory by part of the best plans."""
+    named = [(row_of(answer, one, room), one.profile) for one in answer.plans[:_MOST]]
+    whole = answer.plans[0].profile
+    title = whole.task.metrics[whole.task.whole].label.capitalize()
+    if not room.side_by_side:
+        room = replace(room, panel=room.panel + room.labels - _SHORT_ROW, labels=_SHORT_ROW)
+    return drawing.beside(stacks.times(named, title, room), stacks.memory(named, room), room=room)
+
+
+def row_of(answer: PlanAnswer, plan: RankedPlan, room: Room = SCREEN) -> str:
+    """Return the name of a plan's row: its rank, and where there is room what it alone does."""
+    if not room.side_by_side:
+        return f"plan {plan.rank}"
+    position = next(i for i, one in enumerate(answer.plans) if one is plan)
+    told = {column.key for column in columns.figures(answer)}
+    chosen = [c for c in columns.choices(answer) if c.key not in (*told, *columns.DERIVED)]
+    words = [_words(column, position) for column in chosen]
+    return f"{plan.rank}: {', '.join(words)}".rstrip(": ")
+
+
+def _words(column: columns.Column, position: int) -> str:
+    cell = column.cells[position]
+    if column.key == columns.HARDWARE:
+        return f"{cell} devices" if column.is_number else cell
+    return f"{column.heading} {cell}"
+
+
+def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
+    """The Pareto front if one was asked for, or the curve over numbers of devices if these vary."""
+    if answer.pareto_axes and answer.pareto:
+        yield front(answer, limits, room)
+    scales = _scales(answer)
+    lines = {scale.line for scale in scales}
+    if any(sum(s.line == line for s in scales) >= LEAST_POINTS for line in lines):
+        yield scaling_panels(scales, room)
+
+
+def front(answer: PlanAnswer, limits: Mapping[str, float], room: Room = SCREEN) -> Any:
+    """Return the panel of the Pareto front."""
+    keys = [columns.leading(answer, name) for name in answer.pareto_axes or ()]
+    across, up = (_axis(answer, key) for key in keys)
+    there = [one for one in answer.plans if all(columns.value(one, key) is not None for key in keys)]
+    points = [_point(answer, one, keys) for one in there]
+    title = " and ".join(columns.name(key, answer.plans[0]) for key in keys)
+    title = f"Pareto front: {title}"
+    return front_panel(points, across, up, title=title, region=_region(answer, keys, limits), room=room)
+
+
+def _axis(answer: PlanAnswer, key: str) -> Axis:
+    values = [found for one in answer.plans if (found := columns.value(one, key)) is not None]
+    shown = [one for position, one in enumerate(answer.plans) if position in answer.pareto or one.rank == 1]
+    values += [end for one in shown for end in interval_of(one, key) or ()]
+    better = "more" if key in _MORE_IS_BETTER or "tokens_per_s" in key else "less"
+    return axis(key, columns.name(key, answer.plans[0]), values, best=better)
+
+
+def _point(answer: PlanAnswer, plan: RankedPlan, keys: list[str]) -> Point:
+    x, y = (columns.value(plan, key) or 0.0 for key in keys)
+    ends = [interval_of(plan, key) for key in keys]
+    return Point(
+        x=x,
+        y=y,
+        label=str(plan.rank),
+        about=row_of(answer, plan),
+        on_front=any(answer.plans[position] is plan for position in answer.pareto),
+        chosen=plan.rank == 1,
+        x_interval=ends[0],
+        y_interval=ends[1],
+    )
+
+
+def interval_of(plan: RankedPlan, key: str) -> Ends | None:
+    """Return the 80 % interval of a figure; of one that grows with the time, as wide as the time's."""
+    interval, profile = plan.profile.interval, plan.profile
+    found = interval.get(key)
+    if found is not None:
+        return None if found[1] is None else (float(found[0]), float(found[1]))
+    whole, value = interval.get(profile.task.whole), columns.value(plan, key)
+    if whole is None or whole[1] is None or value is None or not _grows_with_time(profile, key):
+        return None
+    return value * float(whole[0]) / float(profile.whole_s), value * float(whole[1]) / float(profile.whole_s)
+
+
+def _grows_with_time(profile: Profile, key: str) -> bool:
+    return profile.task.name == "training" and key in ("run_time_s", "calendar_time_s", "cost_usd")
+
+
+def _region(answer: PlanAnswer, keys: list[str], limits: Mapping[str, float]) -> Region | None:
+    """What was allowed of the figures on the axes."""
+    asked = {key: limits[key] for key in keys if key in limits}
+    if not asked:
+        return None
+    said = [f"{columns.name(key, answer.plans[0])} of {columns.shown(key, limit)}" for key, limit in asked.items()]
+    return Region(label=f"at most a {' and a '.join(said)}", x_most=asked.get(keys[0]), y_most=asked.get(keys[1]))
+
+
+def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
+    """A panel for each limit that no axis of the front shows: what the plans take of it."""
+    on_axes = [columns.leading(answer, name) for name in answer.pareto_axes or ()]
+    for key, limit in limits.items():
+        there = [(one, value) for one in answer.plans[:_MOST] if (value := columns.value(one, key)) is not None]
+        if key in (*on_axes, columns.MEMORY) or not there:
+            continue
+        bars = [
+            Bar(row=row_of(answer, one, room), value=v, text=columns.shown(key, v), interval=interval_of(one, key))
+            for one, v in there
+        ]
+        label = columns.name(key, answer.plans[0]).capitalize()
+        yield limit_panel(key, label, bars, limit, f"at most {columns.shown(key, limit)}", room)
+
+
+def _scales(answer: PlanAnswer) -> list[Scale]:
+    """The fastest of the plans for each kind and number of devices."""
+    best: dict[tuple[str, int], RankedPlan] = {}
+    for one in answer.plans:
+        cluster = one.profile.scenario.cluster
+        place = (cluster.device.name, int(cluster.devices))
+        if place not in best or _rate(one) > _rate(best[place]):
+            best[place] = one
+    return [
+        Scale(
+            line=line,
+            devices=count,
+            tokens_per_s=_rate(one),
+            interval=interval_of(one, one.profile.task.rates[0]),
+            label=row_of(answer, one),
+        )
+        for (line, count), one in sorted(best.items())
+    ]
+
+
+def _rate(plan: RankedPlan) -> float:
+    return float(getattr(plan.profile, plan.profile.task.rates[0]))

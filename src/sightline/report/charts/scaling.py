@@ -1,0 +1,108 @@
+"""Scaling: throughput and its efficiency against the number of devices, a line per kind of device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from sightline.report.charts import drawing
+from sightline.report.charts.axes import decade_ticks
+from sightline.report.charts.drawing import SCREEN, Room
+
+_HEIGHT = 240
+LEAST_POINTS = 3
+"""Numbers of devices from which there is a curve."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """What some number of devices reaches."""
+
+    line: str
+    """What the curve is of, such as a device."""
+    devices: int
+    tokens_per_s: float
+    interval: tuple[float, float] | None = None
+    label: str = ""
+
+
+def scaling_panels(points: Sequence[Scale], room: Room = SCREEN) -> Any:
+    """Return two panels: tokens per second with what linear scaling would give, and the share of it that is reached."""
+    names = list(dict.fromkeys(point.line for point in points))
+    legend = alt.Legend(title=None, orient="bottom", symbolType="circle", symbolOpacity=1) if len(names) > 1 else None
+    color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, drawing.LINES, strict=False))), legend=legend)
+    width = room.panel * 0.55 if room.side_by_side else room.panel + room.labels - 20
+    counts = sorted({point.devices for point in points})
+    axis = alt.Axis(values=_marked(counts), grid=False, format=",d", labelOverlap=True)
+    x = alt.X("devices:Q", title="devices", scale=alt.Scale(type="log", base=2, nice=False, padding=14), axis=axis)
+    panels = _throughput(points, x, color), _efficiency(points, x, color)
+    sized = [panel.properties(width=width, height=_HEIGHT) for panel in panels]
+    return drawing.beside(*sized, room=room)
+
+
+def _marked(counts: Sequence[int]) -> list[int]:
+    """The counts that are marked on the axis, so many that they do not overlap."""
+    every = -(-len(counts) // 8)
+    return list(counts[::every])
+
+
+def rows_of(points: Sequence[Scale]) -> list[dict[str, Any]]:
+    """Return each point with what linear scaling from its line's fewest devices gives, and its share of that."""
+    rows = []
+    for point in points:
+        first = min((p for p in points if p.line == point.line), key=lambda p: p.devices)
+        linear = first.tokens_per_s * point.devices / first.devices
+        low, high = point.interval or (point.tokens_per_s, point.tokens_per_s)
+        rows.append(
+            {
+                "line": point.line,
+                "devices": point.devices,
+                "rate": point.tokens_per_s,
+                "low": low,
+                "high": high,
+                "linear": linear,
+                "share": point.tokens_per_s / linear,
+                "plan": point.label,
+            }
+        )
+    return rows
+
+
+def _throughput(points: Sequence[Scale], x: Any, color: Any) -> Any:
+    rows = rows_of(points)
+    low, high = min(row["low"] for row in rows) / 1.15, max(max(row["high"], row["linear"]) for row in rows) * 1.15
+    axis = alt.Axis(values=decade_ticks(low, high), format="~s")
+    y = alt.Y("rate:Q", title="tokens/s", scale=drawing.logarithmic(low, high), axis=axis)
+    source = drawing.of(rows)
+    linear = source.mark_line(strokeDash=[4, 4], strokeWidth=1, color=drawing.FAINT)
+    spans = source.mark_rule(strokeWidth=1.2, opacity=0.6).encode(
+        x=x, y=alt.Y("low:Q", scale=drawing.logarithmic(low, high)), y2="high:Q", color=color
+    )
+    drawn = [linear.encode(x=x, y="linear:Q", detail="line:N"), spans, *_curve(source, x, y, color)]
+    return alt.layer(*drawn).properties(title=drawing.heading("Throughput", frame="bounds"))
+
+
+def _efficiency(points: Sequence[Scale], x: Any, color: Any) -> Any:
+    rows = rows_of(points)
+    least = min(0.8, 0.95 * min(row["share"] for row in rows))
+    most = max(1.0, *(row["share"] for row in rows)) * 1.02
+    scale = alt.Scale(domain=[least, most], nice=False)
+    y = alt.Y("share:Q", title="of linear scaling", scale=scale, axis=alt.Axis(format="~%", tickCount=6))
+    one = drawing.of([{"share": 1}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT).encode(y=y)
+    drawn = alt.layer(one, *_curve(drawing.of(rows), x, y, color))
+    return drawn.properties(title=drawing.heading("Efficiency", frame="bounds"))
+
+
+def _curve(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
+    tooltip = [
+        "line:N",
+        "devices:Q",
+        alt.Tooltip("rate:Q", format=",.3~s"),
+        alt.Tooltip("share:Q", format=".1%"),
+        "plan:N",
+    ]
+    return [
+        source.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order="devices:Q"),
+        source.mark_point(filled=True, size=44, opacity=1).encode(x=x, y=y, color=color, tooltip=tooltip),
+    ]

@@ -1,0 +1,194 @@
+"""Stacked bars of parts of a whole: time by phase, memory against what may be filled, a row each or pulled apart."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import altair as alt
+
+from sightline.profile import Profile
+from sightline.report import summary, units
+from sightline.report.charts import drawing
+from sightline.report.charts.drawing import SCREEN, Room
+
+Bars = list[dict[str, Any]]
+"""Values of bars, or of the texts behind them: the row they are in, where they start and end."""
+Named = Sequence[tuple[str, Profile]]
+
+OVERLAPPED = "communication, overlapped"
+_ROOM_ONE_TIME, _ROOM_MORE = 1.62, 2.3
+"""Width for a bar and the text behind it over that of the longest bar, by how many times the text says."""
+_STRIP = 4
+"""Height of the strip of what is overlapped, below its bar."""
+
+
+def stacked(parts: Iterable[summary.Part], divisor: float, row: str = "") -> Bars:
+    """Return a bar per part that begins where the one before ended, in one ``row`` or each in its own."""
+    found = list(parts)
+    edges = [0.0, *accumulate(part.value / divisor for part in found)]
+    return [
+        {"row": row or part.label, "part": part.label, "start": start, "end": end}
+        for part, start, end in zip(found, edges, edges[1:], strict=False)
+    ]
+
+
+def waterfall(
+    parts: Sequence[tuple[summary.Part, str]], divisor: float, whole: str, text: str, room: Room = SCREEN
+) -> tuple[Bars, Bars]:
+    """Return the bars of a whole in one row and of its parts below it, pulled apart; and the texts behind them."""
+    bars = [{**bar, "row": room.row(bar["row"])} for bar in stacked((part for part, _ in parts), divisor)]
+    end = bars[-1]["end"] if bars else 0.0
+    said = [f"{value} · {units.percent(part.share)}" if room.side_by_side else value for part, value in parts]
+    texts = [{**bar, "text": value} for bar, value in zip(bars, said, strict=True)]
+    together = stacked((part for part, _ in parts), divisor, whole)
+    return [*together, *bars], [{"row": whole, "end": end, "text": text}, *texts]
+
+
+def overlapped(profile: Profile, divisor: float, row: str) -> dict[str, Any] | None:
+    """Return the bar of communication behind compute: it ends where the exposed part begins. None without any."""
+    hidden = summary.overlapped_s(profile)
+    if hidden <= 0:
+        return None
+    before = [part.value for part in summary.phases(profile)]
+    keys = [part.key for part in summary.phases(profile)]
+    at = next((i for i, key in enumerate(keys) if key in summary.COMMUNICATION), len(keys))
+    end = sum(before[:at])
+    return {"row": row, "part": OVERLAPPED, "start": max(end - hidden, 0.0) / divisor, "end": end / divisor}
+
+
+def times(chosen: Named, title: str, room: Room = SCREEN) -> Any:
+    """Return a stacked bar of time by phase per profile, with its interval, its times and its rate behind it."""
+    chosen = [(room.row(label), p) for label, p in chosen]
+    ends = {label: _ends(p) for label, p in chosen}
+    longest_s = max(high for _, high in ends.values())
+    divisor, unit = units.time_unit(longest_s)
+    bars = [bar for label, p in chosen for bar in stacked(summary.phases(p), divisor, label)]
+    texts = [{"row": label, "end": ends[label][1] / divisor, "text": _figures(p, room)} for label, p in chosen]
+    space = _ROOM_MORE if len(chosen[0][1].task.times) > 1 else _ROOM_ONE_TIME
+    panel = _one_of_two(bars, texts, drawing.PHASE_COLORS, f"{title} ({unit})", longest_s / divisor * space, room)
+    strips = [strip for label, p in chosen if (strip := overlapped(p, divisor, label)) is not None]
+    layers = [panel, *([_strips(strips, list(ends))] if strips else []), _whiskers(ends, divisor)]
+    return alt.layer(*layers)
+
+
+def memory(chosen: Named, room: Room = SCREEN, *, named: bool = False) -> Any:
+    """Return a stacked bar of memory by part per profile, with a tick at what may be filled."""
+    chosen = [(room.row(label), p) for label, p in chosen]
+    bars = [bar for label, p in chosen for bar in stacked(summary.memory(p), 2**30, label)]
+    texts: Bars = []
+    for label, p in chosen:
+        total, there = float(p.memory_bytes["total"]), float(p.usable_bytes)
+        verdict = units.gib(total) if p.fits else f"{units.gib(total)}, does not fit"
+        texts.append({"row": label, "end": max(total, there) / 2**30, "text": verdict, "there": there / 2**30})
+    reach = max(text["end"] for text in texts) * 1.5
+    title = "Memory of the fullest device (GiB)"
+    panel = _one_of_two(bars, texts, drawing.MEMORY_COLORS, title, reach, room, named=named or not room.side_by_side)
+    tick = drawing.of(texts).mark_tick(thickness=2, size=drawing.ROW_HEIGHT, color=drawing.WARNING)
+    return alt.layer(panel, tick.encode(x="there:Q", y=alt.Y("row:N", sort=[label for label, _ in chosen])))
+
+
+def panel(
+    bars: Bars,
+    texts: Bars,
+    colors: Mapping[str, str],
+    title: str,
+    *,
+    reach: float,
+    axis: str | None,
+    room: Room,
+    legend: Any = None,
+) -> Any:
+    """Return one of several panels below each other: labels of one width, so that the panels line up."""
+    names = alt.Axis(grid=False, minExtent=room.labels, maxExtent=room.labels, **names_of(room))
+    drawn = _panel(bars, texts, colors, reach=reach, axis=axis, names=names, legend=legend, ticks=room.ticks)
+    return drawn.properties(width=room.panel, title=drawing.heading(title, frame="bounds"))
+
+
+def names_of(room: Room) -> dict[str, Any]:
+    """Return how names of rows are written: on two lines where there is little room."""
+    if room.side_by_side:
+        return {"labelLimit": room.labels}
+    raised = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5}, "value": 0}
+    return {"labelLimit": room.labels, "labelFontSize": 10, "labelLineHeight": 11, "labelOffset": raised}
+
+
+def _one_of_two(
+    bars: Bars,
+    texts: Bars,
+    colors: Mapping[str, str],
+    title: str,
+    reach: float,
+    room: Room,
+    *,
+    named: bool = True,
+) -> Any:
+    """One of two panels next to each other, of which one has the rows' names; below each other, both have."""
+    columns = 3 if room.side_by_side else 2
+    legend = alt.Legend(title=None, orient="bottom", columns=columns, offset=8)
+    limits = {} if room.side_by_side else names_of(room)
+    names = alt.Axis(grid=False, labels=named, **limits)
+    drawn = _panel(bars, texts, colors, reach=reach, names=names, legend=legend, ticks=room.ticks)
+    width = room.panel * 0.59 if room.side_by_side else room.panel
+    return drawn.properties(width=width, title=drawing.heading(title, frame="bounds"))
+
+
+def _panel(
+    bars: Bars,
+    texts: Bars,
+    colors: Mapping[str, str],
+    *,
+    reach: float,
+    names: Any,
+    legend: Any,
+    ticks: int,
+    axis: str | None = None,
+) -> Any:
+    """Bars with a text behind each row, one row per text."""
+    rows = [text["row"] for text in texts]
+    used = {bar["part"] for bar in bars}
+    named = {summary.LABELS.get(key, key): color for key, color in colors.items()}
+    shown = drawing.palette({part: color for part, color in named.items() if part in used})
+    color = alt.Color("part:N", scale=shown, legend=legend)
+    scale = alt.Scale(domain=[0, reach], nice=False)
+    x = alt.X("start:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=ticks, labelFlush=False))
+    y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=alt.Scale(paddingInner=0.25))
+    tooltip = [alt.Tooltip("row:N"), alt.Tooltip("part:N")]
+    drawn = drawing.of(bars).mark_bar().encode(x=x, x2="end:Q", y=y, color=color, tooltip=tooltip)
+    text = drawing.of(texts).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
+    return alt.layer(drawn, text.encode(x="end:Q", y=y, text="text:N")).properties(
+        height=drawing.ROW_HEIGHT * len(rows)
+    )
+
+
+def _strips(strips: Bars, order: list[str]) -> Any:
+    """Strips of overlapped communication at the lower edge of the bars."""
+    color = drawing.PHASE_COLORS["communication_exposed"]
+    mark = drawing.of(strips).mark_bar(height=_STRIP, color=color, yOffset=drawing.ROW_HEIGHT * 0.75 / 2 + 1)
+    tooltip = [alt.Tooltip("row:N"), alt.Tooltip("part:N")]
+    return mark.encode(x="start:Q", x2="end:Q", y=alt.Y("row:N", sort=order), tooltip=tooltip)
+
+
+def _whiskers(ends: Mapping[str, tuple[float, float]], divisor: float) -> Any:
+    """Thin lines of intervals."""
+    widths = {label: (low / divisor, high / divisor) for label, (low, high) in ends.items() if low < high}
+    spans: Bars = [{"row": label, "low": low, "high": high} for label, (low, high) in widths.items()]
+    lines = drawing.of(spans).mark_rule(strokeWidth=1.5)
+    return lines.encode(x="low:Q", x2="high:Q", y=alt.Y("row:N", sort=list(ends)), color=alt.value(drawing.INK))
+
+
+def _ends(profile: Profile) -> tuple[float, float]:
+    """The ends of the 80 % interval of a profile's time; that time twice where an end is unknown."""
+    whole = float(profile.whole_s)
+    low, high = profile.interval.get(profile.task.whole) or (whole, whole)
+    return (whole, whole) if high is None else (float(low), float(high))
+
+
+def _figures(profile: Profile, room: Room) -> str:
+    """The text behind a bar: the step time, or a batch's other times, and where there is room the rate."""
+    task = profile.task
+    others = [key for key in task.times if key != task.whole]
+    said = [f"{task.metrics[key].label} {summary.figure(profile, key)}" for key in others]
+    rate = f"{summary.figure(profile, task.rates[0])} tokens/s"
+    if not room.side_by_side:
+        return units.seconds(float(profile.whole_s))
+    return " · ".join([*(said or [units.seconds(float(profile.whole_s))]), rate])

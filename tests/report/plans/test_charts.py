@@ -1,0 +1,147 @@
+"""Pictures of a search of plans: fronts, scaling, limits, stacks."""
+
+import itertools
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import plan_answers
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.report.charts import drawing, stacks
+from sightline.report.charts.axes import axis
+from sightline.report.charts.front import Point, box_of, overlap, placed
+from sightline.report.charts.plan import interval_of, plan_chart
+from sightline.report.charts.scaling import Scale, rows_of
+
+SEEN_BY = {
+    "everybody": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+"""How linear RGB is seen (Machado, Oliveira and Fernandes, 2009, severity 1)."""
+TRAINED = ("forward", "backward", "recompute", "optimizer", "communication_exposed", "pipeline_bubble", "host")
+GENERATED = ("prefill", "decode", "communication", "transfer", "host")
+
+
+def drawn(spec):
+    return ET.fromstring(drawing.draw(spec, "chart.svg"))
+
+
+def texts(spec):
+    return ["".join(element.itertext()) for element in drawn(spec).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def lab(color, matrix):
+    """A color's place in CIELAB as it is seen."""
+    channels = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(matrix) @ linear, 0, 1)
+    to_xyz = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+    x, y, z = np.cbrt(np.array(to_xyz) @ seen / (0.95047, 1.0, 1.08883))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("sight", SEEN_BY)
+@pytest.mark.parametrize(
+    "colors",
+    [
+        {key: drawing.PHASE_COLORS[key] for key in TRAINED},
+        {key: drawing.PHASE_COLORS[key] for key in GENERATED},
+        drawing.MEMORY_COLORS,
+    ],
+)
+def test_colors_next_to_each_other_can_be_told_apart_by_everybody(colors, sight):
+    for one, other in itertools.combinations(colors, 2):
+        apart = np.linalg.norm(lab(colors[one], SEEN_BY[sight]) - lab(colors[other], SEEN_BY[sight]))
+        assert apart > 15, (one, other)
+
+
+@pytest.mark.parametrize("answer", [plan_answers.trained, plan_answers.generating, plan_answers.empty])
+def test_every_answer_is_drawn_and_fits_a_phone(answer):
+    spec = plan_chart(answer(), room=drawing.PHONE)
+    assert float(drawn(spec).get("width")) <= 400
+
+
+def test_a_chart_says_what_it_rests_on():
+    said = " ".join(texts(plan_chart(plan_answers.trained())))
+    for words in ("evaluated 1,204,331 plans", "80 % intervals", "calibrated", "cannot be told apart", "(seconds)"):
+        assert words in said
+
+
+def test_a_front_marks_the_chosen_plan_and_what_is_asked_for():
+    said = texts(plan_chart(plan_answers.generating(), {"latency_s": 1.5}))
+    assert {"chosen", "on the front", "other plans"} <= set(said)
+    assert "shaded: at most a latency of 1.50 s" in said
+    assert "latency (seconds), less is better" in said
+    assert "tokens/s per device, more is better" in said
+
+
+def test_a_limit_that_no_axis_shows_has_bars():
+    said = texts(plan_chart(plan_answers.trained(), {"run_time_s": 7.0 * 86400}))
+    assert "Run time (days)" in said
+    assert "at most 7.00 days" in said
+
+
+def test_the_interval_of_a_run_is_as_wide_as_that_of_its_steps():
+    (first, *_) = plan_answers.trained().plans
+    low, high = interval_of(first, "run_time_s")
+    ends = first.profile.interval["step_time_s"]
+    assert (low / first.profile.run_time_s, high / first.profile.run_time_s) == pytest.approx(
+        tuple(end / first.profile.step_time_s for end in ends)
+    )
+    assert interval_of(first, "usd_per_hour") is None
+
+
+def test_overlapped_communication_ends_where_the_exposed_begins():
+    profile = plan_answers.predicted(1)
+    strip = stacks.overlapped(profile, 1.0, "row")
+    before = sum(profile.phases[key] for key in ("forward", "backward", "recompute", "optimizer"))
+    hidden = sum(r.time_s - r.exposed_s for r in profile.rows if r.phase == "communication_exposed")
+    assert hidden > 0
+    assert strip["end"] == pytest.approx(before)
+    assert strip["end"] - strip["start"] == pytest.approx(hidden)
+
+
+NUMBERS = st.floats(0.01, 1e6)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.text("0123456789", min_size=1, max_size=12)), min_size=1, max_size=30))
+def test_labels_of_a_front_overlap_neither_each_other_nor_a_point(drawn_points):
+    points = [Point(x=x, y=y, label=label) for x, y, label in drawn_points]
+    x, y = (axis("step_time_s", "time", [getattr(p, name) for p in points]) for name in "xy")
+    wide = 400.0
+    boxes = [
+        box_of(p.label, x.place(p.x) * wide, (1 - y.place(p.y)) * 280, right, down)
+        for p, (right, down, *_) in placed(points, x, y, wide)
+    ]
+    assert not any(overlap(one, other) for one, other in itertools.combinations(boxes, 2))
+    assert all(box[0] >= 0 and box[2] <= wide for box in boxes)
+
+
+@given(st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=8), st.sampled_from(["step_time_s", "cost_usd", "energy_j"]))
+def test_every_value_lies_on_its_axis(values, key):
+    found = axis(key, "some", values)
+    assert all(0 <= found.place(value) <= 1 for value in values)
+
+
+def test_efficiency_is_the_share_of_linear_scaling_from_the_fewest_devices():
+    rows = rows_of(
+        [Scale(line="a", devices=n, tokens_per_s=rate) for n, rate in ((8, 100.0), (32, 360.0), (16, 195.0))]
+    )
+    assert [row["share"] for row in rows] == pytest.approx([1.0, 0.9, 0.975])
+
+
+@pytest.mark.parametrize("path", ["a.svg", "a.html"])
+def test_pictures_have_colors_for_dark_screens_but_not_for_print(path):
+    text = drawing.draw(plan_chart(plan_answers.trained()), path)
+    assert "@media screen and (prefers-color-scheme:dark)" in text
+    assert "@media print" not in text
+
+
+def test_a_page_holds_the_narrow_form_too():
+    wide, narrow = (plan_chart(plan_answers.trained(), room=room) for room in (drawing.SCREEN, drawing.PHONE))
+    assert "window.innerWidth <=" in drawing.draw(wide, "a.html", narrow)
+    assert "window.innerWidth <=" not in drawing.draw(wide, "a.html")
