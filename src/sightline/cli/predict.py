@@ -154,9 +154,10 @@ def _predict_all(scenarios: "list[Asked]", known: "Anchored | None", progress: "
 
 def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:
     if chart is not None:
+        from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.profile import profile_chart
 
-        output.draw(chart, profile_chart(answers))
+        output.draw(chart, profile_chart(answers), lambda: profile_chart(answers, PHONE))
     if html is not None:
         from sightline.report.page import page
 

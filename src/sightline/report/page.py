@@ -6,7 +6,7 @@ from html import escape
 from sightline.loading import to_mapping
 from sightline.profile import Profile
 from sightline.report import labels, summary, units
-from sightline.report.charts.drawing import chart_element, html_document
+from sightline.report.charts.drawing import PHONE, chart_element, html_document
 from sightline.report.charts.profile import profile_chart, single_chart
 from sightline.report.measured import measured_sentences
 
@@ -29,7 +29,11 @@ th, td { padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 pre { background: #f6f6f6; padding: 12px 14px; border-radius: 6px; overflow-x: auto; font-size: 13px; }
 details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor: pointer; font-weight: bold; }
-@media print { details { break-inside: avoid; } }
+@media print { details { break-inside: avoid; } pre { white-space: pre-wrap; } }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8e8; --faint: #aab0b6; --line: #33383e; --good: #5fc08a; --bad: #ff7b6b; --perhaps: #eab04a; }
+  body { background: #16191d; } pre { background: #22262b; }
+}
 """
 
 
@@ -45,7 +49,7 @@ def page(profiles: Sequence[Profile]) -> str:
         f"<details><summary>{escape(label)}</summary>{_detail(profile, f'chart{position}')}</details>"
         for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
-    chart = chart_element(profile_chart(profiles), "chart")
+    chart = chart_element(profile_chart(profiles), "chart", profile_chart(profiles, PHONE))
     columns = summary.compared(profiles)
     lines = zip(labels.variant_labels(scenarios), *(column.cells for column in columns), strict=True)
     figures = table(("scenario", *(column.heading for column in columns)), list(lines))
@@ -62,6 +66,9 @@ def _detail(profile: Profile, identifier: str) -> str:
     """Return everything about one profile."""
     verdict = f"Memory of the fullest device {summary.fit_sentence(profile)}"
     warnings = dict.fromkeys((*profile.scenario.warnings, *profile.warnings))
+    chart = chart_element(
+        single_chart(profile, titled=False), identifier, single_chart(profile, titled=False, room=PHONE)
+    )
     sections = [
         *(f'<p class="faint">{escape(line)}</p>' for line in labels.subtitle(profile.scenario)),
         _figures(profile),
@@ -71,7 +78,7 @@ def _detail(profile: Profile, identifier: str) -> str:
         *(f"<p>{escape(sentence)}</p>" for sentence in measured_sentences(profile)),
         *(f"<p>{escape(sentence)}</p>" for sentence in summary.anchor_sentences([profile])),
         *(f"<p>Warning: {escape(warning)}</p>" for warning in warnings),
-        f'<div class="scroll">{chart_element(single_chart(profile, titled=False), identifier)}</div>',
+        f'<div class="scroll">{chart}</div>',
         _modules(profile),
         _stages(profile),
         _evidence(profile),

@@ -32,7 +32,7 @@ def row(text, start):
 def test_only_columns_in_which_the_plans_differ_are_shown():
     text = render(plan_answers.trained())
     heading = next(line for line in text.splitlines() if " tp " in line).split()
-    assert heading[:5] == ["tp", "pp", "micro", "ZeRO", "recompute"]
+    assert heading[:6] == ["plan", "tp", "pp", "micro", "ZeRO", "recompute"]
     assert not {"cp", "sp", "attention", "dtype", "framework"} & set(heading)
     assert "all plans: megatron" in text
 

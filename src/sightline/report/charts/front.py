@@ -124,8 +124,12 @@ def _intervals(points: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) 
 
 def _region(region: Region, x: Axis, y: Axis) -> Any:
     """A shaded area of what is asked for."""
-    sides = (("x", x, region.x_least, x.low), ("x2", x, region.x_most, x.high))
-    sides += (("y", y, region.y_least, y.low), ("y2", y, region.y_most, y.high))
+    sides = (
+        ("x", x, region.x_least, x.low),
+        ("x2", x, region.x_most, x.high),
+        ("y", y, region.y_least, y.low),
+        ("y2", y, region.y_most, y.high),
+    )
     box = {
         name: min(max(end if limit is None else limit / side.divisor, side.low), side.high)
         for name, side, limit, end in sides

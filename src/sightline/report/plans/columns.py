@@ -193,17 +193,6 @@ def shared(answer: PlanAnswer) -> list[str]:
     return [phrase for phrase in (phrases[0] if phrases else []) if all(phrase in other for other in phrases)]
 
 
-def own(answer: PlanAnswer, plan: RankedPlan) -> str:
-    """Return the phrases about how one plan runs that not all plans share."""
-    common = shared(answer)
-    where = _where(plan, many=len({_hardware_of(one) for one in answer.plans}) > 1)
-    return ", ".join([*where, *(p for p in labels.phrases(plan.profile.scenario) if p not in common)])
-
-
-def _where(plan: RankedPlan, *, many: bool) -> list[str]:
-    return [_hardware_of(plan)] if many else []
-
-
 def _profiles(answer: PlanAnswer) -> list[Any]:
     return [one.profile for one in answer.plans]
 
@@ -243,7 +232,7 @@ def _is_known(answer: PlanAnswer, key: str) -> bool:
     return any(value(one, key) is not None for one in answer.plans)
 
 
-def in_order_of_need(answer: PlanAnswer) -> list[str]:
+def least_needed(answer: PlanAnswer) -> list[str]:
     """Return the keys of columns that a narrow terminal does without, those least needed first."""
     lead = leading(answer)
     kept = {lead, SPREAD, MEMORY, *(leading(answer, axis) for axis in answer.pareto_axes or ())}

@@ -64,6 +64,11 @@ class Listing:
     least: Sequence[str] = ()
     """Headings of figures that are left out first where there is no room."""
 
+    @property
+    def narrowest(self) -> int:
+        """Columns of the terminal that it needs for one line each, with no label folded."""
+        return _width([*self.labels, *self.figures], _GAPS[-1])
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the first form that is no wider than the terminal."""
         yield Text("\n").join(self.lines(options.max_width))

@@ -1,14 +1,15 @@
 """The answer of a search of plans as text: the best plans, what was searched, why others lose, what to try next."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from sightline.planning.answer import PlanAnswer
 from sightline.report.plans import columns, sentences
 from sightline.report.terminal import parts
+from sightline.report.terminal.listing import Column, Listing
 
 
 def plan_text(answer: PlanAnswer, commands: Sequence[tuple[str, str]] = ()) -> RenderableType:
@@ -19,7 +20,7 @@ def plan_text(answer: PlanAnswer, commands: Sequence[tuple[str, str]] = ()) -> R
         Text(),
     ]
     if answer.plans:
-        blocks += [best_plans(answer), Text()]
+        blocks += [BestPlans(answer), Text()]
         blocks += map(parts.Sentence, (*sentences.standing(answer), *sentences.binding(answer), *_marks(answer)))
         blocks += [Text()]
     blocks += _searched(answer)
@@ -33,40 +34,39 @@ def plan_text(answer: PlanAnswer, commands: Sequence[tuple[str, str]] = ()) -> R
     return Group(*blocks)
 
 
-def best_plans(answer: PlanAnswer) -> parts.FirstThatFits:
-    """Return the plans as a table of the columns that the terminal has room for, else with a plan in words."""
-    chosen, figures = columns.choices(answer), columns.figures(answer)
-    known = {column.key for column in figures}
-    chosen = [column for column in chosen if column.key not in known]
-    dropped = [key for key in columns.in_order_of_need(answer) if key in {c.key for c in (*chosen, *figures)}]
-    forms: list[RenderableType] = []
-    for count in range(len(dropped) + 1):
-        left_out = dropped[:count]
-        forms.append(_table(answer, [c for c in (*chosen, *figures) if c.key not in left_out]))
-    return parts.FirstThatFits([*forms, _in_words(answer, [c for c in figures if c.key not in dropped])])
+@dataclass(frozen=True, slots=True)
+class BestPlans:
+    """The plans in the columns that the terminal has room for; if there is little, a plan's choices on its own line."""
+
+    answer: PlanAnswer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the first form that fits."""
+        answer = self.answer
+        figures = columns.figures(answer)
+        chosen = [c for c in columns.choices(answer) if c.key not in {figure.key for figure in figures}]
+        dropped = [key for key in columns.least_needed(answer) if key in {c.key for c in (*chosen, *figures)}]
+        forms = (_listing_of(answer, chosen, figures, dropped[:count]) for count in range(len(dropped) + 1))
+        fitting = next((form for form in forms if form.narrowest <= options.max_width), None)
+        yield fitting or _listing_of(answer, chosen, figures, dropped)
 
 
-def _table(answer: PlanAnswer, shown: Sequence[columns.Column]) -> Table:
-    table = parts.plain_table(("",))
-    table.columns[0].no_wrap = True
-    for column in shown:
-        table.add_column(column.heading, justify="right" if column.is_number else "left", no_wrap=True)
-    for position, one in enumerate(answer.plans):
-        cells = [column.cells[position] for column in shown]
-        table.add_row(_rank(answer, position), *map(Text, cells), style="" if one.rank > 1 else "bold")
-    return table
+def _listing_of(
+    answer: PlanAnswer, chosen: Sequence[columns.Column], figures: Sequence[columns.Column], dropped: Sequence[str]
+) -> Listing:
+    ranks = [_rank(answer, position) for position in range(len(answer.plans))]
+    return Listing(
+        labels=[
+            Column(heading="plan", cells=ranks, is_number=False),
+            *(_column(c) for c in chosen if c.key not in dropped),
+        ],
+        figures=[_column(column) for column in figures if column.key not in dropped],
+        styles=["bold" if one.rank == 1 else "" for one in answer.plans],
+    )
 
 
-def _in_words(answer: PlanAnswer, figures: Sequence[columns.Column]) -> Table:
-    table = parts.plain_table(("", "plan"))
-    table.columns[0].no_wrap, table.columns[1].ratio = True, 1
-    for column in figures:
-        table.add_column(column.heading, justify="right", no_wrap=True)
-    for position, one in enumerate(answer.plans):
-        cells = [column.cells[position] for column in figures]
-        own = columns.own(answer, one) or "the same"
-        table.add_row(_rank(answer, position), Text(own), *map(Text, cells), style="" if one.rank > 1 else "bold")
-    return table
+def _column(column: columns.Column) -> Column:
+    return Column(heading=column.heading, cells=column.cells, is_number=column.is_number)
 
 
 def _rank(answer: PlanAnswer, position: int) -> str:
@@ -75,7 +75,7 @@ def _rank(answer: PlanAnswer, position: int) -> str:
     tied = any(other.tied for other in answer.plans) and (one.tied or position == 0)
     marks = (
         sentences.TIED if tied else "",
-        "*" if position in answer.pareto else "",
+        "*" if position in answer.pareto and len(answer.pareto) < len(answer.plans) else "",
         "!" if not one.launchable else "",
     )
     return f"{one.rank} {''.join(marks)}".rstrip()
@@ -87,8 +87,10 @@ def _marks(answer: PlanAnswer) -> list[str]:
         for one in answer.plans
         if not one.launchable
     ]
-    front = ["* on the Pareto front: no other plan is better in both"] if answer.pareto else []
-    return [*front, *found]
+    if not answer.pareto:
+        return found
+    where = "*" if len(answer.pareto) < len(answer.plans) else "all plans are"
+    return [f"{where} on the Pareto front: no other plan is better in both", *found]
 
 
 def _searched(answer: PlanAnswer) -> list[RenderableType]:
