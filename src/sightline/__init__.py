@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sightline.explanation.comparison import Comparison, compare
     from sightline.loading import load
     from sightline.measurement.measure import measure
+    from sightline.planning.search import plan
     from sightline.profile import Profile
     from sightline.scenario import (
         Cluster,
@@ -37,6 +38,7 @@ else:
             "sightline.explanation.comparison": "Comparison compare",
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
+            "sightline.planning.search": "plan",
             "sightline.profile": "Profile",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario",
@@ -66,6 +68,7 @@ __all__ = [
     "compare",
     "load",
     "measure",
+    "plan",
     "predict",
     "sensitivity",
     "validate",

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.planning.search import plan
 from sightline.planning.training.validity import POSSIBLE
@@ -100,3 +103,102 @@ def test_search_finds_what_scalar_predictions_of_every_plan_find(kind):
     assert answer.feasible == len(times)
     assert answer.plans[0].profile.step_time_s == pytest.approx(times[0], rel=1e-3)
     assert min(p.profile.step_time_s for p in answer.plans) == pytest.approx(times[0], rel=1e-9)
+
+
+def test_array_search_over_several_sizes_of_a_cluster_is_the_search_of_each():
+    sizes = ["8x a100-sxm-80gb", "16x a100-sxm-80gb", "32x a100-sxm-80gb"]
+    plans = {"recompute": {"any": ["none", "full"]}, "attention": "flash", "offload": "none"}
+    together = plan(asked("llama-2-7b", plans, {"any": sizes}, global_batch=64), top=3)
+    apart = [plan(asked("llama-2-7b", plans, size, global_batch=64), top=3) for size in sizes]
+    assert together.evaluated == sum(one.evaluated for one in apart)
+    assert together.feasible == sum(one.feasible for one in apart)
+    best = min(p.profile.step_time_s for one in apart for p in one.plans)
+    assert together.plans[0].profile.step_time_s == pytest.approx(best, rel=1e-3)
+    assert together.plans[0].profile.scenario.cluster.name == sizes[-1]
+
+
+def test_every_plan_that_is_returned_takes_what_the_search_added_up():
+    answer = plan(asked("deepseek-v2-lite", {}, "16x h100-sxm-80gb", global_batch=64), objective="memory", top=5)
+    values = [p.value for p in answer.plans]
+    assert values == pytest.approx(sorted(values), rel=1e-3)
+    assert all(p.profile.memory_bytes["total"] == pytest.approx(p.value, rel=1e-9) for p in answer.plans)
+    front = plan(asked("deepseek-v2-lite", {}, "16x h100-sxm-80gb", global_batch=64), pareto=("time", "memory"))
+    points = [(float(p.profile.step_time_s), float(p.profile.memory_bytes["total"])) for p in front.plans]
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(points))
+    assert min(p[1] for p in points) == pytest.approx(min(values), rel=1e-9)
+
+
+LIMITS = st.fixed_dictionaries(
+    {},
+    optional={
+        "max_memory": st.sampled_from(["5 GB", "10 GB", "20 GB", "40 GB"]),
+        "deadline": st.sampled_from(["1h", "10h", "100h"]),
+        "budget": st.sampled_from(["10", "100", "1000"]),
+    },
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(limits=LIMITS, objective=st.sampled_from(["time", "cost", "energy", "memory"]))
+def test_a_limit_never_improves_the_best(limits, objective):
+    mapping = asked("llama-3.2-1b", {"recompute": {"any": ["none", "full"]}, "offload": "none"}, total_tokens=1e8)
+    free, limited = plan(mapping, objective=objective), plan(mapping, objective=objective, **limits)
+    assert limited.evaluated == free.evaluated
+    assert limited.feasible <= free.feasible
+    if limited.plans:
+        assert limited.plans[0].value >= free.plans[0].value * (1 - 1e-3)
+        for one in limited.plans:
+            assert one.profile.memory_bytes["total"] <= {"5 GB": 5e9, "10 GB": 1e10, "20 GB": 2e10, "40 GB": 4e10}.get(
+                limits.get("max_memory"), 1e12
+            )
+
+
+def test_a_restricted_field_takes_its_values_alone():
+    stated = {"tensor_parallel": {"from": 1, "to": 4, "factor": 2}, "zero_stage": 1, "schedule": "1f1b"}
+    answer = plan(asked("llama-2-7b", {**stated, "data_parallel": {"any": [2, 4]}}, "8x a100-sxm-80gb"), top=50)
+    plans = [p.profile.scenario.plan for p in answer.plans]
+    assert plans
+    assert all(p.zero_stage == 1 and p.virtual_stages == 1 and p.data_parallel in (2, 4) for p in plans)
+    assert {"tensor_parallel", "data_parallel", "micro_batch"} <= set(answer.free)
+    assert "zero_stage" not in answer.free
+
+
+def test_a_field_outside_the_mesh_makes_a_space_for_each_value():
+    mapping = asked("llama-2-7b", {"dtype": {"any": ["bf16", "fp16"]}, "offload": "none"}, "8x a100-sxm-80gb")
+    both = plan(mapping)
+    apart = [plan(asked("llama-2-7b", {"dtype": d, "offload": "none"}, "8x a100-sxm-80gb")) for d in ("bf16", "fp16")]
+    assert both.evaluated == sum(one.evaluated for one in apart)
+    assert "plan.dtype" in both.free
+
+
+def test_a_batch_below_a_limit_is_the_largest_that_replicas_divide():
+    answer = plan(asked("llama-3.2-1b", {"offload": "none"}, "6x a100-sxm-80gb", global_batch={"at_most": 100}))
+    for one in answer.plans:
+        scenario = one.profile.scenario
+        sequences = scenario.plan.data_parallel * scenario.plan.micro_batch
+        assert scenario.workload.global_batch == 100 // sequences * sequences
+
+
+def test_launchable_plans_have_no_obstacles():
+    answer = plan(asked("llama-2-7b", {"framework": "torchtitan"}, "8x h100-sxm-80gb"), launchable=True)
+    assert answer.plans
+    assert all(p.launchable and not p.obstacles for p in answer.plans)
+    free = plan(asked("llama-2-7b", {"framework": "torchtitan"}, "8x h100-sxm-80gb"))
+    assert free.evaluated > answer.evaluated
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"objective": "tim"}, "objective is 'tim'; allowed: time, cost, energy, memory, batch - did you mean 'time'?"),
+        ({"pareto": ("time",)}, "pareto is 'time'"),
+        ({"top": 0}, "top is 0"),
+        ({"deadline": "30d"}, "deadline needs workload.total_tokens"),
+        ({"free": ["tensor_paralel"]}, "did you mean 'tensor_parallel'?"),
+        ({"max_memory": "much"}, "'much'"),
+    ],
+)
+def test_a_wrong_request_is_a_sentence(request_, said):
+    with pytest.raises(InputError) as error:
+        plan(asked("llama-2-7b", {}, "8x a100-sxm-80gb"), **request_)
+    assert said in str(error.value)

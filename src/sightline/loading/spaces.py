@@ -13,7 +13,7 @@ from sightline.loading.input.dotted_keys import dotted, swept
 from sightline.loading.input.sources import read_source
 from sightline.loading.loader import Overrides, mappings_of, read_scenario
 from sightline.loading.plan import OTHER_TASKS, read_training_plan
-from sightline.loading.training import scenario_from_mapping
+from sightline.loading.training import AT_MOST, scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
@@ -123,9 +123,9 @@ def _without_limit(mapping: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
     """Whether the global batch is a limit, and the mapping with the number in its place."""
     workload = mapping.get("workload")
     batch = workload.get("global_batch") if isinstance(workload, Mapping) else None
-    if not isinstance(workload, Mapping) or not isinstance(batch, Mapping) or batch.keys() != {"at_most"}:
+    if not isinstance(workload, Mapping) or not isinstance(batch, Mapping) or batch.keys() != {AT_MOST}:
         return False, dict(mapping)
-    return True, {**mapping, "workload": {**workload, "global_batch": batch["at_most"]}}
+    return True, {**mapping, "workload": {**workload, "global_batch": batch[AT_MOST]}}
 
 
 def _at(mapping: Mapping[str, Any], key: str) -> Any:

@@ -30,11 +30,23 @@ from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES
 from sightline.scenario.rules.rulebook import broken_rules
 
+
+def samples(value: Any) -> Any:
+    """Samples of a step: a whole number, or ``{at_most: N}``."""
+    if not isinstance(value, Mapping):
+        return whole()(value)
+    if value.keys() != {AT_MOST}:
+        raise InputError(f"is {show(dict(value))}; allowed: a whole number, or {{{AT_MOST}: N}}")
+    return {AT_MOST: whole()(value[AT_MOST])}
+
+
+AT_MOST = "at_most"
+"""Key of a batch that is the largest multiple of replicas and micro-batch below a number."""
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 WORKLOAD: Keys = {
     "task": Needed(choice(*TASKS), ", ".join(TASKS)),
     "sequence_length": Needed(tokens(), "tokens per sample, a whole number of 1 or more"),
-    "global_batch": Needed(whole(), "samples per optimizer step, a whole number of 1 or more"),
+    "global_batch": Needed(samples, "samples per optimizer step, a whole number of 1 or more"),
     "total_tokens": quantity(TOKENS),
     "lengths": anything,
     "packing": flag,
@@ -70,6 +82,7 @@ def scenario_from_mapping(
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, complaints)
     plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints)
+    workload = _largest_batch(workload, _facts(parts, workload, plan, free), complaints)
     facts = _facts(parts, workload, plan, free)
     complaints.add(*broken_rules(TRAINING_RULES, facts))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
@@ -144,6 +157,23 @@ def _values(stated: object, complaints: Complaints) -> tuple[float, ...]:
         wrong = next((v for v in listed if v not in good), stated)
         complaints.add(f"workload.lengths.values has {show(wrong)}; allowed: a list of lengths of 1 token or more")
     return tuple(float(v) for v in good)
+
+
+def _largest_batch(workload: dict[str, Any], facts: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
+    """The workload with the largest batch below its limit that replicas and micro-batch divide, where it has one."""
+    if not isinstance(workload.get("global_batch"), Mapping):
+        return workload
+    most, others = workload["global_batch"][AT_MOST], {k: v for k, v in workload.items() if k != "global_batch"}
+    if "data_parallel" not in facts:
+        return others
+    step = facts["data_parallel"] * (facts.get("micro_batch") or 1)
+    if step > most:
+        complaints.add(
+            f"workload.global_batch is at most {most}; allowed: {step} or more, plan.data_parallel "
+            f"{facts['data_parallel']} x plan.micro_batch {facts.get('micro_batch') or 1}"
+        )
+        return others
+    return {**others, "global_batch": most // step * step}
 
 
 def _task(values: Mapping[str, Any]) -> Workload:

@@ -12,7 +12,7 @@ from sightline.planning.money import Limits, Run
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
 from sightline.profile import Profile
-from sightline.quantities import Number, show
+from sightline.quantities import Count, Number, show
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
 
@@ -35,6 +35,7 @@ class Evaluated(NamedTuple):
     memory_bytes: Number
     energy_j: Number | None
     global_batch: Number
+    devices: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +71,7 @@ class Measure:
         return Run(
             step_time_s=plans.step_s,
             steps=steps,
-            devices=cluster.devices,
+            devices=plans.devices,
             usd_per_hour=cluster.device.usd_per_hour,
             joules_per_step=plans.energy_j,
             availability=self.availability,
@@ -83,20 +84,32 @@ class Measure:
 
     def of_block(self, block: Block, axes: Axes) -> Evaluated:
         """Return the figures of a block."""
-        return Evaluated(block.step_s, block.memory_bytes, block.energy_j, self._batches(block, axes))
+        return Evaluated(
+            block.step_s,
+            block.memory_bytes,
+            block.energy_j,
+            self._batches(block, axes),
+            self._devices(block, axes),
+        )
+
+    def _devices(self, block: Block, axes: Axes) -> Count:
+        """Devices of a block's plans."""
+        if not self.space.clusters:
+            return self.space.scenario.cluster.devices
+        devices: Count = _column(axes.layouts["devices"][block.rows[0]], block)
+        return devices
 
     def _batches(self, block: Block, axes: Axes) -> Number:
         """Samples per step of a block's plans."""
         limit = self.space.scenario.workload.global_batch
         if not self.space.at_most:
             return float(limit)
-        count = block.fits.shape[0]
-        layout, micro_batch, _ = (column[block.start : block.start + count] for column in block.group.rows)
+        layout, micro_batch, _ = block.rows
         ranks = axes.layouts["tensor_parallel"][layout] * axes.layouts["context_parallel"][layout]
         stages = axes.pipeline_parallel[block.group.stages]
-        sequences = self.space.scenario.cluster.devices // (ranks * stages) * axes.micro_batch[micro_batch]
-        batches: Number = (limit // sequences * sequences).astype(float)
-        return np.reshape(batches, (-1, *(1,) * (block.fits.ndim - 1)))
+        sequences = axes.layouts["devices"][layout] // (ranks * stages) * axes.micro_batch[micro_batch]
+        batches: Number = _column(limit // sequences * sequences, block)
+        return batches
 
     def of_profile(self, profile: Profile) -> Evaluated:
         """Return the figures of a prediction."""
@@ -106,7 +119,13 @@ class Measure:
             float(profile.memory_bytes["total"]),
             float(profile.energy_per_step_j),
             float(scenario.workload.global_batch),
+            scenario.cluster.devices,
         )
+
+
+def _column(values: Any, block: Block) -> Any:
+    """A number for each row of a block, along its first dimension."""
+    return np.reshape(values * 1.0, (-1, *(1,) * (block.fits.ndim - 1)))
 
 
 def shown_value(objective: str, measure: Measure, plans: Evaluated) -> float:

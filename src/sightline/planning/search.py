@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.content import content
 from sightline.errors import InputError, nearest
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
@@ -107,6 +108,7 @@ def plan(
     given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
     spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
     _check(spaces, request)
+    spaces = together(spaces)
     return replace(_answer(spaces, request, progress), seconds=perf_counter() - start)
 
 
@@ -132,6 +134,25 @@ def _spaces(
     overrides = {**read_overrides(overrides), **({"cluster": {"any": list(devices)}} if devices else {})}
     spaces = load_spaces(source, overrides)
     return spaces if free is None else [_opened(space.scenario, free) for space in spaces]
+
+
+def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
+    """Return fewer spaces: those whose clusters differ in nothing but the number of devices are searched at once."""
+    alike: dict[Any, list[Space[Any]]] = {}
+    for space in spaces:
+        cluster = replace(space.scenario.cluster, devices=0, name="")
+        others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
+        key = (content(cluster, 0), str(others), isinstance(space.scenario, Scenario) or id(space))
+        alike.setdefault(key, []).append(space)
+    return [_joined(several) for several in alike.values()]
+
+
+def _joined(spaces: Sequence[Space[Any]]) -> Space[Any]:
+    first, *others = spaces
+    if not others:
+        return first
+    sizes = {space.scenario.cluster.devices: space.scenario.cluster for space in spaces}
+    return replace(first, clusters=tuple(sizes[count] for count in sorted(sizes)))
 
 
 def _opened(scenario: Scenario, free: Iterable[str] | None) -> Space[Scenario]:
@@ -230,14 +251,15 @@ def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> lis
 
 def resolved(space: Space[Scenario], fields: Mapping[str, Any]) -> Scenario:
     """Return the scenario of a plan that was found in a space."""
-    scenario = space.scenario
-    ranks = fields["tensor_parallel"] * fields["pipeline_parallel"] * fields["context_parallel"]
-    replicas = scenario.cluster.devices // ranks
+    scenario, chosen = space.scenario, dict(fields)
+    cluster = {one.devices: one for one in space.sizes}[chosen.pop("devices")]
+    replicas = cluster.devices // (chosen["tensor_parallel"] * chosen["pipeline_parallel"] * chosen["context_parallel"])
     workload = scenario.workload
     if space.at_most:
-        sequences = replicas * fields["micro_batch"]
+        sequences = replicas * chosen["micro_batch"]
         workload = replace(workload, global_batch=workload.global_batch // sequences * sequences)
-    return replace(scenario, workload=workload, plan=replace(scenario.plan, data_parallel=replicas, **fields))
+    plan = replace(scenario.plan, data_parallel=replicas, **chosen)
+    return replace(scenario, workload=workload, plan=plan, cluster=cluster)
 
 
 def _plan(rank: int, measure: Measure, scenario: Scenario, request: Request) -> RankedPlan:

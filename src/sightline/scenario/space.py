@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from sightline.content import fix_mappings
-from sightline.scenario.cluster import Question
+from sightline.scenario.cluster import Cluster, Question
 
 Q = TypeVar("Q", bound=Question)
 
@@ -37,11 +37,18 @@ class Space(Generic[Q]):
     """By field of the plan: the values that it may take, None for all. Fields that are not named are fixed."""
     at_most: bool = False
     """Whether the global batch is a limit: a plan takes the largest multiple of its replicas and micro-batch."""
+    clusters: tuple[Cluster, ...] = ()
+    """Clusters of the same parts that are searched together, from small to large; none: the question's alone."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Dotted keys by which this question differs from others that are searched with it, as they were stated."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
+
+    @property
+    def sizes(self) -> tuple[Cluster, ...]:
+        """All clusters."""
+        return self.clusters or (self.scenario.cluster,)
 
     @property
     def free(self) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def outdone(keys: Floats, by: Floats) -> NDArray[np.bool_]:
 def fields_at(block: Block, axes: Axes, choice: Choice, places: Places) -> list[Mapping[str, Any]]:
     """Return the plan fields of some plans of a block, by their positions in it."""
     row, *options = np.unravel_index(places, block.fits.shape)
-    layout, micro_batch, sequence = (column[block.start + row] for column in block.group.rows)
+    layout, micro_batch, sequence = (column[row] for column in block.rows)
     zero, *offload, schedule = options
     parts = list(axes.offload.items())
     found: list[Mapping[str, Any]] = []

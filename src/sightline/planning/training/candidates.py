@@ -86,8 +86,10 @@ def axes_of(space: Space[Scenario]) -> Axes:
     Degrees divide the cluster, and micro-batches the batch. Rules are asked later.
     """
     scenario = space.scenario
-    model, degrees = scenario.model, divisors(scenario.cluster.devices)
-    splits = {
+    model, counts = scenario.model, [cluster.devices for cluster in space.sizes]
+    degrees = np.unique(np.concatenate([divisors(count) for count in counts]))
+    splits: dict[str, Any] = {
+        "devices": counts,
         "tensor_parallel": degrees,
         "context_parallel": degrees,
         "expert_parallel": [1] if model.experts is None else divisors(model.experts.count),
@@ -95,7 +97,7 @@ def axes_of(space: Space[Scenario]) -> Axes:
     stays = device_model(scenario.cluster.device).in_host_memory
     offload = _values(space, "offload", (frozenset(), frozenset(() if stays else OFFLOADABLE)))
     return Axes(
-        layouts=_layouts(scenario, {name: _values(space, name, usual) for name, usual in splits.items()}),
+        layouts=_layouts({name: _values(space, name, usual) for name, usual in splits.items()}),
         micro_batch=np.asarray(_values(space, "micro_batch", _micro_batches(space))),
         sequence_parallel=np.asarray(_values(space, "sequence_parallel", (False, True)), dtype=int),
         pipeline_parallel=np.asarray(_values(space, "pipeline_parallel", degrees[degrees <= model.layers + 2])),
@@ -106,6 +108,8 @@ def axes_of(space: Space[Scenario]) -> Axes:
 
 
 def _values(space: Space[Scenario], name: str, usual: Iterable[Any]) -> list[Any]:
+    if name == "devices":
+        return list(usual)
     restricted = space.values.get(name, (getattr(space.scenario.plan, name),))
     return list(usual if restricted is None else restricted)
 
@@ -118,13 +122,13 @@ def _micro_batches(space: Space[Scenario]) -> Array:
     return np.union1d(divisors(batch), 2 ** np.arange(batch.bit_length()))
 
 
-def _layouts(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, Array]:
-    """The product of the degrees, without those whose ranks do not divide the cluster; alike ones are neighbours."""
+def _layouts(axes: Mapping[str, Sequence[Any]]) -> dict[str, Array]:
+    """The product of the degrees, without those whose ranks do not divide the devices; alike ones are neighbours."""
     grid = np.meshgrid(*(np.asarray(values, dtype=np.int64) for values in axes.values()), indexing="ij")
     layouts = {name: column.ravel() for name, column in zip(axes, grid, strict=True)}
     ranks = layouts["tensor_parallel"] * layouts["context_parallel"]
-    (there,) = np.nonzero(scenario.cluster.devices % ranks == 0)
-    there = there[np.argsort(ranks[there], kind="stable")]
+    (there,) = np.nonzero(layouts["devices"] % ranks == 0)
+    there = there[np.lexsort((ranks[there], layouts["devices"][there]))]
     return {name: column[there] for name, column in layouts.items()}
 
 
@@ -143,7 +147,9 @@ def open_plan(space: Space[Scenario], axes: Axes, choice: Choice) -> Scenario:
     base, stages = space.scenario, along(axes.pipeline_parallel, STAGES) * 1.0
     layouts: dict[str, Any] = {name: along(column, LAYOUT) * 1.0 for name, column in axes.layouts.items()}
     micro_batch = along(axes.micro_batch, MICRO_BATCH) * 1.0
-    left = base.cluster.devices / (layouts["tensor_parallel"] * layouts["context_parallel"] * stages)
+    devices: Any = layouts.pop("devices") if space.clusters else base.cluster.devices
+    layouts.pop("devices", None)
+    left = devices / (layouts["tensor_parallel"] * layouts["context_parallel"] * stages)
     schedule: dict[str, Any] = {"schedule": "dualpipe", "virtual_stages": 1}
     if not choice.both_ways:
         schedule["schedule"] = along([name for name, _ in axes.schedules], SCHEDULE)
@@ -167,4 +173,4 @@ def open_plan(space: Space[Scenario], axes: Axes, choice: Choice) -> Scenario:
         whole = np.floor(workload.global_batch / np.maximum(sequences, 1.0)) * sequences
         largest: Any = np.maximum(whole, sequences)
         workload = replace(workload, global_batch=largest)
-    return replace(base, plan=plan, workload=workload)
+    return replace(base, plan=plan, workload=workload, cluster=replace(base.cluster, devices=devices))

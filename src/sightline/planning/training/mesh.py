@@ -60,6 +60,11 @@ class Block:
     evaluated: int
     """Valid plans."""
 
+    @property
+    def rows(self) -> tuple[Array, ...]:
+        """Positions of layout, micro-batch and sequence parallelism of each row."""
+        return tuple(column[self.start : self.start + len(self.fits)] for column in self.group.rows)
+
 
 def groups_of(axes: Axes, valid: Valid, sums: Sums) -> Iterator[Group]:
     """Yield the plans of a mesh by their number of stages."""
@@ -140,7 +145,7 @@ def _fewer(sums: Sequence[Summands]) -> tuple[Summands, ...]:
 def blocks_of(group: Group, device_bytes: float, host_bytes: float, plans: int = PLANS_PER_BLOCK) -> Iterator[Block]:
     """Yield all plans of a group, block by block.
 
-    A plan may take ``device_bytes`` of a device, and ``host_bytes`` of the host for each device.
+    A plan may take ``device_bytes`` of a device, and ``host_bytes`` of a host.
     """
     options, count = group.options, len(group.rows[0])
     step = max(1, plans // prod(options))

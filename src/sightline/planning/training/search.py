@@ -70,7 +70,7 @@ def search(
     counts = Counts()
     cluster = space.scenario.cluster
     device_bytes = min(float(cluster.device.memory_bytes), max_memory or np.inf)
-    host_bytes = float(cluster.host.memory_bytes) / min(cluster.per_node, cluster.devices)
+    host_bytes = float(cluster.host.memory_bytes)
     work = [(choice, axes) for choice in choices(space) for axes in _chunks(axes_of(space))]
     progress.begin(len(work), "searching")
     try:

@@ -59,7 +59,7 @@ def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
 def host_bytes(stages: Sequence[StageMemory], cluster: Cluster) -> Number:
     """Bytes that the devices of one node keep in its memory, each taken to keep as much as the one that keeps most."""
     most = reduce(larger, [stage.items[IN_HOST_MEMORY] for stage in stages])
-    return most * min(cluster.per_node, cluster.devices)
+    return most * smaller(cluster.per_node, cluster.devices)
 
 
 def fits_on_host(stages: Sequence[StageMemory], cluster: Cluster) -> Any:

@@ -11,10 +11,12 @@ from functools import reduce
 import numpy as np
 
 from sightline.prediction.figures import power_by_phase_w
+from sightline.prediction.training.memory import StageLedger
 from sightline.prediction.training.mesh import Terms, merged
 from sightline.prediction.training.predict import assembled
 from sightline.prediction.training.priced import Priced
-from sightline.quantities import Number, added_up, anywhere, larger
+from sightline.quantities import Number, added_up, anywhere, larger, smaller
+from sightline.scenario import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,7 +29,7 @@ class Sums:
     peaks: tuple[Terms, ...]
     """Bytes of the fullest device: the largest of these sums."""
     on_host: tuple[Terms, ...]
-    """Bytes of one device in the host's memory: the largest of these sums; none where nothing is offloaded."""
+    """Bytes in the memory of a host: the largest of these sums; none where nothing is offloaded."""
 
 
 def sums_of(priced: Priced, *, energy: bool = False) -> Sums:
@@ -41,8 +43,15 @@ def sums_of(priced: Priced, *, energy: bool = False) -> Sums:
         step_s=merged(times.terms),
         energy_j=merged(joules),
         peaks=_compared([terms for ledger in ledgers for terms in ledger.moments]),
-        on_host=tuple(merged(ledger.on_host) for ledger in ledgers if any(map(anywhere, ledger.on_host))),
+        on_host=_on_host(ledgers, priced.scenario.cluster),
     )
+
+
+def _on_host(ledgers: Sequence[StageLedger], cluster: Cluster) -> tuple[Terms, ...]:
+    """Bytes of a node's devices, each taken to keep as much as the one that keeps most."""
+    devices = smaller(cluster.per_node, cluster.devices)
+    there = [ledger.on_host for ledger in ledgers if any(map(anywhere, ledger.on_host))]
+    return tuple(merged([devices * term for term in terms]) for terms in there)
 
 
 def _compared(moments: Sequence[Sequence[Number]]) -> tuple[Terms, ...]:

@@ -15,7 +15,7 @@ from sightline.prediction.training.micro_batch import Slot
 from sightline.prediction.training.stages import StageContents, layer_sum
 from sightline.program import Block, FlashAttention, Program
 from sightline.program.routing import largest_of
-from sightline.quantities import Number, larger
+from sightline.quantities import Count, Number, larger
 from sightline.scenario import Scenario
 
 DEVICE_SPREAD = 0.01
@@ -28,7 +28,7 @@ next in two traces of training (arXiv 2505.05713, its artifact), so 0.6 % of a d
 """
 
 
-def for_slowest_device_s(devices: int, slot: Slot, micro_batches: Number) -> Number:
+def for_slowest_device_s(devices: Count, slot: Slot, micro_batches: Number) -> Number:
     """Return the seconds by which a step on ``devices`` outlasts that of the mean device; exactly 0 for one.
 
     ``m max(s c(n) w - h, 0)``: in each of ``m`` micro-batches the slowest device lags by ``s c(n)`` of its work ``w``,
@@ -38,14 +38,16 @@ def for_slowest_device_s(devices: int, slot: Slot, micro_batches: Number) -> Num
     far out of line, which are taken out of a run (0.5 % of them, 10 % slower, in arXiv 2402.15627), slow phases that
     last minutes, and scatter from one micro-batch to the next, most of which comes from the samples.
     """
-    behind = DEVICE_SPREAD * _largest_of(devices)
+    behind = DEVICE_SPREAD * (
+        largest_of(devices.astype(float)) if isinstance(devices, np.ndarray) else _largest_of(devices)
+    )
     hidden_s = slot.forward_wait_s + slot.backward_wait_s
     work_s = slot.forward.work_s + slot.recompute.work_s + slot.backward.work_s
     return micro_batches * larger(behind * work_s - hidden_s, 0.0)
 
 
 @lru_cache(maxsize=256)
-def _largest_of(devices: int) -> float:
+def _largest_of(devices: float) -> float:
     return float(largest_of(devices))
 
 

@@ -1,6 +1,9 @@
 """Whether the degrees of a plan fit the model, the batch and the cluster: everything is split into whole parts."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.quantities import Count, show
 from sightline.scenario.lengths import Lengths
@@ -224,7 +227,7 @@ def virtual_stages(virtual_stages: Count, pipeline_parallel: Count) -> Checks:
 
 def interleaving(schedule: str, schedule_is_stated: bool, virtual_stages: Count) -> Checks:
     """More than one virtual stage means the interleaved schedule and no other that is stated."""
-    other = is_one_of(schedule, ("gpipe", "zero-bubble", "dualpipe"))
+    other: Any = is_one_of(schedule, ("gpipe", "zero-bubble", "dualpipe"))
     yield Check(
         (virtual_stages == 1) | np.logical_not(other) | (not schedule_is_stated),
         "plan.schedule is '{schedule}' with plan.virtual_stages {virtual_stages}; allowed: interleaved, or "
@@ -233,7 +236,7 @@ def interleaving(schedule: str, schedule_is_stated: bool, virtual_stages: Count)
 
 
 def dualpipe(
-    schedule: str,
+    schedule: str | NDArray[np.str_],
     virtual_stages: Count,
     pipeline_parallel: Count,
     global_batch: Count,
@@ -241,7 +244,8 @@ def dualpipe(
     micro_batch: Count | None,
 ) -> Checks:
     """DualPipe feeds as many micro-batches into either end of the pipeline, at least as many as there are stages."""
-    if not isinstance(schedule, str) or schedule != "dualpipe":
+    # Of several schedules none is DualPipe.
+    if isinstance(schedule, np.ndarray) or schedule != "dualpipe":
         return
     interleaved = virtual_stages > 1
     yield Check(
