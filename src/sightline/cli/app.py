@@ -1,5 +1,6 @@
 """The commands, put together."""
 
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -8,8 +9,11 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from sightline.cli import output
 from sightline.on_demand import named
 
-COMMANDS = ("predict", "measure", "compare", "roofline", "sensitivity", "catalog", "validate", "calibrate", "runs")
-"""Each is a function, or a group of commands, in the module of its name."""
+COMMANDS = (
+    *("predict", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate", "calibrate"),
+    "runs",
+)
+"""Each is a function, or a group of commands, in the module of its name; a keyword of Python has a ``_`` behind it."""
 
 
 class _AsTyped:
@@ -57,7 +61,8 @@ def command_line(first: str = "") -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(sightline)
     for name in (first,) if first in COMMANDS else COMMANDS:
-        command = named(f"sightline.cli.{name}:{name}")
+        module = f"{name}_" if iskeyword(name) else name
+        command = named(f"sightline.cli.{module}:{module}")
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
                 one.cls = _Command

@@ -8,7 +8,11 @@ from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from sightline.launching.saving import save
+    from sightline.launching.scenario_file import completed, scenario_text
 else:
-    __getattr__, __dir__ = names_on_demand(__name__, {"sightline.launching.saving": "save"})
+    __getattr__, __dir__ = names_on_demand(
+        __name__,
+        {"sightline.launching.saving": "save", "sightline.launching.scenario_file": "completed scenario_text"},
+    )
 
-__all__ = ["Launch", "Reading", "read", "save", "write"]
+__all__ = ["Launch", "Reading", "completed", "read", "save", "scenario_text", "write"]

@@ -34,8 +34,10 @@ class Reading:
     """Keys and values of a scenario file."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """What a scenario needs and the source cannot say: dotted key, and what belongs there."""
+    assumed: Mapping[str, Any] = field(default_factory=dict)
+    """What the source cannot say but a scenario needs, by dotted key: values that are in ``scenario`` all the same."""
     without_counterpart: Sequence[str] = ()
-    """Sentences: arguments that no key of a scenario stands for, and what was assumed."""
+    """Sentences: arguments that no key of a scenario stands for."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)

@@ -24,6 +24,7 @@ def test_a_vllm_command_is_a_plan():
         "max_batched_tokens": 16384,
         "memory_fraction": 0.85,
         "cuda_graphs": False,
+        "replicas": 1,
     }
     assert "4x h100-sxm-80gb" in reading.missing["cluster"]
 
@@ -111,7 +112,7 @@ def test_what_no_key_stands_for_is_said_without_its_value():
 )
 def test_commands_of_every_engine(command, engine, plan):
     reading = read(command)
-    assert reading.scenario["plan"] == {"framework": engine, **plan}
+    assert reading.scenario["plan"] == {"framework": engine, **plan, "replicas": 1}
     assert not [said for said in reading.without_counterpart if said.startswith("no key")]
 
 
@@ -177,3 +178,13 @@ def test_assumed_requests_stay_within_the_longest_sequence():
     workload = read("vllm serve Qwen/Qwen3-32B --max-model-len 512 --max-num-seqs 4").scenario["workload"]
     assert workload["prompt_tokens"] + workload["output_tokens"] == 512
     assert workload["batch"] == 4
+
+
+def test_what_is_assumed_is_told_apart():
+    reading = read("vllm serve Qwen/Qwen3-32B --spec-tokens 2")
+    assert reading.assumed == {
+        "workload.batch": 16,
+        "workload.prompt_tokens": 1024,
+        "workload.output_tokens": 128,
+        "plan.speculative.acceptance": 0.7,
+    }

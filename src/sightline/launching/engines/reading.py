@@ -95,7 +95,8 @@ def read(found: Given, dialect: Dialect) -> Reading:
         framework=dialect.engine,
         scenario={key: value for key, value in scenario.items() if value},
         missing=missing,
-        without_counterpart=[*_said(servers, plans, workload, dialect), *dict.fromkeys(unread)],
+        assumed=_assumed(workload, plan),
+        without_counterpart=[*_said(servers, plans, dialect), *dict.fromkeys(unread)],
     )
 
 
@@ -166,7 +167,7 @@ def _plan(plans: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[dict[str, A
     devices = sum(_size(first) * len(same) for same in plans.values() for first in same[:1])
     if set(plans) != {"prefill", "decode"}:
         (same,) = list(plans.values())[:1]
-        return {**same[0], **({"replicas": len(same)} if len(same) > 1 else {})}, devices
+        return {**same[0], "replicas": len(same)}, devices
     pools: dict[str, dict[str, Any]] = {}
     for role in ("prefill", "decode"):
         first, servers = plans[role][0], len(plans[role])
@@ -196,19 +197,17 @@ def _workload(
     return {"task": "generate", "batch": batch, "prompt_tokens": prompt, "output_tokens": output}
 
 
+def _assumed(workload: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that no command says, by dotted key."""
+    requests = {f"workload.{key}": value for key, value in workload.items() if key != "task"}
+    drafts = {"plan.speculative.acceptance": ACCEPTANCE} if "speculative" in plan else {}
+    return requests | drafts
+
+
 def _said(
-    servers: Sequence[Options],
-    plans: Mapping[str, Sequence[Mapping[str, Any]]],
-    workload: Mapping[str, Any],
-    dialect: Dialect,
+    servers: Sequence[Options], plans: Mapping[str, Sequence[Mapping[str, Any]]], dialect: Dialect
 ) -> Iterator[str]:
-    """What no key stands for, and what was assumed."""
-    yield (
-        f"workload: a server's command does not say its requests; assumed: batch {workload['batch']}, prompt_tokens "
-        f"{workload['prompt_tokens']}, output_tokens {workload['output_tokens']}"
-    )
-    if any("speculative" in plan for same in plans.values() for plan in same):
-        yield f"plan.speculative.acceptance: a command does not say it; assumed: {ACCEPTANCE}"
+    """What no key stands for."""
     for role, same in plans.items():
         if any(one != same[0] for one in same):
             yield f"the {role + ' ' if role else ''}servers differ; all of them are read as the first"

@@ -56,10 +56,15 @@ def read_source(source: object) -> Source:
     if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] in ("", "{", "[")):
         return _from_text(_decoded(source, "the text"), place="", folder=Path())
     if str(source) == "-":
-        stream = getattr(sys.stdin, "buffer", sys.stdin)
-        return _from_text(_decoded(stream.read(LARGEST_FILE + 1), "standard input"), "standard input", Path())
+        return _from_text(read_stdin(), "standard input", Path())
     path = Path(source)
     return _from_text(read_text(path), place=str(path), folder=path.parent, suffix=path.suffix.lower())
+
+
+def read_stdin() -> str:
+    """Return the text on standard input."""
+    stream = getattr(sys.stdin, "buffer", sys.stdin)
+    return _decoded(stream.read(LARGEST_FILE + 1), "standard input")
 
 
 def read_text(path: Path) -> str:

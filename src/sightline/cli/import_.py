@@ -1,0 +1,108 @@
+"""``sightline import``: a framework's own configuration or command line read back as a scenario."""
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sightline.cli import output
+from sightline.cli.options import AsJson, Settings
+
+if TYPE_CHECKING:
+    from sightline.launching import Reading
+
+
+def import_(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|COMMAND",
+            help="A configuration file, a script, or a command line; - reads stdin.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|PATH", help="The model, where the source does not say it or by another name."),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="CLUSTER", help="The devices, such as '8x h100-sxm-80gb'.")
+    ] = None,
+    settings: Settings = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="OUT", help="Write the scenario into a .yaml file instead of to stdout.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a framework's own configuration or command line back as a scenario.
+
+    Understood are DeepSpeed's JSON, commands and scripts of Megatron-LM, accelerate's YAML, torchtitan's TOML, and
+    commands, containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI and llama.cpp. The scenario goes to stdout, and
+    what no key stands for, what was assumed and what is missing to stderr. A command follows as one text in quotes, or
+    word by word behind --.
+
+    \b
+    Examples:
+      sightline import ds_config.json --model llama-2-7b --cluster "8x a100-sxm-80gb"
+      sightline import pretrain.sh --cluster "64x h100-sxm-80gb" --out scenario.yaml
+      sightline import "vllm serve Qwen/Qwen3-32B -tp 4" --cluster "4x h100-sxm-80gb" --set workload.batch=64
+      sightline import --cluster "2x h100-sxm-80gb" -- vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2
+      cat serve.sh | sightline import - --cluster "8x h200-sxm-141gb" | sightline predict -
+    """
+    from sightline.launching import completed, scenario_text
+
+    output.check({"--out": out}, out=(".yaml", ".yml"))
+    reading = completed(_read(source), _known(model, cluster, settings or []))
+    if as_json:
+        output.print_json(_document(reading))
+        return
+    for sentence in _remarks(reading):
+        output.print_remark(sentence)
+    if out is None:
+        output.print_text(scenario_text(reading))
+        return
+    output.write_file(out, scenario_text(reading))
+    output.print_remark(f"wrote {out}" + ("" if reading.missing else f"; try next: sightline predict {out}"))
+
+
+def _read(source: list[str]) -> "Reading":
+    """What a file, standard input, one text or the words of a command say."""
+    from sightline.launching import read
+    from sightline.loading.input.sources import read_stdin
+
+    if source == ["-"]:
+        return read(f"{read_stdin()}\n")
+    return read(source[0] if len(source) == 1 else shlex.join(source))
+
+
+def _known(model: str | None, cluster: str | None, settings: list[str]) -> dict[str, Any]:
+    """Values by dotted key, of the options of their own first."""
+    from sightline.loading.input.dotted_keys import key_value
+    from sightline.loading.input.sources import value_of
+
+    stated = {"model": model, "cluster": cluster}
+    pairs = [key_value(argument) for argument in settings]
+    known = {key: value for key, value in stated.items() if value is not None}
+    return {**known, **{key: value_of(key, value) for key, value in pairs}}
+
+
+def _remarks(reading: "Reading") -> Iterator[str]:
+    """What no key stands for, what was assumed, and what is missing with the option that gives it."""
+    yield from reading.without_counterpart
+    if reading.assumed:
+        listed = ", ".join(f"{key} {value}" for key, value in reading.assumed.items())
+        yield f"assumed, for the source does not say: {listed}; --set changes them"
+    for key, what in reading.missing.items():
+        option = f"--{key}" if key in ("model", "cluster") else f"--set {key}=..."
+        yield f"{key} is missing: {what} ({option} gives it)"
+
+
+def _document(reading: "Reading") -> dict[str, Any]:
+    return {
+        "framework": reading.framework,
+        "scenario": reading.scenario,
+        "missing": reading.missing,
+        "assumed": reading.assumed,
+        "without_counterpart": list(reading.without_counterpart),
+    }

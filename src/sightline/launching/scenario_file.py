@@ -1,0 +1,61 @@
+"""What was read back of a launch as the text of a scenario file, completed by what the user knows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.launching.launch import Reading
+from sightline.loading import load
+from sightline.loading.input.dotted_keys import with_value
+
+ORDER = ("name", "model", "cluster", "workload", "plan")
+"""Parts of a scenario in the order of a file."""
+
+
+def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
+    """Return a reading with further values by dotted key, which are no longer missing.
+
+    Raises:
+        InputError: Nothing is missing any more, and the scenario breaks rules; a sentence for each.
+    """
+    scenario = dict(reading.scenario)
+    for key, value in settings.items():
+        scenario = with_value(scenario, key, value)
+    scenario = {key: scenario[key] for key in (*ORDER, *scenario) if key in scenario}
+    # A key below one that is given now, such as model.vocab_size below a model by its name, is known with it.
+    missing = {key: what for key, what in reading.missing.items() if not _is_given(key, settings)}
+    assumed = {key: value for key, value in reading.assumed.items() if not _is_given(key, settings)}
+    said = list(reading.without_counterpart)
+    if not missing:
+        try:
+            load(scenario)
+        except InputError as error:
+            unknown = [problem for problem in error.problems if problem.startswith("model is ")]
+            if "model" in settings or len(unknown) < len(error.problems):
+                raise
+            said += unknown
+            missing = {"model": "a name of the catalog, a path or a mapping"}
+    return replace(reading, scenario=scenario, missing=missing, assumed=assumed, without_counterpart=said)
+
+
+def _is_given(key: str, settings: Mapping[str, Any]) -> bool:
+    return any(key == given or key.startswith(f"{given}.") for given in settings)
+
+
+def scenario_text(reading: Reading) -> str:
+    """Return a reading as YAML that ``sightline predict`` takes, what is missing as comments at its head."""
+    import yaml
+
+    head = [f"# Read from a launch of {reading.framework}."]
+    head += [f"# {key} is missing: {what}" for key, what in reading.missing.items()]
+    head += [f"# {key} is assumed." for key in reading.assumed]
+    text = yaml.safe_dump(_plain(reading.scenario), sort_keys=False, allow_unicode=True, width=100)
+    return "\n".join([*head, text])
+
+
+def _plain(value: Any) -> Any:
+    """Plain containers, which is all that YAML writes."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

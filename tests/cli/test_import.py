@@ -1,0 +1,68 @@
+import json
+
+VLLM = "vllm serve Qwen/Qwen3-32B -tp 4 --swap-space 4"
+CLUSTER = ("--cluster", "4x h100-sxm-80gb")
+
+
+def test_a_command_becomes_a_scenario_that_predicts(run):
+    imported = run("import", VLLM, *CLUSTER)
+    assert imported.returncode == 0
+    assert "no key of a scenario stands for --swap-space" in imported.stderr
+    predicted = run("predict", "-", "--json", stdin=imported.stdout)
+    assert predicted.returncode == 0, predicted.stderr
+    assert json.loads(predicted.stdout)["scenario"]["plan"]["tensor_parallel"] == 4
+
+
+def test_words_of_a_command_and_standard_input_are_the_same(run):
+    by_words = run("import", *CLUSTER, "--", *VLLM.split())
+    by_input = run("import", "-", *CLUSTER, stdin=VLLM)
+    assert by_words.stdout == by_input.stdout == run("import", VLLM, *CLUSTER).stdout
+
+
+def test_what_is_missing_is_said_with_its_option(in_process):
+    code, out, err = in_process("import", VLLM)
+    assert code == 0
+    assert "# cluster is missing" in out
+    assert "(--cluster gives it)" in err
+    assert "assumed, for the source does not say: workload.batch 16" in err
+
+
+def test_json_is_one_document(in_process):
+    code, out, err = in_process("import", VLLM, "--json", *CLUSTER)
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert document["framework"] == "vllm"
+    assert document["scenario"]["cluster"] == "4x h100-sxm-80gb"
+    assert document["missing"] == {}
+    assert "workload.batch" in document["assumed"]
+
+
+def test_a_file_is_written_and_the_next_command_named(in_process, tmp_path):
+    path = tmp_path / "scenario.yaml"
+    code, out, err = in_process("import", VLLM, *CLUSTER, "--out", path)
+    assert (code, out) == (0, "")
+    assert f"wrote {path}; try next: sightline predict {path}" in err
+    assert in_process("predict", path)[0] == 0
+
+
+def test_settings_replace_what_was_read(in_process):
+    out = in_process("import", VLLM, *CLUSTER, "--set", "plan.memory_fraction=0.7", "--model", "qwen3-8b")[1]
+    assert "memory_fraction: 0.7" in out
+    assert "model: qwen3-8b" in out
+
+
+def test_wrong_requests_are_sentences(in_process, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text('{"name": "else"}')
+    for arguments, sentence in (
+        (("nowhere.sh",), "there is no file nowhere.sh"),
+        ((other,), "of no framework that can be read back"),
+        ((VLLM + " -tp 2",), "--tensor-parallel-size is given twice, as '4' and as '2'"),
+        ((VLLM, *CLUSTER, "--model", "qwen3-33b"), "did you mean 'qwen3-32b'"),
+        ((VLLM, "--out", "scenario.txt"), "must end in .yaml or .yml"),
+        ((VLLM, "--set", "batch"), "is not of the form key=value"),
+    ):
+        code, out, err = in_process("import", *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert sentence in err
+        assert "Traceback" not in err

@@ -1,0 +1,54 @@
+"""What was read back becomes a scenario file."""
+
+import pytest
+
+from sightline import load
+from sightline.errors import InputError
+from sightline.launching import Reading, completed, read, scenario_text
+
+COMMAND = "vllm serve Qwen/Qwen3-32B -tp 4"
+
+
+def test_what_is_given_is_no_longer_missing_or_assumed():
+    reading = completed(read(COMMAND), {"cluster": "4x h100-sxm-80gb", "workload.batch": 3})
+    assert reading.missing == {}
+    assert "workload.batch" not in reading.assumed
+    assert "workload.prompt_tokens" in reading.assumed
+    assert reading.scenario["workload"]["batch"] == 3
+
+
+def test_the_text_loads_as_the_scenario():
+    reading = completed(read(COMMAND), {"cluster": "4x h100-sxm-80gb", "plan.framework_version": "0.10"})
+    scenario = load(scenario_text(reading))
+    assert scenario.plan.tensor_parallel == 4
+    assert scenario.plan.engine.name == "vllm"
+
+
+def test_what_is_missing_stands_at_the_head():
+    head = scenario_text(read(COMMAND)).splitlines()
+    assert head[0] == "# Read from a launch of vllm."
+    assert head[1].startswith("# cluster is missing: ")
+
+
+def test_a_scenario_that_breaks_rules_is_refused():
+    with pytest.raises(InputError, match="allowed: the cluster's 8 devices"):
+        completed(read(COMMAND), {"cluster": "8x h100-sxm-80gb"})
+
+
+def test_an_unknown_model_of_the_source_stays_and_is_said():
+    reading = completed(read("vllm serve somebody/qwen3-33b -tp 4"), {"cluster": "4x h100-sxm-80gb"})
+    assert reading.scenario["model"] == "somebody/qwen3-33b"
+    assert "model" in reading.missing
+    assert any("did you mean 'qwen3-32b'" in sentence for sentence in reading.without_counterpart)
+
+
+def test_an_unknown_model_of_the_user_is_refused():
+    with pytest.raises(InputError, match="did you mean 'qwen3-32b'"):
+        completed(read(COMMAND), {"cluster": "4x h100-sxm-80gb", "model": "qwen3-33b"})
+
+
+def test_a_key_below_what_is_given_is_known():
+    reading = Reading(
+        framework="megatron", scenario={"model": {"a": 1}}, missing={"model.vocab_size": "", "cluster": ""}
+    )
+    assert set(completed(reading, {"model": "llama-2-7b"}).missing) == {"cluster"}
