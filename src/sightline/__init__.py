@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sightline.loading import load
     from sightline.measurement.measure import measure
     from sightline.planning.search import plan
+    from sightline.prediction.operators.roofline_table import roofline
     from sightline.profile import Profile
     from sightline.scenario import (
         Cluster,
@@ -39,6 +40,7 @@ else:
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
             "sightline.planning.search": "plan",
+            "sightline.prediction.operators.roofline_table": "roofline",
             "sightline.profile": "Profile",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario",
@@ -70,6 +72,7 @@ __all__ = [
     "measure",
     "plan",
     "predict",
+    "roofline",
     "sensitivity",
     "validate",
 ]

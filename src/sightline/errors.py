@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class SightlineError(Exception):
@@ -56,4 +57,29 @@ def _begins_whole(name: str, asked: str) -> bool:
 
 def missing_extra(what: str, extra: str) -> WorkError:
     """Return the error for something whose optional packages are not installed, with the command that installs them."""
-    return WorkError(f"{what} needs packages that are not installed: pip install '.[{extra}]'")
+    return WorkError(f"{what} needs packages that are not installed: {install(extra)}")
+
+
+def install(extras: str, options: str = "") -> str:
+    """Return the command that installs extras, from where this Sightline came: a clone, or the package index."""
+    clone = _clone()
+    where = "sightline" if clone is None else "." if clone == Path.cwd() else str(clone)
+    return f"pip install {options}'{where}[{extras}]'"
+
+
+def _clone() -> Path | None:
+    """The folder with the sources that this package runs from or was installed from; None for a published package."""
+    # Only a complaint needs these, and every command imports this module.
+    import json
+    from importlib import metadata
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    candidates = [Path(__file__).resolve().parents[2]]
+    try:
+        origin = json.loads(metadata.distribution("sightline").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        origin = {}
+    if "dir_info" in origin:
+        candidates.append(Path(url2pathname(urlsplit(origin["url"]).path)))
+    return next((folder for folder in candidates if (folder / "pyproject.toml").is_file()), None)

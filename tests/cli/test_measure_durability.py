@@ -20,6 +20,9 @@ pytest.importorskip("transformers")
 from sightline.measurement.processes.tree import marked
 from sightline.runs import open_store
 
+ROOT = Path(__file__).resolve().parents[2]
+"""The clone that these tests run from."""
+
 SCENARIO = """
 name: tiny
 model: {model_type: llama, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 160, vocab_size: 320}
@@ -99,8 +102,8 @@ def without(tmp_path, *packages):
 @pytest.mark.parametrize(
     ("missing", "settings", "needs", "command"),
     [
-        ("torch", (), "PyTorch", "pip install '.[measure]'"),
-        ("transformers", (), "transformers", "pip install '.[measure]'"),
+        ("torch", (), "PyTorch", f"pip install '{ROOT}[measure]'"),
+        ("transformers", (), "transformers", f"pip install '{ROOT}[measure]'"),
         (
             "torch",
             (
@@ -117,8 +120,8 @@ def without(tmp_path, *packages):
             "bitsandbytes",
             "[measure]",
         ),
-        ("deepspeed", ("plan.framework=deepspeed",), "deepspeed", "'.[measure,deepspeed]'"),
-        ("megatron", ("plan.framework=megatron",), "megatron", "pip install '.[measure,megatron]'"),
+        ("deepspeed", ("plan.framework=deepspeed",), "deepspeed", f"'{ROOT}[measure,deepspeed]'"),
+        ("megatron", ("plan.framework=megatron",), "megatron", f"pip install '{ROOT}[measure,megatron]'"),
     ],
 )
 def test_a_missing_package_is_a_sentence(started, scenario, tmp_path, missing, settings, needs, command) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sightline.cli import output
+from sightline.cli.next_step import try_next
 from sightline.cli.options import AsJson, RunStore
 from sightline.errors import InputError, nearest
 
@@ -43,6 +44,7 @@ def catalog(
     if kind is None:
         listing = {k: list(names(k)) for k in KINDS}
         output.show(lambda: listing, lambda: [_report().kinds_table(listing)], json=as_json)
+        _go_on(as_json, "catalog", "devices")
         return
     of = _kind(kind, KINDS)
     if name is not None:
@@ -52,10 +54,23 @@ def catalog(
         one = dict(entry(of, name))
         table = lambda: [_report().entry_table(of, name, one, _meaning(of, name))]  # noqa: E731 - a form like the others
         output.show(lambda: stamped({"kind": of, "name": name, **one}), table, json=as_json)
+        _go_on(as_json, *_use(of, name))
     else:
         several = {n: dict(entry(of, n)) for n in names(of)}
         documents = lambda: [stamped({"name": n, **fields}) for n, fields in several.items()]  # noqa: E731 - as above
         output.show(documents, lambda: [_report().entries_table(of, several)], json=as_json)
+        _go_on(as_json, "catalog", of, next(iter(several)))
+
+
+def _go_on(as_json: bool, *words: str) -> None:
+    if not as_json:
+        try_next(*words)
+
+
+def _use(kind: str, name: str) -> list[str]:
+    """Words of a command that uses an entry."""
+    use = {"devices": f"cluster=8x {name}", "models": f"model={name}", "clusters": f"cluster={name}"}
+    return ["predict", "SCENARIO.yaml", "--set", use[kind]] if kind in use else []
 
 
 def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool) -> None:

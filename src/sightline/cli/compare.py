@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli import output
+from sightline.cli.next_step import try_next
 from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, RunStore
 
 _SHOWN = "step,phase,memory,module"
@@ -64,3 +65,7 @@ def compare(
         json=as_json,
         csv=(lambda: report.comparison_to_csv(comparison)) if as_csv else None,
     )
+    if not (as_json or as_csv):
+        known = [word for one in anchor or () for word in ("--anchor", one)]
+        finer = ["--level", "module,operator"] if level is None else ["--chart", "comparison.svg"]
+        try_next("compare", a, b, *known, *finer)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import asked, output
+from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Files, Html, RunStore, Settings, Sort, Sweeps, Top
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
@@ -89,6 +90,19 @@ def predict(
         order=order,
     )
     end_if_stopped(progress)
+    if not (as_json or as_csv) and (again := given(files, settings, sweeps)):
+        try_next(*_next_step(answers, again, chart or html))
+
+
+def _next_step(answers: "list[Profile]", again: list[str], picture: str | None) -> list[str]:
+    """Words of the command that goes on from a prediction: what would fit, what matters, or a picture of several."""
+    tasks = {answer.task.name for answer in answers}
+    if "operator" in tasks:
+        return []
+    if len(answers) > 1:
+        return [] if picture or len(tasks) > 1 else ["predict", *again, "--chart", "sweep.svg"]
+    is_training = "training" in tasks
+    return ["plan" if is_training and not answers[0].fits and has("plan") else "sensitivity", *again]
 
 
 def _whole(top: str | None) -> int | None:

@@ -1,16 +1,13 @@
 """``sightline roofline``: which matmuls of a layer arithmetic bounds and which memory."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sightline.cli import output
+from sightline.cli import asked, output
+from sightline.cli.next_step import given, try_next
 from sightline.cli.options import AsCsv, AsJson, Chart, Settings, Sweeps
 from sightline.errors import InputError
-
-if TYPE_CHECKING:
-    from sightline.scenario import Device, GenerationScenario
 
 
 def roofline(
@@ -40,12 +37,16 @@ def roofline(
       sightline roofline examples/llama-2-7b-generate-a100.yaml --set workload.batch=16 --chart roofline.svg
     """
     output.check({"--chart": chart}, json=as_json, csv=as_csv)
-    asked = _on(_generations(file, settings or [], sweeps or []), _devices(devices))
-    from sightline.prediction.operators.roofline_table import roofline_table
+    loaded = asked.read([file], settings, sweeps)
+    from sightline.prediction.operators.roofline_table import roofline as of
     from sightline.report import labels
     from sightline.report.terminal import analysis as report
 
-    groups = [[roofline_table(one) for one in group] for group in asked]
+    chosen = [None] if devices is None else [name.strip() for name in devices.split(",")]
+    try:
+        groups = [[of(one, device) for device in chosen] for one in loaded.scenarios]
+    except InputError as error:
+        raise InputError([f"'{file}': {problem}" for problem in error.problems]) from None
     names = labels.variant_labels([group[0].scenario for group in groups])
     named = [(name, table) for name, group in zip(names, groups, strict=True) for table in group]
     if chart is not None:
@@ -59,29 +60,6 @@ def roofline(
         one=True,
         csv=(lambda: report.rooflines_to_csv(named)) if as_csv else None,
     )
-
-
-def _generations(file: str, settings: list[str], sweeps: list[str]) -> "list[GenerationScenario]":
-    from sightline.loading import load_all
-    from sightline.scenario import GenerationScenario
-
-    asked = load_all([file], settings, sweeps)
-    found = [scenario for scenario in asked if isinstance(scenario, GenerationScenario)]
-    if len(found) < len(asked):
-        other = next(s.workload.task for s in asked if not isinstance(s, GenerationScenario))
-        raise InputError(f"'{file}': workload.task is '{other}'; a roofline is of scenarios whose task is generate")
-    return found
-
-
-def _devices(names: str | None) -> "list[Device]":
-    from sightline.loading.clusters import read_cluster
-
-    return [] if names is None else [read_cluster(f"1x {name.strip()}").device for name in names.split(",")]
-
-
-def _on(scenarios: "list[GenerationScenario]", devices: "list[Device]") -> "list[list[GenerationScenario]]":
-    """Return each scenario on every device, or as it is."""
-    return [
-        [replace(one, cluster=replace(one.cluster, device=device)) for device in devices or [one.cluster.device]]
-        for one in scenarios
-    ]
+    if not (as_json or as_csv) and (again := given([file], settings, sweeps)):
+        on = [] if devices is None else ["--devices", devices]
+        try_next("roofline", *again, *on, "--chart", "roofline.svg")

@@ -1,6 +1,7 @@
 """``sightline sensitivity``: which numbers a prediction depends on."""
 
 from sightline.cli import asked, output
+from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import Anchors, AsJson, Files, RunStore, Settings, Sweeps
 
 
@@ -33,3 +34,6 @@ def sensitivity(
     output.show(
         lambda: list(map(sensitivity_to_dict, found)), lambda: map(sensitivity_table, found), json=as_json, one=True
     )
+    if not as_json and (again := given(files, settings)):
+        is_training = all(one.neighbours for one in found)
+        try_next(*(["plan", *again] if is_training and has("plan") else ["predict", *again, "--html", "report.html"]))

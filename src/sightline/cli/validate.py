@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import output
+from sightline.cli.next_step import try_next
 from sightline.cli.options import AsJson, Chart
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
@@ -77,6 +78,9 @@ def validate(
     end_if_stopped(progress)
     if data is None and suite is None and not (as_json or locked):
         output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
+    if not (as_json or cases or left_out or locked):
+        data_too = [] if data is None else ["--data", str(data)]
+        try_next("validate", max(results, key=lambda result: result.mape or 0.0).suite, *data_too, "--cases")
 
 
 def _show(results: "list[Result]", means: dict[str, Any], *, cases: bool, chart: str | None, as_json: bool) -> None:

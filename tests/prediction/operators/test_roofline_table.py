@@ -1,9 +1,12 @@
 """Matmuls on the roofline, against what arXiv 2407.14645 finds and what can be computed by hand."""
 
 import pytest
+from generation_scenarios import generation
+from training_scenarios import training
 
+from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
-from sightline.prediction.operators.roofline_table import roofline_table
+from sightline.prediction.operators.roofline_table import roofline, roofline_table
 
 MATMULS = ["qkv", "scores", "context", "output projection", "mlp up", "mlp down"]
 
@@ -77,3 +80,26 @@ def test_experts_are_products_of_the_active_ones():
     found = rows(table("mixtral-8x7b", "2x h100-sxm-80gb", batch=16, tensor_parallel=2), "decode")
     assert 1 <= found["experts up"].batch <= 8
     assert found["experts up"].batch * found["experts up"].m == pytest.approx(32, rel=0.05)
+
+
+def test_another_device_may_be_named_or_handed_over() -> None:
+    scenario = generation(model="llama-2-7b", cluster="1x a100-sxm-80gb")
+    other = generation(model="llama-2-7b", cluster="1x h100-sxm-80gb")
+    tables = [roofline(scenario, "h100-sxm-80gb"), roofline(scenario, other.cluster.device)]
+    for table in tables:
+        assert table.scenario.cluster.device.name == "h100-sxm-80gb"
+        assert [row.ridge for row in table.rows] == [row.ridge for row in roofline_table(other).rows]
+    assert roofline(scenario).rows == roofline_table(scenario).rows
+
+
+def test_the_table_is_a_data_frame() -> None:
+    found = roofline(generation(model="llama-2-7b", cluster="1x a100-sxm-80gb"))
+    assert found.table["matmul"].to_list() == [row.matmul for row in found.rows]
+    assert found.table["bound"].to_list() == [row.bound for row in found.rows]
+
+
+def test_training_has_no_roofline() -> None:
+    with pytest.raises(InputError, match=r"workload\.task is 'pretrain'; a roofline is of scenarios whose task is gen"):
+        roofline(training())
+    with pytest.raises(InputError, match="device is 'h999'"):
+        roofline(generation(model="llama-2-7b", cluster="1x a100-sxm-80gb"), "h999")

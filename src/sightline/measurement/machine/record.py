@@ -8,7 +8,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
-from sightline.errors import InputError
+from sightline.errors import InputError, install
 from sightline.measurement.machine.hardware import cpu, cpu_frequency_hz, gpu_conditions, gpus, load_average, memory
 
 LIBRARIES = (
@@ -86,21 +86,23 @@ def environment_class(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 PACKAGES = {"torch": "PyTorch"}
 """What a package is called, where that is not its name."""
-INSTALL = "pip install '.[measure]'"
-INSTALLS = {
-    "deepspeed": "DS_BUILD_OPS=0 pip install --no-build-isolation '.[measure,deepspeed]'",
-    "megatron": "pip install '.[measure,megatron]'",
-}
-"""Commands that install what the extra named measure leaves out."""
+BESIDE = {"deepspeed": "measure,deepspeed", "megatron": "measure,megatron"}
+"""Extras of packages that the extra named measure leaves out."""
 
 
 def missing(*packages: str, what: str = "measuring") -> list[str]:
     """Return a sentence for each package that ``what`` needs and that is not installed, with the command for it."""
     return [
-        f"{what} needs {PACKAGES.get(name, name)}, which is not installed: {INSTALLS.get(name, INSTALL)}"
+        f"{what} needs {PACKAGES.get(name, name)}, which is not installed: {_install(name)}"
         for name in packages
         if find_spec(name) is None
     ]
+
+
+def _install(package: str) -> str:
+    """The command that installs a package."""
+    extras = BESIDE.get(package, "measure")
+    return f"DS_BUILD_OPS=0 {install(extras, '--no-build-isolation ')}" if package == "deepspeed" else install(extras)
 
 
 def require(*packages: str, what: str = "measuring") -> None:

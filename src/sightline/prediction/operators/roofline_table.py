@@ -6,18 +6,24 @@ are its rows.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
 from sightline.cost.prices import price
+from sightline.errors import InputError
+from sightline.loading.clusters import read_cluster
 from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.quantities import Number, rounded_up
-from sightline.scenario import Device, GenerationScenario
+from sightline.scenario import Device, GenerationScenario, OperatorScenario, Scenario
 
+if TYPE_CHECKING:
+    import polars
+
+AnyScenario: TypeAlias = Scenario | GenerationScenario | OperatorScenario
 Phase = Literal["prefill", "decode"]
 SCORES: Final[Part] = "scores"
 CONTEXT: Final[Part] = "context"
@@ -74,6 +80,33 @@ class RooflineTable:
 
     scenario: GenerationScenario
     rows: tuple[RooflineRow, ...]
+
+    @property
+    def table(self) -> "polars.DataFrame":
+        """The rows as a data frame, with their intensity, ridge, bound and time at the roofline."""
+        import polars
+
+        names = (*(f.name for f in fields(RooflineRow)), "intensity", "ridge", "bound", "roofline_s")
+        return polars.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
+
+
+def roofline(scenario: AnyScenario, device: str | Device | None = None) -> RooflineTable:
+    """Return which matmuls of a layer are compute-bound and which are memory-bound, in prefill and in decode.
+
+    Args:
+        scenario: A scenario of generation.
+        device: A device, or the name of one in the catalog, that replaces the scenario's own.
+
+    Raises:
+        InputError: The scenario is of another task, or there is no such device.
+    """
+    if not isinstance(scenario, GenerationScenario):
+        task = scenario.workload.task
+        raise InputError(f"workload.task is '{task}'; a roofline is of scenarios whose task is generate")
+    if device is None:
+        return roofline_table(scenario)
+    other = read_cluster(f"1x {device}").device if isinstance(device, str) else device
+    return roofline_table(replace(scenario, cluster=replace(scenario.cluster, device=other)))
 
 
 def roofline_table(scenario: GenerationScenario) -> RooflineTable:
