@@ -197,7 +197,7 @@ def test_a_store_that_cannot_be_is_a_sentence(tmp_path):
         open_store(str(tmp_path / "file"))
     with pytest.raises(WorkError, match=r"cannot use the store of runs '.*': not a directory"):
         open_store(str(tmp_path / "file" / "below")).begin("x")
-    with pytest.raises(InputError, match="is no URL of a store: Protocol not known"):
+    with pytest.raises(InputError, match="is no URL: Protocol not known"):
         open_store("nowhere://x")
 
 

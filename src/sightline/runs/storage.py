@@ -1,7 +1,8 @@
-"""Where runs lie: a local folder, or whatever fsspec reaches. Files appear whole or not at all."""
+"""Where results lie: a local folder, or whatever fsspec reaches. Files appear whole or not at all."""
 
 import contextlib
 import os
+import re
 import shutil
 import time
 import uuid
@@ -12,12 +13,37 @@ from typing import Any
 
 from sightline.errors import InputError, WorkError, missing_extra
 
+RUNS = "the store of runs"
+NEARLY_URL = re.compile(r"([a-z][a-z0-9+.-]+):/?(?!/)", re.ASCII)
+"""A scheme without its two slashes; one letter is a drive."""
+
+
+def storage_at(place: str, what: str = RUNS) -> "Storage":
+    """Return the storage at a folder or URL, of which nothing need be there yet; ``what`` is its name for people.
+
+    Raises:
+        InputError: The place is no folder and no URL, or a URL that lacks a slash.
+        WorkError: It needs a package that is not installed.
+    """
+    scheme, separator, path = place.partition("://")
+    if separator and scheme != "file":
+        return RemoteStorage(place, what)
+    folder = Path(path if separator else place).expanduser()
+    if not separator and (typo := NEARLY_URL.match(place)) and not folder.exists():
+        meant = f"{typo[1]}://{place[typo.end() :]}"
+        raise InputError(f"{what} '{place}' is no URL; did you mean '{meant}'? A folder is './{place}'")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{what} '{folder}' is a file; name a folder or a URL")
+    return LocalStorage(folder, what)
+
 
 class Storage(ABC):
     """Folders of small files. A path is ``folder/file``; what is missing raises FileNotFoundError."""
 
     place: str
     """The folder or URL."""
+    what: str
+    """What the place is, for people."""
     failures: type[Exception] = OSError
     """What may go wrong with the place."""
 
@@ -70,14 +96,14 @@ class Storage(ABC):
             raise
         except self.failures as error:
             words = (getattr(error, "strerror", None) or "").lower() or " ".join(str(error).split())
-            raise WorkError(f"cannot use the store of runs '{self.place}': {words or type(error).__name__}") from error
+            raise WorkError(f"cannot use {self.what} '{self.place}': {words or type(error).__name__}") from error
 
 
 class LocalStorage(Storage):
     """A folder of this machine, or of a file system mounted here."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.place = root, str(root)
+    def __init__(self, root: Path, what: str = RUNS) -> None:
+        self.root, self.place, self.what = root, str(root), what
         self._open: dict[str, int] = {}
 
     def names(self, folder: str, *, folders: bool) -> list[str]:
@@ -96,7 +122,7 @@ class LocalStorage(Storage):
             try:
                 self.root.mkdir(parents=True, exist_ok=True)
             except FileNotFoundError as error:
-                raise WorkError(f"cannot use the store of runs '{self.place}': it cannot be created") from error
+                raise WorkError(f"cannot use {self.what} '{self.place}': it cannot be created") from error
             (self.root / folder).mkdir()
 
     def read(self, path: str) -> bytes:
@@ -172,9 +198,9 @@ class RemoteStorage(Storage):
 
     failures = Exception  # of every driver its own: no route, no credentials, no such bucket
 
-    def __init__(self, url: str) -> None:
-        self.place = url.rstrip("/")
-        self._fs, self._root = _file_system(url)
+    def __init__(self, url: str, what: str = RUNS) -> None:
+        self.place, self.what = url.rstrip("/"), what
+        self._fs, self._root = _file_system(url, what)
         self._grown: dict[str, bytes] = {}
         self._sent: dict[str, float] = {}
 
@@ -232,7 +258,7 @@ class RemoteStorage(Storage):
                 if part != target:
                     self._fs.mv(part, target)
             except FileNotFoundError as error:
-                raise WorkError(f"cannot use the store of runs '{self.place}': it is not there") from error
+                raise WorkError(f"cannot use {self.what} '{self.place}': it is not there") from error
 
     def append(self, path: str, data: bytes) -> None:
         """Add to a file; it is sent whole, not more often than every few seconds."""
@@ -265,16 +291,16 @@ class RemoteStorage(Storage):
         return f"{self._root}/{path}".rstrip("/")
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+def _file_system(url: str, what: str) -> tuple[Any, str]:
     """Return the file system that speaks the URL's protocol, and the path in it."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise missing_extra(f"a store at '{url}'", "runs") from error
+        raise missing_extra(f"{what} at '{url}'", "runs") from error
     try:
         file_system, root = url_to_fs(url)
     except ImportError as error:
-        raise WorkError(f"a store at '{url}' needs a package that is not installed: {error}") from error
+        raise WorkError(f"{what} at '{url}' needs a package that is not installed: {error}") from error
     except ValueError as error:
-        raise InputError(f"'{url}' is no URL of a store: {' '.join(str(error).split())}") from error
+        raise InputError(f"{what} '{url}' is no URL: {' '.join(str(error).split())}") from error
     return file_system, str(root).rstrip("/")

@@ -25,15 +25,13 @@ from sightline.runs.run import (
     is_abandoned,
     this_process,
 )
-from sightline.runs.storage import LocalStorage, RemoteStorage, Storage
+from sightline.runs.storage import Storage, storage_at
 
 if TYPE_CHECKING:
     import polars
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LATEST = "latest"
-NEARLY_URL = re.compile(r"([a-z][a-z0-9+.-]+):/?(?!/)", re.ASCII)
-"""A scheme without its two slashes; one letter is a drive."""
 
 
 def open_store(place: str | None = None) -> "Store":
@@ -43,17 +41,7 @@ def open_store(place: str | None = None) -> "Store":
         InputError: The place is no folder and no URL, or a URL that lacks a slash.
         WorkError: It needs a package that is not installed.
     """
-    chosen = place or os.environ.get("SIGHTLINE_RUNS") or str(_users_folder())
-    scheme, separator, path = chosen.partition("://")
-    if separator and scheme != "file":
-        return Store(RemoteStorage(chosen))
-    folder = Path(path if separator else chosen).expanduser()
-    if not separator and (typo := NEARLY_URL.match(chosen)) and not folder.exists():
-        meant = f"{typo[1]}://{chosen[typo.end() :]}"
-        raise InputError(f"the store of runs '{chosen}' is no URL; did you mean '{meant}'? A folder is './{chosen}'")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"the store of runs '{folder}' is a file; name a folder or a URL")
-    return Store(LocalStorage(folder))
+    return Store(storage_at(place or os.environ.get("SIGHTLINE_RUNS") or str(_users_folder())))
 
 
 def _users_folder() -> Path:

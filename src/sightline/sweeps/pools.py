@@ -1,0 +1,242 @@
+"""Pools of workers: joblib's processes on this machine, Ray's actors through joblib, Dask's workers.
+
+Backends of joblib are given single calls rather than ``joblib.Parallel`` a list: so it is known of each whether its
+worker died, where ``Parallel`` gives up all of them.
+"""
+
+import logging
+import os
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from sightline.errors import WorkError, missing_extra
+from sightline.sweeps.workers import Workers, require_answer, unreachable
+
+Job = Any
+"""A call that was given to a worker."""
+
+_LEAST_OF_RAY = 2
+"""joblib takes a pool of one actor for no pool."""
+_RAY_ACTORS = {"max_restarts": -1, "max_task_retries": 1}
+"""A dead actor is started again, and what it was doing is done once more."""
+_DASK_IS_THERE = ("running", "connecting")
+_DASK_ANSWERS_WITHIN = "10s"
+_RAY_STORE_BYTES = 100_000_000
+"""Shared memory of a local cluster: chunks and tables are small."""
+
+
+class Call:
+    """A function with its arguments, in the form that all backends take."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.items = [(function, arguments, dict[str, Any]())]
+
+    def __call__(self) -> list[Any]:
+        """Call the function; the list holds its result."""
+        return [function(*arguments, **named) for function, arguments, named in self.items]
+
+
+class Pool(ABC):
+    """Workers that take calls. What a library raises where workers died is its own."""
+
+    width: int
+    """How many calls run at the same time."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._ended = threading.Event()
+
+    @abstractmethod
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        """Give a call to some worker."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when some call may have ended, or after so many seconds.
+
+        Raises:
+            ConnectionError: The cluster is gone.
+        """
+        self._ended.wait(seconds)
+        self._ended.clear()
+
+    def is_done(self, job: Job) -> bool:
+        """Whether the call has ended, by the name that the library's kind of future has for it."""
+        return bool(job.ready() if hasattr(job, "ready") else job.done())
+
+    def result(self, job: Job) -> Any:
+        """Return what a call that has ended returned."""
+        (value,) = job.get() if hasattr(job, "get") else job.result()
+        return value
+
+    def mend(self) -> bool:
+        """Replace workers after one has died; whether all calls that were running are lost."""
+        return False
+
+    def _tell(self, _: object) -> None:
+        """Take note that some call has ended."""
+        self._ended.set()
+
+
+class _RayPool(Pool):
+    """Actors of Ray, through joblib. Ray starts dead ones again."""
+
+    def __init__(self, backend: Any, width: int) -> None:
+        super().__init__(width)
+        self._backend = backend
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        """Give a call to some worker."""
+        return self._backend.submit(Call(function, *arguments), self._tell)
+
+
+class _LocalPool(_RayPool):
+    """Processes of this machine, through joblib."""
+
+    def mend(self) -> bool:
+        """Start all again: loky gives up all processes when one dies."""
+        self._backend.abort_everything(ensure_ready=True)
+        return True
+
+
+class _DaskPool(Pool):
+    """Workers of Dask, which are asked directly: joblib's backend can miss that the only call that runs has ended."""
+
+    def __init__(self, client: Any, width: int) -> None:
+        super().__init__(width)
+        self._client = client
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        """Give a call to some worker."""
+        job = self._client.submit(Call(function, *arguments), pure=False)
+        job.add_done_callback(self._tell)
+        return job
+
+    def wait(self, seconds: float) -> None:
+        """Return when some call may have ended, or after so many seconds."""
+        if self._client.status not in _DASK_IS_THERE:
+            raise ConnectionError("the cluster is gone")
+        super().wait(seconds)
+
+    def result(self, job: Job) -> Any:
+        """Return what a call that has ended returned."""
+        if job.cancelled():
+            raise ConnectionError("the cluster has dropped it")
+        return super().result(job)
+
+
+@contextmanager
+def open_pool(workers: Workers) -> Iterator[Pool]:
+    """Start the workers, or connect to the cluster that has them; what was started here ends with the block.
+
+    Raises:
+        InputError: Nothing answers at the cluster's address.
+        WorkError: A package is missing, or the cluster has no workers.
+    """
+    require_answer(workers)
+    opened = {"local": _local, "ray": _ray, "dask": _dask}[workers.kind]
+    with opened(workers) as pool:
+        yield pool
+
+
+@contextmanager
+def _local(workers: Workers) -> Iterator[Pool]:
+    from joblib import cpu_count
+
+    count = workers.count or cpu_count()
+    with _joblib_backend("loky", count) as backend:
+        yield _LocalPool(backend, count)
+
+
+@contextmanager
+def _ray(workers: Workers) -> Iterator[Pool]:
+    if "ray" not in sys.modules:
+        # No figures go to its makers, and what it says of dead workers does not go to stdout, which holds the answer.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    try:
+        import ray
+        from ray.util.joblib import register_ray
+    except ImportError as error:
+        raise missing_extra(f"--workers {workers}", "ray") from error
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        _begin_ray(workers)
+    try:
+        width = int(ray.cluster_resources().get("CPU", 0))
+        if width < _LEAST_OF_RAY:
+            raise WorkError(f"--workers is '{workers}': the cluster has {width} CPUs, and {_LEAST_OF_RAY} are needed")
+        register_ray()
+        with _joblib_backend("ray", width, ray_remote_args=_RAY_ACTORS) as backend:
+            yield _RayPool(backend, width)
+    finally:
+        if is_ours:
+            ray.shutdown()
+
+
+def _begin_ray(workers: Workers) -> None:
+    """Connect to a cluster, or start one here."""
+    import ray
+    from joblib import cpu_count
+
+    quiet = {"logging_level": "ERROR", "log_to_driver": False}
+    if workers.address is None:
+        cores = max(workers.count or cpu_count(), _LEAST_OF_RAY)
+        ray.init("local", num_cpus=cores, include_dashboard=False, object_store_memory=_RAY_STORE_BYTES, **quiet)
+        return
+    try:
+        ray.init(workers.address, **quiet)
+    except (OSError, RuntimeError, TimeoutError, ValueError) as error:
+        raise unreachable(workers, error) from error
+
+
+@contextmanager
+def _dask(workers: Workers) -> Iterator[Pool]:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise missing_extra(f"--workers {workers}", "dask") from error
+    with ExitStack() as opened:
+        cluster = workers.address or opened.enter_context(_dask_cluster(workers))
+        try:
+            client = opened.enter_context(Client(cluster, timeout=_DASK_ANSWERS_WITHIN, set_as_default=False))
+        except (OSError, TimeoutError, ValueError) as error:
+            raise unreachable(workers, error) from error
+        try:
+            client.wait_for_workers(1, timeout=_DASK_ANSWERS_WITHIN)
+        except TimeoutError as error:
+            raise WorkError(f"--workers is '{workers}': the cluster has no workers") from error
+        yield _DaskPool(client, sum(client.nthreads().values()))
+
+
+def _dask_cluster(workers: Workers) -> Any:
+    from distributed import LocalCluster
+    from joblib import cpu_count
+
+    return LocalCluster(
+        n_workers=workers.count or cpu_count(),
+        threads_per_worker=1,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+        # What kills its worker is found out by doing it alone, so that the scheduler need not try so often.
+        scheduler_kwargs={"allowed_failures": 1},
+    )
+
+
+@contextmanager
+def _joblib_backend(name: str, count: int, **parameters: Any) -> Iterator[Any]:
+    """Open a backend of joblib with so many workers."""
+    from joblib import Parallel, parallel_config
+
+    with parallel_config(backend=name, n_jobs=count, **parameters):
+        parallel = Parallel()
+    with parallel:
+        backend = parallel._backend  # noqa: SLF001 - joblib has no public way from a name to its backend
+        try:
+            yield backend
+        finally:
+            with suppress(Exception):
+                backend.abort_everything(ensure_ready=False)

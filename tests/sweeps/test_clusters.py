@@ -1,0 +1,74 @@
+"""Chunks on real workers, of which some are killed."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from sweep_work import refuse, square, square_or_die
+
+from sightline.errors import InputError, WorkError
+from sightline.progress import Progress
+from sightline.sweeps.chunks import run_chunks
+
+pytestmark = pytest.mark.slow
+KINDS = ("local:2", "ray:2", "dask:2")
+
+
+@pytest.fixture(autouse=True)
+def workers_find_the_tests(monkeypatch):
+    """Workers are processes of their own, which look for modules where they are told to."""
+    here = str(Path(__file__).parents[1])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setattr(sys, "path", [here, *sys.path])
+
+
+def deadly(tmp_path, lives, count):
+    """Chunks of which the third kills its worker, as often as it has lives."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    return [{"n": n, "name": f"n={n}", "deadly": n == 2, "marks": str(marks), "lives": lives} for n in range(count)]
+
+
+def squares(parts):
+    return sorted(part.table["square"].item() for part in parts)
+
+
+@pytest.mark.parametrize("workers", KINDS)
+def test_what_a_killed_worker_was_doing_is_done_again(workers, tmp_path):
+    chunks = deadly(tmp_path, lives=1, count=6)
+    parts = list(run_chunks(square_or_die, chunks, where=str(tmp_path / "sweep"), workers=workers))
+    assert squares(parts) == [0, 1, 4, 9, 16, 25]
+    assert len(list((tmp_path / "marks").iterdir())) == 1
+    assert os.getpid() not in {part.table["process"].item() for part in parts}
+    # All is kept, so that no worker is asked for again.
+    again = run_chunks(square_or_die, chunks, where=str(tmp_path / "sweep"), workers="dask:nowhere:1")
+    assert squares(again) == [0, 1, 4, 9, 16, 25]
+
+
+@pytest.mark.parametrize("workers", KINDS)
+def test_a_chunk_that_kills_again_and_again_is_named_and_all_others_are_kept(workers, tmp_path):
+    chunks = deadly(tmp_path, lives=1000, count=4)
+    parts = run_chunks(square_or_die, chunks, where=str(tmp_path / "sweep"), workers=workers)
+    with pytest.raises(WorkError, match=rf"chunk 3 of 4 \(n=2\): the workers of '{workers}' died over it"):
+        list(parts)
+    assert len(list((tmp_path / "sweep" / "parts").iterdir())) == 3
+
+
+def test_a_stopped_sweep_leaves_running_chunks_behind():
+    chunks = [{"n": n, "seconds": 0 if n < 2 else 3600} for n in range(4)]
+    progress = Progress(lambda state: progress.cancel() if state.done == 2 else None, every_s=0)
+    assert squares(run_chunks(square, chunks, workers="local:2", progress=progress)) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "sentence"),
+    [
+        ("wrong", InputError, "n is wrong\nso is another"),
+        ("failing", WorkError, "there is no more paper"),
+        ("buggy", RuntimeError, "ZeroDivisionError: a bug"),
+    ],
+)
+def test_what_a_chunk_raises_on_a_worker_is_raised_here(key, error, sentence):
+    with pytest.raises(error, match=sentence):
+        list(run_chunks(refuse, [{"n": n, key: 2} for n in range(4)], workers="local:2"))
